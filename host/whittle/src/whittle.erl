@@ -1,0 +1,56 @@
+%% @doc The command `whittle': takes the words, runs what they name, prints what
+%% came of it, and ends with 0 (done), 1 (the work failed) or 2 (the words were
+%% wrong).
+%%
+%% This application is the only one that prints or halts. The script `whittle'
+%% at the top of the tree starts it; the words are in {@link whittle_words}, and
+%% each command is a module that returns its result both as text and as data.
+-module(whittle).
+
+-export([start/0]).
+
+-export_type([result/0, failure/0]).
+
+%% What a command gives back: for a person, and for `--json'.
+-type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
+
+%% One line without a full stop at its end. `words' ends with 2, `work' with 1.
+-type failure() :: {words | work, unicode:chardata()}.
+
+-callback run(whittle_words:values()) -> {ok, result()} | {error, failure()}.
+
+%% @doc Runs the words after `-extra' and halts.
+-spec start() -> no_return().
+start() ->
+    ok = io:setopts(standard_io, [{encoding, unicode}]),
+    ok = io:setopts(standard_error, [{encoding, unicode}]),
+    ok = whittle_stop:install(),
+    Words = init:get_plain_arguments(),
+    try run(whittle_words:parse(Words)) of
+        {ok, Text} -> finish(0, standard_io, Text);
+        {error, {words, Line}} -> finish(2, standard_error, ["whittle: ", Line, $\n]);
+        {error, {work, Line}} -> finish(1, standard_error, ["whittle: ", Line, $\n])
+    catch
+        Class:Reason:Stack ->
+            finish(1, standard_error,
+                   ["whittle: this is a mistake in whittle itself; please report it: ",
+                    io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
+    end.
+
+run({run, Module, Values}) ->
+    Result = Module:run(Values),
+    whittle_progress:clear(),
+    case Result of
+        {ok, #{json := Json}} when is_map_key(json, Values) ->
+            {ok, [unicode:characters_to_list(iolist_to_binary(whittle_json:encode(Json))), $\n]};
+        {ok, #{text := Text}} -> {ok, Text};
+        {error, _} = Error -> Error
+    end;
+run({show, Text}) -> {ok, Text};
+run({error, Line}) -> {error, {words, Line}}.
+
+%% Whoever reads us may have gone; that is no failure of ours.
+-spec finish(0..2, atom(), unicode:chardata()) -> no_return().
+finish(Code, Device, Text) ->
+    _ = io:put_chars(Device, Text),
+    halt(Code).

@@ -1,0 +1,140 @@
+%% @doc `whittle build': reads the input, runs the passes, gets the runtime, and
+%% writes the output; ends with the account of its bytes.
+-module(whittle_cmd_build).
+-behaviour(whittle).
+
+-export([run/1, start_modules/0]).
+
+%% @doc Builds. What can be refused without the long work is refused first.
+-spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := [Path]} = Values) ->
+    Steps = [fun check_words/1, fun get_otp/1, fun read/1, fun check_output/1,
+             fun trim/1, fun get_runtime/1, fun write/1],
+    Start = #{path => Path, values => Values},
+    case lists:foldl(fun(Step, {ok, Build}) -> Step(Build);
+                        (_, Error) -> Error
+                     end, {ok, Start}, Steps) of
+        {ok, Build} -> {ok, report(Build)};
+        Error -> Error
+    end.
+
+%% Steps: each adds to the build what it got
+
+check_words(#{path := Path, values := #{target := Target, vm := Vm}} = Build) ->
+    [Flavours] = [[atom_to_list(F) || F <- Known]
+                  || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
+                     Name =:= Target],
+    case {lists:member(Vm, Flavours), filelib:is_file(Path)} of
+        {true, true} -> {ok, Build};
+        {true, false} -> system_error({no_such_path, Path});
+        {false, _} -> {error, {words, ["target ", Target, " has no flavour ", Vm,
+                                       "; take one of ", lists:join(", ", Flavours)]}}
+    end.
+
+get_otp(#{values := #{otp := Release}} = Build) ->
+    case whittle_runtime:otp(Release, runtime_options()) of
+        {ok, Otp} -> {ok, Build#{otp => Otp}};
+        Error -> runtime_error(Error)
+    end.
+
+read(#{path := Path, otp := #{lib := Lib}} = Build) ->
+    whittle_progress:step("reading"),
+    case whittle_read:read(Path, #{otp_lib => Lib}) of
+        {ok, System} -> add_control(Build#{system => System});
+        {error, Error} -> system_error(Error)
+    end.
+
+add_control(#{system := System} = Build) ->
+    case whittle_device:add_control(built, System) of
+        {ok, With} -> {ok, Build#{system := With}};
+        {error, Error} -> system_error(Error)
+    end.
+
+check_output(#{system := System, values := Values} = Build) ->
+    Out = maps:get(out, Values, whittle_system:name(System)),
+    Options = pack_options(Values),
+    case whittle_pack:check_output(Out, Options) of
+        ok -> {ok, Build#{out => Out, options => Options}};
+        {error, Error} -> pack_error(Error)
+    end.
+
+trim(#{system := System, values := Values} = Build) ->
+    Options = case Values of
+                  #{keep_include := true} -> #{includes => keep};
+                  _ -> #{}
+              end,
+    case whittle_pass:run(whittle_pass:standard(), Options, System) of
+        {ok, Smaller} ->
+            {ok, Build#{system := whittle_boot:set_start_modules(start_modules(), Smaller)}};
+        {error, Error} ->
+            system_error(Error)
+    end.
+
+get_runtime(#{system := System,
+              values := #{target := Target, otp := Otp, vm := Vm}} = Build) ->
+    %% The other natives of OTP's applications (dyntrace, megaco's scanner) are
+    %% optional: without them the applications use their Erlang.
+    Natives = [Native || Native <- whittle_system:natives(System),
+                         lists:member(Native, [crypto, asn1])],
+    Flavour = case Vm of "size" -> size; "speed" -> speed end,
+    case whittle_runtime:ensure(#{target => Target, otp => Otp, flavour => Flavour,
+                                  natives => Natives}, runtime_options()) of
+        {ok, Runtime} -> {ok, Build#{runtime => Runtime}};
+        Error -> runtime_error(Error)
+    end.
+
+write(#{system := System, runtime := Runtime, out := Out, options := Options} = Build) ->
+    whittle_progress:step("packing"),
+    case whittle_pack:write(System, Runtime, Out, Options) of
+        {ok, Written} -> {ok, Build#{written => Written}};
+        {error, Error} -> pack_error(Error)
+    end.
+
+%% What they are told, and what they say
+
+runtime_options() -> #{progress => fun whittle_progress:event/1}.
+
+pack_options(#{format := Format} = Values) ->
+    maps:merge(#{format => case Format of "exe" -> exe; "dir" -> dir end},
+               maps:with([ca_certs], Values)).
+
+system_error(Error) -> {error, {work, whittle_system:format_error(Error)}}.
+
+pack_error(Error) -> {error, {work, whittle_pack:format_error(Error)}}.
+
+runtime_error(Error) -> {error, {work, whittle_runtime:format_error(Error)}}.
+
+report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root},
+         written := #{size := Size, vm := Vm}}) ->
+    Account = whittle_ledger:account(
+                #{system => System, runtime => Runtime, out => Out,
+                  stock_vm => stock_vm(Root),
+                  contents => #{size => Size, vm => Vm, code => Size - Vm}}),
+    #{text => whittle_ledger:text(Account), json => Account}.
+
+%% What a release ships of a stock ERTS, without debug information: whoever
+%% ships it unstripped ships five times as much. Programs that only our own
+%% install of an OTP has are left out.
+stock_vm(Root) ->
+    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
+                     filelib:is_regular(File)],
+    Names = [filename:basename(File) || File <- Files],
+    Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
+    lists:sum([program_size(File) || File <- Files,
+                                     not lists:member(filename:basename(File), Own)]).
+
+program_size(File) ->
+    {ok, Bytes} = file:read_file(File),
+    case whittle_elf:loaded_size(Bytes) of
+        {ok, Size} -> Size;
+        {error, _} -> byte_size(Bytes)      % a script
+    end.
+
+%% @doc Modules that a node has loaded when it prints its first line, beside
+%% those that the kernel's own boot needs: loaded together they cost less than
+%% one by one. Measured on OTP 29: `code:all_loaded/0' of `erl -noshell' right
+%% after the start; a module that an OTP does not have is passed over.
+-spec start_modules() -> [module()].
+start_modules() ->
+    {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle), "start_modules.config")),
+    Modules.

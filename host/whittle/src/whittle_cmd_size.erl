@@ -1,0 +1,102 @@
+%% @doc `whittle size': where every byte of an executable went.
+%%
+%% A block is compressed as one; a file's stored bytes are its share of the
+%% block by size, so they are exact for a block and an estimate for a file.
+-module(whittle_cmd_size).
+-behaviour(whittle).
+
+-export([run/1, parts/1]).
+
+-type part() :: #{name := binary(), stored := non_neg_integer(), raw := non_neg_integer()}.
+
+%% @doc Sizes by part, by application and by module, the largest first.
+-spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := [Out]}) ->
+    case whittle_pack:read(Out) of
+        {ok, Contents} ->
+            {ok, report(Contents)};
+        {error, Error} ->
+            {error, {work, whittle_pack:format_error(Error)}}
+    end.
+
+%% @doc The same as data. The parts add up to the file; what is stored of the
+%% applications adds up to their part, but for the rounding.
+-spec parts(whittle_pack:contents()) ->
+          #{size := pos_integer(), parts := [part()], applications := [part()],
+            modules := [part()]}.
+parts(#{size := Size, vm := Vm, pack := #{size := PackSize, entries := Entries,
+                                          blocks := Blocks}}) ->
+    Shares = [share(Entry, Blocks) || Entry <- Entries],
+    Stored = lists:sum([S || #{stored := S} <- Blocks]),
+    Grouped = group(fun part/1, Shares),
+    #{size => Size,
+      parts => largest([#{name => <<"vm">>, stored => Vm, raw => Vm},
+                        #{name => <<"index">>, stored => PackSize - Stored,
+                          raw => PackSize - Stored}
+                        | settle(Stored, Grouped)]),
+      applications => largest(group(fun application/1, Shares)),
+      modules => largest(group(fun module/1, Shares))}.
+
+%% Internal
+
+share(#{path := Path, size := Size, block := Block}, Blocks) ->
+    #{stored := Stored, raw := Raw} = lists:nth(Block + 1, Blocks),
+    #{name => Path, raw => Size, stored => Size * Stored / max(1, Raw)}.
+
+group(Key, Shares) ->
+    Sums = lists:foldl(fun(#{name := Path, stored := Stored, raw := Raw}, Sums) ->
+                               add(Key(binary:split(Path, <<"/">>, [global])), Stored, Raw, Sums)
+                       end, #{}, Shares),
+    [#{name => Name, stored => round(Stored), raw => Raw}
+     || {Name, {Stored, Raw}} <- maps:to_list(Sums)].
+
+add(none, _, _, Sums) -> Sums;
+add(Name, Stored, Raw, Sums) ->
+    {S, R} = maps:get(Name, Sums, {0, 0}),
+    Sums#{Name => {S + Stored, R + Raw}}.
+
+%% The rounding goes to the largest part, so that the sum is exact.
+settle(_, []) -> [];
+settle(Total, Parts) ->
+    [#{stored := Stored} = First | Rest] = largest(Parts),
+    Off = Total - lists:sum([S || #{stored := S} <- Parts]),
+    [First#{stored := Stored + Off} | Rest].
+
+part([<<"lib">>, _, <<"ebin">> | _]) -> <<"code">>;
+part([<<"lib">> | _]) -> <<"applications' files">>;
+part([<<"boot">> | _]) -> <<"boot script">>;
+part([<<"etc">>, Name]) ->
+    case lists:member(Name, [<<"bom.json">>, <<"info.json">>, <<"info.txt">>,
+                             <<"licenses.txt">>]) of
+        true -> <<"notices">>;
+        false -> <<"configuration">>
+    end;
+part([<<"fallback">> | _]) -> <<"fallback files">>;
+part(_) -> <<"configuration">>.
+
+application([<<"lib">>, Application | _]) -> Application;
+application(_) -> none.
+
+module([<<"lib">>, Application, <<"ebin">>, File]) ->
+    case filename:extension(File) of
+        <<".beam">> -> <<Application/binary, $/, (filename:rootname(File))/binary>>;
+        _ -> none
+    end;
+module(_) -> none.
+
+largest(Parts) ->
+    lists:sort(fun(#{stored := A, name := N}, #{stored := B, name := M}) ->
+                       {-A, N} =< {-B, M}
+               end, Parts).
+
+report(Contents) ->
+    #{size := Size} = Parts = parts(Contents),
+    #{json => Parts,
+      text => [table("part", maps:get(parts, Parts), [[<<"the file">>, Size, ""]]), $\n,
+               table("application", maps:get(applications, Parts), []), $\n,
+               table("module", maps:get(modules, Parts), [])]}.
+
+table(Title, Parts, Last) ->
+    whittle_table:text([[Title, "stored", "raw"]
+                        | [[Name, Stored, Raw]
+                           || #{name := Name, stored := Stored, raw := Raw} <- Parts]] ++ Last).

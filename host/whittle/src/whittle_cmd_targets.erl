@@ -1,0 +1,23 @@
+%% @doc `whittle targets': what can be built for.
+-module(whittle_cmd_targets).
+-behaviour(whittle).
+
+-export([run/1]).
+
+%% @doc The targets with their flavours.
+-spec run(whittle_words:values()) -> {ok, whittle:result()}.
+run(_) ->
+    Targets = whittle_runtime:targets(),
+    {ok, #{text => whittle_table:text(
+                     [[Name, lists:join(", ", flavours(Target)), Summary]
+                      || #{name := Name, summary := Summary} = Target <- Targets]),
+           json => #{targets => [json(Target) || Target <- Targets],
+                     otp => [text(Otp) || Otp <- whittle_runtime:otps()]}}}.
+
+json(#{name := Name, summary := Summary, word_size := Bits, endian := Endian} = Target) ->
+    #{name => text(Name), summary => text(Summary), word_size => Bits, endian => Endian,
+      flavours => [text(Flavour) || Flavour <- flavours(Target)]}.
+
+flavours(#{flavours := Flavours}) -> [atom_to_list(Flavour) || Flavour <- Flavours].
+
+text(Chars) -> unicode:characters_to_binary(Chars).

@@ -1,0 +1,186 @@
+%% @doc The words of the command line: a table of commands, and what it means.
+%%
+%% To add a command, add a row and a module with the behaviour of {@link
+%% whittle}. Options are taken apart by `getopt'.
+-module(whittle_words).
+
+-export([parse/1, table/0]).
+
+-export_type([values/0, command/0, option/0]).
+
+%% The options that were given or have a default, by name; `arguments' holds
+%% the words that are no options. A flag that was given is `true'.
+-type values() :: #{arguments := [string()], atom() => string() | true}.
+
+-type option() ::
+        #{name := atom(),
+          long := string(),
+          short => char(),
+          value => string(),                  % what is printed for the value;
+                                              % without it the option is a flag
+          one_of => fun(() -> [string()]),    % the values there are
+          default => fun(() -> string()),
+          help := string()}.
+
+-type command() ::
+        #{name := string(),
+          arguments := [string()],            % as printed; a last one in brackets
+                                              % is any number of words
+          help := string(),
+          options := [option()],
+          module := module()}.
+
+%% @doc The commands.
+-spec table() -> [command()].
+table() ->
+    [#{name => "build", arguments => ["PATH"], module => whittle_cmd_build,
+       help => "make one executable from an application, a release or an escript",
+       options =>
+           [#{name => out, long => "out", short => $o, value => "OUT",
+              help => "where to write it (default: the system's name)"},
+            #{name => target, long => "target", value => "TARGET",
+              one_of => fun targets/0, default => fun() -> "x86_64" end,
+              help => "the machine it is for; `whittle targets' lists them"},
+            #{name => otp, long => "otp", value => "VSN",
+              one_of => fun whittle_runtime:otps/0,
+              default => fun whittle_runtime:default_otp/0,
+              help => "the OTP release that it runs on"},
+            #{name => vm, long => "vm", value => "FLAVOUR",
+              one_of => fun() -> ["size", "speed"] end,
+              default => fun() -> "size" end,
+              help => "size: the interpreter; speed: the JIT"},
+            #{name => format, long => "format", value => "FORMAT",
+              one_of => fun() -> ["exe", "dir"] end,
+              default => fun() -> "exe" end,
+              help => "exe: one file; dir: a directory with the files unpacked"},
+            #{name => keep_include, long => "keep-include",
+              help => "keep include files (kept anyway where the compiler is)"},
+            #{name => ca_certs, long => "ca-certs", value => "FILE",
+              help => "PEM certificates for where /etc/ssl is missing"},
+            json()]},
+     #{name => "size", arguments => ["OUT"], module => whittle_cmd_size,
+       help => "where every byte of an executable went", options => [json()]},
+     #{name => "targets", arguments => [], module => whittle_cmd_targets,
+       help => "the machines that can be built for", options => [json()]},
+     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"], module => whittle_cmd_run,
+       help => "run an executable, in an emulator if it is not for this machine",
+       options => []}].
+
+json() ->
+    #{name => json, long => "json", help => "print the result as JSON"}.
+
+targets() ->
+    [Name || #{name := Name} <- whittle_runtime:targets()].
+
+%% @doc What the words mean: a command to run, a text to show, or one line that
+%% says what is wrong with them.
+-spec parse([string()]) ->
+          {run, module(), values()} | {show, unicode:chardata()}
+        | {error, unicode:chardata()}.
+parse([]) ->
+    {error, "no command given; `whittle help' lists them"};
+parse(["help"]) -> {show, overview()};
+parse(["--help"]) -> {show, overview()};
+parse(["-h"]) -> {show, overview()};
+parse(["version"]) -> {show, version()};
+parse(["--version"]) -> {show, version()};
+parse(["help", Name]) -> with_command(Name, fun(Command) -> {show, usage(Command)} end);
+parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Words) end).
+
+with_command(Name, Fun) ->
+    case [Command || #{name := N} = Command <- table(), N =:= Name] of
+        [Command] -> Fun(Command);
+        [] -> {error, ["there is no command ", Name, "; `whittle help' lists them"]}
+    end.
+
+%% Words
+
+command(#{arguments := Arguments} = Command, Words) ->
+    %% What follows the first argument of a command with any number of them
+    %% belongs to it, also where it looks like an option.
+    {Ours, Theirs} = case lists:any(fun is_any_number/1, Arguments) of
+                         true -> lists:split(min(1, length(Words)), Words);
+                         false -> {Words, []}
+                     end,
+    case lists:member("--help", Ours) orelse lists:member("-h", Ours) of
+        true -> {show, usage(Command)};
+        false -> options(Command, Ours, Theirs)
+    end.
+
+options(#{name := Name, options := Options, module := Module} = Command, Ours, Theirs) ->
+    case getopt:parse([specification(Option) || Option <- Options], Ours) of
+        {ok, {Given, Words}} ->
+            Values = maps:from_list([value(One) || One <- Given]),
+            case wrong(Command, Values, Words) of
+                [] ->
+                    {run, Module, maps:merge(defaults(Options),
+                                             Values#{arguments => Words ++ Theirs})};
+                [Line | _] ->
+                    {error, [Line, help_hint(Name)]}
+            end;
+        {error, Reason} ->
+            {error, [mistake(Reason), help_hint(Name)]}
+    end.
+
+specification(#{name := Name, long := Long} = Option) ->
+    {Name, maps:get(short, Option, undefined), Long,
+     case Option of #{value := _} -> string; _ -> undefined end, ""}.
+
+value({Name, Value}) -> {Name, Value};
+value(Name) -> {Name, true}.
+
+defaults(Options) ->
+    maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
+
+wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
+    Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
+    Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
+    [["`whittle ", Name, "' needs ", First]
+     || First <- lists:sublist(Missing, 1), not is_any_number(First)]
+        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]
+        ++ [["--", Long, " cannot be `", Value, "'; take one of ", lists:join(", ", OneOf())]
+            || #{name := Key, long := Long, one_of := OneOf} <- Options,
+               #{Key := Value} <- [Values], not lists:member(Value, OneOf())].
+
+is_any_number(Argument) -> hd(Argument) =:= $[.
+
+mistake({invalid_option, Option}) -> ["there is no option ", Option];
+mistake({missing_option_arg, Name}) ->
+    [Long] = [Long || #{options := Options} <- table(),
+                      #{name := N, long := Long} <- Options, N =:= Name],
+    ["--", Long, " needs a value"];
+mistake({Reason, What}) -> io_lib:format("~ts: ~tp", [words(Reason), What]).
+
+words(Reason) -> string:replace(atom_to_list(Reason), "_", " ", all).
+
+help_hint(Name) -> ["; see `whittle help ", Name, "'"].
+
+%% Help
+
+overview() ->
+    Rows = [{Name, Help} || #{name := Name, help := Help} <- table()]
+        ++ [{"help", "this, or `whittle help COMMAND'"},
+            {"version", "the version of whittle"}],
+    ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
+     "usage: whittle COMMAND ...\n\n",
+     [io_lib:format("  ~-9ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
+     "\nExit code: 0 done, 1 the work failed, 2 the words were wrong.\n"].
+
+usage(#{name := Name, arguments := Arguments, help := Help, options := Options}) ->
+    ["usage: whittle ", Name, [[" [OPTION...]"] || _ <- lists:sublist(Options, 1)],
+     [[$\s, Argument] || Argument <- Arguments], "\n\n", Help, "\n",
+     ["\n" || _ <- lists:sublist(Options, 1)],
+     [io_lib:format("  ~-22ts~ts~ts~n", [option_words(Option), OptionHelp, choices(Option)])
+      || #{help := OptionHelp} = Option <- Options]].
+
+option_words(#{long := Long} = Option) ->
+    [[[$-, Short, $,, $\s] || #{short := Short} <- [Option]],
+     "--", Long, [[$\s, Value] || #{value := Value} <- [Option]]].
+
+choices(Option) ->
+    [[" (default: ", Default(), ")"] || #{default := Default} <- [Option]].
+
+version() ->
+    _ = application:load(whittle),
+    {ok, Vsn} = application:get_key(whittle, vsn),
+    ["whittle ", Vsn, "\n"].

@@ -1,0 +1,42 @@
+%% Stands in for the room that builds VMs, which takes minutes: the host's own
+%% OTP, and the program in $STAND_IN_VM as the runtime. $STAND_IN chooses what
+%% goes wrong: `broken' a build that fails, `slow' one that does not end.
+-module(whittle_runtime).
+
+-export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1]).
+
+targets() ->
+    [#{name => "x86_64", summary => "64-bit PCs", word_size => 64, endian => little,
+       flavours => [size], emulator => []},
+     #{name => "board", summary => "a board", word_size => 32, endian => big,
+       flavours => [size, speed], emulator => ["/usr/bin/env", "EMULATED=it's so"]}].
+
+otps() -> ["25", "17"].
+
+default_otp() -> "25".
+
+otp("25", _) ->
+    {ok, #{otp => "25", root => code:root_dir(), lib => code:lib_dir()}};
+otp("17", _) ->
+    {error, {no_source, #{}}}.
+
+ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
+       #{progress := Progress}) ->
+    Step = #{task => "VM for " ++ Target, step => "configure", index => 1, 'of' => 3,
+             percent => 7},
+    Progress(Step),
+    case os:getenv("STAND_IN") of
+        "broken" ->
+            {error, {build_failed, #{}}};
+        "slow" ->
+            Progress(Step#{step := "compile", index := 2, percent := 50}),
+            receive never -> ok end;
+        false ->
+            File = os:getenv("STAND_IN_VM"),
+            {ok, #{target => Target, otp => Otp, otp_vsn => Otp ++ ".0",
+                   erts_vsn => "13.1.5", flavour => Flavour, natives => Natives,
+                   description => #{}, executable => File, symbols => File,
+                   components => [], id => "0", dir => filename:dirname(File)}}
+    end.
+
+format_error({error, {Tag, _}}) -> [atom_to_list(Tag), "; do something"].

@@ -1,0 +1,469 @@
+%% The command by whole transcripts: the words, all of the output, the exit
+%% code. The room that builds VMs is stood in for (stand_in/whittle_runtime).
+-module(whittle_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+         end_per_testcase/2]).
+-export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1,
+         targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
+         same_bytes/1, keep_include/1, bad_inputs/1, bad_outputs/1, broken_runtime/1,
+         no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, terminate/1,
+         full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
+         run_keeps_arguments/1, not_built/1]).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+all() ->
+    [no_words, help, help_of_command, version, wrong_words, targets, targets_json,
+     build_hello, build_json, build_dir, same_bytes, keep_include, bad_inputs,
+     bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
+     interrupt, terminate, full_disk, size, size_json, bad_files, run, run_emulated,
+     run_keeps_arguments, not_built].
+
+
+init_per_suite(Config) ->
+    Dir = ?config(priv_dir, Config),
+    Here = filename:dirname(code:which(?MODULE)),
+    {ok, whittle_runtime} =
+        compile:file(filename:join([Here, "stand_in", "whittle_runtime.erl"]),
+                     [{outdir, Dir}, report]),
+    Vm = filename:join(Dir, "vm"),
+    Probe = filename:join([Here, "..", "..", "whittle_pack", "test", "probe", "probe.c"]),
+    "" = os:cmd("musl-gcc -static -Os -o '" ++ Vm ++ "' '" ++ Probe ++ "' 2>&1"),
+    Hello = filename:join(Dir, "hello"),
+    ok = filelib:ensure_dir(filename:join(Hello, "ebin/x")),
+    ok = file:make_dir(filename:join(Hello, "include")),
+    {ok, hello} = compile_module(Hello, "-module(hello). -export([a/0]). a() -> b."),
+    ok = file:write_file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
+    ok = file:write_file(filename:join(Hello, "ebin/hello.app"),
+                         "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
+                         " {applications, [kernel, stdlib]}]}.\n"),
+    Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
+    [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
+
+compile_module(App, Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text),
+    Add = fun({dot, _} = Dot, {Forms, Form}) ->
+                  {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+                  {Forms ++ [Parsed], []};
+             (Token, {Forms, Form}) -> {Forms, [Token | Form]}
+          end,
+    {Forms, []} = lists:foldl(Add, {[], []}, Tokens),
+    {ok, Module, Beam} = compile:forms(Forms, [debug_info]),
+    ok = file:write_file(filename:join([App, "ebin", atom_to_list(Module) ++ ".beam"]), Beam),
+    {ok, Module}.
+
+%% The script at the top of the tree that this suite is in.
+script(Dir) ->
+    Script = filename:join(Dir, "whittle"),
+    case filelib:is_regular(Script) of
+        true -> Script;
+        false when Dir =/= "/" -> script(filename:dirname(Dir))
+    end.
+
+end_per_suite(_) -> ok.
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(?config(priv_dir, Config), atom_to_list(Case)),
+    ok = file:make_dir(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% Words
+
+no_words(Config) ->
+    ?assertEqual({2, "", "whittle: no command given; `whittle help' lists them\n"},
+                 whittle(Config, [])).
+
+help(Config) ->
+    Text = "whittle cuts an Erlang system to fit the machine it runs on.\n\n"
+           "usage: whittle COMMAND ...\n\n"
+           "  build    make one executable from an application, a release or an escript\n"
+           "  size     where every byte of an executable went\n"
+           "  targets  the machines that can be built for\n"
+           "  run      run an executable, in an emulator if it is not for this machine\n"
+           "  help     this, or `whittle help COMMAND'\n"
+           "  version  the version of whittle\n\n"
+           "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
+    ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
+    ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
+
+help_of_command(Config) ->
+    Text = "usage: whittle build [OPTION...] PATH\n\n"
+           "make one executable from an application, a release or an escript\n\n"
+           "  -o, --out OUT         where to write it (default: the system's name)\n"
+           "  --target TARGET       the machine it is for; `whittle targets' lists them"
+           " (default: x86_64)\n"
+           "  --otp VSN             the OTP release that it runs on (default: 25)\n"
+           "  --vm FLAVOUR          size: the interpreter; speed: the JIT (default: size)\n"
+           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
+           " (default: exe)\n"
+           "  --keep-include        keep include files (kept anyway where the compiler is)\n"
+           "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
+           "  --json                print the result as JSON\n",
+    ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
+    ?assertEqual({0, Text, ""}, whittle(Config, ["build", "--help"])),
+    ?assertEqual({0, "usage: whittle run OUT [ARGUMENT...]\n\n"
+                  "run an executable, in an emulator if it is not for this machine\n", ""},
+                 whittle(Config, ["run", "-h"])).
+
+version(Config) ->
+    ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
+
+wrong_words(Config) ->
+    [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
+     || {Words, Line} <-
+            [{["nope"], "there is no command nope; `whittle help' lists them"},
+             {["help", "nope"], "there is no command nope; `whittle help' lists them"},
+             {["build"], "`whittle build' needs PATH; see `whittle help build'"},
+             {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
+             {["build", "a", "--nope"],
+              "there is no option --nope; see `whittle help build'"},
+             {["build", "a", "--otp"], "--otp needs a value; see `whittle help build'"},
+             {["build", "a", "--otp", "30"],
+              "--otp cannot be `30'; take one of 25, 17; see `whittle help build'"},
+             {["build", "a", "--target=moon"],
+              "--target cannot be `moon'; take one of x86_64, board; see `whittle help build'"},
+             {["build", "a", "--vm", "fast"],
+              "--vm cannot be `fast'; take one of size, speed; see `whittle help build'"},
+             {["build", ".", "--vm", "speed"],
+              "target x86_64 has no flavour speed; take one of size"},
+             {["build", "a", "--format", "tar"],
+              "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
+             {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
+             {["size"], "`whittle size' needs OUT; see `whittle help size'"},
+             {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
+    ok.
+
+targets(Config) ->
+    ?assertEqual({0, "x86_64  size         64-bit PCs\n"
+                     "board   size, speed  a board\n", ""},
+                 whittle(Config, ["targets"])).
+
+targets_json(Config) ->
+    ?assertEqual(
+       {0, "{\"otp\":[\"25\",\"17\"],\"targets\":["
+           "{\"endian\":\"little\",\"flavours\":[\"size\"],\"name\":\"x86_64\","
+           "\"summary\":\"64-bit PCs\",\"word_size\":64},"
+           "{\"endian\":\"big\",\"flavours\":[\"size\",\"speed\"],\"name\":\"board\","
+           "\"summary\":\"a board\",\"word_size\":32}]}\n", ""},
+       whittle(Config, ["targets", "--json"])).
+
+%% Build
+
+build_hello(Config) ->
+    {Code, Out, Err} = whittle(Config, ["build", ?config(hello, Config)]),
+    ?assertEqual({0, ""}, {Code, Err}),
+    ?assertEqual(["hello"], files(Config)),
+    ?assertEqual(
+       "hello 0.1.0 for x86_64, OTP 25.0, flavour size\n\n"
+       "bytes\n"
+       "stock release N unstripped code, and the stock VM: N\n"
+       "code: read N as it was read\n"
+       "code: applications N only the applications that are needed\n"
+       "code: modules N only the modules that .app files list\n"
+       "code: files N include files only where the compiler is\n"
+       "code: strip N modules without what running them does not need\n"
+       "code: literals N literals not deflated, so that the pack compresses them\n"
+       "code: stored N compressed, with its papers\n"
+       "vm N\n"
+       "hello N N % of the stock release\n",
+       lists:flatten(numberless(Out))),
+    ?assertMatch("pack of " ++ _, os:cmd("cd '" ++ ?config(dir, Config) ++ "' && ./hello")).
+
+build_json(Config) ->
+    Code = "import json, os\n"
+           "d = json.load(open('out'))\n"
+           "assert d['size'] == os.path.getsize('there') == d['vm'] + d['code']\n"
+           "assert d['stock']['size'] == d['stock']['vm'] + d['stock']['code']\n"
+           "assert [p['pass'] for p in d['passes']][:2] == ['read', 'applications']\n"
+           "for p in d['passes']:\n"
+           "    assert p['bytes'] == sum(p['applications'].values())\n"
+           "assert d['stock']['code'] == d['passes'][1]['bytes'] > d['passes'][-1]['bytes']\n"
+           "print(d['name'], d['version'], d['otp'], d['out'], sorted(p['applications']))\n",
+    {0, Out, ""} = whittle(Config, ["build", "-o", "there", "--json", ?config(hello, Config)]),
+    ?assertEqual("hello 0.1.0 25.0 there ['hello', 'kernel', 'stdlib', 'whittle_control']\n",
+                 python(Config, Out, Code)).
+
+build_dir(Config) ->
+    {0, _, ""} = whittle(Config, ["build", "--format", "dir", ?config(hello, Config)]),
+    Out = filename:join(?config(dir, Config), "hello"),
+    {ok, Names} = file:list_dir(Out),
+    ?assertEqual(["hello", "tree", "vm"], lists:sort(Names)),
+    %% It may be built anew over itself.
+    {0, _, ""} = whittle(Config, ["build", "--format", "dir", ?config(hello, Config)]),
+    ?assertEqual(["hello"], files(Config)).
+
+same_bytes(Config) ->
+    Sums = [begin
+                {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+                {ok, Bytes} = file:read_file(filename:join(?config(dir, Config), "hello")),
+                erlang:md5(Bytes)
+            end || _ <- [1, 2]],
+    ?assertMatch([Sum, Sum], Sums).
+
+keep_include(Config) ->
+    Has = fun(Options) ->
+                  {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)] ++ Options),
+                  Out = filename:join(?config(dir, Config), "hello"),
+                  whittle_pack:read_file(Out, <<"lib/hello-0.1.0/include/hello.hrl">>)
+          end,
+    ?assertEqual({ok, none}, Has([])),
+    ?assertEqual({ok, <<"-define(A, 1).\n">>}, Has(["--keep-include"])).
+
+%% Each is one line, ends with 1, and leaves nothing.
+bad_inputs(Config) ->
+    Dir = ?config(dir, Config),
+    ok = file:make_dir(filename:join(Dir, "empty")),
+    ok = file:write_file(filename:join(Dir, "text"), "not an escript\n"),
+    App = fun(Name, Properties) ->
+                  Ebin = filename:join([Dir, Name, "ebin"]),
+                  ok = filelib:ensure_dir(filename:join(Ebin, "x")),
+                  ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
+                                       io_lib:format("~p.~n", [{application, list_to_atom(Name),
+                                                                [{vsn, "1"} | Properties]}])),
+                  Ebin
+          end,
+    _ = App("lonely", [{modules, []}, {applications, [kernel, stdlib, nobody]}]),
+    Foreign = App("foreign", [{modules, [foreign]}, {applications, [kernel, stdlib]}]),
+    ok = file:write_file(filename:join(Foreign, "foreign.beam"), "this is no BEAM file"),
+    Twice = App("twice", [{modules, [lists]}, {applications, [kernel, stdlib]}]),
+    {ok, Beam} = file:read_file(code:which(lists)),
+    ok = file:write_file(filename:join(Twice, "lists.beam"), Beam),
+    Native = App("native", [{modules, []}, {applications, [kernel, stdlib]}]),
+    Priv = filename:join(filename:dirname(Native), "priv"),
+    ok = file:make_dir(Priv),
+    {ok, _} = file:copy(?config(vm, Config), filename:join(Priv, "native.so")),
+    Before = files(Config),
+    [begin
+         {Code, Out, Err} = whittle(Config, ["build", "-o", "out", "--otp", Otp, Path]),
+         ct:pal("~ts: ~ts", [Path, Err]),
+         ?assertEqual({Path, 1, "", one_line, true},
+                      {Path, Code, Out, lines(Err), string:find(Err, Named) =/= nomatch}),
+         ?assertEqual(Before, files(Config))
+     end || {Otp, Path, Named} <-
+                [{"25", "nowhere", "nowhere"}, {"25", "empty", "empty"}, {"25", "text", "text"},
+                 {"25", "lonely", "nobody"}, {"25", "foreign", "foreign.beam"},
+                 {"25", "twice", "lists"}, {"25", "native", "native.so"},
+                 {"17", "lonely", "no_source; do something"}]],
+    ok.
+
+bad_outputs(Config) ->
+    Dir = ?config(dir, Config),
+    ok = file:make_dir(filename:join(Dir, "hello")),
+    ok = file:write_file(filename:join(Dir, "hello/letter"), "mine"),
+    Hello = ?config(hello, Config),
+    [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["build", Hello | Words]))
+     || {Words, Line} <-
+            [{[], "hello is a directory: name a file with -o, or use --format dir"},
+             {["--format", "dir"], "hello is there and was not made by whittle: remove it, or "
+                                   "name another directory with -o"},
+             {["-o", "none/out"], "none/out cannot be written (no such file or directory): "
+                                  "name another place with -o"},
+             {["-o", "/proc/out"], "/proc/out cannot be written (no such file or directory): "
+                                   "name another place with -o"},
+             {["-o", "out", "--ca-certs", "none.pem"],
+              "none.pem cannot be read (no such file or directory): check the name and its "
+              "permissions"}]],
+    ?assertEqual(["hello"], files(Config)).
+
+broken_runtime(Config) ->
+    ?assertEqual({1, "", "whittle: build_failed; do something\n"},
+                 whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
+    ?assertEqual([], files(Config)).
+
+%% The long wait
+
+no_progress_in_pipes(Config) ->
+    {1, "", "whittle: build_failed; do something\n"} =
+        whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken WHITTLE_TERMINAL=").
+
+progress_on_terminal(Config) ->
+    Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
+    {1, Shown} = to_end(Port, ""),
+    ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K\r\e[K"
+                 "whittle: build_failed; do something\r\n", Shown).
+
+%% Ctrl-C at a terminal while a runtime is built.
+interrupt(Config) ->
+    Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=slow"),
+    Shown = until(Port, "compile (2 of 3), 50 %", ""),
+    true = port_command(Port, [3]),
+    {Code, Rest} = to_end(Port, Shown),
+    ?assertEqual(130, Code),
+    ?assertNotEqual(nomatch, string:find(Rest, "whittle: stopped; nothing was written\r\n")),
+    ?assertEqual([], files(Config)).
+
+%% SIGTERM to the script, as a supervisor sends it.
+terminate(Config) ->
+    Pid = filename:join(?config(dir, Config), "pid"),
+    Port = on_terminal(Config, ["build", ?config(hello, Config)],
+                       ["STAND_IN=slow; export STAND_IN; echo $$ > '", Pid, "'; exec env A="]),
+    _ = until(Port, "compile (2 of 3), 50 %", ""),
+    {ok, Number} = file:read_file(Pid),
+    "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
+    ?assertMatch({143, _}, to_end(Port, "")),
+    ?assertEqual(["pid"], files(Config)).
+
+full_disk(Config) ->
+    Dir = ?config(dir, Config),
+    "" = os:cmd("mount -t tmpfs -o size=64k none '" ++ Dir ++ "'"),
+    try
+        Hello = ?config(hello, Config),
+        ?assertEqual({1, "", "whittle: hello cannot be written, the disk is full: make room, or "
+                             "name another place with -o\n"},
+                     whittle(Config, ["build", Hello])),
+        ?assertEqual([], files(Config))
+    after
+        "" = os:cmd("umount '" ++ Dir ++ "'")
+    end.
+
+%% Size
+
+size(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {0, Out, ""} = whittle(Config, ["size", "hello"]),
+    [Parts, Applications, Modules] = string:split(lists:flatten(numberless(Out)), "\n\n", all),
+    ?assertEqual("part stored raw\ncode N N\nvm N N\n", string:slice(Parts, 0, 32)),
+    ?assertMatch({match, _}, re:run(Parts, "\nthe file N$")),
+    ?assertEqual("application stored raw\nstdlib-V N N\nkernel-V N N\n"
+                 "whittle_control-0.1.0 N N\nhello-0.1.0 N N",
+                 re:replace(Applications, "(kernel|stdlib)-[^ ]*", "\\1-V",
+                            [global, {return, list}])),
+    ?assertMatch({match, _}, re:run(Modules, "\nstdlib-[^ /]*/unicode_util N N\n")).
+
+size_json(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {0, Out, ""} = whittle(Config, ["size", "--json", "hello"]),
+    Code = "import json, os\n"
+           "d = json.load(open('out'))\n"
+           "total = lambda k: sum(p['stored'] for p in d[k])\n"
+           "assert d['size'] == os.path.getsize('hello') == total('parts')\n"
+           "code = [p['stored'] for p in d['parts'] if p['name'] == 'code'][0]\n"
+           "assert abs(code - total('modules')) < 0.01 * code\n"
+           "assert all(p['stored'] <= p['raw'] for p in d['modules'])\n"
+           "print(sorted(p['name'].split('-')[0] for p in d['applications']))\n",
+    ?assertEqual("['hello', 'kernel', 'stdlib', 'whittle_control']\n", python(Config, Out, Code)).
+
+bad_files(Config) ->
+    Dir = ?config(dir, Config),
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {ok, Bytes} = file:read_file(filename:join(Dir, "hello")),
+    Middle = byte_size(Bytes) div 2,
+    <<Head:Middle/binary, Byte, Tail/binary>> = Bytes,
+    ok = file:write_file(filename:join(Dir, "flipped"), [Head, Byte bxor 1, Tail]),
+    ok = file:write_file(filename:join(Dir, "cut"), Head),
+    [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, [Command, File]))
+     || Command <- ["size", "run"],
+        {File, Line} <-
+            [{"none", "none cannot be read (no such file or directory): check the name and its "
+                      "permissions"},
+             {".", ". cannot be read (illegal operation on a directory): check the name and its "
+                   "permissions"},
+             {"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
+             {?config(hello, Config) ++ "/ebin/hello.app",
+              ?config(hello, Config) ++ "/ebin/hello.app: it is no ELF executable: name a file "
+              "that whittle built"},
+             {"flipped", "flipped: the file is damaged (checksum): get it or build it again"},
+             {"cut", "cut: the executable is damaged (truncated): get it or build it again"}]],
+    ok.
+
+%% Run
+
+run(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {0, Out, ""} = whittle(Config, ["run", "hello"]),
+    ?assertMatch("pack of " ++ _, Out).
+
+run_emulated(Config) ->
+    {0, _, ""} = whittle(Config, ["build", "--target", "board", "-o", "it's",
+                                  ?config(hello, Config)]),
+    {0, Out, ""} = whittle(Config, ["run", "it's"]),
+    ?assertMatch("pack of " ++ _, Out).
+
+%% The program has the standard input, the exit code, and every word after its
+%% name.
+run_keeps_arguments(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {0, Dump, ""} = whittle(Config, ["run", "hello", "--json", "it's", "a  b"]),
+    ?assertMatch("Whittle" ++ _, Dump).
+
+not_built(Config) ->
+    {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
+    ?assertMatch({1, "whittle: it is not built yet; run `make' in /" ++ _}, {Code, Err}).
+
+%% Internal
+
+whittle(Config, Words) -> whittle(Config, Words, "A=").
+
+whittle(Config, Words, Env) ->
+    Err = filename:join(?config(priv_dir, Config), "stderr"),
+    Port = sh(Config, [command(Config, Words, Env), " 2>'", Err, "'"]),
+    {Code, Out} = to_end(Port, ""),
+    {ok, Text} = file:read_file(Err),
+    {Code, Out, unicode:characters_to_list(Text)}.
+
+%% A pseudo terminal; what is sent to the port is typed.
+on_terminal(Config, Words, Env) ->
+    Command = command(Config, Words, Env),
+    File = filename:join(?config(priv_dir, Config), "typed"),
+    ok = file:write_file(File, Command),
+    %% What runs us may have had SIGINT ignored, as shells do for what they put
+    %% into the background; a shell cannot trap it then.
+    sh(Config, ["env --default-signal=INT,QUIT script -qefc \". '", File, "'\" /dev/null"]).
+
+command(Config, Words, Env) ->
+    ["WHITTLE_LIB='", ?config(lib, Config), "' ERL_ZFLAGS='-pa ", ?config(stand_in, Config),
+     "' STAND_IN_VM='", ?config(vm, Config), "' ; export WHITTLE_LIB ERL_ZFLAGS STAND_IN_VM; ",
+     Env, " '", ?config(whittle, Config), "'",
+     [[" '", string:replace(Word, "'", "'\\''", all), "'"] || Word <- Words]].
+
+sh(Config, Command) ->
+    open_port({spawn_executable, "/bin/sh"},
+              [{args, ["-c", unicode:characters_to_binary(Command)]},
+               {cd, ?config(dir, Config)}, exit_status, binary, use_stdio]).
+
+to_end(Port, Shown) ->
+    receive
+        {Port, {data, Data}} -> to_end(Port, [Shown, Data]);
+        {Port, {exit_status, Code}} -> {Code, binary_to_list(iolist_to_binary(Shown))}
+    end.
+
+until(Port, Words, Shown) ->
+    case string:find(Shown, Words) of
+        nomatch ->
+            receive
+                {Port, {data, Data}} -> until(Port, Words, Shown ++ binary_to_list(Data));
+                {Port, {exit_status, Code}} -> error({ended, Code, Shown})
+            end;
+        _ -> Shown
+    end.
+
+python(Config, Json, Program) ->
+    Dir = ?config(dir, Config),
+    ok = file:write_file(filename:join(Dir, "out"), Json),
+    ok = file:write_file(filename:join(Dir, "p.py"), Program),
+    os:cmd("cd '" ++ Dir ++ "' && python3 p.py").
+
+files(Config) ->
+    {ok, Names} = file:list_dir_all(?config(dir, Config)),
+    lists:sort(Names).
+
+lines(Text) ->
+    case string:split(Text, "\n", all) of
+        ["whittle: " ++ _, ""] -> one_line;
+        Lines -> Lines
+    end.
+
+%% Words that are figures become N; columns are parted by one blank.
+numberless(Text) ->
+    lists:join($\n, [lists:join($\s, [figure(Word) || Word <- string:lexemes(Line, " ")])
+                     || Line <- string:split(Text, "\n", all)]).
+
+figure(Word) ->
+    case re:run(Word, "^[0-9]+(,[0-9]{3})*(\\.[0-9])?$") of
+        {match, _} -> "N";
+        nomatch -> Word
+    end.

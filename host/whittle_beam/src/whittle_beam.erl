@@ -1,0 +1,455 @@
+%% @doc BEAM files: read, check, rewrite.
+%%
+%% Pure: bytes in, values or bytes out. {@link read/1} checks everything that
+%% the loader reads before it comes to the instructions, so that a damaged file
+%% is found while building and not on the board; {@link loads_on/2} looks at the
+%% instructions too.
+%%
+%% The format is the one that `erts/emulator/beam/beam_file.c' reads and
+%% `lib/compiler/src/beam_asm.erl' writes: an IFF form `FOR1' of type `BEAM'
+%% with chunks that are padded to four bytes.
+-module(whittle_beam).
+
+%% Read
+-export([read/1, module/1, size/1, chunks/1, chunk/2]).
+%% Ask
+-export([atoms/1, imports/1, exports/1, attributes/1, mentions/2,
+         needs_otp/1, loads_on/2]).
+%% Rewrite
+-export([strip/2]).
+-export([format_error/1]).
+
+-export_type([beam/0, chunk_id/0, strip_options/0, need/0, error/0]).
+
+-type chunk_id() :: <<_:32>>.                   % <<"AtU8">>
+
+-type strip_options() ::
+        #{keep => [chunk_id()] | all,           % beside what the loader reads;
+                                                % default: none
+          types => keep | drop,                 % `Type', which only the JIT
+                                                % uses; default: keep
+          literals => keep | {plain, pos_integer()}}. % not deflated, as that
+                                                % OTP release can read it;
+                                                % default: keep
+
+-type need() :: #{otp := pos_integer(),         % oldest OTP release that loads it
+                  why := binary()}.             % what says so
+
+-type error() ::
+        {not_beam, binary()}                    % what it begins with
+      | {damaged, {chunk_id() | file, atom()}}
+      | {obsolete, module_of_otp_20_or_older}.
+
+-record(beam, {module :: module(),
+               atoms :: tuple(),
+               max_opcode :: non_neg_integer(),
+               literals :: {deflated | plain, binary()} | none,
+               chunks :: [{chunk_id(), binary()}]}).     % in the file's order
+-opaque beam() :: #beam{}.
+
+%% A file that claims to inflate to more than this is taken for damaged.
+-define(MAX_INFLATED, 256 * 1024 * 1024).
+
+%% @doc Reads and checks a BEAM file; one that is gzipped whole is inflated.
+-spec read(binary()) -> {ok, beam()} | {error, error()}.
+read(Bytes) ->
+    try
+        {ok, read_form(Bytes)}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% @doc The module's name.
+-spec module(beam()) -> module().
+module(#beam{module = Module}) -> Module.
+
+%% @doc Bytes of each chunk with its header and padding, in the file's order.
+-spec size(beam()) -> [{chunk_id(), pos_integer()}].
+size(#beam{chunks = Chunks}) ->
+    [{Id, 8 + padded(byte_size(Data))} || {Id, Data} <- Chunks].
+
+%% @doc The chunks, in the file's order.
+-spec chunks(beam()) -> [{chunk_id(), binary()}].
+chunks(#beam{chunks = Chunks}) -> Chunks.
+
+%% @doc One chunk's bytes.
+-spec chunk(chunk_id(), beam()) -> {ok, binary()} | error.
+chunk(Id, #beam{chunks = Chunks}) ->
+    case lists:keyfind(Id, 1, Chunks) of
+        {Id, Data} -> {ok, Data};
+        false -> error
+    end.
+
+%% @doc The atom table; the first is the module's name.
+-spec atoms(beam()) -> [atom()].
+atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
+
+%% @doc The functions that the module calls by name in other modules.
+-spec imports(beam()) -> [mfa()].
+imports(#beam{atoms = Atoms} = Beam) ->
+    [{element(M, Atoms), element(F, Atoms), A}
+     || <<M:32, F:32, A:32>> <= entries(<<"ImpT">>, Beam)].
+
+%% @doc The functions that the module exports.
+-spec exports(beam()) -> [{atom(), arity()}].
+exports(#beam{atoms = Atoms} = Beam) ->
+    [{element(F, Atoms), A}
+     || <<F:32, A:32, _Label:32>> <= entries(<<"ExpT">>, Beam)].
+
+%% @doc The module's attributes; `[]' where they were stripped or are not a
+%% term that this host can read.
+-spec attributes(beam()) -> [{atom(), term()}].
+attributes(Beam) -> term_chunk(<<"Attr">>, Beam).
+
+%% @doc Whether the module holds that atom, in its code or in a literal.
+%%
+%% Sound, not exact: `false' means that the atom is not there; `true' may come
+%% from a string in a literal that has the same bytes.
+-spec mentions(atom(), beam()) -> boolean().
+mentions(Atom, #beam{atoms = Atoms} = Beam) ->
+    lists:member(Atom, tuple_to_list(Atoms)) orelse
+        begin
+            Name = atom_to_binary(Atom),
+            %% Each of the four atom tags of the external format has the
+            %% length's low byte right before the name.
+            Pattern = <<(byte_size(Name)):8, Name/binary>>,
+            binary:match(inflated_literals(Beam), Pattern) =/= nomatch
+        end.
+
+%% @doc The oldest OTP release that can load the module, and what says so: the
+%% newest instruction in it, a newer form of a chunk, or the compiler's version
+%% where it is still recorded.
+-spec needs_otp(beam()) -> need().
+needs_otp(Beam) ->
+    Needs = [opcode_need(Beam)] ++ format_needs(Beam) ++ compiler_need(Beam),
+    hd(lists:sort(fun(#{otp := A}, #{otp := B}) -> A >= B end, Needs)).
+
+%% @doc Whether an OTP release loads the module. It may be too new for it, or so
+%% old that it uses instructions which that release has dropped.
+-spec loads_on(Otp :: pos_integer(), beam()) ->
+          ok | {error, {needs_newer, need()}
+                     | {too_old, [Opcode :: pos_integer()]}
+                     | error()}.
+loads_on(Otp, Beam) ->
+    case needs_otp(Beam) of
+        #{otp := Least} = Need when Least > Otp -> {error, {needs_newer, Need}};
+        _ ->
+            case compiler_need(Beam) of
+                %% What the three releases before it compiled, each loads.
+                [#{otp := By}] when By >= Otp - 3 -> ok;
+                _ -> loads_instructions(Otp, Beam)
+            end
+    end.
+
+%% @doc The file without what the loader does not read.
+-spec strip(strip_options(), beam()) -> binary().
+strip(Options, #beam{chunks = Chunks} = Beam) ->
+    write([{Id, rewrite(Id, Data, Options, Beam)}
+           || {Id, Data} <- Chunks, is_kept(Id, Options)]).
+
+%% @doc One line for a person; whoever read the file puts its name before it.
+-spec format_error(error()) -> unicode:chardata().
+format_error({not_beam, Head}) ->
+    io_lib:format("is not a BEAM file: it begins with ~p; compile the module "
+                  "again", [Head]);
+format_error({damaged, {file, Why}}) ->
+    io_lib:format("is damaged (~ts); compile the module again", [why(Why)]);
+format_error({damaged, {Chunk, Why}}) ->
+    io_lib:format("is damaged (chunk ~ts ~ts); compile the module again",
+                  [printable(Chunk), why(Why)]);
+format_error({obsolete, _}) ->
+    "was compiled by OTP 20 or older; compile the module again with OTP 25 or "
+    "newer".
+
+%% Internal: read
+
+read_form(<<31, 139, _/binary>> = Gzipped) ->
+    read_form_plain(inflate(31, Gzipped, ?MAX_INFLATED, file));
+read_form(Bytes) ->
+    read_form_plain(Bytes).
+
+read_form_plain(<<"FOR1", Size:32, "BEAM", Rest/binary>> = Bytes) ->
+    %% The loader ignores bytes behind the form; we do not keep them.
+    byte_size(Bytes) >= Size + 8 andalso Size >= 4 orelse damaged(file, cut_off),
+    Chunks = read_chunks(binary:part(Rest, 0, Size - 4)),
+    {Max, _Labels} = code_header(need(<<"Code">>, Chunks)),
+    {_, Table} = lists:keyfind(<<"AtU8">>, 1, atom_chunk(Chunks)),
+    Atoms = list_to_tuple(read_atoms(Table)),
+    tuple_size(Atoms) > 0 orelse damaged(<<"AtU8">>, empty),
+    Beam = #beam{module = element(1, Atoms), atoms = Atoms, max_opcode = Max,
+                 literals = literals(Chunks), chunks = Chunks},
+    ok = check_tables(Beam),
+    ok = check_literals(Beam),
+    Beam;
+read_form_plain(Bytes) ->
+    throw({?MODULE, {not_beam, binary:part(Bytes, 0, min(4, byte_size(Bytes)))}}).
+
+read_chunks(<<Id:4/binary, Size:32, Rest/binary>>) ->
+    Stored = padded(Size),
+    case Rest of
+        <<Data:Size/binary, _:(Stored - Size)/binary, More/binary>> ->
+            [{Id, Data} | read_chunks(More)];
+        %% Writers other than OTP's leave the last chunk without padding.
+        <<Data:Size/binary, Tail/binary>> when byte_size(Tail) < 4 ->
+            [{Id, Data}];
+        _ ->
+            damaged(Id, cut_off)
+    end;
+read_chunks(<<>>) ->
+    [];
+read_chunks(_) ->
+    damaged(file, cut_off).
+
+atom_chunk(Chunks) ->
+    case {lists:keymember(<<"AtU8">>, 1, Chunks),
+          lists:keymember(<<"Atom">>, 1, Chunks)} of
+        {true, _} -> Chunks;
+        {false, true} ->
+            throw({?MODULE, {obsolete, module_of_otp_20_or_older}});
+        {false, false} -> damaged(<<"AtU8">>, missing)
+    end.
+
+need(Id, Chunks) ->
+    case lists:keyfind(Id, 1, Chunks) of
+        {Id, Data} -> Data;
+        false -> damaged(Id, missing)
+    end.
+
+%% A negative count means that lengths are written as compact terms (OTP 28).
+read_atoms(<<Count:32/signed, Rest/binary>>) when Count >= 0 ->
+    short_atoms(Count, Rest);
+read_atoms(<<Count:32/signed, Rest/binary>>) ->
+    long_atoms(-Count, Rest);
+read_atoms(_) ->
+    damaged(<<"AtU8">>, cut_off).
+
+short_atoms(0, _) -> [];
+short_atoms(N, <<Size, Name:Size/binary, Rest/binary>>) ->
+    [to_atom(Name) | short_atoms(N - 1, Rest)];
+short_atoms(_, _) ->
+    damaged(<<"AtU8">>, cut_off).
+
+long_atoms(0, _) -> [];
+long_atoms(N, <<Size:4, 0:1, _:3, Name:Size/binary, Rest/binary>>) ->
+    [to_atom(Name) | long_atoms(N - 1, Rest)];
+long_atoms(N, <<High:3, 1:2, _:3, Low, Rest/binary>>) ->
+    Size = High bsl 8 bor Low,
+    case Rest of
+        <<Name:Size/binary, More/binary>> ->
+            [to_atom(Name) | long_atoms(N - 1, More)];
+        _ -> damaged(<<"AtU8">>, cut_off)
+    end;
+long_atoms(_, _) ->
+    damaged(<<"AtU8">>, cut_off).
+
+to_atom(Name) ->
+    try
+        binary_to_atom(Name, utf8)
+    catch
+        error:_ -> damaged(<<"AtU8">>, bad_atom)
+    end.
+
+code_header(<<Size:32, Rest/binary>>) when byte_size(Rest) >= Size, Size >= 16 ->
+    case Rest of
+        <<0:32, Max:32, Labels:32, _Functions:32, _/binary>> -> {Max, Labels};
+        _ -> damaged(<<"Code">>, unknown_version)
+    end;
+code_header(_) ->
+    damaged(<<"Code">>, cut_off).
+
+literals(Chunks) ->
+    case lists:keyfind(<<"LitT">>, 1, Chunks) of
+        false -> none;
+        {_, <<0:32, Plain/binary>>} -> {plain, Plain};
+        {_, <<Size:32, Deflated/binary>>} when Size =< ?MAX_INFLATED ->
+            case inflate(15, Deflated, Size, <<"LitT">>) of
+                Plain when byte_size(Plain) =:= Size -> {deflated, Plain};
+                _ -> damaged(<<"LitT">>, wrong_size)
+            end;
+        _ -> damaged(<<"LitT">>, cut_off)
+    end.
+
+inflated_literals(#beam{literals = none}) -> <<>>;
+inflated_literals(#beam{literals = {_, Plain}}) -> Plain.
+
+%% Inflates no further than the limit: a few bytes can claim gigabytes.
+inflate(WindowBits, Deflated, Limit, Where) ->
+    Z = zlib:open(),
+    try
+        ok = zlib:inflateInit(Z, WindowBits),
+        iolist_to_binary(inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z,
+                                       Where))
+    catch
+        error:_ -> damaged(Where, not_deflated)
+    after
+        zlib:close(Z)
+    end.
+
+inflate_up_to(Limit, {Status, Output}, Z, Where) ->
+    Left = Limit - iolist_size(Output),
+    if
+        Left < 0 -> damaged(Where, wrong_size);
+        Status =:= finished -> [Output];
+        true -> [Output | inflate_up_to(Left, zlib:safeInflate(Z, []), Z, Where)]
+    end.
+
+%% Internal: checks, the loader's own
+
+check_tables(#beam{atoms = Atoms, chunks = Chunks} = Beam) ->
+    Last = tuple_size(Atoms),
+    {_, Labels} = code_header(need(<<"Code">>, Chunks)),
+    _ = need(<<"StrT">>, Chunks),
+    Is = fun(Index) -> Index >= 1 andalso Index =< Last end,
+    Check = fun(Id, Fits) -> Fits orelse damaged(Id, wrong_index) end,
+    _ = [Check(<<"ImpT">>, Is(M) andalso Is(F) andalso A =< 255)
+         || <<M:32, F:32, A:32>> <= entries(<<"ImpT">>, Beam)],
+    _ = [Check(<<"ExpT">>, Is(F) andalso A =< 255 andalso L < Labels)
+         || <<F:32, A:32, L:32>> <= entries(<<"ExpT">>, Beam)],
+    _ = [Check(<<"FunT">>, Is(F) andalso L > 0 andalso L < Labels)
+         || lists:keymember(<<"FunT">>, 1, Chunks),
+            <<F:32, _:32, L:32, _:96>> <= entries(<<"FunT">>, Beam)],
+    ok.
+
+%% The entries of a table, once they are known to be as many as it says.
+entries(Id, #beam{chunks = Chunks}) ->
+    Width = case Id of <<"FunT">> -> 24; _ -> 12 end,
+    case need(Id, Chunks) of
+        <<Count:32, Entries/binary>> when byte_size(Entries) =:= Count * Width ->
+            Entries;
+        _ -> damaged(Id, wrong_size)
+    end.
+
+check_literals(#beam{literals = none}) -> ok;
+check_literals(#beam{literals = {_, <<Count:32, Terms/binary>>}}) ->
+    check_terms(Count, Terms);
+check_literals(_) -> damaged(<<"LitT">>, cut_off).
+
+check_terms(0, _) -> ok;
+check_terms(N, <<Size:32, Term:Size/binary, Rest/binary>>) ->
+    case Term of
+        <<131, _, _/binary>> -> check_terms(N - 1, Rest);
+        _ -> damaged(<<"LitT">>, not_a_term)
+    end;
+check_terms(_, _) -> damaged(<<"LitT">>, cut_off).
+
+-spec damaged(chunk_id() | file, atom()) -> no_return().
+damaged(Where, Why) -> throw({?MODULE, {damaged, {Where, Why}}}).
+
+%% Internal: which OTP
+
+opcode_need(#beam{max_opcode = Max}) ->
+    #{otp => whittle_beam_code:newest_otp(Max),
+      why => <<"instruction ", (integer_to_binary(Max))/binary>>}.
+
+format_needs(#beam{literals = Literals, chunks = Chunks}) ->
+    {_, AtomTable} = lists:keyfind(<<"AtU8">>, 1, Chunks),
+    [#{otp => 28, why => <<"literals that are not deflated">>}
+     || {plain, _} <- [Literals]] ++
+    [#{otp => 28, why => <<"the atom table's form">>}
+     || <<1:1, _/bitstring>> <- [AtomTable]] ++
+    [#{otp => 29, why => <<"chunk Recs">>}
+     || lists:keymember(<<"Recs">>, 1, Chunks)].
+
+loads_instructions(Otp, Beam) ->
+    {ok, Code} = chunk(<<"Code">>, Beam),
+    case whittle_beam_code:opcodes(Code) of
+        {ok, Opcodes} ->
+            Dropped = whittle_beam_code:dropped(Otp),
+            case [Opcode || Opcode <- Opcodes, lists:member(Opcode, Dropped)] of
+                [] -> ok;
+                Old -> {error, {too_old, Old}}
+            end;
+        error ->
+            {error, {damaged, {<<"Code">>, no_instruction}}}
+    end.
+
+%% A module of a newer compiler may call functions that an older OTP lacks,
+%% even where every instruction is known.
+compiler_need(Beam) ->
+    case proplists:get_value(version, term_chunk(<<"CInf">>, Beam)) of
+        Version when is_list(Version) ->
+            try [list_to_integer(N) || N <- string:lexemes(Version, ".")] of
+                [Major, Minor | _] ->
+                    [#{otp => compiler_otp(Major, Minor),
+                       why => unicode:characters_to_binary(
+                                ["compiler ", Version])}];
+                _ -> []
+            catch
+                error:_ -> []
+            end;
+        _ -> []
+    end.
+
+%% From otp_versions.table.
+compiler_otp(8, Minor) when Minor >= 5 -> 27;
+compiler_otp(8, Minor) when Minor >= 3 -> 26;
+compiler_otp(8, 2) -> 25;
+compiler_otp(Major, _) when Major >= 9 -> Major + 19;
+compiler_otp(_, _) -> 24.
+
+term_chunk(Id, Beam) ->
+    try
+        {ok, Data} = chunk(Id, Beam),
+        [_ | _] = binary_to_term(Data)
+    catch
+        error:_ -> []
+    end.
+
+%% Internal: write
+
+is_kept(_, #{keep := all}) -> true;
+is_kept(<<"Type">>, #{types := drop}) -> false;
+is_kept(<<"Type">>, _) -> true;
+is_kept(Id, Options) ->
+    lists:member(Id, loader_chunks() ++ maps:get(keep, Options, [])).
+
+%% What beam_file.c reads to run the code; `Type' apart, which it can do
+%% without, and `Attr' and `CInf', which it only keeps for module_info.
+loader_chunks() ->
+    [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>,
+     <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>].
+
+rewrite(<<"LitT">>, Data, #{literals := {plain, Otp}},
+        #beam{literals = {Form, Plain}}) ->
+    if
+        Form =:= plain -> Data;
+        Otp >= 28 -> <<0:32, Plain/binary>>;
+        true -> <<(byte_size(Plain)):32, (stored(Plain))/binary>>
+    end;
+rewrite(_, Data, _, _) -> Data.
+
+%% A zlib stream that holds its data as it is: the form for loaders that know
+%% no other, which an outer compressor can still see through.
+stored(Plain) ->
+    Z = zlib:open(),
+    ok = zlib:deflateInit(Z, none),
+    Stream = iolist_to_binary(zlib:deflate(Z, Plain, finish)),
+    ok = zlib:close(Z),
+    Stream.
+
+write(Chunks) ->
+    Body = [[<<Id/binary, (byte_size(Data)):32>>, Data, padding(Data)]
+            || {Id, Data} <- Chunks],
+    iolist_to_binary([<<"FOR1", (4 + iolist_size(Body)):32, "BEAM">>, Body]).
+
+padded(Size) -> (Size + 3) band bnot 3.
+
+padding(Data) ->
+    binary:copy(<<0>>, padded(byte_size(Data)) - byte_size(Data)).
+
+%% Internal: words
+
+why(cut_off) -> "is cut off";
+why(missing) -> "is missing";
+why(empty) -> "is empty";
+why(bad_atom) -> "holds what is no atom";
+why(unknown_version) -> "is of an unknown version";
+why(wrong_size) -> "has not the size it tells";
+why(wrong_index) -> "points outside its table";
+why(not_deflated) -> "cannot be inflated";
+why(not_a_term) -> "holds what is no term";
+why(no_instruction) -> "holds what is no instruction".
+
+printable(Chunk) ->
+    [case C >= $\s andalso C =< $~ of true -> C; false -> $? end
+     || <<C>> <= Chunk].

@@ -1,0 +1,264 @@
+%% @doc BEAM files: every module of the OTP that runs the tests, and damage.
+-module(whittle_beam_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
+         gzipped/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
+         cut/1, inflates_no_further/1, instructions/1, too_old/1, damaged_code/1]).
+
+all() ->
+    [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
+     mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
+     instructions, too_old, damaged_code].
+
+%% What beam_lib reads is what we read.
+reads_as_beam_lib(_) ->
+    [begin
+         {ok, {Module, [{imports, Imports}, {exports, Exports}, {attributes, Attributes},
+                        {atoms, Atoms}]}} =
+             beam_lib:chunks(Bytes, [imports, exports, attributes, atoms]),
+         {ok, Beam} = whittle_beam:read(Bytes),
+         ?assertEqual(Module, whittle_beam:module(Beam)),
+         ?assertEqual(Imports, lists:sort(whittle_beam:imports(Beam))),
+         ?assertEqual(Exports, lists:sort(whittle_beam:exports(Beam))),
+         ?assertEqual([Atom || {_, Atom} <- lists:sort(Atoms)], whittle_beam:atoms(Beam)),
+         ?assertEqual(lists:sort(proplists:get_keys(Attributes)),
+                      lists:usort(proplists:get_keys(whittle_beam:attributes(Beam)))),
+         ?assertEqual(byte_size(Bytes),
+                      12 + lists:sum([Size || {_, Size} <- whittle_beam:size(Beam)]))
+     end || Bytes <- beams()].
+
+strips_as_told(_) ->
+    {ok, Beam} = whittle_beam:read(beam(lists)),
+    Ids = fun(Options) ->
+                  {ok, Stripped} = whittle_beam:read(whittle_beam:strip(Options, Beam)),
+                  [Id || {Id, _} <- whittle_beam:chunks(Stripped)]
+          end,
+    Plain = Ids(#{}),
+    ?assert(lists:member(<<"Line">>, Plain)),
+    ?assert(lists:member(<<"Type">>, Plain)),
+    [?assertNot(lists:member(Id, Plain))
+     || Id <- [<<"Attr">>, <<"CInf">>, <<"Dbgi">>, <<"Docs">>, <<"LocT">>]],
+    ?assertEqual([<<"Type">>], Plain -- Ids(#{types => drop})),
+    ?assertEqual([<<"Attr">>], Ids(#{keep => [<<"Attr">>]}) -- Plain),
+    ?assertEqual([Id || {Id, _} <- whittle_beam:chunks(Beam)], Ids(#{keep => all})).
+
+%% The loader is the judge: it prepares every stripped module.
+loader_takes_stripped(_) ->
+    Otp = list_to_integer(erlang:system_info(otp_release)),
+    [begin
+         {ok, Beam} = whittle_beam:read(Bytes),
+         Stripped = whittle_beam:strip(#{types => drop, literals => {plain, Otp}}, Beam),
+         {ok, Again} = whittle_beam:read(Stripped),
+         ?assertEqual(whittle_beam:imports(Beam), whittle_beam:imports(Again)),
+         %% Stripping what is stripped changes nothing.
+         ?assertEqual(Stripped, whittle_beam:strip(#{literals => {plain, Otp}}, Again)),
+         case erlang:prepare_loading(whittle_beam:module(Beam), Stripped) of
+             {error, Reason} -> error({not_loaded, whittle_beam:module(Beam), Reason});
+             _Prepared -> ok
+         end
+     end || Bytes <- beams()].
+
+%% Both forms hold the same literals, and the plain one packs better.
+plain_literals(_) ->
+    {ok, Beam} = whittle_beam:read(beam(unicode_util)),
+    [{ok, Deflated}, {ok, Stored}, {ok, Plain}] =
+        [whittle_beam:read(whittle_beam:strip(#{literals => Literals}, Beam))
+         || Literals <- [keep, {plain, 25}, {plain, 28}]],
+    ?assertMatch({ok, <<0:32, _/binary>>}, whittle_beam:chunk(<<"LitT">>, Plain)),
+    ?assertMatch(#{otp := 28}, whittle_beam:needs_otp(Plain)),
+    {ok, <<Size:32, Inner/binary>>} = whittle_beam:chunk(<<"LitT">>, Stored),
+    {ok, <<0:32, Same:Size/binary>>} = whittle_beam:chunk(<<"LitT">>, Plain),
+    ?assertEqual(Same, zlib:uncompress(Inner)),
+    {ok, <<Size:32, _/binary>>} = whittle_beam:chunk(<<"LitT">>, Deflated).
+
+gzipped(_) ->
+    Bytes = beam(lists),
+    ?assert(whittle_beam:read(Bytes) =:= whittle_beam:read(zlib:gzip(Bytes))).
+
+mentions(_) ->
+    {ok, Lists} = whittle_beam:read(beam(lists)),
+    ?assert(whittle_beam:mentions(lists, Lists)),
+    ?assert(whittle_beam:mentions(keyfind, Lists)),
+    ?assertNot(whittle_beam:mentions(an_atom_of_this_suite, Lists)),
+    {ok, This} = whittle_beam:read(element(2, code:get_object_code(?MODULE))),
+    ?assert(whittle_beam:mentions(only_in_a_literal, This)),
+    _ = [{a, only_in_a_literal}],
+    ok.
+
+needs_otp(_) ->
+    Host = list_to_integer(erlang:system_info(otp_release)),
+    {ok, Lists} = whittle_beam:read(beam(lists)),
+    ?assertMatch(#{otp := Host}, whittle_beam:needs_otp(Lists)),
+    %% Stripped, only the instructions tell.
+    {ok, Stripped} = whittle_beam:read(whittle_beam:strip(#{}, Lists)),
+    #{otp := Least} = whittle_beam:needs_otp(Stripped),
+    ?assert(Least =< Host),
+    [begin
+         {ok, Beam} = whittle_beam:read(with_opcode(Opcode, whittle_beam:strip(#{}, Lists))),
+         ?assertMatch(#{otp := Otp}, whittle_beam:needs_otp(Beam))
+     end || {Opcode, Otp} <- [{176, 24}, {177, 25}, {182, 26}, {183, 27}, {184, 28},
+                              {185, 29}, {191, 29}, {192, 30}]].
+
+obsolete(_) ->
+    Bytes = form([{<<"Code">>, code_header()}, {<<"Atom">>, <<1:32, 1, "m">>}]),
+    ?assertEqual({error, {obsolete, module_of_otp_20_or_older}}, whittle_beam:read(Bytes)).
+
+%% The atom table as OTP 28 may write it.
+long_atoms(_) ->
+    Name = binary:copy(<<"é"/utf8>>, 200),
+    Size = byte_size(Name),
+    Atoms = <<(-2):32, 1:4, 0:4, "m", (Size bsr 8):3, 1:2, 0:3, (Size band 255), Name/binary>>,
+    {ok, Beam} = whittle_beam:read(form([{<<"AtU8">>, Atoms}, {<<"Code">>, code_header()},
+                                         {<<"StrT">>, <<>>}, {<<"ImpT">>, <<0:32>>},
+                                         {<<"ExpT">>, <<1:32, 2:32, 0:32, 1:32>>}])),
+    ?assertEqual([m, binary_to_atom(Name)], whittle_beam:atoms(Beam)),
+    ?assertEqual([{binary_to_atom(Name), 0}], whittle_beam:exports(Beam)),
+    ?assertMatch(#{otp := 28}, whittle_beam:needs_otp(Beam)).
+
+refuses(_) ->
+    Chunks = [{<<"AtU8">>, <<1:32, 1, "m">>}, {<<"Code">>, code_header()}, {<<"StrT">>, <<>>},
+              {<<"ImpT">>, <<0:32>>}, {<<"ExpT">>, <<0:32>>}],
+    {ok, _} = whittle_beam:read(form(Chunks)),
+    With = fun(Id, Data) -> whittle_beam:read(form(lists:keystore(Id, 1, Chunks, {Id, Data}))) end,
+    [?assertMatch({error, {damaged, {Id, missing}}},
+                  whittle_beam:read(form(lists:keydelete(Id, 1, Chunks)))) || {Id, _} <- Chunks],
+    [?assertEqual({error, {damaged, {Id, Why}}}, With(Id, Data))
+     || {Id, Data, Why} <-
+            [{<<"AtU8">>, <<0:32>>, empty}, {<<"AtU8">>, <<1:32, 2, "m">>, cut_off},
+             {<<"AtU8">>, <<1:32, 1, 255>>, bad_atom}, {<<"Code">>, <<1:32>>, cut_off},
+             {<<"Code">>, <<16:32, 1:32, 0:96>>, unknown_version},
+             {<<"ImpT">>, <<1:32>>, wrong_size},
+             {<<"ImpT">>, <<1:32, 1:32, 2:32, 0:32>>, wrong_index},
+             {<<"ExpT">>, <<1:32, 0:32, 0:32, 0:32>>, wrong_index},
+             {<<"FunT">>, <<1:32, 1:32, 0:32, 0:32, 0:96>>, wrong_index},
+             {<<"LitT">>, <<0:32, 1:32, 2:32, 1, 2>>, not_a_term},
+             {<<"LitT">>, <<9:32, "no stream">>, not_deflated}]],
+    [?assertMatch({error, {not_beam, _}}, whittle_beam:read(Bytes))
+     || Bytes <- [<<>>, <<"#!/bin/sh\n">>, <<"FOR1", 4:32, "AIFF">>]].
+
+%% The same instructions as OTP's own disassembler finds.
+instructions(_) ->
+    [begin
+         {ok, Beam} = whittle_beam:read(Bytes),
+         {ok, Code} = whittle_beam:chunk(<<"Code">>, Beam),
+         {ok, Opcodes} = whittle_beam_code:opcodes(Code),
+         <<_:8/binary, Max:32, _/binary>> = Code,
+         ?assert(lists:last(Opcodes) =< Max)
+     end || Bytes <- beams()],
+    [begin
+         {beam_file, _, _, _, _, Functions} = beam_disasm:file(beam(Module)),
+         Names = lists:usort([name(I) || {function, _, _, _, Is} <- Functions, I <- Is]),
+         {ok, Beam} = whittle_beam:read(beam(Module)),
+         {ok, Code} = whittle_beam:chunk(<<"Code">>, Beam),
+         {ok, Opcodes} = whittle_beam_code:opcodes(Code),
+         Ours = lists:usort([element(1, beam_opcodes:opname(Opcode)) || Opcode <- Opcodes]),
+         %% The disassembler shows tests and arithmetic under names of its own.
+         ?assertEqual([], [Name || Name <- Ours, not lists:member(Name, Names),
+                                   not is_renamed(Name)])
+     end || Module <- [lists, queue, gen_server, io_lib_format, zlib]].
+
+name(I) when is_atom(I) -> I;
+name(I) when element(1, I) =:= test -> element(2, I);
+name(I) -> element(1, I).
+
+is_renamed(Name) ->
+    lists:member(Name, [int_code_end, gc_bif1, gc_bif2, gc_bif3, bif0, bif1, bif2]).
+
+%% OTP 29 no longer loads bs_test_unit (131), which the compiler of OTP 25 writes.
+too_old(_) ->
+    Code = <<16:32, 0:32, 180:32, 2:32, 1:32,
+             131, 16#15, 16#03, 16#80, 3>>,
+    Old = form([{<<"AtU8">>, <<1:32, 1, "m">>}, {<<"Code">>, Code}, {<<"StrT">>, <<>>},
+                {<<"ImpT">>, <<0:32>>}, {<<"ExpT">>, <<0:32>>}]),
+    {ok, Beam} = whittle_beam:read(Old),
+    ?assertEqual({ok, [131]}, whittle_beam_code:opcodes(Code)),
+    ?assertEqual(ok, whittle_beam:loads_on(25, Beam)),
+    ?assertEqual(ok, whittle_beam:loads_on(27, Beam)),
+    ?assertEqual({error, {too_old, [131]}}, whittle_beam:loads_on(29, Beam)),
+    ?assertMatch({error, {needs_newer, #{otp := 25}}}, whittle_beam:loads_on(24, Beam)).
+
+damaged_code(_) ->
+    {ok, Beam} = whittle_beam:read(beam(queue)),
+    {ok, Code} = whittle_beam:chunk(<<"Code">>, Beam),
+    holds(1000, {proper_types:range(20, byte_size(Code) - 1), proper_types:byte()},
+          fun(Change) ->
+                  case whittle_beam_code:opcodes(change(Change, Code)) of
+                      {ok, [_ | _]} -> true;
+                      error -> true
+                  end
+          end),
+    [error = whittle_beam_code:opcodes(Bytes)
+     || Bytes <- [<<>>, <<1:32>>, <<0:32>>, <<0:32, 255>>, <<0:32, 1>>, <<0:32, 1, 16#18>>]].
+
+%% Whatever bytes are changed: an answer, and what is taken can be written.
+damage(_) ->
+    Bytes = beam(queue),
+    Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
+    holds(1500, proper_types:non_empty(proper_types:list(Place)),
+          fun(Changes) -> answers(lists:foldl(fun change/2, Bytes, Changes)) end).
+
+cut(_) ->
+    Bytes = beam(queue),
+    holds(500, {proper_types:range(0, byte_size(Bytes)), proper_types:binary()},
+          fun({Size, Tail}) ->
+                  answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
+          end).
+
+%% A literal table of 64 bytes that claims 64 MB ends as soon as it has more
+%% than it told.
+inflates_no_further(_) ->
+    Bomb = zlib:compress(binary:copy(<<0>>, 64 * 1024 * 1024)),
+    {ok, Beam} = whittle_beam:read(beam(lists)),
+    Chunks = lists:keystore(<<"LitT">>, 1, whittle_beam:chunks(Beam),
+                            {<<"LitT">>, <<64:32, Bomb/binary>>}),
+    1 = erlang:trace_pattern({zlib, safeInflate, 2}, true, [call_count]),
+    ?assertEqual({error, {damaged, {<<"LitT">>, wrong_size}}}, whittle_beam:read(form(Chunks))),
+    {call_count, Calls} = erlang:trace_info({zlib, safeInflate, 2}, call_count),
+    1 = erlang:trace_pattern({zlib, safeInflate, 2}, false, [call_count]),
+    %% Each call gives some KB; the whole would take thousands.
+    ?assert(Calls < 10).
+
+%% Internal
+
+answers(Bytes) ->
+    case whittle_beam:read(Bytes) of
+        {ok, Beam} ->
+            _ = [whittle_beam:loads_on(Otp, Beam) || Otp <- [25, 29]],
+            _ = {whittle_beam:imports(Beam), whittle_beam:exports(Beam),
+                 whittle_beam:attributes(Beam)},
+            {ok, _} = whittle_beam:read(whittle_beam:strip(#{literals => {plain, 25}}, Beam)),
+            true;
+        {error, Error} ->
+            Line = unicode:characters_to_binary(whittle_beam:format_error(Error)),
+            is_binary(Line) andalso binary:match(Line, <<"\n">>) =:= nomatch
+    end.
+
+change({At, Byte}, Bytes) ->
+    <<Before:At/binary, _, After/binary>> = Bytes,
+    <<Before/binary, Byte, After/binary>>.
+
+holds(Samples, Type, Property) ->
+    ?assert(proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet])).
+
+beams() ->
+    [Bytes || App <- [kernel, stdlib, compiler],
+              File <- filelib:wildcard(filename:join([code:lib_dir(App), "ebin", "*.beam"])),
+              {ok, Bytes} <- [file:read_file(File)]].
+
+beam(Module) ->
+    {Module, Bytes, _} = code:get_object_code(Module),
+    Bytes.
+
+with_opcode(Opcode, Bytes) ->
+    [Before, <<Head:12/binary, _:32, After/binary>>] = binary:split(Bytes, <<"Code">>),
+    <<Before/binary, "Code", Head/binary, Opcode:32, After/binary>>.
+
+code_header() -> <<16:32, 0:32, 1:32, 2:32, 1:32>>.
+
+form(Chunks) ->
+    Body = << <<Id/binary, (byte_size(Data)):32, Data/binary,
+                0:((-byte_size(Data) band 3) * 8)>> || {Id, Data} <- Chunks >>,
+    <<"FOR1", (byte_size(Body) + 4):32, "BEAM", Body/binary>>.

@@ -1,0 +1,233 @@
+%% @doc Puts a pack into an ELF executable, and finds it there again.
+%%
+%% The executable carries a note of owner `Whittle', type 1. The program header
+%% that points to it is turned into a read-only PT_LOAD of the pack, which is
+%% appended to the file; so no header is added, nothing moves, and the kernel
+%% maps the pack with the program. Reads and writes 32 and 64 bit, little and
+%% big endian, with and without section headers.
+%%
+%% Source of the layout: the System V ABI's chapters 4 and 5, `elf(5)'.
+-module(whittle_elf).
+
+-export([attach/2, pack/1, loaded_size/1]).
+
+-export_type([error/0]).
+
+-type error() :: {elf_foreign, binary()}   % the first bytes: not an ELF file
+               | {elf_damaged, atom()}     % what is wrong with it
+               | {elf_no_note, []}         % not a Whittle runtime
+               | {elf_no_pack, []}         % a runtime without a pack
+               | {elf_no_room, non_neg_integer()}. % the address it would need
+
+%% Little or big endian, and the width of an address in bits.
+-record(elf, {endian :: little | big,
+              width :: 32 | 64,
+              phoff :: non_neg_integer(),      % where the program headers are
+              phdrs :: [phdr()]}).
+
+-type phdr() :: #{type := non_neg_integer(), flags := non_neg_integer(),
+                  offset := non_neg_integer(), vaddr := non_neg_integer(),
+                  paddr := non_neg_integer(), filesz := non_neg_integer(),
+                  memsz := non_neg_integer(), align := non_neg_integer()}.
+
+-define(PT_LOAD, 1).
+-define(PT_NOTE, 4).
+-define(PF_R, 4).
+-define(PAGE, 4096).
+
+%% @doc The executable with the pack in it. The pack begins at a multiple of
+%% 4096 in the file, and above everything else in memory.
+-spec attach(binary(), binary()) -> {ok, iolist()} | {error, error()}.
+attach(File, Pack) ->
+    case read(File) of
+        {ok, Elf} ->
+            case [Phdr || Phdr <- Elf#elf.phdrs, is_ours(Phdr, Elf, File)] of
+                [Note | _] -> place(File, Pack, Elf, lists:delete(Note, Elf#elf.phdrs));
+                [] -> {error, {elf_no_note, []}}
+            end;
+        Error -> Error
+    end.
+
+%% @doc The pack's bytes in an executable.
+-spec pack(binary()) -> {ok, binary()} | {error, error()}.
+pack(File) ->
+    case read(File) of
+        {ok, #elf{phdrs = Phdrs}} ->
+            %% The last one only: a program's own constants can begin with the
+            %% magic too, as this one's test program showed.
+            Last = lists:last([none | [Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]]),
+            case Last =/= none andalso segment(Last, File) of
+                {ok, <<"Whittle", _/binary>> = Pack} -> {ok, Pack};
+                {ok, _} -> {error, {elf_no_pack, []}};
+                _ -> {error, {elf_damaged, truncated}}
+            end;
+        Error -> Error
+    end.
+
+%% @doc The bytes of an executable up to the end of what is loaded: its size
+%% without symbols and debug information, but for a few headers.
+-spec loaded_size(binary()) -> {ok, non_neg_integer()} | {error, error()}.
+loaded_size(File) ->
+    case read(File) of
+        {ok, #elf{phdrs = Phdrs}} ->
+            {ok, lists:max([0 | [Offset + Size || #{type := ?PT_LOAD, offset := Offset,
+                                                    filesz := Size} <- Phdrs]])};
+        Error -> Error
+    end.
+
+%% Placing
+
+place(File, Pack, #elf{width = Width} = Elf, Others) ->
+    Loads = [Phdr || #{type := ?PT_LOAD} = Phdr <- Others],
+    Align = lists:max([?PAGE | [A || #{align := A} <- Loads]]),
+    End = lists:max([0 | [V + M || #{vaddr := V, memsz := M} <- Loads]]),
+    Offset = round_up(byte_size(File), ?PAGE),
+    %% mmap wants the address and the offset to agree modulo the alignment.
+    Address = round_up(End, Align) + Offset rem Align,
+    Size = byte_size(Pack),
+    case Address + Size =< 1 bsl Width andalso is_sorted(Loads) of
+        true ->
+            Load = #{type => ?PT_LOAD, flags => ?PF_R, offset => Offset,
+                     vaddr => Address, paddr => Address, filesz => Size,
+                     memsz => Size, align => Align},
+            Table = iolist_to_binary([write_phdr(Phdr, Elf)
+                                      || Phdr <- insert(Load, Others)]),
+            At = Elf#elf.phoff,
+            <<Head:At/binary, _:(byte_size(Table))/binary, Tail/binary>> = File,
+            {ok, [Head, Table, Tail,
+                  binary:copy(<<0>>, Offset - byte_size(File)), Pack]};
+        false when Address + Size > 1 bsl Width ->
+            {error, {elf_no_room, Address}};
+        false ->
+            {error, {elf_damaged, segment_order}}
+    end.
+
+%% The kernel wants the loadable segments in ascending order of address, so the
+%% new one follows the last of them.
+insert(Load, Phdrs) ->
+    {After, Before} = lists:splitwith(fun(#{type := Type}) -> Type =/= ?PT_LOAD end,
+                                      lists:reverse(Phdrs)),
+    lists:reverse(Before, [Load | lists:reverse(After)]).
+
+is_sorted(Loads) ->
+    Addresses = [V || #{vaddr := V} <- Loads],
+    Addresses =:= lists:sort(Addresses).
+
+round_up(N, Align) -> (N + Align - 1) div Align * Align.
+
+%% Notes
+
+%% Linkers put several notes of one alignment into one header; the others are
+%% for tools, and stay in the file without it.
+is_ours(#{type := ?PT_NOTE, align := Align} = Phdr, #elf{endian = Endian}, File) ->
+    case segment(Phdr, File) of
+        {ok, Notes} when Align =:= 8 -> has_note(Endian, 8, Notes);
+        {ok, Notes} -> has_note(Endian, 4, Notes);
+        error -> false
+    end;
+is_ours(_, _, _) ->
+    false.
+
+has_note(Endian, Align, <<Head:12/binary, Rest/binary>> = Notes) ->
+    [NameSize, DescSize, Type] = [int(Endian, Word) || <<Word:4/binary>> <= Head],
+    Size = round_up(round_up(12 + NameSize, Align) + DescSize, Align),
+    case Rest of
+        <<"Whittle", 0, _/binary>> when NameSize =:= 8, Type =:= 1 ->
+            true;
+        _ when Size < byte_size(Notes) ->
+            <<_:Size/binary, More/binary>> = Notes,
+            has_note(Endian, Align, More);
+        _ ->
+            false
+    end;
+has_note(_, _, _) ->
+    false.
+
+%% Reading
+
+read(<<16#7f, "ELF", Class, Data, 1, _/binary>> = File)
+  when Class >= 1, Class =< 2, Data >= 1, Data =< 2 ->
+    Width = 32 * Class,
+    Endian = element(Data, {little, big}),
+    %% e_phoff, then past e_shoff, e_flags and e_ehsize to e_phentsize, e_phnum.
+    PhoffAt = 24 + Width div 8,
+    SizesAt = PhoffAt + 2 * Width div 8 + 6,
+    Bytes = Width div 8,
+    case File of
+        <<_:PhoffAt/binary, Phoff:Bytes/binary, _/binary>>
+          when byte_size(File) >= SizesAt + 4 ->
+            <<_:SizesAt/binary, EntSize:2/binary, Num:2/binary, _/binary>> = File,
+            Elf = #elf{endian = Endian, width = Width,
+                       phoff = int(Endian, Phoff), phdrs = []},
+            read_phdrs(File, Elf, int(Endian, EntSize), int(Endian, Num));
+        _ ->
+            {error, {elf_damaged, header}}
+    end;
+read(<<16#7f, "ELF", _/binary>>) ->
+    {error, {elf_damaged, header}};
+read(<<Start:4/binary, _/binary>>) ->
+    {error, {elf_foreign, Start}};
+read(Short) when is_binary(Short) ->
+    {error, {elf_foreign, Short}}.
+
+read_phdrs(File, #elf{phoff = At} = Elf, EntSize, Num) ->
+    Size = EntSize * Num,
+    case File of
+        <<_:At/binary, Table:Size/binary, _/binary>> when Num > 0, Num < 16#ffff ->
+            case EntSize =:= phdr_size(Elf) of
+                true ->
+                    Phdrs = [read_phdr(Phdr, Elf)
+                             || <<Phdr:EntSize/binary>> <= Table],
+                    check_loads(Elf#elf{phdrs = Phdrs});
+                false ->
+                    {error, {elf_damaged, program_header_size}}
+            end;
+        _ ->
+            {error, {elf_damaged, program_headers}}
+    end.
+
+%% An alignment is a power of two (0 and 1 mean none), at most 16 MB.
+check_loads(#elf{phdrs = Phdrs} = Elf) ->
+    Bad = [A || #{type := ?PT_LOAD, align := A} <- Phdrs,
+                A band (A - 1) =/= 0 orelse A > 16#1000000],
+    case Bad of
+        [] -> {ok, Elf};
+        _ -> {error, {elf_damaged, alignment}}
+    end.
+
+phdr_size(#elf{width = 64}) -> 56;
+phdr_size(#elf{width = 32}) -> 32.
+
+read_phdr(<<Type:4/binary, Flags:4/binary, Rest/binary>>,
+          #elf{width = 64, endian = Endian}) ->
+    [Offset, Vaddr, Paddr, Filesz, Memsz, Align] =
+        [int(Endian, Word) || <<Word:8/binary>> <= Rest],
+    #{type => int(Endian, Type), flags => int(Endian, Flags), offset => Offset,
+      vaddr => Vaddr, paddr => Paddr, filesz => Filesz, memsz => Memsz,
+      align => Align};
+read_phdr(Phdr, #elf{width = 32, endian = Endian}) ->
+    [Type, Offset, Vaddr, Paddr, Filesz, Memsz, Flags, Align] =
+        [int(Endian, Word) || <<Word:4/binary>> <= Phdr],
+    #{type => Type, flags => Flags, offset => Offset, vaddr => Vaddr,
+      paddr => Paddr, filesz => Filesz, memsz => Memsz, align => Align}.
+
+write_phdr(#{type := Type, flags := Flags, offset := Offset, vaddr := Vaddr,
+             paddr := Paddr, filesz := Filesz, memsz := Memsz, align := Align},
+           #elf{width = Width, endian = Endian}) ->
+    Addresses = [Offset, Vaddr, Paddr, Filesz, Memsz],
+    case Width of
+        64 -> [words(Endian, 4, [Type, Flags]),
+               words(Endian, 8, Addresses ++ [Align])];
+        32 -> words(Endian, 4, [Type | Addresses] ++ [Flags, Align])
+    end.
+
+segment(#{offset := Offset, filesz := Size}, File) ->
+    case File of
+        <<_:Offset/binary, Data:Size/binary, _/binary>> -> {ok, Data};
+        _ -> error
+    end.
+
+int(Endian, Bytes) -> binary:decode_unsigned(Bytes, Endian).
+
+words(little, Size, Words) -> [<<Word:Size/little-unit:8>> || Word <- Words];
+words(big, Size, Words) -> [<<Word:Size/big-unit:8>> || Word <- Words].

@@ -1,0 +1,200 @@
+%% @doc Turns a system and a runtime into one executable, or a directory, and
+%% reads such an executable back.
+%%
+%% The layout of the pack is in docs/pack-format.md, the tree in it in
+%% docs/architecture.md. The same system, runtime and options give the same
+%% bytes, with the same version of `zstd'.
+-module(whittle_pack).
+
+-export([check_output/2, write/4, read/1, read_file/2, remove_unfinished/0,
+         format_error/1]).
+
+-export_type([options/0, contents/0, error/0]).
+
+-type options() ::
+        #{format => exe | dir,             % default exe
+          ca_certs => file:filename_all(), % PEM, for where /etc/ssl is missing;
+                                           % default none
+          block_size => pos_integer(),     % bytes; default 256 KB
+          flags => iodata(),               % in place of Whittle's own flags
+          files => #{binary() => whittle_system:file()}}. % further files, by
+                                           % virtual path
+
+-type contents() ::
+        #{size := pos_integer(),           % bytes of the whole file
+          vm := pos_integer(),             % of it, the executable alone, up to
+                                           % the page that the pack begins at
+          pack := whittle_pack_format:contents()}.
+
+-type error() ::
+        whittle_pack_format:error() | whittle_elf:error()
+      | whittle_pack_file:error()
+      | {unreadable, {file:filename_all(), file:posix()}}
+      | {env_line, binary()}               % a variable whose value has lines
+      | {in, {file:filename_all(), error()}}. % the file that the error is about
+
+%% Written into a directory, so that it is known again as ours.
+-define(MARK, <<"tree/etc/info.json">>).
+
+%% @doc Whether an output can be written there, as far as can be told without
+%% writing: for before the long work. `format' is the only option that counts.
+-spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
+check_output(Out, Options) ->
+    case maps:get(format, Options, exe) of
+        exe -> whittle_pack_file:check(Out);
+        dir -> whittle_pack_file:check_dir(Out, ?MARK)
+    end.
+
+%% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
+%% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
+%% the other. Either is whole or is not there. Gives the bytes of the output, and
+%% those of them that are the VM.
+-spec write(whittle_system:system(), whittle_runtime:runtime(),
+            file:filename_all(), options()) ->
+          {ok, #{size := pos_integer(), vm := pos_integer()}} | {error, error()}.
+write(System, #{executable := File} = Runtime, Out, Options) ->
+    steps([fun(_) -> read_ca_certs(Options) end,
+           fun(Tree) -> blocks(System, Runtime, Tree) end,
+           fun(Blocks) ->
+                   steps([fun(_) -> read_bytes(File) end,
+                          fun(Vm) -> write_as(maps:get(format, Options, exe),
+                                              System, Vm, File, Blocks, Out) end])
+           end]).
+
+%% @doc What an executable holds; no block is inflated. Its checksum is right.
+-spec read(file:filename_all()) -> {ok, contents()} | {error, error()}.
+read(File) ->
+    steps([fun(_) -> read_bytes(File) end,
+           fun(Bytes) -> about(File, contents(Bytes)) end]).
+
+%% @doc One file of an executable's tree, by virtual path; `none' if it is not
+%% there.
+-spec read_file(file:filename_all(), binary()) -> {ok, binary() | none} | {error, error()}.
+read_file(File, Path) ->
+    steps([fun(_) -> read_bytes(File) end,
+           fun(Bytes) ->
+                   about(File, steps([fun(_) -> whittle_elf:pack(Bytes) end,
+                                      fun whittle_pack_format:decode/1]))
+           end,
+           fun(Blocks) ->
+                   {ok, hd([Bytes || Block <- Blocks, #{path := P, bytes := Bytes} <- Block,
+                                     P =:= Path] ++ [none])}
+           end]).
+
+%% @doc Removes what a {@link write/4} of this VM has begun, for the process
+%% that is about to end the VM in the middle of it.
+-spec remove_unfinished() -> ok.
+remove_unfinished() ->
+    whittle_pack_file:remove_unfinished().
+
+%% @doc One line for a person that ends with what to do.
+-spec format_error(error()) -> unicode:chardata().
+format_error({in, {File, Error}}) ->
+    line("~ts: ~ts", [File, format_error(Error)]);
+format_error({is_directory, Out}) ->
+    line("~ts is a directory: name a file with -o, or use --format dir", [Out]);
+format_error({not_ours, Out}) ->
+    line("~ts is there and was not made by whittle: remove it, or name another "
+         "directory with -o", [Out]);
+format_error({cannot_write, {Out, enospc}}) ->
+    line("~ts cannot be written, the disk is full: make room, or name another "
+         "place with -o", [Out]);
+format_error({cannot_write, {Out, Reason}}) ->
+    line("~ts cannot be written (~ts): name another place with -o",
+         [Out, file:format_error(Reason)]);
+format_error({unreadable, {File, Reason}}) ->
+    line("~ts cannot be read (~ts): check the name and its permissions",
+         [File, file:format_error(Reason)]);
+format_error({env_line, Name}) ->
+    line("the variable ~ts has a value of several lines: set it in one line", [Name]);
+format_error({no_zstd, Program}) ->
+    line("the program ~ts is not there: install it", [Program]);
+format_error({zstd_failed, {Code, Words}}) ->
+    line("zstd ended with ~b: ~ts: run the build again", [Code, Words]);
+format_error({pack_damaged, What}) ->
+    line("the file is damaged (~ts): get it or build it again", [What]);
+format_error({pack_foreign, _}) ->
+    line("it holds no pack: name a file that whittle built", []);
+format_error({pack_path, Path}) ->
+    line("the path ~ts is there twice or leaves the tree: rename the file", [Path]);
+format_error({pack_too_large, Bytes}) ->
+    line("~b bytes are more than a pack holds (4 GB): leave files out", [Bytes]);
+format_error({elf_foreign, _}) ->
+    line("it is no ELF executable: name a file that whittle built", []);
+format_error({elf_damaged, What}) ->
+    line("the executable is damaged (~ts): get it or build it again", [What]);
+format_error({elf_no_note, []}) ->
+    line("it has no room for a pack: name a runtime that whittle built", []);
+format_error({elf_no_pack, []}) ->
+    line("it holds no pack: name a file that whittle built", []);
+format_error({elf_no_room, Address}) ->
+    line("no address is left for the pack (~.16b): leave files out", [Address]).
+
+%% Internal: writing
+
+read_ca_certs(#{ca_certs := File} = Options) ->
+    case read_bytes(File) of
+        {ok, Pem} -> {ok, Options#{ca_certs := Pem}};
+        Error -> Error
+    end;
+read_ca_certs(Options) ->
+    {ok, Options}.
+
+blocks(System, Runtime, Options) ->
+    case whittle_pack_papers:files(System, Runtime) of
+        {ok, Papers} -> whittle_pack_tree:blocks(System, Papers, Options);
+        Error -> Error
+    end.
+
+write_as(exe, _, Vm, File, Blocks, Out) ->
+    steps([fun(_) -> whittle_pack_format:encode(Blocks) end,
+           fun(Pack) ->
+                   steps([fun(_) -> about(File, whittle_elf:attach(Vm, Pack)) end,
+                          fun(Bytes) ->
+                                  written(iolist_size(Bytes) - byte_size(Pack), Bytes,
+                                          whittle_pack_file:write(Out, Bytes, 8#755))
+                          end])
+           end]);
+write_as(dir, System, Vm, _, Blocks, Out) ->
+    Files = [{<<"tree/", Path/binary>>, Bytes, Mode}
+             || Block <- Blocks, #{path := Path, bytes := Bytes, mode := Mode} <- Block]
+        ++ [{<<"vm">>, Vm, 8#755},
+            {unicode:characters_to_binary(whittle_system:name(System)), script(), 8#755}],
+    written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
+            whittle_pack_file:write_dir(Out, Files, ?MARK)).
+
+%% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
+script() ->
+    "#!/bin/sh\n"
+    "here=$(cd \"$(dirname \"$0\")\" && pwd) || exit 1\n"
+    "export WHITTLE_TREE=\"$here/tree\"\n"
+    "exec \"$here/vm\" \"$@\"\n".
+
+written(Vm, Bytes, ok) -> {ok, #{size => iolist_size(Bytes), vm => Vm}};
+written(_, _, Error) -> Error.
+
+%% Internal: reading
+
+contents(Bytes) ->
+    steps([fun(_) -> whittle_elf:pack(Bytes) end,
+           fun whittle_pack_format:contents/1,
+           fun(#{size := Size} = Pack) ->
+                   {ok, #{size => byte_size(Bytes), vm => byte_size(Bytes) - Size,
+                          pack => Pack}}
+           end]).
+
+read_bytes(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> {ok, Bytes};
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
+    end.
+
+about(File, {error, Error}) -> {error, {in, {File, Error}}};
+about(_, Ok) -> Ok.
+
+steps(Steps) ->
+    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
+                   (_, Error) -> Error
+                end, {ok, []}, Steps).
+
+line(Format, Values) -> io_lib:format(Format, Values).

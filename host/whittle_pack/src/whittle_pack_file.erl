@@ -1,0 +1,127 @@
+%% @doc Files and directories that are either whole or not there.
+%%
+%% What is written goes into a place of its own beside the output and is
+%% renamed to it at the end; a failure, and a process that is told to exit,
+%% leave the output as it was.
+-module(whittle_pack_file).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([check/1, write/3, check_dir/2, write_dir/3, remove_unfinished/0]).
+
+-export_type([error/0]).
+
+-type error() :: {is_directory, file:filename_all()}
+               | {not_ours, file:filename_all()}  % a directory with other things
+               | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
+
+%% Where the place beside the output is kept, for {@link remove_unfinished/0}.
+-define(UNFINISHED, {?MODULE, unfinished}).
+
+%% @doc Whether {@link write/3} may go there.
+-spec check(file:filename_all()) -> ok | {error, error()}.
+check(Out) ->
+    case filelib:is_dir(Out) of
+        true -> {error, {is_directory, Out}};
+        false -> check_parent(Out)
+    end.
+
+%% @doc Writes a file and its mode; an output that exists is replaced.
+-spec write(file:filename_all(), iodata(), 0..8#777) -> ok | {error, error()}.
+write(Out, Bytes, Mode) ->
+    steps([fun() -> check(Out) end,
+           fun() -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
+
+%% @doc Whether {@link write_dir/3} may go there.
+-spec check_dir(file:filename_all(), binary()) -> ok | {error, error()}.
+check_dir(Out, Mark) ->
+    Ours = filelib:is_regular(filename:join(Out, Mark))
+        orelse file:list_dir(Out) =:= {ok, []},
+    case file:read_link_info(Out) of
+        {ok, _} when not Ours -> {error, {not_ours, Out}};
+        _ -> check_parent(Out)
+    end.
+
+%% @doc Writes a directory of files. A directory that exists is replaced when
+%% it has the file Mark, so it is an older output, or is empty.
+-spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], binary()) ->
+          ok | {error, error()}.
+write_dir(Out, Files, Mark) ->
+    steps([fun() -> check_dir(Out, Mark) end,
+           fun() ->
+                   in_place(Out, fun(Place) -> all_files(Place, Files) end,
+                            fun() -> remove(Out) end)
+           end]).
+
+%% @doc Removes what a write that was stopped had begun. For the process that
+%% is about to end the VM.
+-spec remove_unfinished() -> ok.
+remove_unfinished() ->
+    case persistent_term:get(?UNFINISHED, none) of
+        none -> ok;
+        Place -> remove(Place)
+    end.
+
+%% Internal
+
+check_parent(Out) ->
+    Parent = filename:dirname(Out),
+    case file:read_file_info(Parent) of
+        {ok, #file_info{type = directory, access = Access}}
+          when Access =:= write; Access =:= read_write -> ok;
+        {ok, #file_info{type = directory}} -> {error, {cannot_write, {Out, eacces}}};
+        {ok, _} -> {error, {cannot_write, {Out, enotdir}}};
+        {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
+    end.
+
+in_place(Out, Write) ->
+    in_place(Out, Write, fun() -> ok end).
+
+in_place(Out, Write, MakeRoom) ->
+    Place = filename:join(filename:dirname(Out),
+                          ["." , filename:basename(Out), ".", os:getpid(), ".unfinished"]),
+    ok = persistent_term:put(?UNFINISHED, Place),
+    remove(Place),      % of a process of the same number that was killed
+    Result = steps([fun() -> Write(Place) end,
+                    MakeRoom,
+                    fun() -> file:rename(Place, Out) end]),
+    case Result of
+        ok -> ok;
+        {error, _} -> remove(Place)
+    end,
+    _ = persistent_term:erase(?UNFINISHED),
+    case Result of
+        ok -> ok;
+        {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
+    end.
+
+remove(Place) ->
+    case file:del_dir_r(Place) of
+        ok -> ok;
+        {error, _} -> ok     % it was not there
+    end.
+
+all_files(Dir, Files) ->
+    steps([fun() ->
+                   Path = filename:join(Dir, Name),
+                   steps([fun() -> filelib:ensure_dir(Path) end,
+                          fun() -> whole_file(Path, Bytes, Mode) end])
+           end || {Name, Bytes, Mode} <- Files]).
+
+whole_file(Path, Bytes, Mode) ->
+    case file:open(Path, [write, exclusive, raw, binary]) of
+        {ok, Fd} ->
+            Written = steps([fun() -> file:write(Fd, Bytes) end,
+                             fun() -> file:sync(Fd) end]),
+            Closed = file:close(Fd),
+            steps([fun() -> Written end,
+                   fun() -> Closed end,
+                   fun() -> file:change_mode(Path, Mode) end]);
+        Error ->
+            Error
+    end.
+
+steps(Steps) ->
+    lists:foldl(fun(Step, ok) -> Step();
+                   (_, Error) -> Error
+                end, ok, Steps).

@@ -1,0 +1,264 @@
+%% @doc The pack as bytes: a compressed, checksummed, read-only file tree.
+%%
+%% docs/pack-format.md is the specification; the launcher reads the same bytes
+%% in C. {@link decode/1} believes nothing: every length and path is checked
+%% even where the checksum is right.
+-module(whittle_pack_format).
+
+-export([encode/1, decode/1, contents/1]).
+
+-export_type([file/0, entry/0, block/0, contents/0, error/0]).
+
+-type file() :: #{path := binary(),       % below the virtual root, no `/' first
+                  mode := 0..8#777,       % the lower nine bits of st_mode
+                  bytes := binary()}.
+
+-type entry() :: #{path := binary(),
+                   mode := 0..8#777,
+                   size := non_neg_integer(),    % bytes, inflated
+                   block := non_neg_integer(),   % 0 is the start block
+                   offset := non_neg_integer()}. % in the inflated block
+
+-type block() :: #{stored := non_neg_integer(),  % bytes in the pack
+                   raw := non_neg_integer(),     % bytes, inflated
+                   data := binary()}.            % as stored
+
+-type contents() :: #{size := pos_integer(),     % of the whole pack
+                      index := non_neg_integer(),% stored bytes of the index
+                      blocks := [block()],
+                      entries := [entry()]}.     % in ascending order of path
+
+-type error() :: {pack_damaged, atom()}    % what is wrong with it
+               | {pack_foreign, binary()}  % the first bytes: no pack at all
+               | {pack_path, binary()}     % twice, or not a relative path
+               | {pack_too_large, non_neg_integer()} % bytes
+               | whittle_pack_zstd:error().
+
+-define(MAGIC, "Whittle", 1).
+-define(HEADER, 32).
+-define(BLOCK, 16).
+-define(MAX, 16#ffffffff).
+
+%% @doc Makes a pack of blocks of files; the first block is the start block.
+-spec encode([[file()]]) -> {ok, binary()} | {error, error()}.
+encode([_ | _] = Blocks) ->
+    {Entries, Raws} = place(Blocks),
+    case check_paths([Path || #{path := Path} <- Entries]) of
+        ok -> compress(Entries, Raws, [length(Files) || Files <- Blocks]);
+        Error -> Error
+    end.
+
+%% @doc The files of a pack, block by block, each in the order of its block.
+-spec decode(binary()) -> {ok, [[file()]]} | {error, error()}.
+decode(Pack) ->
+    maybe_ok(contents(Pack), fun(#{blocks := Blocks, entries := Entries}) ->
+        maybe_ok(inflate(Blocks), fun(Raws) ->
+            {ok, [files(Number, Raw, Entries)
+                  || {Number, Raw} <- number(Raws)]}
+        end)
+    end).
+
+%% @doc What a pack holds, without inflating its blocks.
+-spec contents(binary()) -> {ok, contents()} | {error, error()}.
+contents(<<?MAGIC, Crc:32/little, Length:32/little, B:32/little, E:32/little,
+           Stored:32/little, Raw:32/little, Rest/binary>> = Pack) ->
+    <<_:12/binary, Summed/binary>> = Pack,
+    case byte_size(Pack) =:= Length andalso erlang:crc32(Summed) =:= Crc of
+        true -> tables(B, E, Stored, Raw, Rest, Length);
+        false -> {error, {pack_damaged, checksum}}
+    end;
+contents(<<?MAGIC, _/binary>>) ->
+    {error, {pack_damaged, truncated}};
+contents(<<Start:8/binary, _/binary>>) ->
+    {error, {pack_foreign, Start}};
+contents(Short) when is_binary(Short) ->
+    {error, {pack_foreign, Short}}.
+
+%% Encoding
+
+%% The index entries in ascending order of path, and each block's raw bytes.
+place(Blocks) ->
+    Placed = [place_block(Number, Files) || {Number, Files} <- number(Blocks)],
+    Order = fun(#{path := A}, #{path := B}) -> A =< B end,
+    {lists:sort(Order, lists:append([Entries || {Entries, _} <- Placed])),
+     [Raw || {_, Raw} <- Placed]}.
+
+place_block(Number, Files) ->
+    Place = fun(#{path := Path, mode := Mode, bytes := Bytes}, Offset) ->
+                    {#{path => Path, mode => Mode, size => byte_size(Bytes),
+                       block => Number, offset => Offset},
+                     Offset + byte_size(Bytes)}
+            end,
+    {Entries, _} = lists:mapfoldl(Place, 0, Files),
+    {Entries, iolist_to_binary([Bytes || #{bytes := Bytes} <- Files])}.
+
+compress(Entries, Raws, Counts) ->
+    Index = iolist_to_binary([index_entry(Entry) || Entry <- Entries]),
+    All = [Index | Raws],
+    case lists:max([byte_size(Raw) || Raw <- All]) of
+        Large when Large > ?MAX ->
+            {error, {pack_too_large, Large}};
+        _ ->
+            maybe_ok(whittle_pack_zstd:compress(All), fun(Frames) ->
+                [StoredIndex | Stored] = lists:zipwith(fun smaller/2, All, Frames),
+                assemble(length(Entries), byte_size(Index), StoredIndex,
+                         lists:zip3(Stored, Raws, Counts))
+            end)
+    end.
+
+index_entry(#{path := Path, mode := Mode, block := Block, offset := Offset,
+              size := Size}) ->
+    <<(byte_size(Path)):16/little, Mode:16/little, Block:32/little,
+      Offset:32/little, Size:32/little, Path/binary>>.
+
+smaller(Raw, Frame) when byte_size(Frame) < byte_size(Raw) -> Frame;
+smaller(Raw, _) -> Raw.
+
+assemble(E, RawIndex, Index, Blocks) ->
+    First = ?HEADER + ?BLOCK * length(Blocks) + byte_size(Index),
+    Row = fun({Stored, Raw, Count}, Offset) ->
+                  {<<Offset:32/little, (byte_size(Stored)):32/little,
+                     (byte_size(Raw)):32/little, Count:32/little>>,
+                   Offset + byte_size(Stored)}
+          end,
+    case lists:mapfoldl(Row, First, Blocks) of
+        {_, Length} when Length > ?MAX ->
+            {error, {pack_too_large, Length}};
+        {Table, Length} ->
+            Summed = iolist_to_binary(
+                       [<<Length:32/little, (length(Blocks)):32/little,
+                          E:32/little, (byte_size(Index)):32/little,
+                          RawIndex:32/little>>,
+                        Table, Index, [Stored || {Stored, _, _} <- Blocks]]),
+            {ok, <<?MAGIC, (erlang:crc32(Summed)):32/little, Summed/binary>>}
+    end.
+
+%% Decoding
+
+tables(B, E, Stored, Raw, Rest, Length) ->
+    TableSize = B * ?BLOCK,
+    case Rest of
+        <<Table:TableSize/binary, Index:Stored/binary, Data/binary>> when B > 0 ->
+            First = Length - byte_size(Data),
+            maybe_ok(blocks(Table, First, Data), fun(Blocks) ->
+                maybe_ok(index(E, Raw, Index, Blocks), fun(Entries) ->
+                    {ok, #{size => Length, index => Stored,
+                           blocks => [maps:remove(files, Block) || Block <- Blocks],
+                           entries => Entries}}
+                end)
+            end);
+        _ ->
+            {error, {pack_damaged, block_table}}
+    end.
+
+blocks(<<>>, _, <<>>) ->
+    {ok, []};
+blocks(<<Offset:32/little, Stored:32/little, Raw:32/little, Files:32/little,
+         Table/binary>>, Offset, Data) when Stored =< Raw ->
+    case Data of
+        <<Block:Stored/binary, Rest/binary>> ->
+            maybe_ok(blocks(Table, Offset + Stored, Rest), fun(Blocks) ->
+                {ok, [#{stored => Stored, raw => Raw, data => Block,
+                        files => Files} | Blocks]}
+            end);
+        _ ->
+            {error, {pack_damaged, block_table}}
+    end;
+blocks(_, _, _) ->
+    {error, {pack_damaged, block_table}}.
+
+index(E, Raw, Stored, Blocks) when byte_size(Stored) =< Raw ->
+    maybe_ok(inflate([#{data => Stored, raw => Raw}]), fun([Index]) ->
+        maybe_ok(entries(E, Index, []), fun(Entries) ->
+            Paths = [Path || #{path := Path} <- Entries],
+            case check_paths(Paths) =:= ok andalso Paths =:= lists:usort(Paths)
+                andalso fits(Entries, Blocks) of
+                true -> {ok, Entries};
+                false -> {error, {pack_damaged, index}}
+            end
+        end)
+    end);
+index(_, _, _, _) ->
+    {error, {pack_damaged, index}}.
+
+entries(0, <<>>, Entries) ->
+    {ok, lists:reverse(Entries)};
+entries(E, <<P:16/little, Mode:16/little, Block:32/little, Offset:32/little,
+             Size:32/little, Path:P/binary, Rest/binary>>, Entries)
+  when E > 0, Mode =< 8#777 ->
+    entries(E - 1, Rest, [#{path => Path, mode => Mode, size => Size,
+                            block => Block, offset => Offset} | Entries]);
+entries(_, _, _) ->
+    {error, {pack_damaged, index}}.
+
+%% The files of each block lie in it one after the other and fill it.
+fits(Entries, Blocks) ->
+    ByBlock = lists:sort([{Block, Offset, Size}
+                          || #{block := Block, offset := Offset, size := Size}
+                                 <- Entries]),
+    fill([{Number, Raw, Files} || {Number, #{raw := Raw, files := Files}}
+                                      <- number(Blocks)], 0, 0, ByBlock).
+
+fill([{Number, _, _} | _] = Blocks, End, Count, [{Number, End, Size} | Entries]) ->
+    fill(Blocks, End + Size, Count + 1, Entries);
+fill([{_, End, Count} | Blocks], End, Count, Entries) ->
+    fill(Blocks, 0, 0, Entries);
+fill([], 0, 0, []) ->
+    true;
+fill(_, _, _, _) ->
+    false.
+
+inflate(Blocks) ->
+    Frames = [{Data, Raw} || #{data := Data, raw := Raw} <- Blocks,
+                             byte_size(Data) < Raw],
+    case whittle_pack_zstd:decompress(Frames) of
+        {ok, Inflated} -> {ok, merge(Blocks, Inflated)};
+        {error, {bad_frame, _}} -> {error, {pack_damaged, frame}};
+        {error, _} = Error -> Error
+    end.
+
+merge([#{data := Data, raw := Raw} | Blocks], Inflated)
+  when byte_size(Data) =:= Raw ->
+    [Data | merge(Blocks, Inflated)];
+merge([_ | Blocks], [Raw | Inflated]) ->
+    [Raw | merge(Blocks, Inflated)];
+merge([], []) ->
+    [].
+
+files(Number, Raw, Entries) ->
+    InBlock = lists:sort([{Offset, Size, Path, Mode}
+                          || #{block := Block, offset := Offset, size := Size,
+                               path := Path, mode := Mode} <- Entries,
+                             Block =:= Number]),
+    [#{path => Path, mode => Mode, bytes => binary:part(Raw, Offset, Size)}
+     || {Offset, Size, Path, Mode} <- InBlock].
+
+%% Both
+
+%% Every path is relative, none is twice, none is a directory of another.
+check_paths(Paths) ->
+    Sorted = lists:sort(Paths),
+    Set = maps:from_keys(Sorted, []),
+    Bad = [Path || Path <- Sorted -- maps:keys(Set)]
+        ++ [Path || Path <- Sorted, not is_relative(Path)]
+        ++ [Path || Path <- Sorted, Parent <- parents(Path),
+                    is_map_key(Parent, Set)],
+    case Bad of
+        [] -> ok;
+        [Path | _] -> {error, {pack_path, Path}}
+    end.
+
+is_relative(Path) ->
+    byte_size(Path) =< 16#ffff andalso
+        not lists:any(fun(Name) -> lists:member(Name, [<<>>, <<".">>, <<"..">>]) end,
+                      binary:split(Path, <<"/">>, [global]))
+        andalso binary:match(Path, <<0>>) =:= nomatch.
+
+parents(Path) ->
+    [binary:part(Path, 0, At) || {At, 1} <- binary:matches(Path, <<"/">>)].
+
+number(List) ->
+    lists:zip(lists:seq(0, length(List) - 1), List).
+
+maybe_ok({ok, Value}, Fun) -> Fun(Value);
+maybe_ok({error, _} = Error, _) -> Error.

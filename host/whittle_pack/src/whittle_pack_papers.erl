@@ -1,0 +1,156 @@
+%% @doc The files that tell about an output: what is in it, and whose it is.
+%%
+%% `etc/info.txt' and `etc/info.json' for `--whittle-info', `etc/licenses.txt'
+%% with the notices of all that is linked in, `etc/bom.json' with the bill of
+%% materials ({@link whittle_pack_bom}). They are made of the system and the
+%% runtime alone, so the same inputs give the same bytes.
+-module(whittle_pack_papers).
+
+-export([files/2, parts/2]).
+
+-export_type([part/0]).
+
+%% A piece of the output with an author of its own.
+-type part() ::
+        #{kind := component | application,
+          name := binary(),
+          version := binary(),
+          license := binary(),           % SPDX expression, or NOASSERTION
+          copyright := binary(),         % or NOASSERTION
+          homepage := binary(),          % or NOASSERTION
+          notices := [binary()],         % their texts
+          modules := non_neg_integer(),
+          size := non_neg_integer(),     % bytes before compression; 0 for what
+                                         % is linked into the VM
+          sha256 := binary()}.           % hex; of an application's modules and
+                                         % files; empty for a component
+
+-define(UNKNOWN, <<"NOASSERTION">>).
+
+%% @doc The files, by virtual path.
+-spec files(whittle_system:system(), whittle_runtime:runtime()) ->
+          {ok, [whittle_pack_format:file()]}
+        | {error, {unreadable, {file:filename_all(), file:posix()}}}.
+files(System, #{executable := File} = Runtime) ->
+    case parts(System, Runtime) of
+        {ok, Parts} ->
+            case file:read_file(File) of
+                {ok, Vm} -> {ok, papers(info(System, Runtime, Vm, Parts), Parts)};
+                {error, Reason} -> {error, {unreadable, {File, Reason}}}
+            end;
+        Error ->
+            Error
+    end.
+
+%% @doc The components that are linked into the VM, then the applications.
+-spec parts(whittle_system:system(), whittle_runtime:runtime()) ->
+          {ok, [part()]} | {error, {unreadable, {file:filename_all(), file:posix()}}}.
+parts(System, #{components := Components, dir := Dir}) ->
+    Read = [{File, file:read_file(filename:join(Dir, File))}
+            || #{notices := Files} <- Components, File <- Files],
+    case [{File, Reason} || {File, {error, Reason}} <- Read] of
+        [] ->
+            Texts = maps:from_list([{File, Text} || {File, {ok, Text}} <- Read]),
+            {ok, [component(Component, Texts) || Component <- Components]
+                 ++ [application(App) || App <- whittle_system:apps(System)]};
+        [{File, Reason} | _] ->
+            {error, {unreadable, {filename:join(Dir, File), Reason}}}
+    end.
+
+%% Internal: parts
+
+component(#{name := Name, version := Version, license := License,
+            copyright := Copyright, homepage := Homepage, notices := Files},
+          Texts) ->
+    #{kind => component, name => text(Name), version => text(Version),
+      license => known(License), copyright => known(Copyright),
+      homepage => known(Homepage), notices => [maps:get(F, Texts) || F <- Files],
+      modules => 0, size => 0, sha256 => <<>>}.
+
+application(#{name := Name, vsn := Vsn, modules := Modules, files := Files,
+              spec := {application, _, Properties}, origin := #{kind := Kind}}) ->
+    Beams = lists:sort(maps:to_list(Modules)),
+    Others = lists:sort([{Path, Bytes}
+                         || {Path, #{bytes := Bytes}} <- maps:to_list(Files)]),
+    All = [Bytes || {_, Bytes} <- Beams ++ Others],
+    #{kind => application, name => text(Name), version => text(Vsn),
+      license => license(Kind, proplists:get_value(licenses, Properties, [])),
+      copyright => ?UNKNOWN, homepage => ?UNKNOWN,
+      notices => [Bytes || {Path, Bytes} <- Others, is_notice(Path)],
+      modules => length(Beams), size => iolist_size(All),
+      sha256 => sha256(All)}.
+
+%% Files that applications bring at their top, or that a build put into priv.
+is_notice(Path) ->
+    re:run(Path, "^(priv/)?(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
+
+license(otp, _) -> <<"Apache-2.0">>;
+license(device, _) -> <<"Apache-2.0">>;
+license(_, []) -> ?UNKNOWN;
+license(_, Names) ->
+    %% Words that cannot be SPDX identifiers would make the document invalid.
+    case [Name || Name <- Names, re:run(Name, "^[A-Za-z0-9.+-]+$") =:= nomatch] of
+        [] -> text(lists:join(" AND ", Names));
+        _ -> ?UNKNOWN
+    end.
+
+known("") -> ?UNKNOWN;
+known(Text) -> text(Text).
+
+%% Internal: papers
+
+papers(Info, Parts) ->
+    Json = iolist_to_binary([whittle_json:encode(Info), $\n]),
+    [file(<<"etc/bom.json">>, [whittle_json:encode(whittle_pack_bom:document(Info, Parts)), $\n]),
+     file(<<"etc/info.json">>, Json),
+     file(<<"etc/info.txt">>, info_text(Info)),
+     file(<<"etc/licenses.txt">>, licenses(Parts))].
+
+file(Path, Text) ->
+    #{path => Path, mode => 8#644, bytes => iolist_to_binary(Text)}.
+
+info(System, #{target := Target, flavour := Flavour, otp_vsn := OtpVsn,
+               erts_vsn := ErtsVsn}, Vm, Parts) ->
+    #{name => text(whittle_system:name(System)),
+      version => text(whittle_system:vsn(System)),
+      target => text(Target),
+      flavour => text(Flavour),
+      otp => text(OtpVsn),
+      erts => text(ErtsVsn),
+      vm => #{size => byte_size(Vm), sha256 => sha256(Vm)},
+      linked => [maps:with([name, version, license], Part)
+                 || #{kind := component} = Part <- Parts],
+      applications => [maps:with([name, version, license, modules, size, sha256], Part)
+                       || #{kind := application} = Part <- Parts]}.
+
+info_text(#{name := Name, version := Version, target := Target, flavour := Flavour,
+            otp := Otp, erts := Erts, vm := #{size := VmSize, sha256 := VmSum},
+            linked := Linked, applications := Applications}) ->
+    Row = fun(Format, Values) -> io_lib:format(Format ++ "~n", Values) end,
+    [Row("~ts ~ts", [Name, Version]),
+     Row("target ~ts, flavour ~ts, OTP ~ts, ERTS ~ts", [Target, Flavour, Otp, Erts]),
+     Row("vm ~b bytes, sha256 ~ts", [VmSize, VmSum]),
+     [Row("linked ~ts ~ts (~ts)", [N, V, L])
+      || #{name := N, version := V, license := L} <- Linked],
+     [Row("application ~ts ~ts (~ts), ~b modules, ~b bytes, sha256 ~ts",
+          [N, V, L, Modules, Size, Sum])
+      || #{name := N, version := V, license := L, modules := Modules,
+           size := Size, sha256 := Sum} <- Applications]].
+
+licenses(Parts) ->
+    Sections = [[Name, $\s, Version, " (", License, ")\n",
+                 [[Copyright, $\n] || Copyright =/= ?UNKNOWN]]
+                || #{name := Name, version := Version, license := License,
+                     copyright := Copyright} <- Parts],
+    %% A text that several parts share is printed once.
+    Notices = lists:uniq([Notice || #{notices := Texts} <- Parts, Notice <- Texts]),
+    [Sections, [["\n", lists:duplicate(72, $-), "\n\n", Notice] || Notice <- Notices]].
+
+text(Atom) when is_atom(Atom) -> atom_to_binary(Atom);
+text(Chars) -> unicode:characters_to_binary(Chars).
+
+sha256(Bytes) ->
+    << <<(hex(N))>> || <<N:4>> <= crypto:hash(sha256, Bytes) >>.
+
+hex(N) when N < 10 -> $0 + N;
+hex(N) -> $a + N - 10.

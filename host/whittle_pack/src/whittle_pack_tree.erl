@@ -1,0 +1,168 @@
+%% @doc Lays a system out as the file tree that the launcher finds below
+%% `/.whittle', grouped into blocks.
+%%
+%% docs/architecture.md lists the paths. The start block holds what is read at
+%% every start: the boot script, the configuration, and the modules that the
+%% boot script loads before the kernel is up. What a person asks for (licences,
+%% bill of materials) is a block of its own. The rest follows, application by
+%% application, code before data, in blocks of about the size that is asked for,
+%% so that reading one module inflates its neighbours and no more.
+-module(whittle_pack_tree).
+
+-export([blocks/3]).
+
+-compile({no_auto_import, [size/1]}).
+
+-export_type([options/0]).
+
+-type options() ::
+        #{block_size => pos_integer(),       % bytes before compression; default
+                                             % 256 KB: see docs/pack-format.md
+          flags => iodata(),                 % in place of Whittle's own flags
+          ca_certs => binary(),              % PEM; default none
+          files => #{binary() => whittle_system:file()}}. % further files of the
+                                             % start block, by virtual path
+
+-define(BLOCK_SIZE, 262144).
+
+%% @doc The blocks of files of a system; the first is the start block. `Papers'
+%% are the files that tell about the output.
+-spec blocks(whittle_system:system(), [whittle_pack_format:file()], options()) ->
+          {ok, [[whittle_pack_format:file()]]}
+        | {error, {env_line, binary()}}.
+blocks(System, Papers, Options) ->
+    case env(System) of
+        {ok, Env} ->
+            {Started, Others} = modules(System),
+            Start = start_files(System, Env, Options) ++ Started,
+            Size = maps:get(block_size, Options, ?BLOCK_SIZE),
+            Data = control(System) ++ data(System) ++ release_files(System),
+            {ok, [Start, Papers | lists:append([group(Files, Size)
+                                                || Files <- [Others, Data]])]};
+        Error ->
+            Error
+    end.
+
+%% @doc The modules that the boot script loads before the kernel is up, which
+%% are the ones that even a lazy start loads at once.
+-spec start_modules(whittle_system:system()) -> [module()].
+start_modules(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    Before = lists:takewhile(fun(I) -> I =/= {kernel_load_completed} end,
+                             Instructions),
+    lists:append([Modules || {primLoad, Modules} <- Before]).
+
+%% The start block
+
+start_files(System, Env, Options) ->
+    Boot = term_to_binary(whittle_system:boot(System), [deterministic]),
+    [text(<<"boot/start.boot">>, Boot),
+     text(<<"etc/flags">>, [maps:get(flags, Options, flags()), script_name(System)]),
+     text(<<"etc/env">>, Env),
+     text(<<"etc/no_dns.inetrc">>, "{lookup, [file]}.\n"),
+     text(<<"fallback/etc/hosts">>, "127.0.0.1 localhost\n::1 localhost\n")]
+        ++ [text(<<"fallback/etc/ssl/certs/ca-certificates.crt">>, Pem)
+            || #{ca_certs := Pem} <- [Options]]
+        ++ [File#{path => <<"etc/", Path/binary>>}
+            || {Path, File} <- files(whittle_system:files(System)), is_config(Path)]
+        ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
+
+%% +P and +Q: the default tables of 2^20 processes and 2^16 ports are resident
+%% memory, 17 MB of an idle node. +SDio: each of the ten default threads for
+%% blocking files costs 40 KB. +Mu…: allocators take memory in steps of up to
+%% 0.5 MB rather than 5 MB, 0.8 MB of an idle node (bench/README.md). A release's
+%% vm.args comes after and wins.
+flags() ->
+    ["+P 16384 +Q 4096 +SDio 4 +Mulmbcs 512 +Musmbcs 64\n"
+     "-boot ", whittle_boot:root(), "/boot/start\n"
+     "-noshell\n"].
+
+%% An escript may ask for its own path: the launcher then hands it over too.
+script_name(System) ->
+    case whittle_system:main(System) of
+        undefined -> [];
+        _Module -> "-whittle_argv0 true\n"
+    end.
+
+env(System) ->
+    Lines = [{Name, line(Name, Value)}
+             || {Name, Value} <- lists:sort(maps:to_list(whittle_system:env(System)))],
+    case [Name || {Name, Line} <- Lines, binary:matches(Line, <<"\n">>) =/= []] of
+        [] -> {ok, [[Line, $\n] || {_, Line} <- Lines]};
+        [Name | _] -> {error, {env_line, Name}}
+    end.
+
+line(Name, {default, Value}) -> <<Name/binary, $=, Value/binary>>;
+line(Name, {always, Value}) -> <<$!, Name/binary, $=, Value/binary>>.
+
+%% The launcher reads these itself.
+is_config(<<"vm.args">>) -> true;
+is_config(<<"sys.config">>) -> true;
+is_config(<<"sys.config.src">>) -> true;
+is_config(_) -> false.
+
+%% The other blocks
+
+modules(System) ->
+    Order = maps:from_list(number(start_modules(System))),
+    Files = [{Module, #{path => <<(ebin(App))/binary, $/,
+                                  (atom_to_binary(Module))/binary, ".beam">>,
+                        mode => 8#644, bytes => Beam}}
+             || #{modules := Modules} = App <- whittle_system:apps(System),
+                {Module, Beam} <- lists:sort(maps:to_list(Modules))],
+    {Started, Others} = lists:partition(fun({Module, _}) -> is_map_key(Module, Order) end,
+                                        Files),
+    {[File || {_, File} <- lists:sort([{maps:get(Module, Order), File}
+                                       || {Module, File} <- Started])],
+     [File || {_, File} <- Others]}.
+
+%% What boots only for --whittle-ping and its kin.
+control(System) ->
+    case whittle_system:app(whittle_control, System) of
+        {ok, _} ->
+            [text(<<"boot/control.boot">>,
+                  term_to_binary(whittle_boot:control(System), [deterministic]))];
+        error ->
+            []
+    end.
+
+data(System) ->
+    lists:append([app_data(App) || App <- whittle_system:apps(System)]).
+
+app_data(#{name := Name, spec := Spec, files := Files} = App) ->
+    Text = io_lib:format("%% coding: utf-8~n~0tp.~n", [Spec]),
+    [text(<<(ebin(App))/binary, $/, (atom_to_binary(Name))/binary, ".app">>,
+          unicode:characters_to_binary(Text))]
+        ++ [File#{path => <<(whittle_system:app_dir(App))/binary, $/, Path/binary>>}
+            || {Path, File} <- files(Files)].
+
+release_files(System) ->
+    Dir = unicode:characters_to_binary(["releases/", whittle_system:vsn(System), $/]),
+    [File#{path => <<Dir/binary, Path/binary>>}
+     || {Path, File} <- files(whittle_system:files(System)), not is_config(Path)].
+
+%% Files in their order, parted before each block would grow past Size.
+group([], _) -> [];
+group([File | Files], Size) -> group(Files, size(File), [File], Size).
+
+group([File | Files], Sum, Block, Size) ->
+    case Sum + size(File) of
+        Larger when Larger > Size ->
+            [lists:reverse(Block) | group([File | Files], Size)];
+        Fits ->
+            group(Files, Fits, [File | Block], Size)
+    end;
+group([], _, Block, _) ->
+    [lists:reverse(Block)].
+
+size(#{bytes := Bytes}) -> byte_size(Bytes).
+
+files(Files) -> lists:sort(maps:to_list(Files)).
+
+ebin(App) -> <<(whittle_system:app_dir(App))/binary, "/ebin">>.
+
+text(Path, Text) ->
+    #{path => Path, mode => 8#644, bytes => iolist_to_binary(Text)}.
+
+number(List) ->
+    lists:zip(List, lists:seq(1, length(List))).

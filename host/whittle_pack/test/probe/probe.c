@@ -1,0 +1,49 @@
+/*
+ * Stands in for the VM: finds its pack the way the launcher does, through its
+ * own program headers, and prints what it sees.
+ *
+ * usage: probe         the pack's length, and its address modulo the page size
+ *        probe dump    the pack's bytes
+ */
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+__attribute__((used, aligned(8), section(".note.whittle"))) static const struct {
+    uint32_t owner_size, description_size, type;
+    char owner[8];
+    uint32_t description;
+} note = {8, 4, 1, "Whittle", 1};
+
+/* A pack that were placed over the bss would not survive this. */
+static char bss[1 << 20];
+
+int main(int argc, char **argv)
+{
+    const ElfW(Phdr) *header = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    unsigned long count = getauxval(AT_PHNUM), i;
+    uintptr_t base = 0;
+    const ElfW(Phdr) *last = NULL;
+    const char *start;
+
+    memset(bss, 'x', sizeof bss);
+    for (i = 0; i < count; i++)
+        if (header[i].p_type == PT_PHDR)
+            base = (uintptr_t)header - header[i].p_vaddr;
+    for (i = 0; i < count; i++)
+        if (header[i].p_type == PT_LOAD)
+            last = &header[i];
+    start = (const char *)(base + last->p_vaddr);
+    if (last->p_flags != PF_R || memcmp(start, "Whittle\1", 8) != 0) {
+        puts("no pack");
+        return 3;
+    }
+    if (argc > 1)
+        return fwrite(start, 1, last->p_filesz, stdout) != last->p_filesz;
+    printf("pack of %lu bytes at %lu mod 4096\n", (unsigned long)last->p_filesz,
+           (unsigned long)((uintptr_t)start % 4096));
+    return 0;
+}

@@ -1,0 +1,303 @@
+%% A system and a runtime become a file that runs, and are found in it again.
+-module(whittle_pack_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+         end_per_testcase/2]).
+-export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
+         read_file/1, ca_certs/1, block_size/1, papers/1, bill/1, directory/1,
+         directory_of_others/1, output_is_directory/1, full_disk/1, no_rights/1,
+         no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
+
+all() ->
+    [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
+     block_size, papers, bill, directory, directory_of_others,
+     output_is_directory, full_disk, no_rights, no_runtime, foreign_runtime,
+     env_lines, damaged, errors].
+
+init_per_suite(Config) ->
+    Dir = ?config(priv_dir, Config),
+    Probe = pack_samples:probe("musl-gcc -static", Dir),
+    [{runtime, pack_samples:runtime(Probe, Dir)} | Config].
+
+end_per_suite(_) -> ok.
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(?config(priv_dir, Config), atom_to_list(Case)),
+    ok = file:make_dir(Dir),
+    [{dir, Dir}, {out, filename:join(Dir, "sample")} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The output
+
+executable(Config) ->
+    {ok, #{size := Size, vm := Vm}} = try_write(Config, #{}),
+    Out = ?config(out, Config),
+    {ok, #{size := Size, vm := Vm, pack := #{size := Pack}}} = whittle_pack:read(Out),
+    {ok, #file_info{size = Size, mode = Mode}} = file:read_file_info(Out),
+    ?assertEqual(8#755, Mode band 8#777),
+    ?assertEqual(Size, Vm + Pack),
+    Line = io_lib:format("pack of ~b bytes at 0 mod 4096\n", [Pack]),
+    ?assertEqual(lists:flatten(Line), os:cmd("'" ++ Out ++ "'")),
+    ?assertEqual(["sample"], files(Config)).
+
+mapped(Config) ->
+    Out = write(Config),
+    {ok, Bytes} = file:read_file(Out),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    Dump = filename:join(?config(dir, Config), "dump"),
+    "" = os:cmd("'" ++ Out ++ "' dump > '" ++ Dump ++ "'"),
+    ?assertEqual({ok, Pack}, file:read_file(Dump)).
+
+tree(Config) ->
+    ?assertEqual(
+       [<<"boot/start.boot">>, <<"etc/bom.json">>, <<"etc/env">>, <<"etc/flags">>,
+        <<"etc/info.json">>, <<"etc/info.txt">>, <<"etc/licenses.txt">>,
+        <<"etc/no_dns.inetrc">>, <<"etc/sys.config">>, <<"etc/vm.args">>, <<"fallback/etc/hosts">>,
+        <<"lib/kernel-11.0/ebin/file.beam">>, <<"lib/kernel-11.0/ebin/gen.beam">>,
+        <<"lib/kernel-11.0/ebin/kernel.app">>, <<"lib/kernel-11.0/ebin/later.beam">>,
+        <<"lib/sample-1.0/ebin/sample.app">>, <<"lib/sample-1.0/ebin/sample.beam">>,
+        <<"lib/sample-1.0/include/sample.hrl">>,
+        <<"lib/sample-1.0/priv/LICENSE">>, <<"lib/sample-1.0/priv/tool.sh">>,
+        <<"releases/1.0/runtime.exs">>],
+       lists:sort(maps:keys(unpacked(write(Config))))).
+
+start_block(Config) ->
+    {ok, Bytes} = file:read_file(write(Config)),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    {ok, [Start | _]} = whittle_pack_format:decode(Pack),
+    ?assertEqual([<<"boot/start.boot">>, <<"etc/flags">>, <<"etc/env">>,
+                  <<"etc/no_dns.inetrc">>, <<"fallback/etc/hosts">>,
+                  <<"etc/sys.config">>, <<"etc/vm.args">>,
+                  <<"lib/kernel-11.0/ebin/gen.beam">>,
+                  <<"lib/kernel-11.0/ebin/file.beam">>],
+                 [Path || #{path := Path} <- Start]),
+    #{<<"boot/start.boot">> := {_, Boot}, <<"etc/env">> := {_, Env},
+      <<"lib/sample-1.0/ebin/sample.app">> := {_, App},
+      <<"lib/sample-1.0/priv/tool.sh">> := {Mode, _}} = unpacked(?config(out, Config)),
+    ?assertEqual(whittle_system:boot(pack_samples:system()), binary_to_term(Boot)),
+    ?assertEqual(<<"RELEASE_NAME=sample\n!RELEASE_ROOT=/.whittle\n">>, Env),
+    ?assertEqual(8#755, Mode),
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(App)),
+    ?assertEqual({ok, {application, sample, [{vsn, "1.0"}, {modules, [sample]}]}},
+                 erl_parse:parse_term(Tokens)).
+
+same_bytes(Config) ->
+    {ok, First} = file:read_file(write(Config)),
+    {ok, Second} = file:read_file(write(Config)),
+    ?assertEqual(First, Second).
+
+read_file(Config) ->
+    Out = write(Config),
+    ?assertEqual({ok, <<"#!/bin/sh\n">>},
+                 whittle_pack:read_file(Out, <<"lib/sample-1.0/priv/tool.sh">>)),
+    ?assertEqual({ok, none}, whittle_pack:read_file(Out, <<"lib">>)),
+    ?assertMatch({error, {in, {_, {elf_no_pack, []}}}},
+                 whittle_pack:read_file(maps:get(executable, ?config(runtime, Config)), <<"a">>)).
+
+ca_certs(Config) ->
+    Pem = filename:join(?config(dir, Config), "certs.pem"),
+    ok = file:write_file(Pem, "-----BEGIN CERTIFICATE-----\n"),
+    Out = write(Config, #{ca_certs => Pem}),
+    ?assertMatch(#{<<"fallback/etc/ssl/certs/ca-certificates.crt">> :=
+                       {8#644, <<"-----BEGIN CERTIFICATE-----\n">>}}, unpacked(Out)),
+    ?assertEqual({error, {unreadable, {"/no.pem", enoent}}},
+                 try_write(Config, #{ca_certs => "/no.pem"})).
+
+block_size(Config) ->
+    Blocks = fun(Options) ->
+                     {ok, #{pack := #{blocks := B}}} =
+                         whittle_pack:read(write(Config, Options)),
+                     length(B)
+             end,
+    %% Start, papers, code, data; then a block for each file but the first eight
+    %% and the papers.
+    ?assertEqual(4, Blocks(#{})),
+    ?assertEqual(2 + 8, Blocks(#{block_size => 1})).
+
+%% The papers
+
+papers(Config) ->
+    #{<<"etc/info.txt">> := {_, Info}, <<"etc/licenses.txt">> := {_, Licenses}} =
+        unpacked(write(Config)),
+    [First, Second, Vm | Rest] = binary:split(Info, <<"\n">>, [global]),
+    ?assertEqual(<<"sample 1.0">>, First),
+    ?assertEqual(<<"target x86_64-linux-musl, flavour size, OTP 29.1.1, ERTS 17.1">>, Second),
+    #{runtime := #{executable := Probe}} = maps:from_list(Config),
+    [Sum | _] = string:split(os:cmd("sha256sum '" ++ Probe ++ "'"), " "),
+    ?assertEqual(iolist_to_binary(io_lib:format("vm ~b bytes, sha256 ~s",
+                                                [filelib:file_size(Probe), Sum])), Vm),
+    ?assertMatch([<<"linked erlang 29.1.1 (Apache-2.0)">>, <<"linked zlib 1.3.1 (Zlib)">>,
+                  <<"application kernel 11.0 (Apache-2.0), 3 modules, ", _/binary>>,
+                  <<"application sample 1.0 (NOASSERTION), 1 modules, ", _/binary>>, <<>>],
+                 Rest),
+    %% Each notice is there, and a shared one is there once.
+    ?assertMatch([_], binary:matches(Licenses, <<"Apache License, Version 2.0">>)),
+    ?assertMatch([_], binary:matches(Licenses, <<"Sample's own licence">>)),
+    ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
+
+%% Read by another program's JSON parser.
+bill(Config) ->
+    #{<<"etc/bom.json">> := {_, Bom}, <<"etc/info.json">> := {_, Info}} =
+        unpacked(write(Config)),
+    ?assertEqual("SPDX-2.3 4 packages, 1 DESCRIBES, 2 STATIC_LINK, 2 CONTAINS\n"
+                 , python(Config, Bom,
+                          "ids = {p['SPDXID'] for p in d['packages']} | {'SPDXRef-DOCUMENT'}\n"
+                          "ts = [r['relationshipType'] for r in d['relationships']]\n"
+                          "assert all({r['spdxElementId'], r['relatedSpdxElement']} <= ids "
+                          "for r in d['relationships'])\n"
+                          "assert d['creationInfo']['created'] == '1970-01-01T00:00:00Z'\n"
+                          "print(d['spdxVersion'], len(ids) - 2, 'packages,', "
+                          "', '.join('%d %s' % (ts.count(t), t) "
+                          "for t in ('DESCRIBES', 'STATIC_LINK', 'CONTAINS')))\n")),
+    ?assertEqual("sample 29.1.1 ['kernel', 'sample']\n",
+                 python(Config, Info, "print(d['name'], d['otp'], "
+                        "[a['name'] for a in d['applications']])\n")).
+
+python(Config, Json, Program) ->
+    File = filename:join(?config(dir, Config), "d.json"),
+    Script = filename:join(?config(dir, Config), "p.py"),
+    ok = file:write_file(File, Json),
+    ok = file:write_file(Script, ["import json\nd = json.load(open('", File, "'))\n", Program]),
+    os:cmd("python3 '" ++ Script ++ "'").
+
+%% A directory
+
+directory(Config) ->
+    Out = ?config(out, Config),
+    {ok, #{size := Size}} = try_write(Config, #{format => dir}),
+    Files = [F || F <- filelib:wildcard("**", Out), filelib:is_regular(filename:join(Out, F))],
+    ?assertEqual(Size, lists:sum([filelib:file_size(filename:join(Out, F)) || F <- Files])),
+    ?assertEqual("no pack\n", os:cmd("'" ++ Out ++ "/sample'")),
+    ?assert(lists:member("tree/lib/kernel-11.0/ebin/gen.beam", Files)),
+    %% Its own older output is replaced.
+    ok = file:write_file(filename:join(Out, "tree/old"), ""),
+    {ok, _} = try_write(Config, #{format => dir}),
+    ?assertNot(filelib:is_file(filename:join(Out, "tree/old"))),
+    ?assertEqual(["sample"], files(Config)).
+
+directory_of_others(Config) ->
+    Out = ?config(out, Config),
+    ok = file:make_dir(Out),
+    {ok, _} = try_write(Config, #{format => dir}),      % it was empty
+    ?assertEqual(ok, whittle_pack:check_output(Out, #{format => dir})),
+    ok = file:delete(filename:join(Out, "tree/etc/info.json")),
+    ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
+    ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
+
+%% What goes wrong
+
+output_is_directory(Config) ->
+    Dir = ?config(dir, Config),
+    ?assertEqual({error, {is_directory, Dir}},
+                 whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Dir, #{})),
+    ?assertEqual([], files(Config)).
+
+%% A file system of 64 KB; the file that was there stays as it was.
+full_disk(Config) ->
+    Dir = ?config(dir, Config),
+    "" = os:cmd("mount -t tmpfs -o size=64k none '" ++ Dir ++ "'"),
+    try
+        Out = ?config(out, Config),
+        ok = file:write_file(Out, "what was there"),
+        Big = #{mode => 8#644, bytes => rand:bytes(100000)},
+        ?assertEqual({error, {cannot_write, {Out, enospc}}},
+                     try_write(Config, #{files => #{<<"big">> => Big}})),
+        ?assertEqual({error, {cannot_write, {Out ++ ".d", enospc}}},
+                     whittle_pack:write(pack_samples:system(), ?config(runtime, Config),
+                                        Out ++ ".d", #{format => dir,
+                                                       files => #{<<"big">> => Big}})),
+        ?assertEqual({ok, <<"what was there">>}, file:read_file(Out)),
+        ?assertEqual(["sample"], files(Config))
+    after
+        "" = os:cmd("umount '" ++ Dir ++ "'")
+    end.
+
+no_rights(Config) ->
+    Out = filename:join(?config(dir, Config), "none/sample"),
+    ?assertEqual(ok, whittle_pack:check_output(?config(out, Config), #{})),
+    ?assertEqual({error, {cannot_write, {Out, enoent}}}, whittle_pack:check_output(Out, #{})),
+    ?assertEqual({error, {cannot_write, {"/dev/null/x", enotdir}}},
+                 whittle_pack:check_output("/dev/null/x", #{})),
+    ?assertEqual({error, {cannot_write, {Out, enoent}}},
+                 whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Out, #{})).
+
+no_runtime(Config) ->
+    Runtime = (?config(runtime, Config))#{executable := "/no/vm"},
+    ?assertEqual({error, {unreadable, {"/no/vm", enoent}}},
+                 whittle_pack:write(pack_samples:system(), Runtime, ?config(out, Config), #{})).
+
+foreign_runtime(Config) ->
+    Dir = ?config(dir, Config),
+    Out = ?config(out, Config),
+    Try = fun(File) ->
+                  Runtime = (?config(runtime, Config))#{executable := File},
+                  whittle_pack:write(pack_samples:system(), Runtime, Out, #{})
+          end,
+    Text = filename:join(Dir, "text"),
+    ok = file:write_file(Text, "no program"),
+    ?assertEqual({error, {in, {Text, {elf_foreign, <<"no p">>}}}}, Try(Text)),
+    ?assertEqual({error, {in, {"/bin/sh", {elf_no_note, []}}}}, Try("/bin/sh")),
+    %% A file with a pack has no room for a second one.
+    Packed = write(Config),
+    ?assertEqual({error, {in, {Packed, {elf_no_note, []}}}}, Try(Packed)).
+
+env_lines(Config) ->
+    System = whittle_system:put_env(<<"A">>, {default, <<"1\n2">>}, pack_samples:system()),
+    ?assertEqual({error, {env_line, <<"A">>}},
+                 whittle_pack:write(System, ?config(runtime, Config), ?config(out, Config), #{})),
+    ?assertEqual([], files(Config)).
+
+damaged(Config) ->
+    Out = write(Config),
+    {ok, Bytes} = file:read_file(Out),
+    Cut = binary:part(Bytes, 0, byte_size(Bytes) - 1),
+    ok = file:write_file(Out, Cut),
+    ?assertEqual({error, {in, {Out, {elf_damaged, truncated}}}}, whittle_pack:read(Out)),
+    ok = file:write_file(Out, [Cut, <<(binary:last(Bytes) bxor 1)>>]),
+    ?assertEqual({error, {in, {Out, {pack_damaged, checksum}}}}, whittle_pack:read(Out)),
+    #{executable := Probe} = ?config(runtime, Config),
+    ?assertEqual({error, {in, {Probe, {elf_no_pack, []}}}}, whittle_pack:read(Probe)).
+
+%% Every error is one line, and ends with what to do.
+errors(_) ->
+    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_ours, "out"},
+           {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
+           {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
+           {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},
+           {pack_path, <<"a">>}, {pack_too_large, 1}, {elf_foreign, <<>>},
+           {elf_damaged, header}, {elf_no_note, []}, {elf_no_pack, []}, {elf_no_room, 0}],
+    lists:foreach(fun(Error) ->
+                          Line = unicode:characters_to_list(whittle_pack:format_error(Error)),
+                          ?assertNotEqual([], Line),
+                          ?assertNot(lists:member($\n, Line)),
+                          ?assertMatch([_, _ | _], string:split(Line, ": ", all))
+                  end, All).
+
+%% Internal
+
+write(Config) -> write(Config, #{}).
+
+write(Config, Options) ->
+    {ok, _} = try_write(Config, Options),
+    ?config(out, Config).
+
+try_write(Config, Options) ->
+    whittle_pack:write(pack_samples:system(), ?config(runtime, Config),
+                       ?config(out, Config), Options).
+
+files(Config) ->
+    {ok, Names} = file:list_dir_all(?config(dir, Config)),
+    lists:sort(Names).
+
+unpacked(Out) ->
+    {ok, Bytes} = file:read_file(Out),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    {ok, Blocks} = whittle_pack_format:decode(Pack),
+    maps:from_list([{Path, {Mode, File}}
+                    || Block <- Blocks,
+                       #{path := Path, mode := Mode, bytes := File} <- Block]).

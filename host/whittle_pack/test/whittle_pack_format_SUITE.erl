@@ -1,0 +1,156 @@
+%% docs/pack-format.md, byte by byte.
+-module(whittle_pack_format_SUITE).
+
+-export([all/0]).
+-export([layout/1, empty/1, round_trip/1, contents_without_blocks/1, any_byte/1,
+         any_length/1, foreign/1, bad_paths/1, lies/1, not_compressible/1]).
+
+-include_lib("stdlib/include/assert.hrl").
+
+all() ->
+    [layout, empty, round_trip, contents_without_blocks, any_byte, any_length,
+     foreign, bad_paths, lies, not_compressible].
+
+%% A pack written by hand from the specification, of files that do not compress.
+layout(_) ->
+    Index = <<1:16/little, 8#755:16/little, 0:32/little, 1:32/little, 2:32/little, "a",
+              3:16/little, 8#644:16/little, 0:32/little, 0:32/little, 1:32/little, "b/c",
+              3:16/little, 8#600:16/little, 1:32/little, 0:32/little, 1:32/little, "b/d">>,
+    First = 32 + 2 * 16 + byte_size(Index),
+    Table = <<First:32/little, 3:32/little, 3:32/little, 2:32/little,
+              (First + 3):32/little, 1:32/little, 1:32/little, 1:32/little>>,
+    Pack = pack(2, 3, byte_size(Index), Table, Index, <<"Zyxw">>),
+    Files = [[file(<<"b/c">>, 8#644, <<"Z">>), file(<<"a">>, 8#755, <<"yx">>)],
+             [file(<<"b/d">>, 8#600, <<"w">>)]],
+    ?assertEqual({ok, Files}, whittle_pack_format:decode(Pack)),
+    %% The encoder may compress the index; with that off it is the same.
+    {ok, Encoded} = whittle_pack_format:encode(Files),
+    ?assertEqual({ok, Files}, whittle_pack_format:decode(Encoded)).
+
+empty(_) ->
+    {ok, Pack} = whittle_pack_format:encode([[]]),
+    ?assertEqual(32 + 16, byte_size(Pack)),
+    ?assertEqual({ok, [[]]}, whittle_pack_format:decode(Pack)).
+
+round_trip(_) ->
+    pack_samples:check(100, pack_samples:blocks(), fun(Blocks) ->
+        {ok, Pack} = whittle_pack_format:encode(Blocks),
+        {ok, Decoded} = whittle_pack_format:decode(Pack),
+        %% Only files without a byte may have changed places.
+        Filled = fun(Files) -> [F || #{bytes := <<_, _/binary>>} = F <- Files] end,
+        lists:map(fun lists:sort/1, Decoded) =:= lists:map(fun lists:sort/1, Blocks)
+            andalso lists:map(Filled, Decoded) =:= lists:map(Filled, Blocks)
+            andalso {ok, Pack} =:= whittle_pack_format:encode(Blocks)
+    end).
+
+contents_without_blocks(_) ->
+    {ok, Pack} = whittle_pack_format:encode(sample()),
+    {ok, #{size := Size, index := Index, blocks := Blocks, entries := Entries}} =
+        whittle_pack_format:contents(Pack),
+    ?assertEqual(byte_size(Pack), Size),
+    ?assertEqual(Size, 32 + 16 * 3 + Index + lists:sum([S || #{stored := S} <- Blocks])),
+    ?assertEqual([5000, 0, 3], [Raw || #{raw := Raw} <- Blocks]),
+    ?assertEqual([#{path => <<"a">>, mode => 8#644, size => 5000, block => 0, offset => 0},
+                  #{path => <<"b">>, mode => 8#755, size => 3, block => 2, offset => 0}],
+                 Entries).
+
+%% Damage: every bit of every byte of a small pack; every length.
+any_byte(_) ->
+    {ok, Pack} = whittle_pack_format:encode(sample()),
+    [?assertMatch({error, {Tag, _}} when Tag =:= pack_damaged; Tag =:= pack_foreign,
+                  whittle_pack_format:decode(flip(At, Bit, Pack)))
+     || At <- lists:seq(0, byte_size(Pack) - 1), Bit <- lists:seq(0, 7)],
+    ok.
+
+any_length(_) ->
+    {ok, Pack} = whittle_pack_format:encode(sample()),
+    [?assertMatch({error, {Tag, _}} when Tag =:= pack_damaged; Tag =:= pack_foreign,
+                  whittle_pack_format:decode(binary:part(Pack, 0, Size)))
+     || Size <- lists:seq(0, byte_size(Pack) - 1)],
+    ?assertEqual({error, {pack_damaged, checksum}},
+                 whittle_pack_format:decode(<<Pack/binary, 0>>)).
+
+foreign(_) ->
+    ?assertEqual({error, {pack_foreign, <<>>}}, whittle_pack_format:decode(<<>>)),
+    ?assertEqual({error, {pack_foreign, <<"Whittle", 2>>}},
+                 whittle_pack_format:decode(<<"Whittle", 2, 0:504>>)),
+    pack_samples:check(300, proper_types:binary(), fun(Bytes) ->
+        element(1, whittle_pack_format:decode(Bytes)) =:= error
+    end).
+
+bad_paths(_) ->
+    [?assertEqual({error, {pack_path, Bad}},
+                  whittle_pack_format:encode([[file(<<"a">>, 0, <<>>), file(Bad, 0, <<>>)]]))
+     || Bad <- [<<>>, <<"/a">>, <<"b/">>, <<"b//c">>, <<".">>, <<"../b">>, <<"b/./c">>,
+                <<"b", 0>>, <<"a">>, <<"a/b">>, binary:copy(<<"x">>, 65536)]],
+    ok.
+
+%% Whoever makes a pack with a right checksum and wrong contents is refused too,
+%% and nothing crashes: any bytes behind the header are replaced.
+lies(_) ->
+    {ok, <<Magic:8/binary, _:32, Summed/binary>>} = whittle_pack_format:encode(sample()),
+    Size = byte_size(Summed),
+    Lie = proper_types:list({proper_types:range(0, Size - 1), proper_types:byte()}),
+    pack_samples:check(300, Lie, fun(Changes) ->
+        Changed = lists:foldl(fun({At, Byte}, Bytes) -> put_byte(At, Byte, Bytes) end,
+                              Summed, Changes),
+        case whittle_pack_format:decode(<<Magic/binary, (erlang:crc32(Changed)):32/little,
+                                          Changed/binary>>) of
+            {error, {pack_damaged, _}} -> true;
+            {ok, Blocks} -> length(Blocks) =:= 3
+        end
+    end),
+    %% An index that is right but for one thing.
+    Row = fun(Path, Block, Offset, Length) ->
+                  <<(byte_size(Path)):16/little, 0:16, Block:32/little, Offset:32/little,
+                    Length:32/little, Path/binary>>
+          end,
+    Right = [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 2)],
+    ?assertMatch({ok, _}, whittle_pack_format:decode(one_block(Right))),
+    [?assertEqual({error, {pack_damaged, index}}, whittle_pack_format:decode(one_block(Wrong)))
+     || Wrong <- [lists:reverse(Right),                             % not in order
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"a">>, 0, 2, 2)],   % twice
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"a/b">>, 0, 2, 2)], % file and directory
+                  [Row(<<"../a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 2)],
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 1, 3)],   % overlap
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 1)],   % a byte left over
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 3)],   % beyond the block
+                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 1, 2, 2)],   % no such block
+                  [Row(<<"a">>, 0, 0, 4)]]],                        % one file, not two
+    ok.
+
+not_compressible(_) ->
+    Bytes = rand:bytes(1000),
+    {ok, Pack} = whittle_pack_format:encode([[file(<<"a">>, 8#644, Bytes)]]),
+    ?assertEqual(32 + 16 + 17 + 1000, byte_size(Pack)),
+    ?assertEqual({ok, [[file(<<"a">>, 8#644, Bytes)]]}, whittle_pack_format:decode(Pack)).
+
+%% Internal
+
+sample() ->
+    [[file(<<"a">>, 8#644, binary:copy(<<"hello">>, 1000))], [],
+     [file(<<"b">>, 8#755, <<"abc">>)]].
+
+file(Path, Mode, Bytes) -> #{path => Path, mode => Mode, bytes => Bytes}.
+
+one_block(Rows) ->
+    Index = iolist_to_binary(Rows),
+    First = 32 + 16 + byte_size(Index),
+    pack(1, length(Rows), byte_size(Index),
+         <<First:32/little, 4:32/little, 4:32/little, 2:32/little>>, Index, <<"data">>).
+
+pack(B, E, IndexSize, Table, Index, Data) ->
+    Length = 32 + iolist_size([Table, Index, Data]),
+    Summed = iolist_to_binary([<<Length:32/little, B:32/little, E:32/little,
+                                 IndexSize:32/little, IndexSize:32/little>>,
+                               Table, Index, Data]),
+    <<16#57, 16#68, 16#69, 16#74, 16#74, 16#6c, 16#65, 1,
+      (erlang:crc32(Summed)):32/little, Summed/binary>>.
+
+flip(At, Bit, Bytes) ->
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    <<Before/binary, (Byte bxor (1 bsl Bit)), After/binary>>.
+
+put_byte(At, Byte, Bytes) ->
+    <<Before:At/binary, _, After/binary>> = Bytes,
+    <<Before/binary, Byte, After/binary>>.

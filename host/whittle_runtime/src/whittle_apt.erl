@@ -1,0 +1,201 @@
+%% @doc Fetches Debian source packages with apt, which checks their signatures.
+%%
+%% The machine's own apt is left alone: a private state (package lists, list of
+%% sources) lives in a directory that is removed again. The archive's address is
+%% the machine's own, as apt itself reports it, with the suite exchanged; what
+%% comes from there counts only if Debian's keyring has signed it. The address
+%% belongs to the machine's owner: no error shows it.
+-module(whittle_apt).
+
+-export([fetch/5]).
+%% Pure parts, for tests
+-export([archive/2, choose/2, scrub/2]).
+
+-define(KEYRING, "/usr/share/keyrings/debian-archive-keyring.gpg").
+
+%% @doc Downloads a package's source into a directory, from the first of the
+%% suites that holds the release. Options for tests: `keyring' (a file), `archive'
+%% (an address instead of the machine's).
+-spec fetch(string(), string(), [string()], file:filename(),
+            #{keyring => file:filename(), archive => string(), _ => _}) ->
+          {ok, #{kind := debian, vsn := string(), main := string(),
+                 origin := string()}} |
+          whittle_runtime:error().
+fetch(Package, Release, Suites, Dir, Options) ->
+    Keyring = maps:get(keyring, Options, ?KEYRING),
+    case missing(Keyring, machine_archive(Options)) of
+        {error, Reason} ->
+            {error, {no_apt, #{reason => Reason}}};
+        {ok, Archive} ->
+            State = Dir ++ ".apt",
+            try from_suites(Suites, Package, Release,
+                            #{archive => Archive, keyring => Keyring,
+                              state => State, dir => Dir}, [])
+            after
+                file:del_dir_r(State)
+            end
+    end.
+
+missing(Keyring, Archive) ->
+    case {filelib:is_regular(Keyring), os:find_executable("dpkg-source")} of
+        {false, _} -> {error, "Debian's keyring is not installed"};
+        {true, false} -> {error, "the package dpkg-dev is not installed"};
+        {true, _} -> Archive
+    end.
+
+machine_archive(#{archive := Archive}) ->
+    {ok, Archive};
+machine_archive(_) ->
+    %% Names the indexes that apt would fetch, without fetching any.
+    case whittle_exec:capture("apt-get", ["update", "--print-uris"]) of
+        {ok, Output} ->
+            case archive(Output, codename()) of
+                {ok, Archive} -> {ok, Archive};
+                none -> {error, "apt has no Debian archive configured"}
+            end;
+        {error, not_found} ->
+            {error, "apt-get is not installed"};
+        {error, _} ->
+            {error, "apt-get does not work here"}
+    end.
+
+codename() ->
+    case file:read_file("/etc/os-release") of
+        {ok, Text} ->
+            case re:run(Text, "^VERSION_CODENAME=\"?([a-z]+)", [multiline,
+                              {capture, all_but_first, list}]) of
+                {match, [Name]} -> Name;
+                nomatch -> ""
+            end;
+        {error, _} ->
+            ""
+    end.
+
+%% @doc The archive's address in what `apt-get update --print-uris' says: the one
+%% that serves the machine's own suite, else the first that serves a whole one
+%% (security and updates suites have a dash in their names).
+-spec archive(string(), string()) -> {ok, string()} | none.
+archive(Output, Codename) ->
+    Pattern = "^'(\\S+)/dists/([^/'-]+)/InRelease'",
+    Found = case re:run(Output, Pattern, [global, multiline,
+                                          {capture, all_but_first, list}]) of
+                {match, Rows} -> Rows;
+                nomatch -> []
+            end,
+    Own = [Uri || [Uri, Suite] <- Found, Suite =:= Codename],
+    case Own ++ [Uri || [Uri, _] <- Found] of
+        [Uri | _] -> {ok, Uri};
+        [] -> none
+    end.
+
+from_suites([], Package, Release, _Context, Tried) ->
+    {error, {no_apt, #{reason => lists:flatten(
+                           [Package, " ", Release, ": ",
+                            lists:join("; ", lists:reverse(Tried))])}}};
+from_suites([Suite | Suites], Package, Release, Context, Tried) ->
+    case from_suite(Suite, Package, Release, Context) of
+        {error, {bad_suite, Reason}} ->
+            #{archive := Archive} = Context,
+            Line = Suite ++ ": " ++ scrub(Reason, Archive),
+            from_suites(Suites, Package, Release, Context, [Line | Tried]);
+        Result ->
+            Result
+    end.
+
+from_suite(Suite, Package, Release, Context) ->
+    #{archive := Archive, keyring := Keyring, state := State, dir := Dir} = Context,
+    Apt = ["-o", "Dir::State::Lists=" ++ filename:join(State, "lists"),
+           "-o", "Dir::Etc::SourceList=" ++ filename:join(State, "sources.list"),
+           "-o", "Dir::Etc::SourceParts=-",
+           "-o", "Dir::Cache=" ++ filename:join(State, "cache"),
+           %% Root would download as a user that cannot write here.
+           "-o", "APT::Sandbox::User=root",
+           %% Only the list of sources is wanted, and half of one is none.
+           "-o", "Acquire::Languages=none",
+           "-o", "APT::Update::Error-Mode=any"],
+    ok = filelib:ensure_path(filename:join([State, "lists", "partial"])),
+    ok = filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
+    List = ["deb-src [signed-by=", Keyring, "] ", Archive, " ", Suite, " main\n"],
+    ok = file:write_file(filename:join(State, "sources.list"), List),
+    maybe_all(
+      [fun(_) -> apt("apt-get", Apt ++ ["update"], Dir) end,
+       fun(_) -> apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir) end,
+       fun(Shown) ->
+               case choose(Shown, Release) of
+                   {ok, Version} ->
+                       Wanted = Package ++ "=" ++ Version,
+                       apt("apt-get", Apt ++ ["source", "--download-only", Wanted],
+                           Dir);
+                   none ->
+                       {error, {bad_suite, "does not hold this release"}}
+               end
+       end,
+       fun(_) -> described(Dir, Suite) end]).
+
+maybe_all(Steps) ->
+    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
+                   (_, Error) -> Error
+                end, {ok, none}, Steps).
+
+apt(Program, Arguments, Dir) ->
+    Command = ["cd \"$1\" && shift && exec \"$@\""],
+    case whittle_exec:capture("sh", ["-c" | Command]
+                              ++ ["sh", Dir, Program | Arguments]) of
+        {ok, Output} ->
+            {ok, Output};
+        {error, {status, _, Output}} ->
+            Errors = [Line || Line <- string:lexemes(Output, "\n"),
+                              lists:prefix("E:", Line)],
+            {error, failure(Output, hd(Errors ++ ["apt failed"]), Dir)}
+    end.
+
+failure(Output, Line, Dir) ->
+    Network = "Could not (resolve|connect)|Temporary failure|timed out"
+        "|unreachable|Cannot initiate the connection",
+    case {re:run(Output, "No space left"), re:run(Output, Network)} of
+        {{match, _}, _} -> {disk_full, #{dir => Dir}};
+        {_, {match, _}} -> {bad_suite, "the archive cannot be reached"};
+        _ -> {bad_suite, Line}
+    end.
+
+%% @doc The version of the source package, among those that `apt-cache showsrc'
+%% shows, whose upstream version belongs to the release.
+-spec choose(string(), string()) -> {ok, string()} | none.
+choose(Shown, Release) ->
+    Versions = [string:trim(V) || "Version:" ++ V <- string:lexemes(Shown, "\n")],
+    case [V || V <- Versions, lists:prefix(Release ++ ".", upstream(V))] of
+        [] -> none;
+        Fitting -> {ok, lists:last(Fitting)}
+    end.
+
+%% `1:29.1.1+dfsg-1' is upstream's `29.1.1'.
+upstream(Version) ->
+    {match, [Upstream]} = re:run(Version, "^(?:[0-9]+:)?([0-9.]+)",
+                                 [{capture, all_but_first, list}]),
+    string:trim(Upstream, trailing, ".").
+
+described(Dir, Suite) ->
+    case filelib:wildcard(filename:join(Dir, "*.dsc")) of
+        [Dsc] ->
+            {ok, Text} = file:read_file(Dsc),
+            {match, [Version]} = re:run(Text, "^Version: (\\S+)",
+                                        [multiline, {capture, all_but_first, list}]),
+            {ok, #{kind => debian, vsn => upstream(Version),
+                   main => filename:basename(Dsc),
+                   origin => "Debian " ++ Suite ++ " "
+                             ++ filename:basename(Dsc, ".dsc")}};
+        _ ->
+            {error, {bad_suite, "apt brought no source package"}}
+    end.
+
+%% @doc A message of apt without addresses: those of the archive's host, and
+%% anything that looks like a URI.
+-spec scrub(string(), string()) -> string().
+scrub(Text, Archive) ->
+    Plain = re:replace(Text, "[a-z+]+:/\\S*", "<archive>", [global, {return, list}]),
+    case uri_string:parse(Archive) of
+        #{host := Host} when Host =/= "" ->
+            lists:flatten(string:replace(Plain, Host, "<archive>", all));
+        _ ->
+            Plain
+    end.

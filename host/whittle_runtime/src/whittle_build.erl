@@ -1,0 +1,245 @@
+%% @doc Puts sources, plans and the cache together: what `whittle_runtime' offers.
+%%
+%% Each artefact's key holds all that its bytes can depend on: the source's sums,
+%% the plan, the target's description, patches and launcher by content, the keys of
+%% the artefacts that go in, and what the compiler says it is.
+-module(whittle_build).
+
+-export([otp/2, runtime/2]).
+
+-define(NATIVES, [crypto, asn1]).
+%% The release of OpenSSL that crypto is linked with, in priv/sources.config.
+-define(OPENSSL, "3.0").
+
+%% Host programs that every build uses, with their packages.
+-define(TOOLS, [{"gcc", "gcc"}, {"make", "make"}, {"perl", "perl"},
+                {"patch", "patch"}, {"tar", "tar"}, {"xz", "xz-utils"}]).
+
+%% @doc See {@link whittle_runtime:otp/2}.
+-spec otp(string(), whittle_runtime:options()) ->
+          {ok, whittle_runtime:otp()} | whittle_runtime:error().
+otp(Release, Options) ->
+    all([fun(_) -> tools([{"g++", "g++"} | ?TOOLS]) end,
+         fun(_) -> whittle_source:find(erlang, Release, Options) end,
+         fun(Source) -> otp_of(Source, Release, Options) end]).
+
+otp_of(Source = #{vsn := Vsn}, Release, Options) ->
+    Compilers = ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
+    Describe = fun(Out) -> whittle_recipe_otp:describe(Out, Release) end,
+    case build(#{name => "otp-" ++ Release,
+                 task => "OTP " ++ Vsn ++ " for this machine",
+                 plan => whittle_recipe_otp:plan(Source),
+                 source => Source, inputs => #{}, identify => Compilers,
+                 variables => [], describe => Describe}, Options) of
+        {ok, Otp = #{dir := Dir}} ->
+            {ok, Otp#{root => Dir,
+                      lib => filename:join(Dir, "lib"),
+                      erl => filename:join([Dir, "bin", "erl"])}};
+        Error ->
+            Error
+    end.
+
+%% @doc See {@link whittle_runtime:ensure/2}.
+-spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
+          {ok, whittle_runtime:runtime()} | whittle_runtime:error().
+runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) ->
+    Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
+    all([fun(_) -> whittle_source:supported(erlang, Release) end,
+         fun(_) -> whittle_target:load(Name) end,
+         fun(Target) -> fits(Target, Flavour, maps:get(natives, Spec)) end,
+         fun(Target) -> tools(Target, ?TOOLS) end,
+         fun(Target) -> libraries(Target, Spec, Options) end,
+         fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
+
+fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
+    case {lists:member(Flavour, Flavours), Natives -- ?NATIVES} of
+        {false, _} ->
+            {error, {unsupported_flavour, #{flavour => Flavour, target => Name,
+                                            known => Flavours}}};
+        {true, [Native | _]} ->
+            {error, {unsupported_native, #{native => Native, known => ?NATIVES}}};
+        {true, []} ->
+            {ok, Target}
+    end.
+
+%%% The libraries of a runtime, each an artefact: #{erts, crypto, zstd}
+
+libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
+    Wanted = [{erts, erlang, Release}]
+        ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
+        ++ [{zstd, erlang, hd(whittle_source:releases(erlang))}
+            || not whittle_recipe_vm:has_zstd(Release)],
+    libraries(Wanted, Target, Flavour, #{}, Options).
+
+libraries([], Target, _Flavour, Parts, _Options) ->
+    {ok, {Target, Parts}};
+libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options) ->
+    %% A tarball that the user names is the one of the release that he wants.
+    Sources = case Part of
+                  zstd -> Options#{source => none};
+                  _ -> Options
+              end,
+    case all([fun(_) -> whittle_source:find(Component, Release, Sources) end,
+              fun(Source) -> library(Part, Source, Target, Flavour, Options) end]) of
+        {ok, Built} ->
+            libraries(Wanted, Target, Flavour, Parts#{Part => Built}, Options);
+        Error ->
+            Error
+    end.
+
+library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Options) ->
+    Patches = filename:join(native(Options), "patches"),
+    case whittle_patches:for(Patches, Release) of
+        {ok, Fitting} ->
+            Plan = whittle_recipe_vm:erts(Target, Flavour, Source,
+                                          [P || {P, _} <- Fitting]),
+            named(built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
+                          plan => Plan, source => Source,
+                          inputs => #{patches => Fitting},
+                          variables => [{"PATCHES", Patches}]},
+                        Target, Flavour, Options), Vsn);
+        Error ->
+            Error
+    end;
+library(crypto, Source = #{vsn := Vsn}, Target, Flavour, Options) ->
+    built(#{name => "openssl", part => "OpenSSL " ++ Vsn,
+            plan => whittle_recipe_lib:openssl(Target, Flavour, Source),
+            source => Source, inputs => #{}, variables => []},
+          Target, Flavour, Options);
+library(zstd, Source, Target, Flavour, Options) ->
+    built(#{name => "zstd", part => "zstd",
+            plan => whittle_recipe_lib:zstd(Target, Flavour, Source),
+            source => Source, inputs => #{}, variables => []},
+          Target, Flavour, Options).
+
+%% A patch that does not apply is an error of its own.
+named({error, {step_failed, #{step := "patch " ++ Patch, log := Log}}}, Vsn) ->
+    {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log}}};
+named(Result, _) ->
+    Result.
+
+built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flavour,
+      Options) ->
+    #{name := For, identify := Identify} = Target,
+    Flavoured = atom_to_list(Flavour),
+    build(Job#{name := string:join([Name, For, Flavoured], "-"),
+               task => Part ++ " for " ++ For ++ ", flavour " ++ Flavoured,
+               identify => Identify,
+               describe => fun(_) -> #{vsn => Vsn} end}, Options).
+
+%%% The executable
+
+linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
+    #{name := Name, identify := Identify} = Target,
+    #{otp := Release, flavour := Flavour, natives := Natives} = Spec,
+    Launcher = filename:join(native(Options), "launcher"),
+    Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
+    Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
+    Cxx = filename:join(native(Options), "cxx"),
+    Variables = [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]
+        ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
+        ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]],
+    Describe =
+        fun(Out) ->
+                Components = whittle_components:collect(
+                               Trees, #{flavour => Flavour, target => Target,
+                                        versions => Versions}, Out),
+                Spec#{otp_vsn => maps:get(erts, Versions),
+                      erts_vsn => erts_vsn(Erts),
+                      components => Components}
+        end,
+    case build(#{name => string:join(["runtime-" ++ Release, Name,
+                                      atom_to_list(Flavour)
+                                      | [atom_to_list(N) || N <- Natives]], "-"),
+                 task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
+                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives),
+                 inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
+                             launcher => contents(Launcher),
+                             cxx => case Flavour of
+                                        speed -> contents(Cxx);
+                                        size -> none
+                                    end,
+                             target => Target,
+                             components => whittle_components:table()},
+                 identify => Identify, variables => Variables,
+                 describe => Describe}, Options) of
+        {ok, Built = #{dir := Dir}} ->
+            {ok, Built#{description => Target,
+                        executable => filename:join(Dir, "vm"),
+                        symbols => filename:join(Dir, "vm.debug")}};
+        Error ->
+            Error
+    end.
+
+erts_vsn(Erts) ->
+    {ok, Text} = file:read_file(filename:join([Erts, "erts", "vsn.mk"])),
+    {match, [Vsn]} = re:run(Text, "^VSN *= *([0-9.]+)",
+                            [multiline, {capture, all_but_first, list}]),
+    Vsn.
+
+%% The files of a directory by name and content.
+contents(Dir) ->
+    {ok, Names} = file:list_dir(Dir),
+    [{Name, element(2, {ok, _} = whittle_source:digest(File))}
+     || Name <- lists:sort(Names),
+        File <- [filename:join(Dir, Name)], filelib:is_regular(File)].
+
+native(#{native := Dir}) -> filename:absname(Dir);
+native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "native")).
+
+%%% One artefact, from a job
+
+build(Job, Options) ->
+    #{name := Name, task := Task, plan := Plan, inputs := Inputs,
+      identify := Identify, variables := Variables, describe := Describe} = Job,
+    Source = maps:get(source, Job, none),
+    Key = Inputs#{plan => whittle_plan:essence(Plan),
+                  source => case Source of
+                                none -> none;
+                                _ -> whittle_source:fingerprint(Source)
+                            end,
+                  compiler => [whittle_exec:capture("sh", ["-c", C]) || C <- Identify]},
+    Make = fun(Place = #{out := Out}) ->
+                   all([fun(_) -> verified(Source, Options) end,
+                        fun(_) -> whittle_plan:run(Task, Plan, Variables
+                                                   ++ source_variable(Source),
+                                                   Place, Options) end,
+                        fun(_) -> {ok, Describe(Out)} end])
+           end,
+    whittle_cache:artefact(Name, Key, Make, Options).
+
+verified(none, _Options) -> ok;
+verified(Source, Options) -> whittle_source:verify(Source, Options).
+
+source_variable(none) -> [];
+source_variable(#{main := Main}) -> [{"SOURCE", Main}].
+
+tools(Target, Tools) ->
+    #{cc := Cc, ar := Ar, ranlib := Ranlib, strip := Strip, objcopy := Objcopy,
+      packages := Packages} = Target,
+    Own = [hd(string:lexemes(C, " ")) || C <- [Cc, Ar, Ranlib, Strip, Objcopy]],
+    case {[T || T <- lists:usort(Own), os:find_executable(T) =:= false],
+          tools(Tools)} of
+        {[], ok} ->
+            {ok, Target};
+        {[], Error} ->
+            Error;
+        {Missing, _} ->
+            {error, {no_compiler, #{missing => Missing, packages => Packages}}}
+    end.
+
+tools(Tools) ->
+    case [{T, P} || {T, P} <- Tools, os:find_executable(T) =:= false] of
+        [] ->
+            ok;
+        Missing ->
+            {Names, Packages} = lists:unzip(Missing),
+            {error, {no_compiler, #{missing => Names, packages => Packages}}}
+    end.
+
+%% Each step gets what the one before it gave, until one fails.
+all(Steps) ->
+    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
+                   (Step, ok) -> Step(none);
+                   (_, Error) -> Error
+                end, ok, Steps).

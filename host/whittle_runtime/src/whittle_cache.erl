@@ -1,0 +1,233 @@
+%% @doc The cache: directories that are either whole or not there.
+%%
+%% A directory is made below `work/', in a place of its own, and renamed to its
+%% final name when it is done. A lock (flock(1), held by a program that ends with
+%% us) lets one build at a time make a given directory; a second one waits and
+%% then finds it. What an interrupted build left in `work/' is removed by the
+%% next build of the same name. So there is no state to repair.
+%%
+%% ```
+%% ROOT/sources/NAME/            what was fetched, and its sums
+%% ROOT/artefacts/NAME-HEX/      what was built; HEX names all that went in
+%% ROOT/logs/NAME-HEX.log        what the last build said
+%% ROOT/locks, ROOT/work
+%% '''
+-module(whittle_cache).
+
+%% Where
+-export([root/1, hex/1]).
+%% What is kept
+-export([source/3, forget_source/2, artefact/4]).
+
+-export_type([workplace/0]).
+
+-type workplace() ::
+        #{work := file:filename(),      % removed afterwards, whatever happens
+          out := file:filename(),       % becomes the artefact
+          log := file:filename(),
+          id := string()}.
+
+-define(META, "whittle.config").
+
+%% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
+%% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
+-spec root(whittle_runtime:options()) -> file:filename().
+root(#{cache := Dir}) ->
+    filename:absname(Dir);
+root(_) ->
+    case {os:getenv("WHITTLE_CACHE", ""), os:getenv("XDG_CACHE_HOME", "")} of
+        {"", ""} -> filename:absname(filename:join([home(), ".cache", "whittle"]));
+        {"", Xdg} -> filename:absname(filename:join(Xdg, "whittle"));
+        {Dir, _} -> filename:absname(Dir)
+    end.
+
+home() ->
+    case os:getenv("HOME", "") of
+        "" -> "/tmp";
+        Home -> Home
+    end.
+
+%% @doc Bytes in lower-case hex.
+-spec hex(binary()) -> string().
+hex(Bytes) ->
+    lists:flatten([io_lib:format("~2.16.0b", [B]) || <<B>> <= Bytes]).
+
+%% @doc A kept source, or the one that Make fetches into the directory it is
+%% given. Make returns the source with file names relative to that directory.
+-spec source(string(), fun((file:filename()) ->
+                 {ok, whittle_source:source()} | whittle_runtime:error()),
+             whittle_runtime:options()) ->
+          {ok, whittle_source:source()} | whittle_runtime:error().
+source(Name, Make, Options) ->
+    Root = root(Options),
+    Final = filename:join([Root, "sources", Name]),
+    Build = fun(#{out := Out}) -> Make(Out) end,
+    case kept(Root, Name, Final, Build, Options) of
+        {ok, Source = #{main := Main, sums := Sums}} ->
+            Absolute = maps:from_list([{filename:join(Final, File), Sum}
+                                       || {File, Sum} <- maps:to_list(Sums)]),
+            {ok, Source#{main => filename:join(Final, Main), sums => Absolute}};
+        Error ->
+            Error
+    end.
+
+%% @doc Removes a kept source, as one whose files are damaged.
+-spec forget_source(string(), whittle_runtime:options()) -> ok.
+forget_source(Name, Options) ->
+    _ = file:del_dir_r(filename:join([root(Options), "sources", Name])),
+    ok.
+
+%% @doc The artefact that was made of Inputs (any term), or the one that Make
+%% makes now. Make returns a map that describes it; `dir' and `id' are added.
+-spec artefact(string(), term(),
+               fun((workplace()) -> {ok, map()} | whittle_runtime:error()),
+               whittle_runtime:options()) ->
+          {ok, map()} | whittle_runtime:error().
+artefact(Name, Inputs, Make, Options) ->
+    Root = root(Options),
+    Id = string:slice(hex(crypto:hash(sha256, canonical(Inputs))), 0, 32),
+    Full = Name ++ "-" ++ string:slice(Id, 0, 16),
+    Final = filename:join([Root, "artefacts", Full]),
+    Build = fun(Place = #{out := Out}) ->
+                    case Make(Place#{id => Id}) of
+                        {ok, Meta} ->
+                            %% For a person who asks why two builds differ.
+                            Text = io_lib:format("~tp.~n", [Inputs]),
+                            write(filename:join(Out, "inputs.config"), Text,
+                                  fun() -> {ok, Meta} end);
+                        Error ->
+                            Error
+                    end
+            end,
+    case kept(Root, Full, Final, Build, Options) of
+        {ok, Meta} -> {ok, Meta#{dir => Final, id => Id}};
+        Error -> Error
+    end.
+
+%% Maps have no defined order in the external format before OTP 26's
+%% `deterministic': write them as sorted lists.
+canonical(Term) ->
+    term_to_binary(sorted(Term), [{minor_version, 2}]).
+
+sorted(Map) when is_map(Map) ->
+    {map, lists:sort([{sorted(K), sorted(V)} || {K, V} <- maps:to_list(Map)])};
+sorted(List) when is_list(List) ->
+    [sorted(E) || E <- List];
+sorted(Tuple) when is_tuple(Tuple) ->
+    list_to_tuple([sorted(E) || E <- tuple_to_list(Tuple)]);
+sorted(Term) ->
+    Term.
+
+%%% A directory that is whole or not there
+
+kept(Root, Name, Final, Build, Options) ->
+    case meta(Final) of
+        {ok, Meta} ->
+            {ok, Meta};
+        none ->
+            Dirs = [filename:join(Root, D) || D <- ["locks", "work", "logs"]],
+            case first_error([filelib:ensure_path(D)
+                              || D <- [filename:dirname(Final) | Dirs]]) of
+                ok -> locked(Root, Name, Final, Build, Options);
+                {error, Reason} -> {error, storage(Reason, Root)}
+            end
+    end.
+
+locked(Root, Name, Final, Build, Options) ->
+    Lock = filename:join([Root, "locks", Name]),
+    case lock(Lock, Name, Options) of
+        {ok, Held} ->
+            try
+                case meta(Final) of
+                    {ok, Meta} -> {ok, Meta};
+                    none -> build(Root, Name, Final, Build)
+                end
+            after
+                unlock(Held)
+            end;
+        Error ->
+            Error
+    end.
+
+build(Root, Name, Final, Build) ->
+    Works = filename:join(Root, "work"),
+    Prefix = Name ++ "@",
+    lists:foreach(fun file:del_dir_r/1,
+                  filelib:wildcard(filename:join(Works, Prefix ++ "*"))),
+    %% A new name each time: the processes of an interrupted build may take a
+    %% second to die, and still write into the directory that was theirs.
+    Unique = integer_to_list(erlang:system_time(microsecond), 36),
+    Work = filename:join(Works, Prefix ++ Unique),
+    Out = filename:join(Work, "out"),
+    Log = filename:join([Root, "logs", Name ++ ".log"]),
+    try
+        case filelib:ensure_path(Out) of
+            ok ->
+                finish(Build(#{work => Work, out => Out, log => Log, id => ""}),
+                       Out, Final);
+            {error, Reason} ->
+                {error, storage(Reason, Works)}
+        end
+    after
+        file:del_dir_r(Work)
+    end.
+
+finish({ok, Meta}, Out, Final) ->
+    Text = io_lib:format("~tp.~n", [Meta]),
+    write(filename:join(Out, ?META), Text,
+          fun() ->
+                  %% One without its description is not whole.
+                  _ = file:del_dir_r(Final),
+                  case file:rename(Out, Final) of
+                      ok -> {ok, Meta};
+                      {error, Reason} -> {error, storage(Reason, Final)}
+                  end
+          end);
+finish(Error, _Out, _Final) ->
+    Error.
+
+write(File, Text, Then) ->
+    case file:write_file(File, unicode:characters_to_binary(Text)) of
+        ok -> Then();
+        {error, Reason} -> {error, storage(Reason, filename:dirname(File))}
+    end.
+
+meta(Dir) ->
+    case file:consult(filename:join(Dir, ?META)) of
+        {ok, [Meta]} when is_map(Meta) -> {ok, Meta};
+        _ -> none
+    end.
+
+first_error(Results) ->
+    hd([E || E = {error, _} <- Results] ++ [ok]).
+
+storage(enospc, Dir) -> {disk_full, #{dir => Dir}};
+storage(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
+
+%%% The lock: flock(1) runs `cat' for as long as our end of its input is open
+
+lock(File, Name, Options) ->
+    case os:find_executable("flock") of
+        false ->
+            {error, {no_tool, #{tool => "flock", package => "util-linux"}}};
+        Flock ->
+            case try_lock(Flock, ["-n"], File) of
+                {ok, Port} ->
+                    {ok, Port};
+                busy ->
+                    whittle_plan:tell(Name, "waiting for another build of it", Options),
+                    {ok, _} = try_lock(Flock, [], File)
+            end
+    end.
+
+try_lock(Flock, Flags, File) ->
+    Arguments = Flags ++ [File, "sh", "-c", "echo held; exec cat"],
+    Port = open_port({spawn_executable, Flock},
+                     [{args, Arguments}, exit_status, binary, hide]),
+    receive
+        {Port, {data, _}} -> {ok, Port};
+        {Port, {exit_status, _}} -> busy
+    end.
+
+unlock(Port) ->
+    port_close(Port).

@@ -1,0 +1,94 @@
+%% @doc What of other people's work is linked into a runtime, with the licences
+%% that have to go with every copy.
+%%
+%% The table is `priv/components.config'; a target's description adds its C library.
+-module(whittle_components).
+
+-export([collect/3, table/0]).
+%% Pure part, for tests
+-export([comment/1]).
+
+%% @doc The components of a VM. Notices are copied to `licenses/' in Out.
+%%
+%% Trees holds the artefacts that went in: `erts', and `crypto' and `zstd' where
+%% they did. Context has the flavour, and the version of each of them.
+-spec collect(#{erts := file:filename(), atom() => file:filename()},
+              #{flavour := size | speed, target := whittle_target:target(),
+                versions := #{atom() => string()}},
+              file:filename()) -> [whittle_runtime:component()].
+collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
+    ok = filelib:ensure_path(filename:join(Out, "licenses")),
+    Found = [component(Name, Facts, Tree, Part, Context, Out)
+             || {Name, Where, Facts} <- table(),
+                {Part, Tree} <- tree(Where, Trees, Context)],
+    Found ++ [library(L, Out) || L <- Libraries].
+
+%% @doc The table of components, as `priv/components.config' has it.
+-spec table() -> [{string(), term(), map()}].
+table() ->
+    File = filename:join(code:priv_dir(whittle_runtime), "components.config"),
+    {ok, Table} = file:consult(File),
+    Table.
+
+%% Which tree a component is in, if it is in at all.
+tree({erts, Path}, #{erts := Tree}, _) ->
+    [{erts, Tree} || filelib:is_file(filename:join(Tree, Path))];
+tree({jit, _}, #{erts := Tree}, #{flavour := Flavour}) ->
+    [{erts, Tree} || Flavour =:= speed];
+tree({native, Native}, Trees, _) ->
+    [{Native, Tree} || #{Native := Tree} <- [Trees]];
+tree(zstd, Trees, _) ->
+    [{zstd, Tree} || #{zstd := Tree} <- [Trees]].
+
+component(Name, Facts, Tree, Part, #{versions := Versions}, Out) ->
+    #{license := License, copyright := Copyright, homepage := Homepage,
+      version := Version, notices := Notices} = Facts,
+    Kept = [keep(Name, Notice, Tree, Out)
+            || Notice = {_, Path} <- Notices,
+               filelib:is_regular(filename:join(Tree, Path))],
+    #{name => Name, license => License, copyright => Copyright,
+      homepage => Homepage, notices => Kept,
+      version => version(Version, Tree, maps:get(Part, Versions, ""))}.
+
+%% `source': the version of the source it came in.
+version(Origin, _Tree, Vsn) when Origin =:= otp; Origin =:= source ->
+    Vsn;
+version({Path, Pattern}, Tree, _Vsn) ->
+    {ok, Text} = file:read_file(filename:join(Tree, Path)),
+    {match, Numbers} = re:run(Text, Pattern, [multiline, {capture, all_but_first, list}]),
+    string:join(Numbers, ".").
+
+keep(Name, {Kind, Path}, Tree, Out) ->
+    {ok, Text} = file:read_file(filename:join(Tree, Path)),
+    Notice = case Kind of
+                 file -> Text;
+                 comment -> comment(Text)
+             end,
+    write(Name, filename:basename(Path), Notice, Out).
+
+write(Name, Base, Notice, Out) ->
+    Relative = filename:join("licenses", Name ++ "-" ++ Base),
+    ok = file:write_file(filename:join(Out, Relative), Notice),
+    Relative.
+
+%% @doc The comment that C source begins with, as it stands.
+-spec comment(binary()) -> binary().
+comment(<<"/*", _/binary>> = Text) ->
+    [Comment | _] = binary:split(Text, <<"*/">>),
+    <<Comment/binary, "*/\n">>;
+comment(Text) ->
+    Lines = binary:split(Text, <<"\n">>, [global]),
+    Head = lists:takewhile(fun(<<"//", _/binary>>) -> true; (_) -> false end, Lines),
+    iolist_to_binary([[L, "\n"] || L <- Head]).
+
+%% One that the compiler brings along.
+library(Library, Out) ->
+    #{name := Name, license := License, copyright := Copyright,
+      homepage := Homepage, version := Command, notices := Paths} = Library,
+    {ok, Version} = whittle_exec:capture("sh", ["-c", Command]),
+    Kept = [begin
+                {ok, Text} = file:read_file(Path),
+                write(Name, filename:basename(Path), Text, Out)
+            end || Path <- Paths, filelib:is_regular(Path)],
+    #{name => Name, license => License, copyright => Copyright,
+      homepage => Homepage, notices => Kept, version => string:trim(Version)}.

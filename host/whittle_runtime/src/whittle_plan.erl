@@ -1,0 +1,132 @@
+%% @doc A plan: the steps that build something, as data; and the one place that
+%% carries plans out.
+%%
+%% A step is a few lines for sh. They name places only by variables (below), so
+%% that a plan is the same on every machine and can be part of a cache's key:
+%%
+%% <ul>
+%% <li>WORK, where each step starts; OUT, what becomes the artefact;</li>
+%% <li>JOBS, how many things to do at once;</li>
+%% <li>whatever the caller adds: SOURCE, NATIVE, HOST_OTP, ...</li>
+%% </ul>
+%%
+%% Nothing else of the user's environment reaches a step, save PATH.
+-module(whittle_plan).
+
+-export([run/5, essence/1, tell/3]).
+
+-export_type([plan/0, step/0]).
+
+-type plan() :: [step()].
+
+-type step() ::
+        #{name := string(),             % "configure", for a person
+          script := [string()],         % lines for sh; the first that fails ends it
+          seconds := pos_integer(),     % about what it takes (two cores); weighs
+                                        % the step in the percentage
+          lines := pos_integer()}.      % about what it prints; tells how far it is
+
+%% The last lines of the output that an error carries, how much of each, and the
+%% bytes in which they are looked for. Kept here: on a full disk the log does not
+%% have them.
+-define(TAIL, 15).
+-define(TAIL_WIDTH, 200).
+-define(TAIL_BYTES, 16384).
+
+%% @doc Carries out a plan in a workplace of the cache.
+%%
+%% `step_failed' carries the step, the log's path and the log's last lines;
+%% `disk_full' takes its place if the log says so.
+-spec run(string(), plan(), [{string(), string()}], whittle_cache:workplace(),
+          whittle_runtime:options()) -> ok | whittle_runtime:error().
+run(Task, Plan, Variables, Place, Options) ->
+    #{log := Path} = Place,
+    case file:open(Path, [write, raw, binary]) of
+        {ok, Log} ->
+            Environment = environment(Variables, Place),
+            Total = lists:sum([S || #{seconds := S} <- Plan]),
+            State = #{task => Task, 'of' => length(Plan), total => Total,
+                      tell => teller(Options), log => Log, place => Place,
+                      environment => Environment},
+            try
+                steps(Plan, 1, 0, State)
+            after
+                file:close(Log)
+            end;
+        {error, Reason} ->
+            {error, {cache_unwritable, #{dir => filename:dirname(Path),
+                                         reason => Reason}}}
+    end.
+
+%% @doc What of a plan its result depends on: part of a cache's key. What a step
+%% is called and how long it takes is not.
+-spec essence(plan()) -> [[string()]].
+essence(Plan) ->
+    [Script || #{script := Script} <- Plan].
+
+%% @doc Tells of something that takes a while and is no step of a plan.
+-spec tell(string(), string(), whittle_runtime:options()) -> ok.
+tell(Task, What, Options) ->
+    Tell = teller(Options),
+    _ = Tell(#{task => Task, step => What, index => 1, 'of' => 1, percent => 0}),
+    ok.
+
+teller(#{progress := Tell}) -> Tell;
+teller(_) -> fun(_) -> ok end.
+
+environment(Variables, #{work := Work, out := Out}) ->
+    [{"PATH", os:getenv("PATH", "/usr/bin:/bin")},
+     {"HOME", Work}, {"TMPDIR", Work}, {"LC_ALL", "C"},
+     %% Bytes must not depend on the day.
+     {"SOURCE_DATE_EPOCH", "946684800"}, {"TZ", "UTC"},
+     {"WORK", Work}, {"OUT", Out},
+     {"JOBS", integer_to_list(erlang:system_info(schedulers_online))}
+     | Variables].
+
+steps([], _Index, _Done, _State) ->
+    ok;
+steps([Step | Steps], Index, Done, State) ->
+    #{name := Name, script := Script, seconds := Seconds, lines := Expected} = Step,
+    #{log := Log, place := #{work := Work}, environment := Environment} = State,
+    ok = file:write(Log, ["=== ", Name, "\n"]),
+    Shown = show(Step, Index, Done, -1, State),
+    Fold = fun(Bytes, {Lines0, Shown0, Last}) ->
+                   _ = file:write(Log, Bytes),
+                   Lines = Lines0 + length(binary:matches(Bytes, <<"\n">>)),
+                   %% Only the step's end makes it whole.
+                   Share = min(0.98, Lines / Expected),
+                   {Lines, show(Step, Index, Done + Seconds * Share, Shown0, State),
+                    newest(<<Last/binary, Bytes/binary>>)}
+           end,
+    case whittle_exec:run(Script, Work, Environment, {Fold, {0, Shown, <<>>}}) of
+        {0, _} -> steps(Steps, Index + 1, Done + Seconds, State);
+        {Status, {_, _, Last}} -> failed(Name, Status, Last, State)
+    end.
+
+newest(Bytes) ->
+    binary:copy(binary:part(Bytes, byte_size(Bytes),
+                            -min(byte_size(Bytes), ?TAIL_BYTES))).
+
+%% Tells each percent once.
+show(#{name := Name}, Index, Done, Shown, State) ->
+    #{task := Task, 'of' := Of, total := Total, tell := Tell} = State,
+    case trunc(100 * Done / Total) of
+        Percent when Percent > Shown ->
+            _ = Tell(#{task => Task, step => Name, index => Index, 'of' => Of,
+                       percent => Percent}),
+            Percent;
+        _ ->
+            Shown
+    end.
+
+failed(Step, Status, Last, #{place := #{log := Path, work := Work}}) ->
+    case binary:match(Last, <<"No space left on device">>) of
+        nomatch ->
+            Lines = string:split(string:trim(Last, trailing), "\n", all),
+            Tail = [binary:part(Line, 0, min(byte_size(Line), ?TAIL_WIDTH))
+                    || Line <- lists:nthtail(max(0, length(Lines) - ?TAIL), Lines)],
+            {error, {step_failed, #{step => Step, status => Status, log => Path,
+                                    tail => Tail}}};
+        _ ->
+            {error, {disk_full, #{dir => Work}}}
+    end.

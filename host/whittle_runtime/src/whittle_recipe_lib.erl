@@ -1,0 +1,52 @@
+%% @doc The recipes of libraries that a VM needs and its ERTS does not hold:
+%% OpenSSL's libcrypto for the NIF of crypto, and zstd's decompressor for releases
+%% of OTP that come without zstd.
+-module(whittle_recipe_lib).
+
+-export([openssl/3, zstd/3]).
+
+%% What OTP's crypto never calls: TLS (OTP's own ssl does that), files of keys
+%% and certificates, message formats, engines, anything loaded at run time,
+%% locked memory (which would want the kernel's headers). All ciphers and hashes
+%% that crypto names stay, so `legacy' does.
+-define(OPENSSL_WITHOUT,
+        ["shared", "pic", "tests", "engine", "dso", "module", "async",
+         "autoload-config", "comp", "ui-console", "sock", "srtp", "ts", "cms",
+         "ct", "ocsp", "gost", "cmp", "ktls", "dgram", "ssl", "tls", "dtls",
+         "filenames", "rfc3779", "secure-memory"]).
+
+%% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.
+-spec openssl(whittle_target:target(), size | speed, whittle_source:source()) ->
+          whittle_plan:plan().
+openssl(Target = #{openssl := Name}, Flavour, Source) ->
+    Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT]),
+    Flags = whittle_recipe_vm:cflags(Target, Flavour),
+    [#{name => "unpack", seconds => 4, lines => 60,
+       script => whittle_source:unpack(Source)},
+     #{name => "configure", seconds => 8, lines => 20,
+       script => ["cd src"] ++ whittle_recipe_vm:tools(Target, Flags)
+           ++ ["./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
+               " --openssldir=/etc/ssl" ++ Without]},
+     #{name => "compile", seconds => 90, lines => 900,
+       script => ["cd src", "make build_generated", "make -j\"$JOBS\" libcrypto.a",
+                  "mkdir \"$OUT/lib\"", "cp libcrypto.a \"$OUT/lib\"",
+                  "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
+
+%% @doc zstd's decompressor out of the source of an OTP that has it. Variables:
+%% SOURCE.
+-spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
+          whittle_plan:plan().
+zstd(Target, Flavour, Source) ->
+    Flags = whittle_recipe_vm:cflags(Target, Flavour) ++ ["-flto"],
+    [#{name => "unpack", seconds => 12, lines => 40,
+       script => whittle_source:unpack(Source)},
+     #{name => "compile", seconds => 5, lines => 5,
+       script => ["cd src/erts/emulator/zstd"]
+           ++ whittle_recipe_vm:tools(Target, Flags)
+           %% Its assembler file is for one processor only.
+           ++ ["for source in common/*.c decompress/*.c; do",
+               "  $CC $CFLAGS -DZSTD_DISABLE_ASM -c \"$source\"",
+               "done",
+               "$AR rc \"$OUT/libzstd.a\" *.o",
+               "cp vendor.info \"$OUT\"",
+               "cp LICENSE \"$OUT\" 2>/dev/null || cp COPYING \"$OUT/LICENSE\""]}].

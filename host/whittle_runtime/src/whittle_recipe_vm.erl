@@ -1,0 +1,241 @@
+%% @doc The recipes of the VM for a target.
+%%
+%% Two plans, so that a change in the launcher does not compile ERTS again:
+%% <ul>
+%% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour,
+%%     and makes its static library (`libbeam.a') and those of the libraries in
+%%     it;</li>
+%% <li>{@link link/3} compiles the launcher and ERTS's small programs, and links
+%%     all into one executable.</li>
+%% </ul>
+%% Every target is built in the same, cross, way: also the machine's own.
+%%
+%% What each measure gave is in docs/runtime-size.md.
+-module(whittle_recipe_vm).
+
+-export([erts/4, link/3, has_zstd/1]).
+%% Shared with the recipes of other libraries
+-export([tools/2, cflags/2]).
+
+%% Programs of ERTS that the executable answers for; each one's main() becomes
+%% NAME_main(), and nothing else of it can be seen from outside.
+-define(PROGRAMS,
+        [{"erl_child_setup", ["emulator/sys/unix/erl_child_setup.c",
+                              "emulator/sys/unix/sys_uds.c"]},
+         {"inet_gethost", ["etc/common/inet_gethost.c"]},
+         {"heart", ["etc/common/heart.c"]},
+         {"epmd", ["epmd/src/epmd.c", "epmd/src/epmd_cli.c",
+                   "epmd/src/epmd_srv.c"]}]).
+
+%% As ERTS's own makefile defines them for an emulator.
+-define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
+        " -D_REENTRANT -DPOSIX_THREADS -D_POSIX_THREAD_SAFE_FUNCTIONS").
+
+%% @doc Whether a release's ERTS holds zstd; the launcher needs its decompressor.
+-spec has_zstd(string()) -> boolean().
+has_zstd(Release) ->
+    list_to_integer(Release) >= 28.
+
+%% @doc ERTS as libraries. Variables: SOURCE; PATCHES, the directory of Patches,
+%% which are file names there.
+-spec erts(whittle_target:target(), size | speed, whittle_source:source(),
+           [string()]) -> whittle_plan:plan().
+erts(Target, Flavour, Source, Patches) ->
+    #{triple := Triple, configure := Extra} = Target,
+    Top = "export ERL_TOP=\"$WORK/src\"",
+    [#{name => "unpack", seconds => 12, lines => 40,
+       script => whittle_source:unpack(Source)}
+     | [#{name => "patch " ++ Patch, seconds => 1, lines => 5,
+          script => ["patch -d src -p1 -N < \"$PATCHES/" ++ Patch ++ "\""]}
+        || Patch <- Patches]]
+        ++
+    [#{name => "yielding_c_fun", seconds => 4, lines => 20,
+       %% ERTS's build runs it here; it is otherwise sought in an installed OTP
+       %% of the same version.
+       script => ["gcc -O1 -w -o yielding_c_fun"
+                  " -I src/erts/lib_src/yielding_c_fun"
+                  " $(find src/erts/lib_src/yielding_c_fun -name '*.c'"
+                  " ! -name test.c ! -path '*/test/*')"]},
+     #{name => "configure", seconds => 40, lines => 500,
+       script =>
+           %% Nothing of lib/ is built here, so nothing there is configured.
+           ["rm -f src/lib/*/configure", "cd src", Top]
+           ++ tools(Target, cflags(Target, Flavour) ++ lto(Flavour))
+           %% What this machine is must not be guessed with the target's compiler.
+           ++ ["build=$(CC_FOR_BUILD=gcc erts/autoconf/config.guess)",
+               "./configure --build=\"$build\""
+               " --host=" ++ Triple ++ " " ++ jit(Flavour) ++
+               " --disable-security-hardening-flags --disable-pie"
+               " --without-termcap --without-ssl --without-javac --without-wx"
+               " --without-odbc --enable-builtin-zlib --enable-builtin-zstd"
+               " --disable-dynamic-ssl-lib --disable-sctp"
+               " --enable-deterministic-build"
+               ++ words(Extra)]},
+     #{name => "compile", seconds => 90, lines => 330,
+       script =>
+           ["cd src", Top,
+            "make -j\"$JOBS\" -C erts/emulator -f " ++ Triple ++ "/Makefile TYPE=opt FLAVOR="
+            ++ flavor(Flavour) ++ " TARGET=" ++ Triple
+            ++ " YCF_EXECUTABLE_PATH=\"$WORK/yielding_c_fun\""
+            " \"$ERL_TOP/bin/" ++ Triple ++ "/libbeam.a\""]},
+     #{name => "keep", seconds => 3, lines => 5,
+       script =>
+           %% The table of static drivers and NIFs is written when it is known
+           %% which there are.
+           ["gcc-ar d src/bin/" ++ Triple ++ "/libbeam.a driver_tab.o",
+            "cp src/bin/" ++ Triple ++ "/libbeam.a \"$OUT\"",
+            "cp src/OTP_VERSION \"$OUT\"",
+            "cp -R src/LICENSE.txt src/erts \"$OUT\"",
+            "mkdir -p \"$OUT/lib/crypto\" \"$OUT/lib/asn1\"",
+            "cp -R src/lib/crypto/c_src \"$OUT/lib/crypto\"",
+            "cp -R src/lib/asn1/c_src \"$OUT/lib/asn1\"",
+            "find \"$OUT/erts\" -name '*.o' -delete",
+            "rm -rf \"$OUT\"/erts/test \"$OUT\"/erts/doc"
+            " \"$OUT\"/erts/emulator/test \"$OUT\"/erts/preloaded"]}].
+
+%% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
+%% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
+%% C++ needs; OPENSSL and ZSTD, the artefacts of those, where Natives or the release
+%% ask for them.
+-spec link(whittle_target:target(), {string(), size | speed}, [crypto | asn1]) ->
+          whittle_plan:plan().
+link(Target, {Release, Flavour}, Natives) ->
+    #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
+    %% Sources of ERTS lie in an artefact here: its path is nobody's business.
+    Flags = ["-g", "-ffile-prefix-map=$ERTS=." | cflags(Target, Flavour)],
+    [#{name => "launcher", seconds => 4, lines => 5,
+       script => ["mkdir launcher"] ++ tools(Target, Flags)
+           ++ ["for part in main pack flags process vfs note"
+               " without_zstd_compressor; do",
+               %% Without LTO: it would see through the linker's --wrap.
+               "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
+               " -c \"$LAUNCHER/$part.c\" -o launcher/$part.o",
+               "done"]},
+     #{name => "programs", seconds => 6, lines => 5,
+       script => ["mkdir programs"] ++ tools(Target, Flags)
+           ++ includes(Triple, Flavour)
+           ++ lists:append([program(P, Objcopy) || P <- ?PROGRAMS])},
+     #{name => "natives", seconds => 2 + 12 * length(Natives), lines => 5,
+       script => ["mkdir natives"] ++ tools(Target, Flags ++ lto(Flavour))
+           ++ includes(Triple, Flavour)
+           ++ lists:append([native(N) || N <- Natives])
+           ++ driver_table(Natives)},
+     #{name => "link", seconds => 60, lines => 5,
+       script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavour)])
+           ++ cxx(Target, Flavour)
+           ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
+               "inside=$(find \"$ERTS/erts/emulator\" -path '*/obj/*/opt/*.a')",
+               lists:flatten(
+                 ["$CC $CFLAGS -w -static -no-pie -Wl,--gc-sections"
+                  " -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code"
+                  " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
+                  " launcher/main.o launcher/pack.o launcher/flags.o"
+                  " launcher/process.o launcher/vfs.o launcher/note.o",
+                  [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
+                  " -Wl,--whole-archive \"$ERTS/libbeam.a\""
+                  " natives/driver_tab.o -Wl,--no-whole-archive",
+                  [" launcher/without_zstd_compressor.o" || has_zstd(Release)],
+                  [" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives],
+                  " -Wl,--start-group $inside",
+                  [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
+                  [" \"$OPENSSL/lib/libcrypto.a\"" || lists:member(crypto, Natives)],
+                  " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lethread"
+                  " -lerts_internal_r $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
+     #{name => "strip", seconds => 1, lines => 5,
+       script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
+                  Strip ++ " -R .comment -o \"$OUT/vm\" vm"]}].
+
+program({Name, Sources}, Objcopy) ->
+    Objects = ["programs/" ++ Name ++ "-" ++ filename:basename(S, ".c") ++ ".o"
+               || S <- Sources],
+    ["$CC $CFLAGS -w " ?DEFINES " -Dmain=" ++ Name ++ "_main -DHAVE_CLOSEFROM"
+     " -DEPMD_PORT_NO=4369 $INCLUDES -c \"$ERTS/erts/" ++ Source ++ "\" -o " ++ Object
+     || {Source, Object} <- lists:zip(Sources, Objects)]
+        ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o"
+            ++ words(Objects),
+            Objcopy ++ " -G " ++ Name ++ "_main programs/" ++ Name ++ ".o"].
+
+native(crypto) ->
+    %% What its configure would find: without it TLS cannot compare digests.
+    nif("crypto", "crypto", "$ERTS/lib/crypto/c_src",
+        "-DHAVE_OPENSSL_CRYPTO_MEMCMP -I\"$OPENSSL/include\"");
+native(asn1) ->
+    nif("asn1", "asn1rt_nif", "$ERTS/lib/asn1/c_src", "").
+
+%% OTP 28 calls a static NIF by its library's name, older ones by its module's,
+%% which for these two is the same.
+nif(Name, Library, Directory, Flags) ->
+    ["for source in \"" ++ Directory ++ "\"/*.c; do",
+     "  case $source in */otp_test_engine.c) ;; *)",
+     "    $CC $CFLAGS -w -D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS"
+     " -DSTATIC_ERLANG_NIF_LIBNAME=" ++ Library ++ " $INCLUDES " ++ Flags ++
+     " -c \"$source\" -o natives/" ++ Name ++ "-$(basename \"$source\" .c).o",
+     "  esac",
+     "done",
+     "$AR rc natives/" ++ Name ++ ".a natives/" ++ Name ++ "-*.o"].
+
+%% ERTS's own generator, given what it was given when ERTS was built, and ours.
+driver_table(Natives) ->
+    Libraries = [case N of crypto -> "crypto.a"; asn1 -> "asn1rt_nif.a" end
+                 || N <- Natives],
+    ["old=$(find \"$ERTS/erts/emulator\" -name driver_tab.c)",
+     "nifs=$(sed -n 's/^void \\*\\(.*\\)_nif_init(void);$/\\1_nif.o/p' \"$old\")",
+     "drivers=$(sed -n 's/^extern ErlDrvEntry \\(.*\\)driver_entry;$/\\1drv.o/p'"
+     " \"$old\")",
+     "perl \"$ERTS/erts/emulator/utils/make_driver_tab\" -o natives/driver_tab.c"
+     " -nifs $nifs" ++ words(Libraries) ++ " -drivers $drivers",
+     "$CC $CFLAGS -w " ?DEFINES " $INCLUDES -c natives/driver_tab.c"
+     " -o natives/driver_tab.o"].
+
+includes(Triple, Flavour) ->
+    Dirs = [Triple, "emulator/" ++ Triple, "emulator/beam", "emulator/sys/unix",
+            "emulator/sys/common", "include", "include/" ++ Triple,
+            "include/internal", "include/internal/" ++ Triple, "epmd/src",
+            "emulator/" ++ Triple ++ "/opt/" ++ flavor(Flavour),
+            "emulator/openssl/include",   % OTP 26 and 27: erl_md5.h
+            "emulator/beam/" ++ flavor(Flavour)],
+    ["INCLUDES=\"" ++ string:join(["-I$ERTS/erts/" ++ D || D <- Dirs], " ") ++ "\""].
+
+flavor(size) -> "emu";
+flavor(speed) -> "jit".
+
+%% The interpreter is small when the linker sees all of it; the JIT's C++ does not
+%% gain from that. How many jobs the linker may use is no flag of the compiler: the
+%% VM names those.
+lto(size) -> ["-flto"];
+lto(speed) -> [].
+
+%% Sets $cxx to what C++ needs when it is linked.
+cxx(_, size) ->
+    ["cxx="];
+cxx(#{cxx_libs := Libs}, speed) ->
+    ["$CC $CFLAGS -c \"$CXX_PARTS/libstdcxx_on_musl.c\" -o libstdcxx_on_musl.o",
+     "cxx=\"libstdcxx_on_musl.o " ++ Libs ++ "\""].
+
+jit(size) -> "--disable-jit";
+jit(speed) -> "--enable-jit".
+
+%% @doc Lines that set the tools and the flags of a target for what follows.
+-spec tools(whittle_target:target(), [string()]) -> [string()].
+tools(Target, Cflags) ->
+    #{cc := Cc, cxx := Cxx, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
+    ["export CC=\"" ++ Cc ++ "\" LD=\"" ++ Cc ++ "\" CXX=\"" ++ Cxx ++ "\"",
+     "export AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
+     "export CFLAGS=\"" ++ string:join(Cflags, " ") ++ "\"",
+     "export CXXFLAGS=\"$CFLAGS -fno-exceptions -fno-rtti\"",
+     "export LDFLAGS=\"" ++ string:join(["-static", "-Wl,-z,max-page-size=4096"
+                                         | Ldflags], " ") ++ "\""].
+
+%% @doc The compiler's flags for a target and a flavour.
+%%
+%% No paths of this machine: the same inputs give the same bytes anywhere. No
+%% unwind tables: nothing unwinds.
+-spec cflags(whittle_target:target(), size | speed) -> [string()].
+cflags(#{cflags := Target}, Flavour) ->
+    [case Flavour of size -> "-Os"; speed -> "-O2" end,
+     "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
+     "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie",
+     "-ffile-prefix-map=$WORK=."] ++ Target.
+
+words(Words) ->
+    lists:append([" " ++ W || W <- Words]).

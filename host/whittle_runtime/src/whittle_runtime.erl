@@ -1,0 +1,112 @@
+%% @doc Builds the VM for a target from source, and keeps what it built.
+%%
+%% Two things come out of here. A <em>runtime</em> is one static executable
+%% without an application: ERTS, Whittle's launcher and the static NIFs that
+%% were asked for. An <em>OTP</em> is the same release installed on this machine
+%% as usual: its applications are read for the pack, its `erl' serves cross
+%% builds, and it is the baseline of every figure.
+%%
+%% How they are made is written in docs/runtime.md.
+-module(whittle_runtime).
+
+%% What the other rooms call
+-export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1]).
+
+-export_type([spec/0, options/0, runtime/0, otp/0, component/0, progress/0,
+              error/0]).
+
+-type spec() ::
+        #{target := string(),           % a name that targets/0 lists
+          otp := string(),              % an OTP release: "29"
+          flavour := size | speed,      % the interpreter, or the JIT
+          natives := [crypto | asn1]}.  % NIFs of OTP to link in
+
+-type options() ::
+        #{cache => file:filename(),     % default: see whittle_cache:root/0
+          source => file:filename() | none,
+                                        % OTP's source (default: WHITTLE_SOURCE);
+                                        % none: what whittle_source finds
+          native => file:filename(),    % the launcher and the patches
+                                        % (default: this project's native/)
+          progress => fun((progress()) -> term())}.
+
+-type runtime() ::
+        #{target := string(),
+          otp := string(),              % "29"
+          otp_vsn := string(),          % "29.1.1"
+          erts_vsn := string(),         % "17.1"
+          flavour := size | speed,
+          natives := [crypto | asn1],
+          description := whittle_target:target(),
+          executable := file:filename(),% stripped, without a pack
+          symbols := file:filename(),   % its debug symbols
+          components := [component()],
+          id := string(),               % hex digits that name all inputs
+          dir := file:filename()}.
+
+-type otp() ::
+        #{otp := string(),              % "29"
+          vsn := string(),              % "29.1.1"
+          erts_vsn := string(),
+          root := file:filename(),      % what code:root_dir() says in it
+          lib := file:filename(),       % the directory of the applications
+          erl := file:filename(),
+          emulators := [emu | jit],     % `erl -emu_flavor' takes these; the
+                                        % first is what plain `erl' starts
+          id := string(),
+          dir := file:filename()}.
+
+%% A piece of other people's work that is linked into a runtime.
+-type component() ::
+        #{name := string(),
+          version := string(),
+          license := string(),          % an SPDX expression
+          copyright := string(),
+          homepage := string(),
+          notices := [file:filename()]}.% licence texts, below dir
+
+-type progress() ::
+        #{task := string(),             % "OTP 29 for x86_64, flavour size"
+          step := string(),             % "configure"
+          index := pos_integer(),       % this step's place among ...
+          'of' := pos_integer(),        % ... so many
+          percent := 0..100}.           % of the task, estimated
+
+-type error() :: {error, {Tag :: atom(), Context :: map()}}.
+
+%% @doc The runtime for a specification, from the cache or built now.
+%%
+%% A build takes minutes and tells `progress' where it is, from the calling
+%% process. When the calling process or the whole VM dies, the build is ended
+%% too. Nothing half built is ever found by a later call.
+-spec ensure(spec(), options()) -> {ok, runtime()} | error().
+ensure(Spec, Options) ->
+    whittle_build:runtime(Spec, Options).
+
+%% @doc An OTP release, built and installed on this machine, from the cache or
+%% built now. The same options as {@link ensure/2}.
+-spec otp(string(), options()) -> {ok, otp()} | error().
+otp(Release, Options) ->
+    whittle_build:otp(Release, Options).
+
+%% @doc The targets that can be built for, by name.
+-spec targets() -> [whittle_target:target()].
+targets() ->
+    whittle_target:all().
+
+%% @doc The OTP releases that can be built, newest first.
+-spec otps() -> [string()].
+otps() ->
+    whittle_source:releases(erlang).
+
+%% @doc The OTP release that is taken when none is named.
+-spec default_otp() -> string().
+default_otp() ->
+    hd(otps()).
+
+%% @doc One line for a person, that ends with what to do.
+-spec format_error(error() | {atom(), map()}) -> unicode:chardata().
+format_error({error, Reason}) ->
+    format_error(Reason);
+format_error(Reason) ->
+    whittle_runtime_error:format(Reason).

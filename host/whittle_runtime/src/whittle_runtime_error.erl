@@ -1,0 +1,84 @@
+%% @doc The errors of this room, each as one line that ends with what to do.
+-module(whittle_runtime_error).
+
+-export([format/1]).
+
+%% @doc One line, without a full stop at its end.
+-spec format({atom(), map()}) -> unicode:chardata().
+%% Words that name nothing
+format({unsupported_otp, #{otp := Otp, known := Known}}) ->
+    ["OTP ", Otp, " is not supported; take one of ", commas(Known)];
+format({unknown_target, #{target := Target, known := Known}}) ->
+    ["there is no target ", Target, "; take one of ", commas(Known)];
+format({unsupported_flavour, #{flavour := Flavour, target := Target,
+                               known := Known}}) ->
+    ["target ", Target, " has no flavour ", atom_to_list(Flavour),
+     "; take one of ", commas([atom_to_list(K) || K <- Known])];
+format({unsupported_native, #{native := Native, known := Known}}) ->
+    ["there is no native part ", atom_to_list(Native), "; there are ",
+     commas([atom_to_list(K) || K <- Known])];
+%% Sources
+format({no_source, #{component := Component, release := Release,
+                     tried := Tried}}) ->
+    ["cannot get the source of ", title(Component), " ", Release, " (",
+     lists:join("; ", [reason(T) || T <- Tried]), "); ", instead(Component)];
+format({unreadable_source, #{file := File, reason := Reason}}) ->
+    ["cannot read the source ", File, ": ", file:format_error(Reason),
+     "; name a tarball of OTP's source"];
+format({not_a_source, #{file := File}}) ->
+    [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz)"];
+format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
+    [File, " holds OTP ", Vsn, ", but OTP ", Otp,
+     " is wanted; name its tarball, or choose that OTP"];
+format({bad_checksum, #{file := File, expected := Expected, actual := Actual}}) ->
+    [File, " has the SHA-256 ", Actual, " instead of ", Expected,
+     "; it is damaged or not what it says: fetch it again"];
+format({damaged_source, #{file := File}}) ->
+    ["the cached source ", File, " was damaged and is now removed; run this"
+     " again to fetch it anew"];
+format({no_apt, #{reason := Reason}}) ->
+    ["apt brought no source: ", Reason, "; name a tarball"];
+format({unreachable, #{address := Address, reason := Reason}}) ->
+    [Address, ": ", Reason, "; check the network, or name a tarball"];
+%% The machine
+format({no_compiler, #{missing := Missing, packages := Packages}}) ->
+    ["cannot compile here: no ", lists:join(", no ", Missing), "; install the"
+     " packages ", lists:join(" ", Packages)];
+format({no_tool, #{tool := Tool, package := Package}}) ->
+    ["there is no ", Tool, "; install the package ", Package];
+format({disk_full, #{dir := Dir}}) ->
+    ["the disk is full (", Dir, "); make room there, or set WHITTLE_CACHE to a"
+     " directory with 2 GB free"];
+format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
+    ["cannot write in ", Dir, ": ", file:format_error(Reason),
+     "; set WHITTLE_CACHE to a directory of yours"];
+%% Builds
+format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
+    ["the patch ", Patch, " does not apply to OTP ", Otp,
+     "; correct it or the versions it is declared for (", Log, ")"];
+format({bad_series, #{file := File, line := Line}}) ->
+    [File, ":", integer_to_list(Line), " is not of the form"
+     " \"PATCH OTP[,OTP...]\"; correct it"];
+format({no_native, #{file := File, reason := Reason}}) ->
+    ["cannot read ", File, ": ", file:format_error(Reason),
+     "; this installation of Whittle is not whole: get it again"];
+format({step_failed, #{step := Step, status := Status, log := Log}}) ->
+    ["the build failed in the step ", Step, " (exit code ",
+     integer_to_list(Status), "); read ", Log].
+
+reason({no_apt, #{reason := Reason}}) -> ["apt: ", Reason];
+reason({unreachable, #{address := Address, reason := Reason}}) ->
+    [Address, ": ", Reason];
+reason({Tag, _}) -> atom_to_list(Tag).
+
+instead(erlang) ->
+    "name a tarball of it with --source FILE or WHITTLE_SOURCE, or connect this"
+    " machine to the network";
+instead(_) ->
+    "connect this machine to the network".
+
+title(erlang) -> "Erlang/OTP";
+title(openssl) -> "OpenSSL".
+
+commas(Names) ->
+    lists:join(", ", Names).

@@ -1,0 +1,197 @@
+%% The cache under what happens to builds: two at once, kills, failures.
+%% Builds that must be killed or must meet another one run in Erlang VMs of their
+%% own; the test waits for what they print and for pipes to end, never for time.
+-module(whittle_cache_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2]).
+-export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
+         caller_dies_build_dies/1, failure_leaves_nothing/1, full_disk/1,
+         unwritable/1, keys/1]).
+%% What the other VMs run
+-export([build_in_vm/1]).
+
+all() ->
+    [builds_once, two_builds_at_once, killed_build_starts_clean,
+     caller_dies_build_dies, failure_leaves_nothing, full_disk, unwritable, keys].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
+    ok = filelib:ensure_path(Dir),
+    %% A step that runs this says so in `started', holds the pipe `alive' open
+    %% for as long as it lives, and ends when it reads from the pipe `go'.
+    [0 = status("mkfifo", [filename:join(Dir, Pipe)]) || Pipe <- ["alive", "go"]],
+    [{dir, Dir} | Config].
+
+builds_once(Config) ->
+    Self = self(),
+    Make = fun(#{out := Out}) ->
+                   Self ! made,
+                   ok = file:write_file(filename:join(Out, "a"), "a"),
+                   {ok, #{answer => 42}}
+           end,
+    Options = #{cache => dir(Config)},
+    {ok, First} = whittle_cache:artefact("thing", in, Make, Options),
+    ?assertMatch(#{answer := 42}, First),
+    ?assertEqual({ok, First}, whittle_cache:artefact("thing", in, Make, Options)),
+    ?assertEqual({ok, <<"a">>}, file:read_file(filename:join(maps:get(dir, First), "a"))),
+    ?assertEqual(1, received(made)),
+    {ok, Other} = whittle_cache:artefact("thing", other, Make, Options),
+    ?assertNotEqual(maps:get(dir, First), maps:get(dir, Other)),
+    ?assertEqual([], leftovers(Config)).
+
+two_builds_at_once(Config) ->
+    One = start_vm(Config),
+    await(One, "started"),
+    Two = start_vm(Config),
+    await(Two, "waiting for another build of it"),
+    let_go(Config),
+    ?assertEqual(await(One, "done "), await(Two, "done ")),
+    {ok, Builds} = file:read_file(filename:join(dir(Config), "builds")),
+    ?assertEqual(<<"built\n">>, Builds),
+    ?assertEqual([], leftovers(Config)).
+
+killed_build_starts_clean(Config) ->
+    Vm = start_vm(Config),
+    await(Vm, "started"),
+    Alive = holder(Config),
+    ?assertMatch([_], leftovers(Config)),
+    {os_pid, Pid} = erlang:port_info(Vm, os_pid),
+    0 = status("kill", ["-KILL", integer_to_list(Pid)]),
+    await_end(Alive),
+    %% What it left is no artefact, and is gone after the next build.
+    Next = start_vm(Config),
+    await(Next, "started"),
+    let_go(Config),
+    await(Next, "done "),
+    ?assertEqual([], leftovers(Config)).
+
+caller_dies_build_dies(Config) ->
+    {Caller, Monitor} = spawn_monitor(fun() -> slow_build(dir(Config), fun(_) -> ok end) end),
+    Alive = holder(Config),
+    exit(Caller, kill),
+    receive {'DOWN', Monitor, _, _, killed} -> ok end,
+    await_end(Alive).
+
+failure_leaves_nothing(Config) ->
+    {error, {step_failed, Context}} =
+        plan(Config, ["echo some words", "false", "echo never"]),
+    #{step := "try", status := 1, log := Log, tail := Tail} = Context,
+    ?assertEqual([<<"some words">>], Tail),
+    {ok, Said} = file:read_file(Log),
+    ?assertEqual(<<"=== try\nsome words\n">>, Said),
+    ?assertEqual([], leftovers(Config)),
+    ?assertEqual({ok, []}, file:list_dir(filename:join(dir(Config), "artefacts"))),
+    ?assertMatch({ok, _}, plan(Config, ["echo better"])).
+
+full_disk(Config) ->
+    ?assertMatch({error, {disk_full, _}},
+                 plan(Config, ["cat /etc/passwd > /dev/full"])).
+
+unwritable(Config) ->
+    Blocked = filename:join(dir(Config), "file"),
+    ok = file:write_file(Blocked, ""),
+    Result = whittle_cache:artefact("thing", in, fun(_) -> {ok, #{}} end,
+                                    #{cache => Blocked}),
+    ?assertMatch({error, {cache_unwritable, _}}, Result).
+
+%% Equal inputs have one key, however a map came to be.
+keys(Config) ->
+    Options = #{cache => dir(Config)},
+    Key = fun(Inputs) ->
+                  {ok, #{id := Id}} = whittle_cache:artefact(
+                                        "k", Inputs, fun(_) -> {ok, #{}} end, Options),
+                  Id
+          end,
+    Pairs = [{N, integer_to_list(N)} || N <- lists:seq(1, 100)],
+    Up = maps:from_list(Pairs),
+    Down = lists:foldl(fun({K, V}, M) -> M#{K => V} end, #{}, lists:reverse(Pairs)),
+    ?assertEqual(Key(#{a => Up}), Key(#{a => Down})),
+    ?assertNotEqual(Key(#{a => Up}), Key(#{a => Up#{1 := "one"}})).
+
+%%% Builds
+
+plan(Config, Script) ->
+    Options = #{cache => dir(Config)},
+    Plan = [#{name => "try", seconds => 1, lines => 1, script => Script}],
+    Make = fun(Place) ->
+                   case whittle_plan:run("test", Plan, [], Place, Options) of
+                       ok -> {ok, #{}};
+                       Error -> Error
+                   end
+           end,
+    whittle_cache:artefact("thing", Script, Make, Options).
+
+slow_build(Dir, Progress) ->
+    Options = #{cache => Dir, progress => Progress},
+    Plan = [#{name => "slow", seconds => 1, lines => 10,
+              script => ["for n in 1 2 3 4 5 6 7 8 9; do echo $n; done",
+                         "exec 9> \"$DIR/alive\"", "echo open >&9",
+                         "read word < \"$DIR/go\"",
+                         "echo built >> \"$DIR/builds\"",
+                         "echo whole > \"$OUT/file\""]}],
+    Make = fun(Place) ->
+                   ok = whittle_plan:run("slow", Plan, [{"DIR", Dir}], Place, Options),
+                   {ok, #{}}
+           end,
+    whittle_cache:artefact("slow", in, Make, Options).
+
+build_in_vm([Dir]) ->
+    Tell = fun(#{percent := Percent}) when Percent > 50 -> io:format("started~n");
+              (#{step := Step}) -> io:format("~s~n", [Step])
+           end,
+    {ok, #{dir := Built}} = slow_build(Dir, Tell),
+    {ok, <<"whole\n">>} = file:read_file(filename:join(Built, "file")),
+    io:format("done ~s~n", [Built]),
+    halt(0).
+
+start_vm(Config) ->
+    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, whittle_cache]],
+    open_port({spawn_executable, os:find_executable("erl")},
+              [{args, ["-noshell", "-pa" | Paths]
+                ++ ["-run", atom_to_list(?MODULE), "build_in_vm", dir(Config)]},
+               {line, 1000}, exit_status]).
+
+%%% Events
+
+%% The rest of the first line that begins with Start.
+await(Vm, Start) ->
+    receive
+        {Vm, {data, {eol, Line}}} ->
+            case string:prefix(Line, Start) of
+                nomatch -> await(Vm, Start);
+                Rest -> Rest
+            end;
+        {Vm, {exit_status, Status}} ->
+            error({ended, Status})
+    end.
+
+%% A program that lives for as long as someone has the pipe `alive' open for
+%% writing; returns when the build has opened it.
+holder(Config) ->
+    Holder = open_port({spawn_executable, os:find_executable("cat")},
+                       [{args, [filename:join(dir(Config), "alive")]}, exit_status]),
+    receive {Holder, {data, "open\n"}} -> Holder end.
+
+await_end(Holder) ->
+    receive {Holder, {exit_status, 0}} -> ok end.
+
+let_go(Config) ->
+    _ = holder(Config),
+    ok = file:write_file(filename:join(dir(Config), "go"), "go\n").
+
+status(Program, Arguments) ->
+    case whittle_exec:capture(Program, Arguments) of
+        {ok, _} -> 0;
+        {error, {status, Status, _}} -> Status
+    end.
+
+leftovers(Config) ->
+    filelib:wildcard(filename:join([dir(Config), "work", "*"])).
+
+received(Message) ->
+    receive Message -> 1 + received(Message) after 0 -> 0 end.
+
+dir(Config) ->
+    proplists:get_value(dir, Config).

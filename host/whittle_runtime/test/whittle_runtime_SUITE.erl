@@ -1,0 +1,222 @@
+%% The façade: words that name nothing, machines that lack something, and the real
+%% thing, a runtime for x86_64 of OTP 29 in flavour size, which stays in the
+%% user's cache: the first run builds it, later ones find it.
+-module(whittle_runtime_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+         init_per_group/2, end_per_group/2]).
+-export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
+         patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
+         every_error_is_one_line/1]).
+-export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
+         symbols_beside/1]).
+
+suite() ->
+    %% A build takes minutes on a slow machine.
+    [{timetrap, {hours, 2}}].
+
+all() ->
+    [targets_are_described, unknown_words, no_compiler, no_source,
+     patch_that_does_not_apply, bad_series, plans_name_no_place,
+     every_error_is_one_line, {group, built}].
+
+groups() ->
+    [{built, [], [found_again, is_static, runs_alone, components_have_notices,
+                  symbols_beside]}].
+
+init_per_group(built, Config) ->
+    {ok, Runtime} = whittle_runtime:ensure(spec(), #{progress => fun show/1}),
+    [{runtime, Runtime} | Config].
+
+end_per_group(built, _) ->
+    ok.
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir}, {path, os:getenv("PATH")} | Config].
+
+end_per_testcase(_, Config) ->
+    os:putenv("PATH", proplists:get_value(path, Config)).
+
+targets_are_described(_) ->
+    Targets = whittle_runtime:targets(),
+    ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
+    ?assertEqual("29", whittle_runtime:default_otp()),
+    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavour}, []))
+     || T = #{flavours := Flavours} <- Targets, Flavour <- Flavours,
+        Otp <- whittle_runtime:otps()].
+
+unknown_words(_) ->
+    Tag = fun(Changes) ->
+                  {error, {T, _}} = whittle_runtime:ensure(maps:merge(spec(), Changes), #{}),
+                  T
+          end,
+    ?assertEqual(unknown_target, Tag(#{target => "pdp11"})),
+    ?assertEqual(unsupported_otp, Tag(#{otp => "17"})),
+    ?assertEqual(unsupported_flavour, Tag(#{flavour => tiny})),
+    ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})).
+
+no_compiler(Config) ->
+    %% A PATH with everything but a compiler.
+    [link_tool(T, Config) || T <- ["make", "perl", "patch", "tar", "xz", "sh"]],
+    os:putenv("PATH", dir(Config)),
+    {error, {no_compiler, #{missing := Missing, packages := Packages}}} =
+        whittle_runtime:ensure(spec(), #{cache => dir(Config)}),
+    ?assert(lists:member("musl-gcc", Missing)),
+    ?assert(lists:member("musl-tools", Packages)).
+
+%% No apt, and a release that has no other way.
+no_source(Config) ->
+    Dir = dir(Config),
+    Options = #{cache => Dir, keyring => "/nowhere", source => none},
+    Error = whittle_source:find(erlang, "25", Options),
+    ?assertMatch({error, {no_source, #{tried := [_ | _]}}}, Error),
+    ?assertEqual([], filelib:wildcard(filename:join([Dir, "sources", "*"]))).
+
+patch_that_does_not_apply(Config) ->
+    Native = native(Config, "# reasons\nwrong.patch 27,29\nother.patch 25\n"),
+    Patch = "A reason.\n--- a/OTP_VERSION\n+++ b/OTP_VERSION\n@@ -1 +1 @@\n"
+        "-no such line\n+another\n",
+    ok = file:write_file(filename:join([Native, "patches", "wrong.patch"]), Patch),
+    Error = whittle_runtime:ensure(spec(), options(Native, Config)),
+    ?assertMatch({error, {bad_patch, #{patch := "wrong.patch", otp := "29.0.1"}}}, Error),
+    Text = lists:flatten(whittle_runtime:format_error(Error)),
+    ?assertNotEqual(nomatch, string:find(Text, "wrong.patch")).
+
+bad_series(Config) ->
+    Native = native(Config, "# reasons\na.patch 29\nb.patch for all\n"),
+    Error = whittle_runtime:ensure(spec(), options(Native, Config)),
+    ?assertMatch({error, {bad_series, #{line := 3}}}, Error),
+    Lines = proper_types:list(proper_types:oneof(
+              ["", "# words", proper_types:string(), "a.patch 25,27,29"])),
+    Property = proper:forall(
+                 Lines,
+                 fun(Ls) ->
+                         case whittle_patches:parse(lists:flatten(lists:join("\n", Ls))) of
+                             {ok, Series} -> is_list(Series);
+                             {error, Line} -> is_integer(Line)
+                         end
+                 end),
+    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+
+%% Else a cache's key would differ from machine to machine.
+plans_name_no_place(_) ->
+    Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
+               main => "/home/someone/x.dsc", sums => #{}, origin => ""},
+    [Target | _] = whittle_runtime:targets(),
+    Plans = [whittle_recipe_vm:erts(Target, size, Source, ["a.patch"]),
+             whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto]),
+             whittle_recipe_otp:plan(Source),
+             whittle_recipe_lib:openssl(Target, size, Source),
+             whittle_recipe_lib:zstd(Target, size, Source)],
+    [?assertEqual(nomatch, string:find(Line, "/home/"))
+     || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
+
+every_error_is_one_line(_) ->
+    Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
+              {disk_full, #{dir => "d"}},
+              {cache_unwritable, #{dir => "d", reason => eacces}},
+              {no_tool, #{tool => "flock", package => "util-linux"}},
+              {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
+              {bad_patch, #{patch => "p", otp => "29.1", log => "l"}},
+              {bad_series, #{file => "f", line => 3}},
+              {no_native, #{file => "f", reason => enoent}},
+              {unknown_target, #{target => "t", known => ["u"]}},
+              {unsupported_flavour, #{flavour => f, target => "t", known => [size]}},
+              {unsupported_native, #{native => n, known => [crypto]}},
+              {unsupported_otp, #{otp => "1", known => ["29"]}},
+              {no_source, #{component => erlang, release => "29",
+                            tried => [{no_apt, #{reason => "r"}},
+                                      {unreachable, #{address => "a", reason => "r"}}]}}],
+    [begin
+         Text = lists:flatten(whittle_runtime:format_error({error, E})),
+         ?assertEqual(nomatch, string:find(Text, "\n")),
+         ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
+     end || E <- Errors].
+
+%%% The built runtime
+
+found_again(Config) ->
+    Runtime = runtime(Config),
+    Progress = fun(Event) -> error({built_again, Event}) end,
+    ?assertEqual({ok, Runtime}, whittle_runtime:ensure(spec(), #{progress => Progress})),
+    ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
+                   target := "x86_64", natives := []}, Runtime).
+
+is_static(Config) ->
+    #{executable := Vm} = runtime(Config),
+    {ok, Headers} = whittle_exec:capture("readelf", ["-lW", Vm]),
+    ?assertEqual(nomatch, string:find(Headers, "INTERP")),
+    ?assertEqual(nomatch, string:find(Headers, "DYNAMIC")),
+    %% The bar for the VM's part of a file.
+    ?assert(filelib:file_size(Vm) =< 2900000).
+
+%% Without a pack the VM is a plain beam.smp: it boots the applications of the
+%% same OTP on this machine.
+runs_alone(Config) ->
+    #{executable := Vm, erts_vsn := Erts} = runtime(Config),
+    {ok, #{root := Root}} = whittle_runtime:otp("29", #{progress => fun show/1}),
+    Bin = filename:join([Root, "erts-" ++ Erts, "bin"]),
+    Code = "io:format(\"~s ~s ~p\", [erlang:system_info(version),"
+        " erlang:system_info(emu_flavor), lists:sum(lists:seq(1, 100))]), halt(3).",
+    {error, {status, 3, Said}} =
+        whittle_exec:capture("env", ["ROOTDIR=" ++ Root, "BINDIR=" ++ Bin, "EMU=beam",
+                                     Vm, "--", "-root", Root, "-bindir", Bin,
+                                     "-progname", "erl", "--", "-home", dir(Config), "--",
+                                     "-noshell", "-eval", Code]),
+    ?assertEqual(Erts ++ " emu 5050", Said).
+
+components_have_notices(Config) ->
+    #{components := Components, dir := Dir} = runtime(Config),
+    Names = [N || #{name := N} <- Components],
+    ?assertEqual([], ["erts", "zlib", "pcre2", "ryu", "zstd", "musl"] -- Names),
+    ?assertNot(lists:member("openssl", Names)),
+    ?assertNot(lists:member("asmjit", Names)),
+    [begin
+         ?assertNotEqual("", Version),
+         ?assertNotEqual([], Notices),
+         [?assert(filelib:file_size(filename:join(Dir, N)) > 100) || N <- Notices]
+     end || #{version := Version, notices := Notices} <- Components].
+
+symbols_beside(Config) ->
+    #{executable := Vm, symbols := Symbols} = runtime(Config),
+    ?assert(filelib:file_size(Symbols) > filelib:file_size(Vm)),
+    Id = fun(File) ->
+                 {ok, Notes} = whittle_exec:capture("readelf", ["-nW", File]),
+                 {match, [Hex]} = re:run(Notes, "Build ID: ([0-9a-f]+)",
+                                         [{capture, all_but_first, list}]),
+                 Hex
+         end,
+    ?assertEqual(Id(Vm), Id(Symbols)).
+
+%%% Made for the tests
+
+spec() ->
+    #{target => "x86_64", otp => "29", flavour => size, natives => []}.
+
+options(Native, Config) ->
+    Tarball = filename:join(dir(Config), "otp.tar"),
+    ok = erl_tar:create(Tarball, [{"otp/OTP_VERSION", <<"29.0.1\n">>}]),
+    #{cache => filename:join(dir(Config), "cache"), native => Native, source => Tarball}.
+
+native(Config, Series) ->
+    Native = filename:join(dir(Config), "native"),
+    File = filename:join([Native, "patches", "series"]),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Series),
+    Native.
+
+link_tool(Tool, Config) ->
+    ok = file:make_symlink(os:find_executable(Tool), filename:join(dir(Config), Tool)).
+
+show(#{task := Task, step := Step, percent := Percent}) ->
+    ct:pal("~ts: ~ts ~b %", [Task, Step, Percent]).
+
+runtime(Config) ->
+    proplists:get_value(runtime, Config).
+
+dir(Config) ->
+    proplists:get_value(dir, Config).

@@ -1,0 +1,252 @@
+%% Sources: tarballs that users name, releases fetched over http and https from a
+%% server of this test, and what apt says.
+-module(whittle_source_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("public_key/include/public_key.hrl").
+
+-export([all/0, init_per_testcase/2]).
+-export([tarball/1, tarball_of_another_release/1, not_a_tarball/1,
+         sum_beside_a_tarball/1, damaged_in_the_cache/1, fetched_over_http/1,
+         wrong_sum/1, server_not_there/1, https_is_verified/1,
+         archive_of_the_machine/1, unsigned_archive/1, no_keyring/1,
+         version_of_a_package/1, no_address_in_errors/1, unsupported/1]).
+
+all() ->
+    [tarball, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
+     damaged_in_the_cache, fetched_over_http, wrong_sum, server_not_there,
+     https_is_verified, archive_of_the_machine, unsigned_archive, no_keyring,
+     version_of_a_package, no_address_in_errors, unsupported].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+%%% Tarballs
+
+tarball(Config) ->
+    File = make_tarball(Config, "29.7.1"),
+    {ok, Source} = whittle_source:find(erlang, "29", #{source => File}),
+    ?assertMatch(#{vsn := "29.7.1", kind := tarball, main := File}, Source),
+    ?assertEqual(ok, whittle_source:verify(Source, #{})),
+    %% What it is called makes no difference, its bytes do.
+    Moved = File ++ ".moved.tar",
+    ok = file:rename(File, Moved),
+    {ok, Again} = whittle_source:find(erlang, "29", #{source => Moved}),
+    ?assertEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Again)).
+
+tarball_of_another_release(Config) ->
+    File = make_tarball(Config, "27.1"),
+    Error = whittle_source:find(erlang, "29", #{source => File}),
+    ?assertMatch({error, {wrong_source, #{vsn := "27.1", otp := "29"}}}, Error),
+    one_line(Error),
+    %% 290 is not 29.
+    Other = make_tarball(Config, "290.1"),
+    ?assertMatch({error, {wrong_source, _}},
+                 whittle_source:find(erlang, "29", #{source => Other})).
+
+not_a_tarball(Config) ->
+    File = filename:join(dir(Config), "noise.tar.gz"),
+    ok = file:write_file(File, crypto:strong_rand_bytes(10000)),
+    Error = whittle_source:find(erlang, "29", #{source => File}),
+    ?assertMatch({error, {not_a_source, _}}, Error),
+    one_line(Error),
+    Missing = whittle_source:find(erlang, "29", #{source => File ++ "x"}),
+    ?assertMatch({error, {unreadable_source, #{reason := enoent}}}, Missing),
+    one_line(Missing).
+
+sum_beside_a_tarball(Config) ->
+    File = make_tarball(Config, "29.0"),
+    {ok, Sum} = whittle_source:digest(File),
+    ok = file:write_file(File ++ ".sha256", [Sum, "  otp.tar\n"]),
+    {ok, _} = whittle_source:find(erlang, "29", #{source => File}),
+    ok = file:write_file(File, "more", [append]),
+    Error = whittle_source:find(erlang, "29", #{source => File}),
+    ?assertMatch({error, {bad_checksum, #{expected := Sum}}}, Error),
+    one_line(Error),
+    %% A file that bears a release's name is held to the release's sum.
+    Pinned = filename:join(dir(Config), "otp_src_29.1.1.tar.gz"),
+    {ok, _} = file:copy(File, Pinned),
+    ?assertMatch({error, {bad_checksum, _}},
+                 whittle_source:find(erlang, "29", #{source => Pinned})).
+
+damaged_in_the_cache(Config) ->
+    Options = #{cache => dir(Config)},
+    Make = fun(Out) ->
+                   ok = file:write_file(filename:join(Out, "a.tar"), "whole"),
+                   {ok, Sum} = whittle_source:digest(filename:join(Out, "a.tar")),
+                   {ok, #{component => erlang, release => "29", main => "a.tar",
+                          vsn => "29.1", kind => tarball, origin => "test",
+                          sums => #{"a.tar" => Sum}}}
+           end,
+    {ok, Source = #{main := Main}} = whittle_cache:source("erlang-29", Make, Options),
+    ?assertEqual(ok, whittle_source:verify(Source, Options)),
+    ok = file:write_file(Main, "whole?"),
+    Error = whittle_source:verify(Source, Options),
+    ?assertMatch({error, {damaged_source, #{file := Main}}}, Error),
+    one_line(Error),
+    ?assertNot(filelib:is_file(Main)),
+    {ok, Healed} = whittle_cache:source("erlang-29", Make, Options),
+    ?assertEqual(ok, whittle_source:verify(Healed, Options)).
+
+%%% Releases
+
+fetched_over_http(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    File = filename:join(dir(Config), "fetched"),
+    ?assertEqual(ok, whittle_fetch:get(Address, File, Sum, #{})),
+    ?assertEqual({ok, Sum}, whittle_source:digest(File)),
+    Stop().
+
+wrong_sum(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    File = filename:join(dir(Config), "fetched"),
+    Error = whittle_fetch:get(Address, File, lists:reverse(Sum), #{}),
+    ?assertMatch({error, {bad_checksum, #{actual := Sum}}}, Error),
+    one_line(Error),
+    Missing = whittle_fetch:get(Address ++ "x", File, Sum, #{}),
+    ?assertMatch({error, {unreachable, #{reason := "answered 404"}}}, Missing),
+    ?assertEqual([], filelib:wildcard(File ++ "*")),
+    Stop().
+
+server_not_there(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    Stop(),
+    Error = whittle_fetch:get(Address, filename:join(dir(Config), "f"), Sum, #{}),
+    ?assertMatch({error, {unreachable, #{reason := "connection refused"}}}, Error),
+    one_line(Error).
+
+https_is_verified(Config) ->
+    Names = #'Extension'{extnID = ?'id-ce-subjectAltName',
+                         extnValue = [{dNSName, "localhost"}], critical = false},
+    Modern = [{digest, sha256}, {key, {namedCurve, secp256r1}}],
+    Chain = #{root => Modern, intermediates => [], peer => Modern},
+    #{server_config := Server, client_config := Client} =
+        public_key:pkix_test_data(
+          #{server_chain => Chain#{peer := [{extensions, [Names]} | Modern]},
+            client_chain => Chain}),
+    {Address, Sum, Stop} = serve(Config, Server),
+    File = filename:join(dir(Config), "fetched"),
+    Trusted = proplists:get_value(cacerts, Client),
+    ?assertEqual(ok, whittle_fetch:get(Address, File, Sum, #{cacerts => Trusted})),
+    ok = file:delete(File),
+    %% The system trusts no such authority; nor is this server 127.0.0.1.
+    Unknown = whittle_fetch:get(Address, File, Sum, #{}),
+    ?assertMatch({error, {unreachable, #{reason := "TLS: unknown_ca"}}}, Unknown),
+    one_line(Unknown),
+    Other = lists:flatten(string:replace(Address, "localhost", "127.0.0.1")),
+    ?assertMatch({error, {unreachable, #{reason := "TLS: handshake_failure"}}},
+                 whittle_fetch:get(Other, File, Sum, #{cacerts => Trusted})),
+    ?assertNot(filelib:is_file(File)),
+    Stop().
+
+%%% apt
+
+archive_of_the_machine(_) ->
+    Output = "'http://a.example/debian-security/dists/bookworm-security/InRelease' x 0 \n"
+        "'http://b.example/extra/dists/stable/InRelease' x 0 \n"
+        "'http://c.example/debian/dists/bookworm-updates/InRelease' x 0 \n"
+        "'http://d.example/debian/dists/bookworm/InRelease' x 0 \n"
+        "'http://d.example/debian/dists/bookworm/main/binary-amd64/Packages.xz' y 0 \n",
+    ?assertEqual({ok, "http://d.example/debian"}, whittle_apt:archive(Output, "bookworm")),
+    ?assertEqual({ok, "http://b.example/extra"}, whittle_apt:archive(Output, "forky")),
+    ?assertEqual(none, whittle_apt:archive("", "bookworm")).
+
+%% An archive that nobody has signed brings nothing.
+unsigned_archive(Config) ->
+    Suite = filename:join([dir(Config), "archive", "dists", "sid"]),
+    Sources = filename:join([Suite, "main", "source", "Sources"]),
+    Entry = "Package: erlang\nVersion: 1:29.9+dfsg-1\nDirectory: pool\nFormat: 3.0\n"
+        "Binary: erlang\nArchitecture: any\nFiles:\n 0 0 erlang.dsc\n\n",
+    ok = filelib:ensure_dir(Sources),
+    ok = file:write_file(Sources, Entry),
+    {ok, Sum} = whittle_source:digest(Sources),
+    ok = file:write_file(filename:join(Suite, "Release"),
+                         ["Suite: sid\nCodename: sid\nComponents: main\nSHA256:\n ", Sum, " ",
+                          integer_to_list(length(Entry)), " main/source/Sources\n"]),
+    Out = filename:join(dir(Config), "out"),
+    ok = filelib:ensure_path(Out),
+    Options = #{archive => "file:" ++ filename:join(dir(Config), "archive"),
+                keyring => keyring(Config)},
+    Error = whittle_apt:fetch("erlang", "29", ["sid"], Out, Options),
+    ?assertMatch({error, {no_apt, _}}, Error),
+    one_line(Error),
+    nomatch = string:find(whittle_runtime:format_error(Error), dir(Config)),
+    ?assertEqual({ok, []}, file:list_dir(Out)),
+    ?assertNot(filelib:is_file(Out ++ ".apt")).
+
+no_keyring(Config) ->
+    Error = whittle_apt:fetch("erlang", "29", ["sid"], dir(Config),
+                              #{keyring => "/nowhere"}),
+    ?assertMatch({error, {no_apt, _}}, Error),
+    one_line(Error).
+
+version_of_a_package(_) ->
+    Shown = "Package: erlang\nVersion: 1:27.3.4.1+dfsg-1+deb13u3\n\n"
+        "Package: erlang\nVersion: 1:29.1.1+dfsg-1\n",
+    ?assertEqual({ok, "1:29.1.1+dfsg-1"}, whittle_apt:choose(Shown, "29")),
+    ?assertEqual({ok, "1:27.3.4.1+dfsg-1+deb13u3"}, whittle_apt:choose(Shown, "27")),
+    ?assertEqual(none, whittle_apt:choose(Shown, "2")),
+    ?assertEqual(none, whittle_apt:choose("", "29")).
+
+no_address_in_errors(_) ->
+    Word = proper_types:list(proper_types:range($a, $z)),
+    Text = proper_types:list(proper_types:range($\s, $~)),
+    %% Debian's package of proper has no header with the macros.
+    Property = proper:forall(
+                 {proper_types:list(Word), Text, Text},
+                 fun({Words, Before, After}) ->
+                         Host = string:join(["mirror" ++ W || W <- ["" | Words]], ".")
+                             ++ ".example",
+                         Archive = "http://" ++ Host ++ "/debian",
+                         Message = Before ++ " '" ++ Host ++ "' " ++ After ++ " "
+                             ++ Archive ++ "/dists/sid " ++ Before,
+                         Scrubbed = whittle_apt:scrub(Message, Archive),
+                         string:find(Scrubbed, Host) =:= nomatch
+                 end),
+    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+
+unsupported(_) ->
+    Error = whittle_source:find(erlang, "17", #{source => none}),
+    ?assertMatch({error, {unsupported_otp, _}}, Error),
+    one_line(Error).
+
+%%% Made for the tests
+
+make_tarball(Config, Vsn) ->
+    File = filename:join(dir(Config), "otp-" ++ Vsn ++ ".tar"),
+    ok = erl_tar:create(File, [{"otp_src_x/OTP_VERSION", list_to_binary(Vsn ++ "\n")},
+                               {"otp_src_x/README.md", <<"words">>}]),
+    File.
+
+serve(Config, Tls) ->
+    [{ok, _} = application:ensure_all_started(App) || App <- [inets, ssl]],
+    Root = dir(Config),
+    ok = file:write_file(filename:join(Root, "release"), crypto:strong_rand_bytes(300000)),
+    {ok, Sum} = whittle_source:digest(filename:join(Root, "release")),
+    {Scheme, Socket} = case Tls of
+                           [] -> {"http", ip_comm};
+                           _ -> {"https", {ssl, Tls}}
+                       end,
+    {ok, Server} = inets:start(httpd, [{port, 0}, {server_root, Root},
+                                       {document_root, Root}, {bind_address, {127, 0, 0, 1}},
+                                       {server_name, "localhost"}, {socket_type, Socket}]),
+    [{port, Port}] = httpd:info(Server, [port]),
+    Address = Scheme ++ "://localhost:" ++ integer_to_list(Port) ++ "/release",
+    {Address, Sum, fun() -> ok = inets:stop(httpd, Server) end}.
+
+%% Any file will do: nothing is signed by anyone in it.
+keyring(Config) ->
+    File = filename:join(dir(Config), "keyring.gpg"),
+    ok = file:write_file(File, ""),
+    File.
+
+one_line(Error) ->
+    Text = lists:flatten(whittle_runtime:format_error(Error)),
+    ?assertEqual(nomatch, string:find(Text, "\n")),
+    ?assert(length(Text) > 20),
+    ct:pal("~ts", [Text]).
+
+dir(Config) ->
+    proplists:get_value(dir, Config).

@@ -1,0 +1,211 @@
+%% @doc Boot scripts: what the VM does from its first module to the last
+%% application started.
+%%
+%% A script is made from the chosen OTP's own `start_clean.boot' (which modules
+%% are preloaded, which the kernel needs first, which processes start it) and
+%% from the applications of the system. The steps in between — which
+%% applications are loaded and started, in which order, and what is applied
+%% between two of them — come from a release's own boot script where it has
+%% one, since `mix release' puts calls there.
+%%
+%% Code is loaded lazily: only the modules before `kernel_load_completed' are
+%% loaded at once. The lists behind it say what `-mode embedded' would load.
+-module(whittle_boot).
+
+-export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
+         control/1, root/0]).
+
+-export_type([step/0, plan/0]).
+
+-type step() :: {load, whittle_system:app_name()}
+              | {start, whittle_system:app_name(), permanent | transient | temporary}
+              | {apply, mfa_args()}
+              | {progress, atom()}.
+-type mfa_args() :: {module(), atom(), [term()]}.
+
+-type plan() ::
+        #{template := whittle_system:boot_script(),     % OTP's start_clean
+          order := [whittle_system:app_name()],         % whose code, in order
+          steps := [step()]}.                           % what is started
+
+%% @doc The virtual root, below which the launcher shows the pack.
+-spec root() -> string().
+root() -> "/.whittle".
+
+%% @doc The steps that load and start applications of the given start types, in
+%% the given order, as `systools' does.
+-spec steps([{whittle_system:app_name(), whittle_system:start_type()}]) ->
+          [step()].
+steps(Types) ->
+    [{load, Name} || {Name, Type} <- Types, Type =/= none, Name =/= kernel] ++
+    [{progress, applications_loaded}] ++
+    [{start, Name, Type} || {Name, Type} <- Types,
+                            Type =/= none, Type =/= load].
+
+%% @doc The steps of a release's own boot script. An apply that this module
+%% does not know is kept as it is; `erlangrc', which reads a file of the
+%% user's, is not.
+-spec own_steps(whittle_system:boot_script()) -> [step()].
+own_steps({script, _, Instructions}) ->
+    [_Started | After] =
+        lists:dropwhile(fun(Instruction) ->
+                                Instruction =/= {progress, init_kernel_started}
+                        end, Instructions),
+    lists:append([step(Instruction) || Instruction <- After]).
+
+step({apply, {application, load, [{application, Name, _}]}}) ->
+    [{load, Name}];
+step({apply, {application, start_boot, [Name]}}) ->
+    [{start, Name, temporary}];
+step({apply, {application, start_boot, [Name, Type]}}) ->
+    [{start, Name, Type}];
+step({apply, {c, erlangrc, _}}) -> [];
+step({apply, MFA}) -> [{apply, MFA}];
+step({progress, started}) -> [];
+step({progress, What}) -> [{progress, What}];
+step(_) -> [].
+
+%% @doc Makes the system's boot script: the kernel's part as in the template,
+%% the applications' code in the plan's order, then its steps.
+-spec generate(plan(), whittle_system:system()) -> whittle_system:system().
+generate(#{template := {script, _, Template}, order := Order, steps := Steps},
+         System) ->
+    Apps = maps:from_list([{Name, App} || #{name := Name} = App
+                                              <- whittle_system:apps(System)]),
+    {Before, [{kernel_load_completed} | _]} =
+        lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end, Template),
+    [Needed | _] = [Modules || {primLoad, Modules} <- Before],
+    First = Needed -- evaluator(),
+    Kernel = maps:get(kernel, Apps),
+    Instructions =
+        [hd(Template),                                  % what is preloaded
+         {progress, preloaded}] ++
+        load([maps:get(kernel, Apps), maps:get(stdlib, Apps)], First) ++
+        [{kernel_load_completed},
+         {progress, kernel_load_completed}] ++
+        lists:append([load([App], modules(App))
+                      || Name <- Order, App <- [maps:get(Name, Apps)]]) ++
+        [{progress, modules_loaded},
+         {path, [ebin(maps:get(Name, Apps)) || Name <- Order]}] ++
+        [kernel_process(Instruction, Kernel)
+         || {kernelProcess, _, _} = Instruction <- Template] ++
+        [{progress, init_kernel_started}] ++
+        [Instruction || Step <- Steps, Instruction <- instruction(Step, Apps)] ++
+        [{progress, started}],
+    Id = {whittle_system:name(System), whittle_system:vsn(System)},
+    refresh(whittle_system:set_boot({script, Id, Instructions}, System)).
+
+%% @doc Brings the boot script to what is in the system: applications and
+%% modules that were taken out are no longer loaded or started, and the
+%% applications' terms are those of now. Every pass ends with it.
+-spec refresh(whittle_system:system()) -> whittle_system:system().
+refresh(System) ->
+    Apps = maps:from_list([{Name, App} || #{name := Name} = App
+                                              <- whittle_system:apps(System)]),
+    Dirs = [ebin(App) || App <- maps:values(Apps)],
+    Here = maps:from_list([{Module, []} || {_, Module, _}
+                                               <- whittle_system:modules(System)]),
+    {script, Id, Instructions} = whittle_system:boot(System),
+    Fresh = lists:append([refresh(Instruction, Apps, Dirs, Here)
+                          || Instruction <- Instructions]),
+    whittle_system:set_boot({script, Id, Fresh}, System).
+
+refresh({path, Path}, _, Dirs, _) ->
+    [{path, Left} || Left <- [[Dir || Dir <- Path, lists:member(Dir, Dirs)]],
+                     Left =/= []];
+refresh({primLoad, Modules}, _, _, Here) ->
+    [{primLoad, Left} || Left <- [[M || M <- Modules, is_map_key(M, Here)]],
+                         Left =/= []];
+refresh({kernelProcess, _, _} = Process, #{kernel := Kernel}, _, _) ->
+    [kernel_process(Process, Kernel)];
+refresh({apply, {application, load, [{application, Name, _}]}}, Apps, _, _) ->
+    instruction({load, Name}, Apps);
+refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
+    instruction({start, Name, Type}, Apps);
+refresh(Instruction, _, _, _) ->
+    [Instruction].
+
+%% @doc Names modules that are loaded before the kernel starts, beside those
+%% that it needs: loading them together there costs less than one by one when
+%% they are first called. A module that is not in the system is passed over;
+%% the list replaces one that was set before.
+-spec set_start_modules([module()], whittle_system:system()) ->
+          whittle_system:system().
+set_start_modules(Modules, System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                      Instructions),
+    %% The kernel's own list is the first; lists set before follow it.
+    {Head, [First | _]} = lists:splitwith(fun(I) -> element(1, I) =/= primLoad end,
+                                          Before),
+    {primLoad, Needed} = First,
+    Own = [{App, [M || M <- Modules, is_map_key(M, Here), not lists:member(M, Needed)]}
+           || #{modules := Here} = App <- whittle_system:apps(System)],
+    Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
+    whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
+
+%% @doc The boot script of the short-lived node that asks a running one: as the
+%% system's, but only kernel and stdlib start, and `whittle_control' can be
+%% found.
+-spec control(whittle_system:system()) -> whittle_system:boot_script().
+control(System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    Dirs = [ebin(App) || Name <- [kernel, stdlib, whittle_control],
+                         {ok, App} <- [whittle_system:app(Name, System)]],
+    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                      Instructions),
+    {script, Id, Before ++ lists:append([in_control(I, Dirs) || I <- After])}.
+
+in_control({path, _}, Dirs) -> [{path, Dirs}];
+in_control({primLoad, _}, _) -> [];
+in_control({apply, {application, load, [{application, stdlib, _}]}} = I, _) -> [I];
+in_control({apply, {application, start_boot, [Name | _]}} = I, _)
+  when Name =:= kernel; Name =:= stdlib -> [I];
+in_control({apply, _}, _) -> [];
+in_control(Instruction, _) -> [Instruction].
+
+%% Internal
+
+%% OTP's list has them although nothing calls them before the code server, which
+%% loads them when they are called, is up. They are a quarter of the code that
+%% an idle node has loaded (docs/start-time.md).
+evaluator() -> [erl_eval, erl_lint, erl_parse].
+
+load(_, []) -> [];
+load(Apps, Modules) ->
+    [{path, [ebin(App) || App <- Apps]}, {primLoad, Modules}].
+
+instruction({progress, _} = Progress, _) -> [Progress];
+instruction({apply, _} = Apply, _) -> [Apply];
+instruction({load, Name}, Apps) ->
+    case Apps of
+        #{Name := App} -> [{apply, {application, load, [load_term(App)]}}];
+        _ -> []
+    end;
+instruction({start, Name, Type}, Apps) ->
+    [{apply, {application, start_boot, [Name, Type]}} || is_map_key(Name, Apps)].
+
+%% The application controller starts with the kernel's own term.
+kernel_process({kernelProcess, application_controller, _}, Kernel) ->
+    {kernelProcess, application_controller,
+     {application_controller, start, [load_term(Kernel)]}};
+kernel_process(Process, _) ->
+    Process.
+
+%% What application:load/1 uses; the rest of an .app file is for other tools.
+load_term(#{spec := {application, Name, Props}} = App) ->
+    Used = [description, vsn, id, registered, applications,
+            optional_applications, included_applications, env, mod,
+            start_phases, maxT, maxP],
+    Kept = [{Key, Value} || {Key, Value} <- Props, lists:member(Key, Used)],
+    {application, Name, Kept ++ [{modules, listed(App)}]}.
+
+%% The modules that the .app file lists and that are still here.
+listed(#{modules := Modules, spec := {application, _, Props}}) ->
+    [M || M <- proplists:get_value(modules, Props, []), is_map_key(M, Modules)].
+
+modules(App) -> lists:sort(listed(App)).
+
+ebin(App) ->
+    root() ++ "/" ++ unicode:characters_to_list(whittle_system:app_dir(App))
+        ++ "/ebin".

@@ -1,0 +1,208 @@
+%% @hidden Compiles the user's source with the host's own tools.
+-module(whittle_compile).
+
+-export([with_rebar3/1, with_erlc/3, escript/3, again/2]).
+
+%% @doc Compiles a rebar3 project and says where its applications are. Nothing
+%% is fetched: a dependency that rebar3 has not got yet is rebar3's error.
+-spec with_rebar3(file:filename()) ->
+          {ok, file:filename()} | {error, whittle_system:error()}.
+with_rebar3(Dir) ->
+    case os:find_executable("rebar3") of
+        false -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
+        Rebar3 ->
+            Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
+                   {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
+            case run(Rebar3, ["compile"], Dir, Env) of
+                {0, _} -> {ok, lib(Rebar3, Dir, Env)};
+                {_, Output} -> {error, {not_compiled, {Dir, "rebar3 compile", Output}}}
+            end
+    end.
+
+%% @doc Compiles an application's directory into a directory of our own and
+%% hands that over, as `TMP/ebin', for as long as the function runs.
+-spec with_erlc(file:filename(), whittle_otp_lib:otp_lib(), fun((file:filename()) -> Result)) ->
+          Result | {error, whittle_system:error()}.
+with_erlc(Dir, Otp, Read) ->
+    in_temporary(fun(Tmp) ->
+                         Ebin = filename:join(Tmp, "ebin"),
+                         ok = file:make_dir(Ebin),
+                         case erlc(Dir, Tmp, Ebin, Otp) of
+                             ok -> Read(Ebin);
+                             {error, _} = Error -> Error
+                         end
+                 end).
+
+%% @doc Compiles modules again from their debug information, with the compiler of
+%% the given `erl'. What cannot be compiled so is not in the result.
+-spec again(file:filename(), [{module(), binary()}]) -> #{module() => binary()}.
+again(Erl, Modules) ->
+    in_temporary(
+      fun(Tmp) ->
+              File = fun(Name, N) -> filename:join(Tmp, Name ++ integer_to_list(N)) end,
+              [ok = file:write_file(File("in", N), Bytes)
+               || {N, {_, Bytes}} <- numbered(Modules)],
+              {_, _} = run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
+                                 "-eval", again_expression(), "-extra", Tmp], ".", []),
+              maps:from_list([{Module, Bytes}
+                              || {N, {Module, _}} <- numbered(Modules),
+                                 {ok, Bytes} <- [file:read_file(File("out", N))]])
+      end).
+
+numbered(List) ->
+    lists:zip(lists:seq(1, length(List)), List).
+
+%% It runs in the chosen OTP, which may be newer than the one that compiled us.
+%% Of the options that the module was compiled with only inlining still counts.
+again_expression() ->
+    "[Tmp] = init:get_plain_arguments(),"
+    "[catch begin"
+    "   {ok, Old} = file:read_file(F),"
+    "   {ok, {M, [{debug_info, {debug_info_v1, B, D}}]}} = beam_lib:chunks(Old, [debug_info]),"
+    "   {ok, Forms} = B:debug_info(erlang_v1, M, D, []),"
+    "   {ok, {M, [{compile_info, I}]}} = beam_lib:chunks(Old, [compile_info]),"
+    "   Given = proplists:get_value(options, I, []),"
+    "   Inline = [O || O <- Given, lists:member(if is_tuple(O) -> element(1, O); true -> O end,"
+    "                                           [inline, inline_list_funcs, inline_size])],"
+    "   {ok, M, Beam} = compile:forms(Forms, [deterministic, debug_info | Inline]),"
+    "   ok = file:write_file(filename:join(Tmp, \"out\" ++ tl(tl(filename:basename(F)))), Beam)"
+    " end || F <- filelib:wildcard(filename:join(Tmp, \"in*\"))],"
+    "halt(0).".
+
+%% @doc Compiles an escript that is source. Its module is named as it says
+%% itself, or else after the script: `escript' would put the time into the name,
+%% and the same input must give the same bytes.
+-spec escript(file:filename(), string(), whittle_otp_lib:otp_lib()) ->
+          {ok, binary()} | {error, whittle_system:error()}.
+escript(File, Name, Otp) ->
+    {ok, Text} = file:read_file(File),
+    [_Shebang, Body] = binary:split(Text, <<"\n">>),
+    {Module, Attribute} =
+        case re:run(Body, "^-module\\(\\s*('[^']*'|\\w+)\\s*\\)",
+                    [multiline, {capture, [1], list}]) of
+            {match, [Given]} -> {string:trim(Given, both, "'"), ""};
+            nomatch -> {Name, io_lib:format("-module(~tp). ", [list_to_atom(Name)])}
+        end,
+    %% Its first line takes the shebang's place, so that line numbers hold.
+    First = unicode:characters_to_binary([Attribute, "-export([main/1]).\n"]),
+    in_temporary(fun(Tmp) ->
+                         Source = filename:join(Tmp, Module ++ ".erl"),
+                         ok = file:write_file(Source, [First, Body]),
+                         case erlc_steps([["+deterministic", "-o", Tmp, Source]], File, Otp) of
+                             ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
+                             {error, {not_compiled, {_, Command, Output}}} ->
+                                 Named = string:replace(Output, Source, File, all),
+                                 {error, {not_compiled, {File, Command,
+                                                         iolist_to_binary(Named)}}};
+                             {error, _} = Error -> Error
+                         end
+                 end).
+
+%% Internal
+
+%% Asking rebar3 costs a second; only a script can make the answer differ.
+lib(Rebar3, Dir, Env) ->
+    case filelib:is_regular(filename:join(Dir, "rebar.config.script")) of
+        true ->
+            {0, Output} = run(Rebar3, ["path", "--lib"], Dir, Env),
+            unicode:characters_to_list(lists:last([<<>> | string:lexemes(Output, "\n")]));
+        false ->
+            Config = case file:consult(filename:join(Dir, "rebar.config")) of
+                         {ok, Terms} -> Terms;
+                         {error, _} -> []
+                     end,
+            filename:join([Dir, proplists:get_value(base_dir, Config, "_build"),
+                           "default", "lib"])
+    end.
+
+erlc(Dir, Tmp, Ebin, Otp) ->
+    Grammars = filelib:wildcard(filename:join(Dir, "src/**/*.{xrl,yrl}")),
+    Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl")),
+    Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
+               "-I", filename:dirname(filename:absname(Dir))],
+    Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
+                 || File <- Grammars],
+    %% What others are compiled with comes first: their parse transforms and
+    %% behaviours.
+    {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
+    %% The directory that it is compiled in has another name each time.
+    Options = ["+debug_info", "+deterministic"],
+    Steps = [{["-o", Tmp | Grammars], Grammars},
+             {Options ++ ["-o", Ebin | Include] ++ Tools, Tools},
+             {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
+              Generated ++ Rest}],
+    case erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Dir, Otp) of
+        ok -> app_file(Dir, Ebin);
+        {error, _} = Error -> Error
+    end.
+
+%% The chosen OTP's own compiler fits best; the host's does where it is not here.
+erlc_steps([Arguments | Rest], Dir, Otp) ->
+    case program("erlc", Otp) of
+        false -> {error, {no_program, {"erlc", "Debian package erlang-base"}}};
+        Erlc ->
+            case run(Erlc, Arguments, ".", []) of
+                {0, _} -> erlc_steps(Rest, Dir, Otp);
+                {_, Output} -> {error, {not_compiled, {Dir, "erlc", Output}}}
+            end
+    end;
+erlc_steps([], _, _) ->
+    ok.
+
+program(Name, Otp) ->
+    case whittle_otp_lib:program(Name, Otp) of
+        {ok, Program} -> Program;
+        error -> os:find_executable(Name)
+    end.
+
+is_tool(File) ->
+    {ok, Text} = file:read_file(File),
+    re:run(Text, "^-callback|^parse_transform\\(", [multiline, {capture, none}]) =:= match.
+
+%% The .app file is the source's, with the modules that were compiled.
+app_file(Dir, Ebin) ->
+    Compiled = [list_to_atom(filename:basename(File, ".beam"))
+                || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))],
+    case filelib:wildcard(filename:join(Dir, "src/*.app.src")) of
+        [File | _] ->
+            case file:consult(File) of
+                {ok, [{application, Name, Props}]} ->
+                    Spec = {application, Name,
+                            lists:keystore(modules, 1, Props, {modules, Compiled})},
+                    Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
+                    file:write_file(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
+                                    unicode:characters_to_binary(Text));
+                {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
+                {error, Why} -> {error, {bad_app_file, {File, file:format_error(Why)}}}
+            end;
+        [] -> {error, {no_app_file, Dir}}
+    end.
+
+in_temporary(Fun) ->
+    Tmp = temporary(),
+    try
+        Fun(Tmp)
+    after
+        ok = file:del_dir_r(Tmp)
+    end.
+
+temporary() ->
+    Base = os:getenv("TMPDIR", "/tmp"),
+    Name = io_lib:format("whittle-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
+    Dir = filename:join(Base, lists:flatten(Name)),
+    ok = file:make_dir(Dir),
+    ok = file:change_mode(Dir, 8#700),
+    Dir.
+
+%% Runs a program and gives its exit code and all that it printed.
+run(Program, Arguments, Dir, Env) ->
+    Port = open_port({spawn_executable, Program},
+                     [{args, Arguments}, {cd, Dir}, {env, Env}, exit_status,
+                      stderr_to_stdout, binary, hide]),
+    collect(Port, []).
+
+collect(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, [Output, Data]);
+        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Output)}
+    end.

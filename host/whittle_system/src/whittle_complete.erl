@@ -1,0 +1,223 @@
+%% @hidden Makes what a reader found into a whole system.
+-module(whittle_complete).
+
+-export([complete/3]).
+
+%% @doc Adds what the chosen OTP has to bring, checks that the parts fit
+%% together, and makes the boot script.
+-spec complete(whittle_read:found(), whittle_otp_lib:otp_lib(),
+               whittle_read:options()) ->
+          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+complete(Found, Otp, Options) ->
+    try
+        {ok, system(Found, Otp, Options)}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
+       Otp, Options) ->
+    {Kept, Replaced} = without_other_otp(Given, Found, Otp),
+    ok = check_names(Kept),
+    Roots = lists:usort([kernel, stdlib] ++ Roots0 ++ maps:get(add, Options, [])),
+    {Apps0, Notes0} = add_needed(Roots, Replaced, Found, by_name(Kept), Otp),
+    Used0 = maps:with(whittle_needs:reachable(Roots ++ maps:get(imported, Found, []),
+                                              Apps0), Apps0),
+    {Used, Fitted} = fit(Used0, Otp),
+    Apps = maps:merge(Apps0, Used),
+    Notes = Notes0 ++ Fitted,
+    ok = check_modules(Used),
+    ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
+    System0 = whittle_system:new(#{name => Name, vsn => Vsn,
+                                   otp => whittle_otp_lib:otp(Otp),
+                                   erts => whittle_otp_lib:erts(Otp)}),
+    System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
+    System2 = whittle_system:set_roots(Roots, System1),
+    System3 = maps:fold(fun whittle_system:put_file/3, System2,
+                        maps:get(files, Found, #{})),
+    System4 = maps:fold(fun whittle_system:put_env/3, System3,
+                        maps:get(env, Found, #{})),
+    System5 = case Found of
+                  #{main := Main} -> whittle_system:set_main(Main, System4);
+                  _ -> System4
+              end,
+    System6 = boot(Found, Roots, Used, Otp, System5),
+    System7 = lists:foldl(fun whittle_system:note/2, System6,
+                          maps:get(notes, Found, []) ++ Notes),
+    whittle_system:enter(read, whittle_system:sizes(System7), System7).
+
+%% Internal: applications
+
+%% An application of OTP fits the ERTS that it was released with; in a release
+%% that was made for another one it has to come from the chosen OTP.
+without_other_otp(Given, Found, Otp) ->
+    Erts = whittle_otp_lib:erts(Otp),
+    Same = maps:get(erts, Found, Erts) =:= Erts,
+    lists:partition(fun(#{name := Name}) ->
+                            Same orelse not whittle_otp:is_otp(Name)
+                                orelse whittle_otp_lib:app_dir(Name, Otp) =:= error
+                    end, Given).
+
+add_needed(Roots, Replaced, Found, Given, Otp) ->
+    Imported = [Name || Name <- maps:get(imported, Found, []),
+                        not is_map_key(Name, Given),
+                        whittle_otp_lib:app_dir(Name, Otp) =/= error],
+    Asked = [{Name, []} || Name <- Roots ++ Imported]
+        ++ [{Name, []} || #{name := Name} <- Replaced],
+    Lacking = case Found of
+                  #{main := _} -> note;
+                  #{} -> error
+              end,
+    {Apps, Notes} = add(Asked, Given, #{}, [], {Otp, Lacking}),
+    {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
+     ++ optional(Apps)}.
+
+%% Takes what is asked for from what is given, or else from the chosen OTP.
+add([{Name, By} | Rest], Given, Apps, Notes, From) when is_map_key(Name, Apps) ->
+    add(Rest, Given, Apps#{Name := asked_by(By, maps:get(Name, Apps))}, Notes, From);
+add([{Name, By} | Rest], Given, Apps, Notes, From) ->
+    Found = case Given of
+                #{Name := Input} -> {ok, asked_by(By, Input), []};
+                #{} -> from_otp(Name, By, From)
+            end,
+    case Found of
+        {ok, App, New} ->
+            #{needed := Needed, optional := Optional} = whittle_needs:direct(App),
+            Needs = [{Need, [Name]} || Need <- Needed]
+                ++ [{Option, [Name]} || Option <- Optional, is_map_key(Option, Given)],
+            add(Needs ++ Rest, Given, Apps#{Name => App}, lists:reverse(New) ++ Notes, From);
+        {lacking, Note} ->
+            add(Rest, Given, Apps, [Note | Notes], From)
+    end;
+add([], Given, Apps, Notes, _) ->
+    %% What the input holds and nobody asks for stays: a pass drops it, so that
+    %% the ledger shows it.
+    {maps:merge(Given, Apps), Notes}.
+
+asked_by(By, #{origin := #{asked_by := Before} = Origin} = App) ->
+    App#{origin := Origin#{asked_by := lists:usort(By ++ Before)}}.
+
+from_otp(Name, By, {Otp, Lacking}) ->
+    case {whittle_otp_lib:app_dir(Name, Otp), whittle_otp:unsupported(Name)} of
+        {{ok, Dir}, false} ->
+            Context = #{kind => otp, asked_by => By},
+            {App, Notes} = ok(whittle_read_app:read(Dir, Context)),
+            {ok, App, Notes};
+        %% An escript runs until it calls what is not there.
+        {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
+            {lacking, io_lib:format("~ts, which ~ts asks for, is not there: "
+                                    "what uses it will fail",
+                                    [Name, lists:join(", ", [atom_to_list(A) || A <- By])])};
+        {_, Why} when Why =/= false ->
+            fail({unsupported_application, {Name, By, Why}});
+        {error, false} ->
+            fail({missing_application, {Name, By, whittle_otp_lib:otp(Otp)}})
+    end.
+
+replaced(#{name := Name, vsn := Vsn}, Apps) ->
+    #{Name := #{vsn := New}} = Apps,
+    io_lib:format("~ts ~ts gave way to ~ts of the chosen OTP", [Name, Vsn, New]).
+
+optional(Apps) ->
+    [io_lib:format("~ts can use ~ts, which is not there; to have it, add it to "
+                   "`applications'", [Name, Option])
+     || {Name, #{origin := #{kind := input}} = App} <- lists:sort(maps:to_list(Apps)),
+        Option <- maps:get(optional, whittle_needs:direct(App)),
+        not is_map_key(Option, Apps)].
+
+check_names(Apps) ->
+    Names = [Name || #{name := Name} <- Apps],
+    case Names -- lists:usort(Names) of
+        [] -> ok;
+        [Twice | _] ->
+            Paths = [Path || #{name := Name, origin := #{path := Path}} <- Apps,
+                             Name =:= Twice],
+            fail({application_twice, {Twice, Paths}})
+    end.
+
+%% Two modules of one name: which one is loaded would be luck.
+check_modules(Apps) ->
+    Homes = lists:sort([{Module, Name}
+                        || {Name, #{modules := Modules}} <- maps:to_list(Apps),
+                           Module <- maps:keys(Modules)]),
+    case [{Module, One, Other} || {{Module, One}, {Module, Other}}
+                                      <- pairs(Homes)] of
+        [] -> ok;
+        [Clash | _] -> fail({module_twice, Clash})
+    end.
+
+pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
+pairs(_) -> [].
+
+fit(Apps, Otp) ->
+    case whittle_fit:fit(Apps, Otp) of
+        {ok, Fitting, Notes} -> {Fitting, Notes};
+        {error, Error} -> fail(Error)
+    end.
+
+refuse_prebuilt(#{name := Name} = App) ->
+    case whittle_read_app:prebuilt(App) of
+        none -> ok;
+        {[Path | _], Loaders} -> fail({prebuilt_nif, {Path, Name, Loaders}})
+    end.
+
+by_name(Apps) -> maps:from_list([{Name, App} || #{name := Name} = App <- Apps]).
+
+%% Internal: the boot script
+
+boot(#{starts := Starts} = Found, Roots, Apps, Otp, System) ->
+    Wanted = case Starts of
+                 all -> Roots;
+                 none -> [kernel, stdlib];
+                 _ -> [Name || {Name, _} <- Starts]
+             end,
+    Types = [{Name, type(Name, Starts, Apps)}
+             || Name <- order(Wanted, Apps)],
+    Steps = case Found of
+                #{boot := Own} -> with_added(whittle_boot:own_steps(Own), Types);
+                #{main := Main} ->
+                    whittle_boot:steps(Types)
+                        ++ [{apply, {whittle_start, escript, [Main]}}];
+                #{} -> whittle_boot:steps(Types)
+            end,
+    whittle_boot:generate(#{template => whittle_otp_lib:template(Otp),
+                            order => order(lists:sort(maps:keys(Apps)), Apps),
+                            steps => Steps}, System).
+
+%% An application of the chosen OTP may need one that the release did not hold:
+%% it starts with OTP's applications, before what the release starts.
+with_added(Steps, Types) ->
+    Known = [Name || {load, Name} <- Steps] ++ [Name || {start, Name, _} <- Steps],
+    New = [{Name, Type} || {Name, Type} <- Types, not lists:member(Name, [kernel | Known])],
+    {Loads, Starts} = lists:splitwith(fun(Step) -> element(1, Step) =:= load end, Steps),
+    {First, Rest} = lists:splitwith(fun({start, Name, _}) ->
+                                            lists:member(Name, [kernel, stdlib]);
+                                       ({Kind, _}) -> Kind =:= progress
+                                    end, Starts),
+    Loads ++ [{load, Name} || {Name, Type} <- New, Type =/= none] ++ First
+        ++ [{start, Name, Type} || {Name, Type} <- New, Type =/= none, Type =/= load]
+        ++ Rest.
+
+%% kernel and stdlib come first: everything stands on them.
+order(Names, Apps) ->
+    case whittle_needs:start_order([kernel, stdlib] ++ Names, Apps) of
+        {ok, Order} -> Order;
+        {error, Error} -> fail(Error)
+    end.
+
+%% An included application is loaded, and started by the one that includes it.
+type(Name, Starts, Apps) ->
+    Included = [Name || #{spec := {application, _, Props}} <- maps:values(Apps),
+                        lists:member(Name, proplists:get_value(
+                                             included_applications, Props, []))],
+    case Included of
+        [] when is_list(Starts) -> proplists:get_value(Name, Starts, permanent);
+        [] -> permanent;
+        _ -> load
+    end.
+
+ok({ok, App, Notes}) -> {App, Notes};
+ok({error, Error}) -> fail(Error).
+
+-spec fail(whittle_system:error()) -> no_return().
+fail(Error) -> throw({?MODULE, Error}).

@@ -1,0 +1,65 @@
+%% @hidden Makes modules fit the chosen OTP.
+%%
+%% An OTP release loads what the two or three before it compiled: OTP 29 has
+%% dropped instructions that the compiler of OTP 25 still writes, and a module
+%% with one of them would fail when it is first called. Such a module is
+%% compiled again by the chosen OTP from its own debug information: its forms,
+%% after all macros and parse transforms. Where that is not possible the module
+%% is refused.
+-module(whittle_fit).
+
+-export([fit/2]).
+
+%% @doc Checks the modules that are not OTP's own, and replaces those that are
+%% too old; with notes.
+-spec fit(#{whittle_system:app_name() => whittle_system:app()}, whittle_otp_lib:otp_lib()) ->
+          {ok, #{whittle_system:app_name() => whittle_system:app()}, [unicode:chardata()]}
+        | {error, whittle_system:error()}.
+fit(Apps, Otp) ->
+    Release = list_to_integer(whittle_otp_lib:otp(Otp)),
+    Found = [Old || #{name := Name, modules := Modules, origin := #{kind := Kind}}
+                        <- maps:values(Apps), Kind =/= otp,
+                    {Module, Bytes} <- lists:sort(maps:to_list(Modules)),
+                    Old <- misfit(Name, Module, Bytes, Release)],
+    case [Error || {error, Error} <- Found] of
+        [Error | _] -> {error, Error};
+        [] when Found =:= [] -> {ok, Apps, []};
+        [] -> renew(Found, Apps, Otp)
+    end.
+
+%% Internal
+
+misfit(Name, Module, Bytes, Release) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    case whittle_beam:loads_on(Release, Beam) of
+        ok -> [];
+        {error, {too_old, Opcodes}} -> [{Name, Module, Bytes, Opcodes}];
+        {error, {needs_newer, #{otp := Needs, why := Why}}} ->
+            [{error, {needs_newer_otp, {Name, Module, Needs, Why, integer_to_list(Release)}}}];
+        {error, Error} ->
+            [{error, {bad_beam, {io_lib:format("module ~ts of ~ts", [Module, Name]), Error}}}]
+    end.
+
+renew(Old, Apps, Otp) ->
+    Renewed = case whittle_otp_lib:program("erl", Otp) of
+                  {ok, Erl} ->
+                      whittle_compile:again(Erl, [{Module, Bytes} || {_, Module, Bytes, _} <- Old]);
+                  error -> #{}
+              end,
+    case [{Name, Module, Opcodes, whittle_otp_lib:otp(Otp)}
+          || {Name, Module, _, Opcodes} <- Old, not is_map_key(Module, Renewed)] of
+        [] ->
+            {ok, maps:map(fun(_, #{modules := Modules} = App) ->
+                                  New = maps:with(maps:keys(Modules), Renewed),
+                                  App#{modules := maps:merge(Modules, New)}
+                          end, Apps),
+             [note(Name, Old, Otp) || Name <- lists:usort([Name || {Name, _, _, _} <- Old])]};
+        [Left | _] ->
+            {error, {too_old, Left}}
+    end.
+
+note(Name, Old, Otp) ->
+    Modules = [atom_to_list(Module) || {App, Module, _, _} <- Old, App =:= Name],
+    io_lib:format("~ts: compiled again by OTP ~ts, which no longer loads what an older "
+                  "compiler wrote: ~ts",
+                  [Name, whittle_otp_lib:otp(Otp), lists:join(", ", Modules)]).

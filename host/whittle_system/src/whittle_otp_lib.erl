@@ -1,0 +1,140 @@
+%% @doc The chosen OTP's library: what its applications are and how it boots.
+%%
+%% It is an installed OTP, or the `lib' directory that a built runtime keeps:
+%% `LIB/APP-VSN/ebin/…', with `releases/VSN/start_clean.boot' beside `lib'.
+%% That boot file is OTP's own word on which modules are preloaded, what the
+%% kernel needs before it can load code by itself, and which processes start
+%% first; our boot scripts are made from it ({@link whittle_boot}), since
+%% `systools' of the host's OTP writes them for the host's OTP.
+-module(whittle_otp_lib).
+
+-export([open/1, otp/1, erts/1, template/1, app_dir/2, module_home/2,
+         program/2]).
+
+-export_type([otp_lib/0]).
+
+-record(otp_lib, {root :: file:filename(),
+                  otp :: string(),
+                  erts :: string(),
+                  template :: whittle_system:boot_script(),
+                  dirs :: #{whittle_system:app_name() => file:filename()},
+                  homes :: #{module() => whittle_system:app_name()}}).
+-opaque otp_lib() :: #otp_lib{}.
+
+%% @doc Opens the library at `LIB'. Errors: `{no_otp, Lib}' where it holds no
+%% OTP, `{bad_boot_file, File}'.
+-spec open(file:filename()) ->
+          {ok, otp_lib()} | {error, whittle_system:error()}.
+open(Lib) ->
+    Root = filename:dirname(filename:absname(Lib)),
+    case filelib:wildcard(filename:join(Root, "releases/*/start_clean.boot")) of
+        [] -> {error, {no_otp, Lib}};
+        Boots -> open(Lib, Root, lists:last(lists:sort(Boots)))
+    end.
+
+%% @doc The OTP release, `"29"'.
+-spec otp(otp_lib()) -> string().
+otp(#otp_lib{otp = Otp}) -> Otp.
+
+%% @doc The version of its ERTS.
+-spec erts(otp_lib()) -> string().
+erts(#otp_lib{erts = Erts}) -> Erts.
+
+%% @doc The boot script that starts kernel and stdlib alone.
+-spec template(otp_lib()) -> whittle_system:boot_script().
+template(#otp_lib{template = Template}) -> Template.
+
+%% @doc The directory of an application.
+-spec app_dir(whittle_system:app_name(), otp_lib()) ->
+          {ok, file:filename()} | error.
+app_dir(Name, #otp_lib{dirs = Dirs}) -> maps:find(Name, Dirs).
+
+%% @doc Where a module of OTP is: in an application, or in the VM itself.
+-spec module_home(module(), otp_lib()) ->
+          {application, whittle_system:app_name()} | preloaded | unknown.
+module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]},
+                             homes = Homes}) ->
+    case Homes of
+        #{Module := Name} -> {application, Name};
+        _ ->
+            case lists:member(Module, Preloaded) of
+                true -> preloaded;
+                false -> unknown
+            end
+    end.
+
+%% @doc A program of that OTP (`erl', `erlc') that runs on this machine.
+-spec program(string(), otp_lib()) -> {ok, file:filename()} | error.
+program(Name, #otp_lib{root = Root}) ->
+    case os:find_executable(Name, filename:join(Root, "bin")) of
+        false -> error;
+        Program -> {ok, Program}
+    end.
+
+%% Internal
+
+open(Lib, Root, Boot) ->
+    Otp = filename:basename(filename:dirname(Boot)),
+    case read_boot(Boot) of
+        {ok, Template} ->
+            Dirs = app_dirs(Lib),
+            {ok, #otp_lib{root = Root, otp = Otp, erts = erts_vsn(Lib, Root), template = Template,
+                          dirs = Dirs, homes = homes(Dirs)}};
+        error ->
+            {error, {bad_boot_file, Boot}}
+    end.
+
+read_boot(File) ->
+    try
+        {ok, Bytes} = file:read_file(File),
+        {script, _, [_ | _]} = Script = binary_to_term(Bytes),
+        {ok, Script}
+    catch
+        error:_ -> error
+    end.
+
+%% Some installations name it only in the directory's name.
+erts_vsn(Lib, Root) ->
+    case file:read_file(filename:join(Root, "releases/start_erl.data")) of
+        {ok, Data} ->
+            hd(string:lexemes(unicode:characters_to_list(Data), " \n"));
+        {error, _} ->
+            Dirs = filelib:wildcard(filename:join(Root, "erts-*"))
+                ++ filelib:wildcard(filename:join(Lib, "erts-*")),
+            case Dirs of
+                [] -> "";
+                _ -> "erts-" ++ Vsn = filename:basename(lists:last(Dirs)), Vsn
+            end
+    end.
+
+%% Where two versions of an application are installed the newer one counts.
+app_dirs(Lib) ->
+    Found = [{Name, Vsn, Dir}
+             || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
+                Dir <- [filename:dirname(filename:dirname(App))],
+                Name <- [filename:basename(App, ".app")],
+                Vsn <- [version(Name, filename:basename(Dir))],
+                Vsn =/= error,
+                %% Its modules are preloaded: they are in the VM.
+                Name =/= "erts"],
+    maps:from_list([{list_to_atom(Name), Dir}
+                    || {Name, _, Dir} <- lists:sort(Found)]).
+
+homes(Dirs) ->
+    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
+                    || {Name, Dir} <- maps:to_list(Dirs),
+                       {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
+                       File <- Files, filename:extension(File) =:= ".beam"]).
+
+version(Name, Dir) ->
+    case string:prefix(Dir, Name) of
+        [] -> [];
+        [$- | Vsn] -> [numeric(Part) || Part <- string:lexemes(Vsn, ".")];
+        _ -> error
+    end.
+
+numeric(Part) ->
+    case string:to_integer(Part) of
+        {Number, []} -> {Number, ""};
+        _ -> {0, Part}
+    end.

@@ -1,0 +1,30 @@
+%% @doc Stores the literals of each module as they are, not deflated: the pack's
+%% own compression sees through all modules at once, and what is deflated
+%% already hides from it. This makes the system bigger and the output smaller.
+%%
+%% OTP 28 and newer read literals that are plain; older ones get them in a zlib
+%% stream without compression.
+-module(whittle_pass_literals).
+-behaviour(whittle_pass).
+
+-export([name/0, doc/0, run/2]).
+
+%% @private
+-spec name() -> atom().
+name() -> literals.
+
+%% @private
+-spec doc() -> string().
+doc() -> "literals not deflated, so that the pack compresses them".
+
+%% @private
+-spec run(whittle_system:system(), whittle_pass:options()) ->
+          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+run(System, _) ->
+    Otp = list_to_integer(whittle_system:otp(System)),
+    case whittle_pass_strip:read_all(System) of
+        {ok, Beams} ->
+            {ok, whittle_pass_strip:rewrite(Beams, #{keep => all, literals => {plain, Otp}},
+                                            System)};
+        {error, _} = Error -> Error
+    end.

@@ -1,0 +1,89 @@
+%% @doc Reads what the user names — an application, a rebar3 project, a release
+%% or an escript — into a system that is whole: the applications that it needs
+%% and does not hold come from the chosen OTP.
+%%
+%% A reader gives a {@type found()}: the applications that are there, which of
+%% them were asked for, and how they start. What follows is the same for all:
+%% <ol>
+%% <li>OTP's own applications in the input give way to those of the chosen OTP,
+%%     unless they are of the same ERTS;</li>
+%% <li>what is needed and absent is read from the chosen OTP;</li>
+%% <li>the boot script is made.</li>
+%% </ol>
+-module(whittle_read).
+
+-export([read/2]).
+
+-export_type([options/0, found/0]).
+
+-type options() ::
+        #{otp_lib := file:filename(),       % lib/ of the chosen OTP
+          device_lib => file:filename(),    % where Whittle's own device
+                                            % applications are built; default:
+                                            % beside this application
+          add => [whittle_system:app_name()]}.  % applications to take in that
+                                            % nothing asks for; default: none
+
+-type found() ::
+        #{name := string(),
+          vsn := string(),
+          apps := [whittle_system:app()],
+          roots := [whittle_system:app_name()],
+          starts := all | none              % every application, or only OTP's
+                  | [{whittle_system:app_name(), whittle_system:start_type()}],
+          boot => whittle_system:boot_script(),     % the input's own
+          erts => string(),                 % that the input was made for
+          imported => [whittle_system:app_name()],  % asked for by calls alone:
+                                            % taken where OTP has them
+          main => module(),                 % of an escript: what it needs and
+                                            % nobody has is noted, no error
+          files => #{whittle_system:path() => whittle_system:file()},
+          env => #{binary() => whittle_system:env_value()},
+          notes => [unicode:chardata()]}.
+
+%% @doc Reads an input. The error's tag says what is wrong; see
+%% {@link whittle_system:format_error/1}.
+-spec read(file:filename(), options()) ->
+          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+read(Path, #{otp_lib := Lib} = Options) ->
+    maybe_ok([fun(_) -> whittle_otp_lib:open(Lib) end,
+              fun(Otp) -> found(Path, Otp, Options) end,
+              fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
+
+maybe_ok(Steps) ->
+    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
+                   (_, {error, _} = Error) -> Error
+                end, {ok, start}, Steps).
+
+found(Path, Otp, Options) ->
+    Result = case kind(Path) of
+                 application -> whittle_read_source:application(Path, Otp);
+                 project -> whittle_read_source:project(Path);
+                 release -> whittle_read_release:read(Path, Otp);
+                 escript -> whittle_read_escript:read(Path, Otp, Options);
+                 Reason -> {error, {Reason, Path}}
+             end,
+    case Result of
+        {ok, Found} -> {ok, {Otp, Found}};
+        {error, _} = Error -> Error
+    end.
+
+%% A release may hold a rebar.config of an application; a project may hold a
+%% release that was built: what the directory itself is decides.
+kind(Path) ->
+    Has = fun(Pattern) -> filelib:wildcard(Pattern, Path) =/= [] end,
+    case {filelib:is_dir(Path), filelib:is_regular(Path)} of
+        {false, false} -> no_such_path;
+        {false, true} -> escript;
+        {true, _} ->
+            Kinds = [{release, "releases/*/*.rel"},
+                     {project, "rebar.config"},
+                     {mix_project, "mix.exs"},
+                     {application, "ebin/*.app"},
+                     {application, "src/*.app.src"},
+                     {project, "{apps,lib}/*/src/*.app.src"}],
+            case [Kind || {Kind, Pattern} <- Kinds, Has(Pattern)] of
+                [Kind | _] -> Kind;
+                [] -> no_application
+            end
+    end.

@@ -1,0 +1,188 @@
+%% @hidden Reads an escript: an archive of applications, one compiled module, or
+%% source.
+%%
+%% An escript is run with the whole of OTP in its code path, so its `.app' files
+%% (if it has any) need not say what it uses: the applications of OTP that its
+%% modules call by name are taken in too.
+-module(whittle_read_escript).
+
+-export([read/3]).
+
+%% @doc Reads the escript in a file.
+-spec read(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:options()) ->
+          {ok, whittle_read:found()} | {error, whittle_system:error()}.
+read(File, Otp, Options) ->
+    try
+        {ok, found(File, Otp, Options)}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% Internal
+
+found(File, Otp, Options) ->
+    {Flags, Type, Body} = sections(File),
+    Name = filename:rootname(filename:basename(File)),
+    {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, Otp),
+    Starter = starter(Options),
+    {Imported, Unknown} = imported(Apps, Otp),
+    {VmArgs, Cookie} = whittle_vm_args:without_cookie(Flags),
+    #{name => Name, vsn => vsn(Main, Apps), main => Main, starts => none,
+      apps => Apps ++ [Starter],
+      roots => [App || #{name := App} <- Apps ++ [Starter]],
+      imported => Imported,
+      files => #{<<"vm.args">> => #{mode => 8#644, bytes => <<VmArgs/binary, $\n>>}},
+      notes => Notes ++
+          ["the cookie in the escript's flags was taken out" || Cookie] ++
+          [["the escript calls modules that are neither in it nor in the chosen OTP: ",
+            names(Unknown)] || Unknown =/= []]}.
+
+sections(File) ->
+    case has_shebang(File) andalso escript:extract(File, []) of
+        {ok, [{shebang, _}, {comment, _}, {emu_args, Flags}, {Type, Body}]} ->
+            {flags(Flags), Type, Body};
+        _ ->
+            fail({no_escript, File})
+    end.
+
+has_shebang(File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            Head = file:read(Fd, 2),
+            ok = file:close(Fd),
+            Head =:= {ok, <<"#!">>};
+        {error, Reason} -> fail({unreadable, {File, Reason}})
+    end.
+
+flags(undefined) -> <<>>;
+flags(Flags) -> unicode:characters_to_binary(Flags).
+
+body(archive, Archive, Flags, Name, File, _) ->
+    case unzip(Archive) of
+        {ok, Entries} ->
+            {Apps, Notes} = archived(Entries, Name, File),
+            Main = main(Flags, Name),
+            exports_main(Main, Apps, File),
+            {Main, Apps, Notes};
+        error -> fail({bad_archive, File})
+    end;
+body(beam, Beam, _, Name, File, _) ->
+    single(Beam, Name, File);
+body(source, _, _, Name, File, Otp) ->
+    case whittle_compile:escript(File, Name, Otp) of
+        {ok, Beam} -> single(Beam, Name, File);
+        {error, Error} -> fail(Error)
+    end.
+
+%% zip checks little of what it reads, and raises what it stumbles over.
+unzip(Archive) ->
+    try zip:unzip(Archive, [memory]) of
+        {ok, Entries} -> {ok, Entries};
+        {error, _} -> error
+    catch
+        _:_ -> error
+    end.
+
+single(Beam, Name, File) ->
+    case whittle_beam:read(Beam) of
+        {ok, Read} ->
+            Module = whittle_beam:module(Read),
+            {App, Notes} = wrapped([{Module, Beam}], Name, File),
+            exports_main(Module, [App], File),
+            {Module, [App], Notes};
+        {error, Error} -> fail({bad_beam, {File, Error}})
+    end.
+
+%% As escript.erl chooses it.
+main(Flags, Name) ->
+    case re:run(Flags, "-escript\\s+main\\s+(\\S+)", [{capture, [1], list}]) of
+        {match, [Main]} -> list_to_atom(Main);
+        nomatch -> list_to_atom(Name)
+    end.
+
+exports_main(Main, Apps, File) ->
+    Exports = [whittle_beam:exports(Read)
+               || #{modules := #{Main := Bytes}} <- Apps,
+                  {ok, Read} <- [whittle_beam:read(Bytes)]],
+    lists:member({main, 1}, lists:append(Exports)) orelse
+        fail({no_main, {File, Main}}).
+
+vsn(Main, Apps) ->
+    [Vsn] = [Vsn || #{vsn := Vsn, modules := #{Main := _}} <- Apps],
+    Vsn.
+
+%% Internal: the archive
+
+%% Entries lie below a directory for each application; beams that belong to no
+%% application with an .app file are one application of the escript's name.
+archived(Entries, Name, File) ->
+    Files = [{safe(Path, File), Bytes} || {Path, Bytes} <- Entries,
+                                          lists:last(Path) =/= $/],
+    Tops = lists:usort([hd(binary:split(Path, <<"/">>))
+                        || {Path, _} <- Files, filename:extension(Path) =:= <<".app">>]),
+    Read = [archived_app(Top, Files, File) || Top <- Tops],
+    Loose = [{list_to_atom(binary_to_list(filename:basename(Path, <<".beam">>))), Bytes}
+             || {Path, Bytes} <- Files, filename:extension(Path) =:= <<".beam">>,
+                not lists:member(hd(binary:split(Path, <<"/">>)), Tops)],
+    More = [wrapped(Loose, Name, File) || Loose =/= []],
+    {Apps, Notes} = lists:unzip(Read ++ More),
+    {Apps, lists:append(Notes)}.
+
+safe(Path, File) ->
+    Names = string:split(Path, "/", all),
+    [] =:= [Name || Name <- Names, lists:member(Name, ["", ".", ".."])]
+        orelse fail({bad_archive, File}),
+    unicode:characters_to_binary(Path).
+
+archived_app(Top, Files, File) ->
+    Below = [{Path, mode(Bytes), fun() -> {ok, Bytes} end}
+             || {Full, Bytes} <- Files,
+                [First, Path] <- [binary:split(Full, <<"/">>)], First =:= Top],
+    from_files(filename:join(File, Top), Below, File).
+
+%% An archive's modes do not come with zip:unzip/2.
+mode(<<"#!", _/binary>>) -> 8#755;
+mode(_) -> 8#644.
+
+wrapped(Modules, Name, File) ->
+    App = list_to_atom(Name),
+    Spec = {application, App, [{description, "An escript"}, {vsn, "0"},
+                               {modules, [Module || {Module, _} <- Modules]},
+                               {registered, []}, {applications, [kernel, stdlib]}]},
+    Text = unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])),
+    Files = [{<<"ebin/", (atom_to_binary(App))/binary, ".app">>, 8#644,
+              fun() -> {ok, Text} end}
+             | [{<<"ebin/", (atom_to_binary(Module))/binary, ".beam">>, 8#644,
+                 fun() -> {ok, Bytes} end} || {Module, Bytes} <- Modules]],
+    from_files(File, Files, File).
+
+from_files(Dir, Files, File) ->
+    Context = #{kind => input, path => File},
+    case whittle_read_app:from_files(Dir, Files, Context) of
+        {ok, App, Notes} -> {App, Notes};
+        {error, Error} -> fail(Error)
+    end.
+
+%% Internal: what it needs
+
+starter(Options) ->
+    case whittle_device:read(whittle_start, maps:get(device_lib, Options, built)) of
+        {ok, App} -> App;
+        {error, Error} -> fail(Error)
+    end.
+
+imported(Apps, Otp) ->
+    Own = lists:append([maps:keys(Modules) || #{modules := Modules} <- Apps]),
+    Called = lists:usort([Module || #{modules := Modules} <- Apps,
+                                    Bytes <- maps:values(Modules),
+                                    {ok, Read} <- [whittle_beam:read(Bytes)],
+                                    {Module, _, _} <- whittle_beam:imports(Read)]),
+    Homes = [{Module, whittle_otp_lib:module_home(Module, Otp)} || Module <- Called -- Own],
+    {lists:usort([App || {_, {application, App}} <- Homes]),
+     [Module || {Module, unknown} <- Homes]}.
+
+names(Modules) ->
+    lists:join(", ", [atom_to_list(Module) || Module <- Modules]).
+
+-spec fail(whittle_system:error()) -> no_return().
+fail(Error) -> throw({?MODULE, Error}).

@@ -1,0 +1,143 @@
+%% @hidden Reads a release as relx and `mix release' lay it out:
+%% `lib/APP-VSN', `releases/start_erl.data', `releases/VSN/*'.
+%%
+%% Its `.rel' file says what is in it. Its own `start.boot', where it has one,
+%% says what is started and what is called in between: `mix release' puts the
+%% call there that reads `runtime.exs'.
+-module(whittle_read_release).
+
+-export([read/2]).
+
+%% @doc Reads the release that the directory holds.
+-spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
+          {ok, whittle_read:found()} | {error, whittle_system:error()}.
+read(Dir, Otp) ->
+    try
+        {ok, found(Dir, Otp)}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% Internal
+
+found(Dir, Otp) ->
+    Vsn = current(Dir),
+    Place = filename:join([Dir, "releases", Vsn]),
+    {{Name, RelVsn}, Erts, Listed} = rel(Place),
+    {Apps0, Notes0} = apps(Dir, Listed, Otp),
+    {Apps, Notes1} = consolidated(Place, Apps0),
+    {Files, Env, Notes2} = whittle_release_files:read(Dir, Place, Name, RelVsn),
+    Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts,
+              roots => [App || {App, _, _} <- Listed],
+              starts => [{App, Type} || {App, _, Type} <- Listed],
+              files => Files, env => Env,
+              notes => erts_note(Erts, Otp) ++ Notes0 ++ Notes1 ++ Notes2},
+    case own_boot(Place) of
+        {ok, Boot} -> Found#{boot => Boot};
+        none -> Found
+    end.
+
+%% The version that would be started now; `releases' may hold older ones.
+current(Dir) ->
+    case file:read_file(filename:join(Dir, "releases/start_erl.data")) of
+        {ok, Data} ->
+            case string:lexemes(unicode:characters_to_list(Data), " \r\n") of
+                [_Erts, Vsn | _] -> Vsn;
+                _ -> fail({bad_start_data, Dir})
+            end;
+        {error, _} ->
+            case filelib:wildcard(filename:join(Dir, "releases/*/*.rel")) of
+                [Rel] -> filename:basename(filename:dirname(Rel));
+                _ -> fail({bad_start_data, Dir})
+            end
+    end.
+
+rel(Place) ->
+    case filelib:wildcard(filename:join(Place, "*.rel")) of
+        [File | _] ->
+            case file:consult(File) of
+                {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} ->
+                    try {{Name, Vsn}, Erts, [rel_app(App) || App <- Apps]}
+                    catch error:_ -> fail({bad_rel_file, {File, "lists what is no application"}})
+                    end;
+                {ok, _} -> fail({bad_rel_file, {File, "is no release term"}});
+                {error, Why} -> fail({bad_rel_file, {File, file:format_error(Why)}})
+            end;
+        [] -> fail({bad_rel_file, {Place, "holds no .rel file"}})
+    end.
+
+rel_app({Name, Vsn}) -> {Name, Vsn, permanent};
+rel_app({Name, Vsn, Type}) when is_atom(Type) -> {Name, Vsn, Type};
+rel_app({Name, Vsn, Included}) when is_list(Included) -> {Name, Vsn, permanent};
+rel_app({Name, Vsn, Type, _Included}) -> {Name, Vsn, Type}.
+
+%% What is listed and not there has to be OTP's: a release without its system
+%% libraries is usual. What is there and not listed is not read.
+apps(Dir, Listed, Otp) ->
+    Read = lists:append([app(Dir, App, Otp) || App <- Listed]),
+    Names = [atom_to_list(Name) ++ "-" ++ Vsn || {Name, Vsn, _} <- Listed],
+    Others = [Base || Lib <- filelib:wildcard(filename:join(Dir, "lib/*/ebin")),
+                      Base <- [filename:basename(filename:dirname(Lib))],
+                      not lists:member(Base, Names)],
+    {[App || {App, _} <- Read],
+     lists:append([Notes || {_, Notes} <- Read]) ++
+         [["left out, since the .rel file does not list it: ", lists:join(", ", Others)]
+          || Others =/= []]}.
+
+app(Dir, {Name, Vsn, _}, Otp) ->
+    Place = filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]),
+    Kind = case whittle_otp:is_otp(Name) of
+               true -> otp;
+               false -> input
+           end,
+    Context = #{kind => Kind},
+    case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
+        {ok, App, Notes} -> [{App, Notes}];
+        {error, Error} -> fail(Error);
+        false ->
+            whittle_otp_lib:app_dir(Name, Otp) =:= error andalso
+                fail({absent_application, {Name, Vsn, Dir}}),
+            []
+    end.
+
+%% Elixir's consolidated protocols come before the applications in the code
+%% path; here they take the place of the modules that they were made from.
+consolidated(Place, Apps) ->
+    Files = filelib:wildcard(filename:join(Place, "consolidated/*.beam")),
+    Made = maps:from_list([{list_to_atom(filename:basename(File, ".beam")), bytes(File)}
+                           || File <- Files]),
+    {[App#{modules := maps:merge(Modules, maps:with(maps:keys(Modules), Made))}
+      || #{modules := Modules} = App <- Apps],
+     [io_lib:format("~w consolidated protocols took the place of the modules they "
+                    "were made from", [map_size(Made)]) || Files =/= []]}.
+
+own_boot(Place) ->
+    File = filename:join(Place, "start.boot"),
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            try binary_to_term(Bytes) of
+                {script, {_, _}, Steps} = Script ->
+                    lists:member({progress, init_kernel_started}, Steps) orelse
+                        fail({bad_own_boot, File}),
+                    {ok, Script};
+                _ -> fail({bad_own_boot, File})
+            catch
+                error:_ -> fail({bad_own_boot, File})
+            end;
+        {error, _} -> none
+    end.
+
+erts_note(Erts, Otp) ->
+    Chosen = whittle_otp_lib:erts(Otp),
+    [io_lib:format("the release was made for ERTS ~ts; this is ~ts (OTP ~ts), with "
+                   "OTP's applications of that release",
+                   [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
+
+bytes(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> Bytes;
+        {error, Reason} -> fail({unreadable, {File, Reason}})
+    end.
+
+-spec fail(whittle_system:error()) -> no_return().
+fail(Error) -> throw({?MODULE, Error}).

@@ -1,0 +1,100 @@
+%% @hidden Reads what is still source: an application's directory, which is
+%% compiled here if it has to be, and a rebar3 project, which rebar3 compiles.
+%%
+%% Nothing is written into the user's tree but rebar3's own `_build'.
+-module(whittle_read_source).
+
+-export([application/2, project/1]).
+
+%% @doc An application's directory. It is compiled into a directory of our own
+%% where `ebin' has no `.app' file or is older than a source file.
+-spec application(file:filename(), whittle_otp_lib:otp_lib()) ->
+          {ok, whittle_read:found()} | {error, whittle_system:error()}.
+application(Dir, Otp) ->
+    case is_compiled(Dir) of
+        true -> one(whittle_read_app:read(Dir, context()));
+        false ->
+            one(whittle_compile:with_erlc(
+                  Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin) end))
+    end.
+
+%% @doc A rebar3 project: its applications and what it depends on, as rebar3
+%% compiled them.
+-spec project(file:filename()) ->
+          {ok, whittle_read:found()} | {error, whittle_system:error()}.
+project(Dir) ->
+    case whittle_compile:with_rebar3(Dir) of
+        {ok, Lib} ->
+            Own = own_apps(Dir),
+            case read_all(lists:sort(filelib:wildcard(filename:join(Lib, "*"))), [], []) of
+                {ok, Apps, Notes} -> project(Dir, Own, Apps, Notes);
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error -> Error
+    end.
+
+%% Internal
+
+project(Dir, Own, Apps, Notes) ->
+    case [Name || #{name := Name} <- Apps, lists:member(Name, Own)] of
+        [] -> {error, {no_application, Dir}};
+        Roots ->
+            {Name, Vsn} =
+                case Roots of
+                    [Root] -> {atom_to_list(Root), vsn(Root, Apps)};
+                    _ -> {filename:basename(filename:absname(Dir)), "0"}
+                end,
+            {ok, #{name => Name, vsn => Vsn, apps => Apps, roots => Roots,
+                   starts => all, notes => Notes}}
+    end.
+
+vsn(Root, Apps) ->
+    [Vsn] = [Vsn || #{name := Name, vsn := Vsn} <- Apps, Name =:= Root],
+    Vsn.
+
+one({ok, #{name := Name, vsn := Vsn} = App, Notes}) ->
+    {ok, #{name => atom_to_list(Name), vsn => Vsn, apps => [App], roots => [Name],
+           starts => all, notes => Notes}};
+one({error, _} = Error) ->
+    Error.
+
+read_all([Dir | Rest], Apps, Notes) ->
+    case whittle_read_app:read(Dir, context()) of
+        {ok, App, New} -> read_all(Rest, [App | Apps], Notes ++ New);
+        %% rebar3 leaves directories of dependencies that are not applications.
+        {error, {no_app_file, _}} -> read_all(Rest, Apps, Notes);
+        {error, _} = Error -> Error
+    end;
+read_all([], Apps, Notes) ->
+    {ok, lists:reverse(Apps), Notes}.
+
+context() -> #{kind => input}.
+
+%% The applications of the project itself, where rebar3 looks for them.
+own_apps(Dir) ->
+    Config = case file:consult(filename:join(Dir, "rebar.config")) of
+                 {ok, Terms} -> Terms;
+                 {error, _} -> []
+             end,
+    Places = proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."]),
+    lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))
+                 || Place <- Places,
+                    Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],
+                    File <- filelib:wildcard(filename:join([Dir, Place, Pattern]))]).
+
+is_compiled(Dir) ->
+    case filelib:wildcard(filename:join(Dir, "ebin/*.app")) of
+        [] -> false;
+        [App | _] ->
+            Beams = filelib:wildcard(filename:join(Dir, "ebin/*.beam")),
+            Sources = filelib:wildcard(filename:join(Dir, "src/**/*.{erl,xrl,yrl,app.src}")),
+            Oldest = lists:min([filelib:last_modified(File) || File <- [App | Beams]]),
+            lists:all(fun(File) -> filelib:last_modified(File) =< Oldest end, Sources)
+    end.
+
+read_compiled(Dir, Ebin) ->
+    Data = [File || {Path, _, _} = File <- whittle_read_app:files(Dir),
+                    not lists:prefix("ebin/", binary_to_list(Path))],
+    Code = [File || {<<"ebin/", _/binary>>, _, _} = File
+                        <- whittle_read_app:files(filename:dirname(Ebin))],
+    whittle_read_app:from_files(Dir, Code ++ Data, context()).

@@ -1,0 +1,119 @@
+%% @hidden The files of a release beside its applications, and what its start
+%% script would have put into the environment.
+-module(whittle_release_files).
+
+-export([read/4]).
+
+%% @doc The files below `releases/VSN' that the running system reads, the
+%% environment, and notes. Cookies are taken out here, so that none is ever in a
+%% system.
+-spec read(file:filename(), file:filename(), string(), string()) ->
+          {#{whittle_system:path() => whittle_system:file()},
+           #{binary() => whittle_system:env_value()},
+           [unicode:chardata()]}.
+read(Dir, Place, Name, Vsn) ->
+    Kept = [File || {Path, _, _} = File <- whittle_read_app:tree(Place), is_kept(Path)],
+    {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
+    {Shell, ShellNotes} = shell_env(filename:join(Place, "env.sh")),
+    Cookie = ["releases/COOKIE was taken out"
+              || filelib:is_regular(filename:join(Dir, "releases/COOKIE"))],
+    {maps:from_list(Files),
+     maps:merge(script_env(Place, Name, Vsn), Shell),
+     Cookie ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.
+
+%% Internal: files
+
+%% Scripts for a shell, boot files, and what is read elsewhere are not files of
+%% the running system.
+is_kept(<<"consolidated/", _/binary>>) -> false;
+is_kept(Path) ->
+    not lists:member(filename:extension(Path),
+                     [<<".boot">>, <<".script">>, <<".rel">>, <<".bat">>, <<".sh">>])
+        andalso not lists:member(Path, [<<"elixir">>, <<"iex">>, <<"remote.vm.args">>]).
+
+file({Path, Mode, Read}, Notes) ->
+    {ok, Bytes0} = Read(),
+    {Bytes, New} = content(Path, Bytes0),
+    {{Path, #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
+
+content(<<"vm.args", _/binary>> = Path, Bytes) ->
+    case whittle_vm_args:without_cookie(Bytes) of
+        {Rest, true} -> {Rest, [["the cookie in ", Path, " was taken out"]]};
+        {_, false} -> {Bytes, []}
+    end;
+content(<<"sys.config">>, Bytes) ->
+    without_reboot(Bytes);
+content(_, Bytes) ->
+    {Bytes, []}.
+
+%% Elixir can write the configuration that it read at run time into a file and
+%% start the node again. There is no file to write; it can also go on without.
+without_reboot(Bytes) ->
+    case whittle_term:parse(Bytes) of
+        {ok, [Config]} when is_list(Config) ->
+            Elixir = proplists:get_value(elixir, Config, []),
+            case proplists:get_value(config_provider_init, Elixir) of
+                #{reboot_system_after_config := true} = Init ->
+                    New = {config_provider_init, Init#{reboot_system_after_config := false}},
+                    Now = lists:keystore(config_provider_init, 1, Elixir, New),
+                    Text = io_lib:format("%% coding: utf-8~n~tp.~n",
+                                         [lists:keystore(elixir, 1, Config, {elixir, Now})]),
+                    {unicode:characters_to_binary(Text),
+                     ["reboot_system_after_config was turned off: configuration is "
+                      "read at start, without a second start"]};
+                _ -> {Bytes, []}
+            end;
+        _ -> {Bytes, []}
+    end.
+
+outside(Dir) ->
+    Known = ["bin", "lib", "releases", "tmp", "log"],
+    Others = [Name || Name <- filelib:wildcard("*", Dir),
+                      not lists:member(Name, Known), not lists:prefix("erts-", Name)],
+    [["left out, since it lies beside lib and releases: ", lists:join(", ", Others)]
+     || Others =/= []].
+
+%% Internal: environment
+
+%% What the start scripts of relx and of `mix release' set.
+script_env(Place, Name, Vsn) ->
+    Root = list_to_binary(whittle_boot:root()),
+    [BinName, BinVsn] = [unicode:characters_to_binary(Text) || Text <- [Name, Vsn]],
+    Common = #{<<"RELEASE_ROOT">> => {always, Root},
+               <<"RELEASE_NAME">> => {default, BinName},
+               <<"RELEASE_VSN">> => {default, BinVsn}},
+    case filelib:is_regular(filename:join(Place, "elixir")) of
+        true ->
+            Common#{<<"RELEASE_SYS_CONFIG">> => {default, <<Root/binary, "/etc/sys">>},
+                    <<"RELEASE_COMMAND">> => {default, <<"start">>},
+                    <<"RELEASE_PROG">> => {default, BinName}};
+        false ->
+            Common#{<<"RELEASE_ROOT_DIR">> => {always, Root},
+                    <<"REL_NAME">> => {default, BinName},
+                    <<"REL_VSN">> => {default, BinVsn}}
+    end.
+
+%% Of env.sh, what is a plain assignment; the rest needs a shell.
+shell_env(File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
+                             Line <- [string:trim(Raw)],
+                             Line =/= <<>>, binary:first(Line) =/= $#],
+            Parsed = [assignment(Line) || Line <- Lines],
+            Unread = [Line || {unread, Line} <- Parsed],
+            {maps:from_list([{Key, {always, Value}} || {set, Key, Value} <- Parsed]),
+             [["env.sh: only plain assignments are kept, not: ", lists:join("; ", Unread)]
+              || Unread =/= []]};
+        {error, _} -> {#{}, []}
+    end.
+
+assignment(Line) ->
+    Pattern = "^(?:export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
+        "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|([^\\s\"'$`\\\\;&|]*))$",
+    case re:run(Line, Pattern, [{capture, all_but_first, binary}]) of
+        %% A cookie is given when the system starts.
+        {match, [<<"RELEASE_COOKIE">> | _]} -> cookie;
+        {match, [Key | Groups]} -> {set, Key, iolist_to_binary(Groups)};
+        nomatch -> {unread, Line}
+    end.

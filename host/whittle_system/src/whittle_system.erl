@@ -1,0 +1,261 @@
+%% @doc A release as a value: everything that will be in the output, in memory.
+%%
+%% Readers ({@link whittle_read}) make the value, passes ({@link whittle_pass})
+%% are functions from value to value, and `whittle_pack' turns it into bytes.
+%% Nothing here touches a file: an application holds the bytes of its modules
+%% and of its other files. Paths are binaries with `/' between names, without a
+%% slash at either end; sizes are bytes.
+%%
+%% Misuse (a path that leaves the tree, an application without a name) raises
+%% `badarg'; what the outside world did wrong is `{error, {Tag, Context}}',
+%% which {@link format_error/1} makes into one line that ends with what to do.
+-module(whittle_system).
+
+%% A system and what it is called
+-export([new/1, name/1, vsn/1, otp/1, erts/1, main/1, set_main/2]).
+%% Applications
+-export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, find_module/2,
+         modules/1]).
+%% How it starts
+-export([boot/1, set_boot/2, roots/1, set_roots/2]).
+%% Files and environment of the release
+-export([files/1, put_file/3, remove_file/2, env/1, put_env/3]).
+%% Questions that other rooms ask
+-export([natives/1, sizes/1, format_error/1]).
+%% The ledger
+-export([ledger/1, note/2, enter/3]).
+
+-export_type([system/0, app/0, app_name/0, file/0, path/0, origin/0,
+              boot_script/0, start_type/0, env_value/0, native/0, entry/0,
+              error/0]).
+
+-type app_name() :: atom().
+-type path() :: binary().
+
+-type file() :: #{mode := 0..8#777,     % the lower nine bits of st_mode
+                  bytes := binary()}.
+
+-type origin() ::
+        #{kind := input | otp | device, % the user's, OTP's own (of the release
+                                        % or of the chosen OTP's library), or of
+                                        % Whittle's device rooms
+          path := file:filename_all(),  % directory or archive it was read from
+          asked_by := [app_name()]}.    % applications that need it; [] = a root
+
+-type app() ::
+        #{name := app_name(),
+          vsn := string(),
+          spec := {application, app_name(), [{atom(), term()}]}, % the .app term
+          modules := #{module() => binary()},   % BEAM file of each module
+          files := #{path() => file()},         % below the application, without
+                                                % ebin/: <<"priv/www/a.html">>
+          origin := origin()}.
+
+-type boot_script() :: {script, {string(), string()}, [term()]}.
+
+%% As in a .rel file; `none' is neither loaded nor started by the boot script.
+-type start_type() :: permanent | transient | temporary | load | none.
+
+%% `default': set for the VM where the variable is not set already;
+%% `always': set in any case.
+-type env_value() :: {default | always, binary()}.
+
+%% A library that OTP's own application expects as NIF or driver, and that the
+%% runtime has to link: the application that brings it.
+-type native() :: crypto | asn1 | runtime_tools | megaco.
+
+-type entry() ::
+        #{pass := atom(),                           % the pass, or `read'
+          before := #{app_name() => non_neg_integer()},  % bytes an application
+          'after' := #{app_name() => non_neg_integer()},
+          notes := [binary()]}.                     % lines for a person
+
+-type error() :: {atom(), term()}.
+
+-record(system, {name :: string(),
+                 vsn :: string(),
+                 otp :: string(),
+                 erts :: string(),
+                 main = undefined :: module() | undefined,
+                 apps = #{} :: #{app_name() => app()},
+                 boot :: boot_script(),
+                 roots = [] :: [app_name()],
+                 files = #{} :: #{path() => file()},
+                 env = #{} :: #{binary() => env_value()},
+                 notes = [] :: [binary()],          % newest first
+                 ledger = [] :: [entry()]}).        % newest first
+
+-opaque system() :: #system{}.
+
+%% @doc A system without applications. `otp' is the OTP release (`"29"') and
+%% `erts' the version of the ERTS that it is for.
+-spec new(#{name := string(), vsn := string(), otp := string(),
+            erts := string()}) -> system().
+new(#{name := Name, vsn := Vsn, otp := Otp, erts := Erts}) ->
+    #system{name = Name, vsn = Vsn, otp = Otp, erts = Erts,
+            boot = {script, {Name, Vsn}, []}}.
+
+%% @doc The release's name; it is also the output's, unless told otherwise.
+-spec name(system()) -> string().
+name(#system{name = Name}) -> Name.
+
+%% @doc The release's version.
+-spec vsn(system()) -> string().
+vsn(#system{vsn = Vsn}) -> Vsn.
+
+%% @doc The OTP release the system is for, `"29"'.
+-spec otp(system()) -> string().
+otp(#system{otp = Otp}) -> Otp.
+
+%% @doc The version of the ERTS the system is for, `"17.1"'.
+-spec erts(system()) -> string().
+erts(#system{erts = Erts}) -> Erts.
+
+%% @doc The module whose `main/1' is the program, for an escript;
+%% `undefined' for a system of applications.
+-spec main(system()) -> module() | undefined.
+main(#system{main = Main}) -> Main.
+
+%% @doc Makes `Module:main/1' the program.
+-spec set_main(module(), system()) -> system().
+set_main(Module, System) -> System#system{main = Module}.
+
+%% @doc The applications, in the order of their names.
+-spec apps(system()) -> [app()].
+apps(#system{apps = Apps}) ->
+    [App || {_, App} <- lists:sort(maps:to_list(Apps))].
+
+%% @doc The application of that name.
+-spec app(app_name(), system()) -> {ok, app()} | error.
+app(Name, #system{apps = Apps}) -> maps:find(Name, Apps).
+
+%% @doc Adds an application, or replaces the one of that name. The boot script
+%% is not changed: see {@link whittle_boot:generate/2}.
+-spec put_app(app(), system()) -> system().
+put_app(#{name := Name, files := Files} = App, #system{apps = Apps} = System)
+  when is_atom(Name) ->
+    ok = lists:foreach(fun check_path/1, maps:keys(Files)),
+    System#system{apps = Apps#{Name => App}}.
+
+%% @doc Takes an application out, if it is there. The boot script is not
+%% changed.
+-spec remove_app(app_name(), system()) -> system().
+remove_app(Name, #system{apps = Apps} = System) ->
+    System#system{apps = maps:remove(Name, Apps)}.
+
+%% @doc Where an application lies below the virtual root: `<<"lib/kernel-8.5.3">>'.
+-spec app_dir(app()) -> path().
+app_dir(#{name := Name, vsn := Vsn}) ->
+    unicode:characters_to_binary(["lib/", atom_to_list(Name), $-, Vsn]).
+
+%% @doc The application that holds a module, and the module's bytes.
+-spec find_module(module(), system()) -> {ok, app_name(), binary()} | error.
+find_module(Module, System) ->
+    case [{Name, Beam} || #{name := Name, modules := #{Module := Beam}}
+                              <- apps(System)] of
+        [{Name, Beam} | _] -> {ok, Name, Beam};
+        [] -> error
+    end.
+
+%% @doc Every module with its application and bytes, ordered by application and
+%% module.
+-spec modules(system()) -> [{app_name(), module(), binary()}].
+modules(System) ->
+    [{Name, Module, Beam}
+     || #{name := Name, modules := Modules} <- apps(System),
+        {Module, Beam} <- lists:sort(maps:to_list(Modules))].
+
+%% @doc The boot script; its paths begin at the virtual root `/.whittle'.
+-spec boot(system()) -> boot_script().
+boot(#system{boot = Boot}) -> Boot.
+
+%% @doc Replaces the boot script.
+-spec set_boot(boot_script(), system()) -> system().
+set_boot({script, {_, _}, Instructions} = Boot, System)
+  when is_list(Instructions) ->
+    System#system{boot = Boot}.
+
+%% @doc The applications that the user asked for; the others are here because
+%% these need them.
+-spec roots(system()) -> [app_name()].
+roots(#system{roots = Roots}) -> Roots.
+
+%% @doc Says which applications the user asked for.
+-spec set_roots([app_name()], system()) -> system().
+set_roots(Roots, System) -> System#system{roots = Roots}.
+
+%% @doc The release's own files by path below `releases/VSN': `sys.config',
+%% `vm.args', `runtime.exs', ….
+-spec files(system()) -> #{path() => file()}.
+files(#system{files = Files}) -> Files.
+
+%% @doc Adds or replaces a file of the release.
+-spec put_file(path(), file(), system()) -> system().
+put_file(Path, #{mode := _, bytes := _} = File, #system{files = Files} = System) ->
+    ok = check_path(Path),
+    System#system{files = Files#{Path => File}}.
+
+%% @doc Takes a file of the release out, if it is there.
+-spec remove_file(path(), system()) -> system().
+remove_file(Path, #system{files = Files} = System) ->
+    System#system{files = maps:remove(Path, Files)}.
+
+%% @doc The environment that the VM is started with, beside the caller's.
+-spec env(system()) -> #{binary() => env_value()}.
+env(#system{env = Env}) -> Env.
+
+%% @doc Sets an environment variable of the VM.
+-spec put_env(binary(), env_value(), system()) -> system().
+put_env(Name, {How, Value} = EnvValue, #system{env = Env} = System)
+  when is_binary(Name), is_binary(Value), (How =:= default orelse How =:= always) ->
+    System#system{env = Env#{Name => EnvValue}}.
+
+%% @doc What the runtime has to link for OTP's own applications, sorted.
+-spec natives(system()) -> [native()].
+natives(System) ->
+    lists:usort([Native || App <- apps(System),
+                           Native <- whittle_otp:natives(App)]).
+
+%% @doc The bytes of each application: its modules and files.
+-spec sizes(system()) -> #{app_name() => non_neg_integer()}.
+sizes(#system{apps = Apps}) ->
+    maps:map(fun(_, App) -> app_size(App) end, Apps).
+
+%% @doc One line for a person that ends with what to do, for every error of
+%% this room.
+-spec format_error(error()) -> unicode:chardata().
+format_error(Error) -> whittle_system_error:format(Error).
+
+%% @doc What was done to the system, oldest first.
+-spec ledger(system()) -> [entry()].
+ledger(#system{ledger = Ledger}) -> lists:reverse(Ledger).
+
+%% @doc Keeps a line for the ledger's next entry.
+-spec note(unicode:chardata(), system()) -> system().
+note(Text, #system{notes = Notes} = System) ->
+    System#system{notes = [unicode:characters_to_binary(Text) | Notes]}.
+
+%% @doc Ends a pass: writes its entry, with the sizes that the system had
+%% before, those it has now, and the notes taken in between.
+-spec enter(atom(), #{app_name() => non_neg_integer()}, system()) -> system().
+enter(Pass, Before, #system{ledger = Ledger, notes = Notes} = System) ->
+    Entry = #{pass => Pass, before => Before, 'after' => sizes(System),
+              notes => lists:reverse(Notes)},
+    System#system{ledger = [Entry | Ledger], notes = []}.
+
+%% Internal
+
+app_size(#{modules := Modules, files := Files}) ->
+    Add = fun(_, Beam, Sum) when is_binary(Beam) -> Sum + byte_size(Beam);
+             (_, #{bytes := Bytes}, Sum) -> Sum + byte_size(Bytes)
+          end,
+    maps:fold(Add, maps:fold(Add, 0, Modules), Files).
+
+check_path(Path) ->
+    Names = binary:split(Path, <<"/">>, [global]),
+    Bad = [Name || Name <- Names,
+                   lists:member(Name, [<<>>, <<".">>, <<"..">>])],
+    case Bad of
+        [] -> ok;
+        _ -> error({badarg, Path})
+    end.

@@ -1,0 +1,48 @@
+%% @doc Terms in text: what `file:consult/1' reads, from bytes in memory.
+-module(whittle_term).
+
+-export([parse/1]).
+
+%% @doc The terms of a text in UTF-8, or in Latin-1 where it says so in its
+%% first lines or is no UTF-8. The error is words for a person.
+-spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
+parse(Bytes) ->
+    Encoding = case epp:read_encoding_from_binary(Bytes) of
+                   none -> utf8;
+                   Named -> Named
+               end,
+    case unicode:characters_to_list(Bytes, Encoding) of
+        Text when is_list(Text) -> terms(Text, 1, []);
+        _ -> terms(binary_to_list(Bytes), 1, [])
+    end.
+
+terms(Text, Line, Terms) ->
+    case erl_scan:tokens([], Text, Line) of
+        {done, {ok, Tokens, Next}, Rest} ->
+            case erl_parse:parse_term(Tokens) of
+                {ok, Term} -> terms(Rest, Next, [Term | Terms]);
+                {error, Error} -> {error, words(Error)}
+            end;
+        {done, {eof, _}, _} -> {ok, lists:reverse(Terms)};
+        {done, {error, Error, _}, _} -> {error, words(Error)};
+        {more, _} when Text =:= eof -> {ok, lists:reverse(Terms)};
+        {more, Continuation} -> last_terms(Continuation, Line, Terms)
+    end.
+
+%% The text's end: what is left must be white space or a whole term.
+last_terms(Continuation, Line, Terms) ->
+    case erl_scan:tokens(Continuation, eof, Line) of
+        {done, {eof, _}, _} -> {ok, lists:reverse(Terms)};
+        {done, {ok, Tokens, _}, _} ->
+            case erl_parse:parse_term(Tokens) of
+                {ok, Term} -> {ok, lists:reverse([Term | Terms])};
+                {error, Error} -> {error, words(Error)}
+            end;
+        {done, {error, Error, _}, _} -> {error, words(Error)}
+    end.
+
+words({Line, Module, Error}) ->
+    io_lib:format("line ~w: ~ts", [line(Line), Module:format_error(Error)]).
+
+line({Line, _}) -> Line;
+line(Line) -> Line.

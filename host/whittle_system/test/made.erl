@@ -1,0 +1,61 @@
+%% @doc Applications, releases and escripts that a test makes in a directory.
+-module(made).
+
+-export([app/4, beam/1, file/2, tool/3, so/0, holds/3]).
+
+%% @doc A compiled application `DIR' with the given modules' source; keys that
+%% are given replace those of a plain `.app' file.
+app(Dir, Name, Props, Sources) ->
+    Modules = [Module || {Module, _} <- Sources],
+    [file(filename:join([Dir, "ebin", atom_to_list(Module) ++ ".beam"]), beam(Source))
+     || {Module, Source} <- Sources],
+    Plain = [{description, "made"}, {vsn, "1"}, {modules, Modules}, {registered, []},
+             {applications, [kernel, stdlib]}],
+    All = lists:foldl(fun({Key, _} = Prop, Now) -> lists:keystore(Key, 1, Now, Prop) end,
+                      Plain, Props),
+    file(filename:join([Dir, "ebin", atom_to_list(Name) ++ ".app"]),
+         io_lib:format("~tp.~n", [{application, Name, All}])),
+    Dir.
+
+%% @doc The BEAM file of a module's source.
+beam(Source) ->
+    {ok, Tokens, _} = erl_scan:string(Source),
+    {ok, _, Beam} = compile:forms(forms(Tokens, []), [debug_info, return_errors]),
+    Beam.
+
+forms([], []) -> [];
+forms([{dot, _} = Dot | Rest], Form) ->
+    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+    [Parsed | forms(Rest, [])];
+forms([Token | Rest], Form) -> forms(Rest, [Token | Form]).
+
+%% @doc Writes a file with its directories.
+file(File, Bytes) ->
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, if is_binary(Bytes) -> Bytes;
+                                  true -> unicode:characters_to_binary(Bytes)
+                               end),
+    File.
+
+%% @doc Runs a program in a directory; it has to succeed.
+tool(Program, Arguments, Dir) ->
+    Port = open_port({spawn_executable, os:find_executable(Program)},
+                     [{args, Arguments}, {cd, Dir}, exit_status, stderr_to_stdout, binary,
+                      {env, [{"MIX_ENV", "prod"}, {"REBAR_COLOR", "none"},
+                             {"HEX_OFFLINE", "1"}]}]),
+    tool_result(Port, []).
+
+tool_result(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> tool_result(Port, [Output, Data]);
+        {Port, {exit_status, 0}} -> iolist_to_binary(Output);
+        {Port, {exit_status, Status}} -> error({tool_failed, Status, iolist_to_binary(Output)})
+    end.
+
+%% @doc The first bytes of a shared object.
+so() -> <<127, "ELF", 2, 1, 1, 0, 0:64, 3:16/little>>.
+
+%% @doc Whether a property holds for that many samples of a type. PropEr's
+%% header is not in Debian's package, so its functions are called by name.
+holds(Samples, Type, Property) ->
+    true = proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet]).

@@ -1,0 +1,116 @@
+%% @doc A system written into a directory and run by an installed OTP: the test's
+%% stand-in for the launcher and its virtual root.
+-module(staged).
+
+-export([write/2, run/3, run/4, start/3, start/4, stop/1, expect/2, options/0, copy/2]).
+
+%% @doc The reader's options for the OTP that the tests run on, or the one that
+%% `WHITTLE_TEST_OTP' names by its lib directory.
+options() ->
+    #{otp_lib => os:getenv("WHITTLE_TEST_OTP", code:lib_dir())}.
+
+%% @doc Writes the system below a directory, which stands for the virtual root.
+write(System, Dir) ->
+    [put_file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
+                             atom_to_list(Module) ++ ".beam"]), Beam)
+     || #{modules := Modules} = App <- whittle_system:apps(System),
+        {Module, Beam} <- maps:to_list(Modules)],
+    [put_file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
+                             atom_to_list(Name) ++ ".app"]),
+              unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])))
+     || #{name := Name, spec := Spec} = App <- whittle_system:apps(System)],
+    [put_file(filename:join([Dir, whittle_system:app_dir(App), Path]), Bytes)
+     || #{files := Files} = App <- whittle_system:apps(System),
+        {Path, #{bytes := Bytes}} <- maps:to_list(Files)],
+    [put_file(filename:join([Dir, "releases", whittle_system:vsn(System), Path]), Bytes)
+     || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System))],
+    Config = case whittle_system:files(System) of
+                 #{<<"sys.config">> := #{bytes := Own}} -> Own;
+                 _ -> <<"[].\n">>
+             end,
+    put_file(filename:join(Dir, "etc/sys.config"), Config),
+    put_file(filename:join(Dir, "boot/start.boot"),
+             term_to_binary(rooted(whittle_system:boot(System), Dir))),
+    Dir.
+
+%% @doc Runs a staged system with plain arguments to its end: exit code, output.
+run(System, Dir, Arguments) ->
+    run(System, Dir, Arguments, Dir).
+
+run(System, Dir, Arguments, Cwd) ->
+    drain(start(System, Dir, ["-extra" | Arguments], Cwd), []).
+
+%% @doc Starts a staged system; flags come before `-extra'.
+start(System, Dir, Flags) ->
+    start(System, Dir, Flags, Dir).
+
+start(System, Dir, Flags, Cwd) ->
+    #{otp_lib := Lib} = options(),
+    Erl = case whittle_system:otp(System) =:= erlang:system_info(otp_release) of
+              true -> os:find_executable("erl");
+              false -> filename:join(filename:dirname(Lib), "bin/erl")
+          end,
+    Args = filename:join([Dir, "releases", whittle_system:vsn(System), "vm.args"]),
+    open_port({spawn_executable, Erl},
+              [{args, ["-boot", filename:join(Dir, "boot/start"), "-noshell", "-noinput",
+                       "-config", filename:join(Dir, "etc/sys")]
+                    ++ [A || filelib:is_regular(Args), A <- ["-args_file", Args]]
+                    ++ Flags},
+               {env, [{binary_to_list(Name), rooted(binary_to_list(Value), Dir)}
+                      || {Name, {_, Value}} <- maps:to_list(whittle_system:env(System))]},
+               exit_status, stderr_to_stdout, binary, {cd, Cwd}]).
+
+%% @doc Stops a system that was started, and waits until it is gone.
+stop(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    os:cmd("kill -TERM " ++ integer_to_list(Pid)),
+    drain(Port, []).
+
+%% @doc Waits until the output has what the expression matches; its groups.
+expect(Port, Expression) ->
+    expect(Port, Expression, <<>>).
+
+expect(Port, Expression, Output) ->
+    receive
+        {Port, {data, Data}} ->
+            Now = <<Output/binary, Data/binary>>,
+            case re:run(Now, Expression, [{capture, all_but_first, list}]) of
+                {match, Groups} -> Groups;
+                nomatch -> expect(Port, Expression, Now)
+            end;
+        {Port, {exit_status, Status}} -> error({exited, Status, Output})
+    after 60000 -> error({no_match, Expression, Output})
+    end.
+
+%% @doc Copies a directory without what was built in it.
+copy(From, To) ->
+    ok = filelib:ensure_path(To),
+    {ok, Names} = file:list_dir(From),
+    lists:foreach(fun("_build") -> ok;
+                     (Name) ->
+                          Source = filename:join(From, Name),
+                          Target = filename:join(To, Name),
+                          case filelib:is_dir(Source) of
+                              true -> copy(Source, Target);
+                              false -> {ok, _} = file:copy(Source, Target)
+                          end
+                  end, Names),
+    To.
+
+drain(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> drain(Port, [Output, Data]);
+        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Output)}
+    after 120000 -> error({still_running, iolist_to_binary(Output)})
+    end.
+
+put_file(File, Bytes) ->
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Bytes).
+
+%% Everything that names the virtual root names the directory instead.
+rooted("/.whittle" ++ Rest, Dir) -> Dir ++ Rest;
+rooted(Term, Dir) when is_tuple(Term) ->
+    list_to_tuple([rooted(E, Dir) || E <- tuple_to_list(Term)]);
+rooted([Head | Tail], Dir) -> [rooted(Head, Dir) | rooted(Tail, Dir)];
+rooted(Term, _) -> Term.

@@ -1,0 +1,334 @@
+%% @doc Every kind of input, made by its own tool, read and run on a real node.
+-module(whittle_read_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
+         umbrella/1, relx_release/1, release_without_system_libs/1, mix_release/1,
+         rebar3_escript/1, source_escript/1, escript_exit_codes/1, escript_flags/1,
+         relay_on_two_nodes/1, many_modules/1, optional_applications/1,
+         included_applications/1, application_start_order/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [hello_project, embedded_mode, plain_source, compiled_application, umbrella,
+     relx_release, release_without_system_libs, mix_release, rebar3_escript,
+     source_escript, escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
+     optional_applications, included_applications, application_start_order].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% Inputs
+
+hello_project(Config) ->
+    System = read(example("hello", Config)),
+    ?assertEqual("hello", whittle_system:name(System)),
+    ?assertEqual([hello, kernel, stdlib], names(System)),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, run(System, [], Config)).
+
+%% The lists behind kernel_load_completed are for this mode.
+embedded_mode(Config) ->
+    System = read(example("hello", Config)),
+    Dir = staged:write(System, in("staged", Config)),
+    Port = staged:start(System, Dir, ["-mode", "embedded"]),
+    ?assertEqual([], staged:expect(Port, "Hello from one file")).
+
+%% No rebar.config and nothing compiled: erlc, and nothing is written there.
+plain_source(Config) ->
+    Dir = in("plain", Config),
+    made:file(in("plain/src/plain.app.src", Config),
+              "{application, plain, [{vsn, \"3\"}, {mod, {plain, []}},"
+              " {applications, [kernel, stdlib]}]}.\n"),
+    made:file(in("plain/include/plain.hrl", Config), "-define(WORD, \"from a header\").\n"),
+    made:file(in("plain/src/plain_behaviour.erl", Config),
+              "-module(plain_behaviour).\n-callback word() -> string().\n"),
+    made:file(in("plain/src/plain_scan.xrl", Config),
+              "Definitions.\nRules.\n[a-z]+ : {token, TokenChars}.\n\\s : skip_token.\n"
+              "Erlang code.\n"),
+    made:file(in("plain/src/a_word.erl", Config),
+              "-module(a_word).\n-behaviour(plain_behaviour).\n-export([word/0]).\n"
+              "-include(\"plain.hrl\").\nword() -> ?WORD.\n"),
+    made:file(in("plain/src/plain.erl", Config),
+              "-module(plain).\n-export([start/2, stop/1]).\n"
+              "start(_, _) -> {ok, Words, _} = plain_scan:string(a_word:word()),\n"
+              "  io:format(\"~p~n\", [Words]), init:stop(),"
+              " {ok, spawn(timer, sleep, [infinity])}.\nstop(_) -> ok.\n"),
+    Before = filelib:wildcard("**", Dir),
+    System = read(Dir),
+    ?assertEqual(Before, filelib:wildcard("**", Dir)),
+    ?assert(System =:= read(Dir)),
+    {ok, #{modules := Modules, vsn := "3"}} = whittle_system:app(plain, System),
+    ?assertEqual([a_word, plain, plain_behaviour, plain_scan], lists:sort(maps:keys(Modules))),
+    ?assertEqual({0, <<"[\"from\",\"a\",\"header\"]\n">>}, run(System, [], Config)).
+
+compiled_application(Config) ->
+    Dir = made:app(in("one", Config), one, [{env, [{a, 1}]}],
+                   [{one, "-module(one). -export([f/0]). f() -> 1."}]),
+    made:file(filename:join(Dir, "priv/a/b.txt"), "text"),
+    made:file(filename:join(Dir, "src/ignored.txt"), ""),
+    {ok, App} = whittle_system:app(one, read(Dir)),
+    ?assertMatch(#{files := #{<<"priv/a/b.txt">> := #{bytes := <<"text">>}},
+                   origin := #{kind := input, asked_by := []}}, App).
+
+umbrella(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    [begin
+         made:file(filename:join([Dir, "apps", Name, "src", Name ++ ".app.src"]),
+                   ["{application, ", Name, ", [{vsn, \"1\"}, {applications, [", Needs, "]}]}.\n"]),
+         made:file(filename:join([Dir, "apps", Name, "src", Name ++ ".erl"]),
+                   ["-module(", Name, ").\n"])
+     end || {Name, Needs} <- [{"left", "kernel, stdlib, right"}, {"right", "kernel, stdlib"}]],
+    System = read(Dir),
+    ?assertEqual("umbrella", whittle_system:name(System)),
+    ?assertEqual([kernel, left, right, stdlib], whittle_system:roots(System)),
+    ?assertEqual([kernel, stdlib, right, left], started(System)).
+
+relx_release(Config) ->
+    Dir = example("relay", Config),
+    made:file(filename:join(Dir, "config/vm.args"),
+              "-sname relay\n-setcookie secret\n+K true # -setcookie in a comment\n"),
+    made:tool("rebar3", ["release"], Dir),
+    Release = filename:join(Dir, "_build/default/rel/relay"),
+    System = read(Release),
+    ?assertEqual("relay", whittle_system:name(System)),
+    ?assertEqual([kernel, stdlib, relay], started(System)),
+    #{<<"vm.args">> := #{bytes := VmArgs}, <<"sys.config">> := #{bytes := SysConfig}} =
+        whittle_system:files(System),
+    ?assertEqual(<<"-sname relay\n\n+K true # -setcookie in a comment\n">>, VmArgs),
+    ?assertMatch({match, _}, re:run(SysConfig, "7000")),
+    ?assertMatch({_, _}, binary:match(notes(System), <<"the cookie in vm.args was taken out">>)).
+
+%% relx leaves OTP's applications out; they come from the chosen OTP.
+release_without_system_libs(Config) ->
+    Dir = example("relay", Config),
+    made:file(filename:join(Dir, "rebar.config"),
+              "{relx, [{release, {relay, \"0.1.0\"}, [relay]}, {mode, prod},"
+              " {include_erts, false}, {system_libs, false}]}.\n"),
+    made:tool("rebar3", ["release"], Dir),
+    Release = filename:join(Dir, "_build/default/rel/relay"),
+    [] = filelib:wildcard("lib/kernel-*", Release),
+    System = read(Release),
+    {ok, #{origin := #{kind := otp}}} = whittle_system:app(kernel, System),
+    ?assertEqual([kernel, relay, stdlib], names(System)).
+
+mix_release(Config) ->
+    Dir = in("greeter", Config),
+    made:file(filename:join(Dir, "mix.exs"), mix_exs()),
+    made:file(filename:join(Dir, "config/runtime.exs"),
+              "import Config\n"
+              "config :greeter, greeting: System.get_env(\"GREETING\", \"Hello\")\n"),
+    made:file(filename:join(Dir, "rel/env.sh.eex"),
+              "export GREETING=\"Good morning\"\nexport WHO=$(id -un)\n"),
+    made:file(filename:join(Dir, "lib/greeter.ex"),
+              "defmodule Greeter do\n  use Application\n  def start(_, _) do\n"
+              "    IO.puts([Application.fetch_env!(:greeter, :greeting), \" \",\n"
+              "             Enum.join([1, 2, 3], \",\"), \" \",\n"
+              "             inspect(Protocol.consolidated?(Enumerable))])\n"
+              "    System.stop(3)\n    Supervisor.start_link([], strategy: :one_for_one)\n"
+              "  end\nend\n"),
+    made:tool("mix", ["release"], Dir),
+    %% Debian's Elixir asks for the OTP that it comes with.
+    {ok, System} = whittle_read:read(filename:join(Dir, "_build/prod/rel/greeter"), host()),
+    Files = whittle_system:files(System),
+    ?assertEqual([<<"runtime.exs">>, <<"sys.config">>, <<"vm.args">>],
+                 lists:sort(maps:keys(Files))),
+    ?assertMatch(#{<<"GREETING">> := {always, <<"Good morning">>},
+                   <<"RELEASE_ROOT">> := {always, <<"/.whittle">>}}, whittle_system:env(System)),
+    Notes = notes(System),
+    [?assertMatch({_, _}, binary:match(Notes, Words))
+     || Words <- [<<"COOKIE was taken out">>, <<"consolidated protocols">>,
+                  <<"export WHO=$(id -un)">>]],
+    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
+    ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
+
+rebar3_escript(Config) ->
+    %% Debian's rebar3 holds modules that OTP 29 no longer loads.
+    {ok, System} = whittle_read:read(os:find_executable("rebar3"), host()),
+    ?assertEqual(rebar3, whittle_system:main(System)),
+    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
+    Dir = staged:write(Small, in("staged", Config)),
+    {0, Version} = staged:run(Small, Dir, ["version"]),
+    ?assertMatch({match, _}, re:run(Version, "^rebar 3")),
+    %% It builds a project that includes a header of OTP's.
+    Project = in("project", Config),
+    made:file(filename:join(Project, "rebar.config"), "{erl_opts, [debug_info]}.\n"),
+    made:file(filename:join(Project, "src/p.app.src"),
+              "{application, p, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"),
+    made:file(filename:join(Project, "src/p.erl"),
+              "-module(p).\n-include_lib(\"eunit/include/eunit.hrl\").\n"
+              "one_test() -> ?assertEqual(1, 1).\n"),
+    {0, _} = staged:run(Small, Dir, ["as", "test", "compile"], Project),
+    ?assert(filelib:is_regular(filename:join(Project, "_build/test/lib/p/ebin/p.beam"))).
+
+source_escript(Config) ->
+    File = made:file(in("adder", Config),
+                     "#!/usr/bin/env escript\n%%! -sasl errlog_type error\n"
+                     "main(Args) ->\n  io:format(\"~w~n\","
+                     " [lists:sum([list_to_integer(A) || A <- Args])]).\n"),
+    System = read(File),
+    ?assertEqual({adder, "adder"}, {whittle_system:main(System), whittle_system:name(System)}),
+    ?assertEqual({0, <<"6\n">>}, run(System, ["1", "2", "3"], Config)),
+    %% The same input gives the same bytes.
+    ?assert(System =:= read(File)).
+
+%% As the escript program does it.
+escript_exit_codes(Config) ->
+    File = made:file(in("ends", Config),
+                     "#!/usr/bin/env escript\n"
+                     "main([\"return\"]) -> whatever;\n"
+                     "main([\"halt\"]) -> halt(7);\n"
+                     "main([\"error\"]) -> error(on_purpose);\n"
+                     "main([\"killed\"]) ->\n"
+                     "    exit(self(), kill), receive after infinity -> ok end.\n"),
+    System = read(File),
+    Dir = staged:write(System, in("staged", Config)),
+    ?assertEqual({0, <<>>}, staged:run(System, Dir, ["return"])),
+    ?assertEqual({7, <<>>}, staged:run(System, Dir, ["halt"])),
+    {127, Error} = staged:run(System, Dir, ["error"]),
+    ?assertMatch({match, _}, re:run(Error, "on_purpose")),
+    {127, Killed} = staged:run(System, Dir, ["killed"]),
+    ?assertMatch({match, _}, re:run(Killed, "killed")).
+
+escript_flags(Config) ->
+    File = made:file(in("flags", Config),
+                     "#!/usr/bin/env escript\n%%! -setcookie secret +sbtu\n"
+                     "-mode(compile).\nmain(_) -> ok.\n"),
+    System = read(File),
+    ?assertMatch(#{<<"vm.args">> := #{bytes := <<"+sbtu\n">>}}, whittle_system:files(System)),
+    ?assertMatch({_, _}, binary:match(notes(System), <<"cookie">>)).
+
+relay_on_two_nodes(Config) ->
+    System = read(example("relay", Config)),
+    Dir = staged:write(System, in("staged", Config)),
+    Id = os:getpid(),
+    [A, B] = [lists:concat(["relay_", Id, "_", Which, "@127.0.0.1"]) || Which <- [a, b]],
+    Start = fun(Node, Other) ->
+                    staged:start(System, Dir, ["-name", Node, "-setcookie", "relay_test",
+                                               "-relay", "port", "0", "retry", "100",
+                                               "-relay", "nodes", "['" ++ Other ++ "']"])
+            end,
+    Ports = [Start(A, B), Start(B, A)],
+    Tcp = [list_to_integer(Number)
+           || Port <- Ports, [Number] <- [staged:expect(Port, "listens on port (\\d+)")]],
+    Options = [binary, {packet, line}, {active, false}],
+    [First, Second] = [begin
+                           {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Number, Options),
+                           Socket
+                       end || Number <- Tcp],
+    %% The nodes find each other in their own time: lines sent before are lost.
+    ok = until_relayed(First, Second),
+    ok = gen_tcp:send(Second, <<"back\n">>),
+    ok = until_line(First, <<"back\n">>),
+    [{0, _} = staged:stop(Port) || Port <- Ports].
+
+until_relayed(From, To) ->
+    ok = gen_tcp:send(From, <<"over\n">>),
+    case gen_tcp:recv(To, 0, 200) of
+        {ok, <<"over\n">>} -> ok;
+        {error, timeout} -> until_relayed(From, To)
+    end.
+
+until_line(Socket, Line) ->
+    case gen_tcp:recv(Socket, 0, 30000) of
+        {ok, Line} -> ok;
+        {ok, _} -> until_line(Socket, Line)
+    end.
+
+%% A thousand modules are read whole, whatever the time.
+many_modules(Config) ->
+    Sources = [{Module, ["-module(", atom_to_list(Module), "). -export([f/0]). f() -> ok."]}
+               || N <- lists:seq(1, 1000), Module <- [list_to_atom("m" ++ integer_to_list(N))]],
+    Dir = made:app(in("many", Config), many, [],
+                   [{Module, lists:flatten(Source)} || {Module, Source} <- Sources]),
+    {Time, System} = timer:tc(fun() -> read(Dir) end),
+    ct:pal("1,000 modules read in ~w ms", [Time div 1000]),
+    {ok, #{modules := Modules}} = whittle_system:app(many, System),
+    ?assertEqual(1000, map_size(Modules)).
+
+%% What needs what
+
+optional_applications(Config) ->
+    Dir = made:app(in("opt", Config), opt,
+                   [{applications, [kernel, stdlib, sasl]}, {optional_applications, [sasl]}],
+                   []),
+    System = read(Dir),
+    ?assertEqual([kernel, opt, stdlib], names(System)),
+    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)).
+
+included_applications(Config) ->
+    Dir = in("lib", Config),
+    made:file(filename:join(Dir, "rebar.config"), ""),
+    made:app(filename:join(Dir, "apps/outer"), outer, [{included_applications, [inner]}], []),
+    made:app(filename:join(Dir, "apps/inner"), inner, [], []),
+    made:file(filename:join(Dir, "apps/outer/src/outer.app.src"),
+              "{application, outer, [{vsn, \"1\"}, {applications, [kernel, stdlib]},"
+              " {included_applications, [inner]}]}.\n"),
+    made:file(filename:join(Dir, "apps/inner/src/inner.app.src"),
+              "{application, inner, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"),
+    System = read(Dir),
+    ?assertEqual([kernel, stdlib, outer], started(System)),
+    ?assert(lists:member(inner, loaded(System))).
+
+application_start_order(Config) ->
+    Dir = made:app(in("ordered", Config), ordered,
+                   [{applications, [kernel, stdlib, runtime_tools, ssl]}], []),
+    Order = started(read(Dir)),
+    Place = fun(Name) -> length(lists:takewhile(fun(N) -> N =/= Name end, Order)) end,
+    ?assertEqual([kernel, stdlib], lists:sublist(Order, 2)),
+    ?assert(Place(crypto) < Place(ssl)),
+    ?assert(Place(asn1) < Place(public_key)),
+    ?assertEqual(ordered, lists:last(Order)).
+
+%% Internal
+
+read(Path) ->
+    {ok, System} = whittle_read:read(Path, staged:options()),
+    System.
+
+%% The OTP that the tests run on, whichever is chosen.
+host() ->
+    #{otp_lib => code:lib_dir()}.
+
+run(System, Arguments, Config) ->
+    staged:run(System, staged:write(System, in("staged", Config)), Arguments).
+
+example(Name, Config) ->
+    {ok, Cwd} = file:get_cwd(),
+    staged:copy(find_up(Cwd, filename:join("examples", Name)), in(Name, Config)).
+
+%% Common test runs below the root of the tree.
+find_up(Dir, Name) ->
+    Here = filename:join(Dir, Name),
+    case filelib:is_dir(Here) of
+        true -> Here;
+        false when Dir =/= "/" -> find_up(filename:dirname(Dir), Name)
+    end.
+
+in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
+
+names(System) -> [Name || #{name := Name} <- whittle_system:apps(System)].
+
+started(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    [Name || {apply, {application, start_boot, [Name, _]}} <- Instructions].
+
+loaded(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    [Name || {apply, {application, load, [{application, Name, _}]}} <- Instructions].
+
+notes(System) ->
+    iolist_to_binary([[Note, $\n] || #{notes := Notes} <- whittle_system:ledger(System),
+                                     Note <- Notes]).
+
+mix_exs() ->
+    "defmodule Greeter.MixProject do\n  use Mix.Project\n  def project do\n"
+    "    [app: :greeter, version: \"0.2.0\", elixir: \"~> 1.14\", deps: []]\n  end\n"
+    "  def application, do: [mod: {Greeter, []}, extra_applications: [:logger]]\nend\n".

@@ -1,0 +1,295 @@
+%% @doc What is refused, with the line that the user sees.
+-module(whittle_refusals_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([nothing_there/1, no_application/1, mix_project/1, no_escript/1, escript_without_main/1,
+         prebuilt_nif/1, unused_prebuilt_nif/1, missing_application/1, absent_module/1,
+         unlisted_module/1, damaged_beam/1, foreign_beam/1, misnamed_beam/1, newer_beam/1,
+         module_twice/1, too_old_beam/1, compiled_again/1, other_otp/1, bad_app_file/1,
+         bad_release/1, does_not_compile/1, circular/1, unsupported/1, no_otp/1, otp_natives/1,
+         damaged_escript/1]).
+
+all() ->
+    [nothing_there, no_application, mix_project, no_escript, escript_without_main,
+     prebuilt_nif, unused_prebuilt_nif, missing_application, absent_module, unlisted_module,
+     damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
+     module_twice, other_otp, bad_app_file, bad_release, does_not_compile, circular,
+     unsupported, no_otp, otp_natives, damaged_escript].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The input
+
+nothing_there(Config) ->
+    refused(in("nothing", Config), no_such_path, "/nothing is not there: name an application").
+
+no_application(Config) ->
+    made:file(in("some/file.txt", Config), "text"),
+    refused(in("some", Config), no_application, "holds no application and no release: name").
+
+mix_project(Config) ->
+    made:file(in("mix/mix.exs", Config), ""),
+    refused(in("mix", Config), mix_project, "run `MIX_ENV=prod mix release'").
+
+no_escript(Config) ->
+    File = made:file(in("text", Config), "just text"),
+    refused(File, no_escript, "it has to begin with #!").
+
+escript_without_main(Config) ->
+    Beam = made:beam("-module(nomain). -export([f/0]). f() -> ok."),
+    File = in("nomain", Config),
+    ok = escript:create(File, [shebang, {beam, Beam}]),
+    refused(File, no_main, "has no nomain:main/1").
+
+damaged_escript(Config) ->
+    Beam = made:beam("-module(arc). -export([main/1]). main(_) -> ok."),
+    File = in("arc", Config),
+    AppFile = <<"{application, arc, [{vsn, \"1\"}]}.">>,
+    ok = escript:create(File, [shebang, {archive, [{"arc/ebin/arc.beam", Beam},
+                                                   {"arc/ebin/arc.app", AppFile}],
+                                         []}]),
+    {ok, _} = read(File),
+    {ok, Bytes} = file:read_file(File),
+    Damaged = fun({At, Byte}) ->
+                      <<Before:At/binary, _, After/binary>> = Bytes,
+                      made:file(File, <<Before/binary, Byte, After/binary>>),
+                      case read(File) of
+                          {ok, _} -> true;
+                          {error, Error} -> one_line(Error)
+                      end
+              end,
+    made:holds(100, {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()}, Damaged).
+
+%% Shared objects
+
+prebuilt_nif(Config) ->
+    Dir = made:app(in("nif", Config), nif, [],
+                   [{nif, "-module(nif). -export([on/0]). on() -> erlang:load_nif(\"x\", 0)."},
+                    {other, "-module(other). -export([f/0]). f() -> ok."}]),
+    made:file(filename:join(Dir, "priv/lib/nif.so.1"), made:so()),
+    refused(Dir, prebuilt_nif,
+            "application nif brings the shared object priv/lib/nif.so.1, loaded by nif; "
+            "a static VM cannot load one: use a version").
+
+%% One that nobody starts does no harm.
+unused_prebuilt_nif(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    source(Dir, "user", "kernel, stdlib"),
+    Stale = filename:join(Dir, "_build/default/lib/stale"),
+    made:app(Stale, stale, [], []),
+    made:file(filename:join(Stale, "priv/stale.so"), made:so()),
+    {ok, System} = read(Dir),
+    {ok, Small} = whittle_pass:run([whittle_pass_applications], #{}, System),
+    ?assertMatch({ok, _}, whittle_system:app(stale, System)),
+    ?assertEqual(error, whittle_system:app(stale, Small)).
+
+%% OTP's own are linked by the runtime.
+otp_natives(Config) ->
+    Dir = made:app(in("user", Config), user_app,
+                   [{applications, [kernel, stdlib, crypto, public_key]}], []),
+    {ok, System} = read(Dir),
+    ?assertEqual([asn1, crypto], whittle_system:natives(System)),
+    {ok, #{files := Files}} = whittle_system:app(crypto, System),
+    ?assertEqual([], [Path || Path <- maps:keys(Files), filename:extension(Path) =:= <<".so">>]).
+
+%% Applications
+
+missing_application(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    source(Dir, "asks", "kernel, stdlib, nobody_has_it"),
+    source(Dir, "other", "kernel, stdlib, asks"),
+    refused(Dir, missing_application,
+            "application nobody_has_it, which asks needs, is neither in the input nor in OTP").
+
+absent_module(Config) ->
+    Dir = made:app(in("gone", Config), gone, [{modules, [here, not_here]}],
+                   [{here, "-module(here)."}]),
+    refused(Dir, absent_modules,
+            "application gone lists modules that are not there \\(not_here\\)").
+
+unlisted_module(Config) ->
+    Dir = made:app(in("more", Config), more, [{modules, [listed]}],
+                   [{listed, "-module(listed). -export([f/0]). f() -> called:f()."},
+                    {called, "-module(called). -export([f/0]). f() -> ok."},
+                    {extra, "-module(extra)."}]),
+    {ok, System} = read(Dir),
+    [#{notes := [Note]}] = whittle_system:ledger(System),
+    ?assertEqual(<<"more: modules that its .app file does not list: called, extra">>, Note),
+    {ok, Small} = whittle_pass:run([whittle_pass_modules], #{}, System),
+    {ok, #{modules := Modules}} = whittle_system:app(more, Small),
+    ?assertEqual([called, listed], lists:sort(maps:keys(Modules))).
+
+bad_app_file(Config) ->
+    Dir = in("bad", Config),
+    App = filename:join(Dir, "ebin/bad.app"),
+    [begin
+         made:file(App, Text),
+         refused(Dir, Tag, Words)
+     end || {Text, Tag, Words} <-
+                [{"{application, bad, [", bad_app_file, "bad.app: line 1: "},
+                 {"{application, bad}.", bad_app_file, "is no application term"},
+                 {"{application, bad, [{vsn, \"1\"}, {modules, 1}]}.", bad_app_file,
+                  "`modules' is no list of atoms"},
+                 {"{application, bad, [x]}.", bad_app_file, "no pairs"},
+                 {"{application, bad, []}.", no_vsn, "application bad has no version"},
+                 {"{application, bad, [{vsn, \"../x\"}]}.", no_vsn, "has no version"}]],
+    made:file(filename:join(Dir, "ebin/second.app"), ""),
+    refused(Dir, several_app_files, "bad.app, ebin/second.app").
+
+circular(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    %% rebar3 itself refuses a circle, so these are compiled already.
+    made:app(filename:join(Dir, "_build/default/lib/one"), one, [{applications, [two]}], []),
+    made:app(filename:join(Dir, "_build/default/lib/two"), two, [{applications, [one]}], []),
+    source(Dir, "top", "kernel, stdlib, one"),
+    refused(Dir, circular_applications, "need each other in a circle").
+
+unsupported(Config) ->
+    Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
+    refused(Dir, unsupported_application, "application wx, which gui needs, cannot work").
+
+%% Modules
+
+damaged_beam(Config) ->
+    Dir = made:app(in("dam", Config), dam, [], [{dam, "-module(dam)."}]),
+    File = filename:join(Dir, "ebin/dam.beam"),
+    {ok, Bytes} = file:read_file(File),
+    made:file(File, binary:part(Bytes, 0, byte_size(Bytes) div 2)),
+    refused(Dir, bad_beam, "dam.beam is damaged .*; compile the module again").
+
+foreign_beam(Config) ->
+    Dir = made:app(in("for", Config), for, [], [{for, "-module(for)."}]),
+    made:file(filename:join(Dir, "ebin/for.beam"), <<"#!/bin/sh">>),
+    refused(Dir, bad_beam, "for.beam is not a BEAM file: it begins with").
+
+misnamed_beam(Config) ->
+    Dir = made:app(in("mis", Config), mis, [{modules, [mis]}], [{mis, "-module(other)."}]),
+    refused(Dir, misnamed_module, "mis.beam holds module other").
+
+newer_beam(Config) ->
+    Dir = made:app(in("new", Config), new, [], [{new, "-module(new)."}]),
+    File = filename:join(Dir, "ebin/new.beam"),
+    {ok, Bytes} = file:read_file(File),
+    %% The highest instruction stands in the header of the code chunk.
+    [Before, <<Size:32, Header:8/binary, _Max:32, After/binary>>] =
+        binary:split(Bytes, <<"Code">>),
+    made:file(File, <<Before/binary, "Code", Size:32, Header/binary, 999:32, After/binary>>),
+    refused(Dir, needs_newer_otp, "module new of new was compiled by OTP 30 \\(instruction 999\\)").
+
+%% Without debug information an instruction that is gone cannot be replaced.
+too_old_beam(Config) ->
+    Dir = made:app(in("old", Config), old, [], [{old, "-module(old)."}]),
+    made:file(filename:join(Dir, "ebin/old.beam"), old_beam("old", [])),
+    refused(Dir, too_old, "module old of old was compiled by an OTP so old that OTP .* cannot "
+            "load it \\(instruction 27\\)").
+
+%% With it the chosen OTP compiles the module again.
+compiled_again(Config) ->
+    Dir = made:app(in("again", Config), again, [{mod, {again, []}}], [{again, "-module(again)."}]),
+    Good = made:beam("-module(again). -export([start/2, stop/1]). start(_, _) ->"
+                     " io:put_chars(\"again\\n\"), init:stop(), {ok, self()}. stop(_) -> ok."),
+    {ok, {again, [{"Dbgi", Debug}]}} = beam_lib:chunks(Good, ["Dbgi"]),
+    made:file(filename:join(Dir, "ebin/again.beam"),
+              old_beam("again", [{"Dbgi", Debug}, {"CInf", term_to_binary([])}])),
+    {ok, System} = read(Dir),
+    [#{notes := [Note]}] = whittle_system:ledger(System),
+    ?assertMatch({_, _}, binary:match(Note, <<"again: compiled again by OTP">>)),
+    {0, Output} = staged:run(System, staged:write(System, in("staged", Config)), []),
+    ?assertMatch({_, _}, binary:match(Output, <<"again\n">>)).
+
+%% A module that uses instruction 27, which every supported OTP has dropped.
+old_beam(Name, More) ->
+    Zero = <<16#01, 16#01, 16#01, 16#01>>,
+    Chunks = [{"AtU8", <<1:32, (length(Name)), (list_to_binary(Name))/binary>>},
+              {"Code", <<16:32, 0:32, 27:32, 1:32, 0:32, 27, Zero/binary, 3>>},
+              {"StrT", <<>>}, {"ImpT", <<0:32>>}, {"ExpT", <<0:32>>} | More],
+    {ok, Beam} = beam_lib:build_module(Chunks),
+    Beam.
+
+module_twice(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    source(Dir, "top", "kernel, stdlib, one, two"),
+    [made:app(filename:join([Dir, "_build/default/lib", atom_to_list(Name)]), Name, [],
+              [{same, "-module(same)."}]) || Name <- [one, two]],
+    refused(Dir, module_twice, "module same is in both one and two").
+
+%% Releases
+
+%% A release of another ERTS gets the applications of the chosen OTP.
+other_otp(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, "1.2.3", "[{kernel, \"0.1\"}, {stdlib, \"0.2\"}, {own, \"1\"}]"),
+    [made:app(filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]), Name,
+              [{vsn, Vsn}, {applications, Needs}], [])
+     || {Name, Vsn, Needs} <- [{kernel, "0.1", []}, {stdlib, "0.2", [kernel]},
+                               {own, "1", [kernel, stdlib]}]],
+    {ok, System} = read(Dir),
+    {ok, #{vsn := Vsn, origin := #{kind := otp}}} = whittle_system:app(kernel, System),
+    ?assertNotEqual("0.1", Vsn),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertMatch([<<"the release was made for ERTS 1.2.3; this is ", _/binary>>,
+                  <<"kernel 0.1 gave way to ", _/binary>>,
+                  <<"stdlib 0.2 gave way to ", _/binary>>], Notes).
+
+bad_release(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}]"),
+    refused(Dir, absent_application, "the release lists nowhere 2, which is neither in"),
+    release(Dir, "1.2.3", "[kernel]"),
+    refused(Dir, bad_rel_file, "lists what is no application"),
+    made:file(filename:join(Dir, "releases/1/x.rel"), "{release, x}."),
+    refused(Dir, bad_rel_file, "x.rel: is no release term"),
+    release(Dir, "1.2.3", "[]"),
+    made:file(filename:join(Dir, "releases/1/start.boot"), <<"garbage">>),
+    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    made:file(filename:join(Dir, "releases/start_erl.data"), "x"),
+    refused(Dir, bad_start_data, "does not say which version").
+
+does_not_compile(Config) ->
+    Dir = in("broken", Config),
+    made:file(filename:join(Dir, "src/broken.app.src"), "{application, broken, [{vsn, \"1\"}]}."),
+    made:file(filename:join(Dir, "src/broken.erl"), "-module(broken).\nf( -> ok.\n"),
+    refused(Dir, not_compiled, "does not compile.*broken.erl:2"),
+    made:file(filename:join(Dir, "rebar.config"), ""),
+    refused(Dir, not_compiled, "rebar3 compile said.*broken.erl").
+
+no_otp(Config) ->
+    ?assertMatch({error, {no_otp, _}},
+                 whittle_read:read(in("x", Config), #{otp_lib => in("lib", Config)})).
+
+%% Internal
+
+read(Path) -> whittle_read:read(Path, staged:options()).
+
+refused(Path, Tag, Words) ->
+    {error, {Is, _} = Error} = read(Path),
+    ?assertEqual(Tag, Is),
+    Line = iolist_to_binary(unicode:characters_to_binary(whittle_system:format_error(Error))),
+    ?assertMatch({match, _}, re:run(Line, Words)),
+    ?assert(one_line(Error)).
+
+one_line(Error) ->
+    Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
+    is_binary(Line) andalso binary:match(Line, <<"\n">>) =:= nomatch.
+
+source(Dir, Name, Needs) ->
+    made:file(filename:join([Dir, "apps", Name, "src", Name ++ ".app.src"]),
+              ["{application, ", Name, ", [{vsn, \"1\"}, {applications, [", Needs, "]}]}.\n"]).
+
+release(Dir, Erts, Apps) ->
+    made:file(filename:join(Dir, "releases/start_erl.data"), [Erts, " 1\n"]),
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              ["{release, {\"x\", \"1\"}, {erts, \"", Erts, "\"}, ", Apps, "}.\n"]).
+
+in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
