@@ -1,0 +1,545 @@
+/*
+ * One file that answers for the whole VM.
+ *
+ * Run under its own name it is the program that was packed into it: it checks
+ * the pack, puts the VM's command line together and becomes the VM. Run as
+ * /.whittle/bin/NAME (as its own child processes are) it is that helper
+ * program of ERTS. Without a pack it is a plain beam.smp.
+ */
+#define _GNU_SOURCE
+#include "flags.h"
+#include "pack.h"
+#include "process.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXIT_FAILED 1
+#define EXIT_MISUSED 2
+
+extern void sys_init_signal_stack(void);
+extern void erl_start(int argc, char **argv);
+extern int erl_child_setup_main(int argc, char **argv);
+extern int inet_gethost_main(int argc, char **argv);
+extern int heart_main(int argc, char **argv);
+extern int epmd_main(int argc, char **argv);
+
+static void fail(int code, const char *what, const char *context)
+{
+    const char *name = program_invocation_short_name;
+    fprintf(stderr, context ? "%s: %s: %s\n" : "%s: %s\n", name, what, context);
+    exit(code);
+}
+
+/* ---- ERTS's own programs -------------------------------------------------- */
+
+static int child_setup(int argc, char **argv)
+{
+    process_close_inherited(argc > 1 ? atoi(argv[1]) : 1024);
+    return erl_child_setup_main(argc, argv);
+}
+
+static const struct program {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} programs[] = {
+    {"erl_child_setup", child_setup},
+    {"inet_gethost", inet_gethost_main},
+    {"heart", heart_main},
+    {"epmd", epmd_main},
+};
+
+/* ---- our own flags --------------------------------------------------------- */
+
+enum verb { VERB_NONE, VERB_SHOW, VERB_CONTROL };
+
+static const struct own_flag {
+    const char *name;
+    enum verb verb;
+    const char *file; /* VERB_SHOW: what to print; VERB_CONTROL: the request */
+    int arguments;    /* how many it takes; -1 for any number */
+    const char *help;
+} own_flags[] = {
+    {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "what is in this file"},
+    {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "the same, as JSON"},
+    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "notices of all parts"},
+    {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "bill of materials (SPDX)"},
+    {"--whittle-ping", VERB_CONTROL, "ping", 0, "whether the running node answers"},
+    {"--whittle-pid", VERB_CONTROL, "pid", 0, "the running node's process id"},
+    {"--whittle-stop", VERB_CONTROL, "stop", 0, "stop the running node in order"},
+    {"--whittle-eval", VERB_CONTROL, "eval", 1, "EXPRESSIONS, evaluated in the running node"},
+    {"--whittle-rpc", VERB_CONTROL, "rpc", -1,
+     "MODULE FUNCTION [TERM...], called in the running node"},
+    {"--whittle-remote", VERB_CONTROL, "remote", 0, "a shell in the running node"},
+};
+
+#define OWN_FLAG_PREFIX "--whittle-"
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct own_flag *find_own_flag(int argc, char **argv)
+{
+    size_t i;
+
+    if (argc < 2 || strncmp(argv[1], OWN_FLAG_PREFIX, sizeof OWN_FLAG_PREFIX - 1) != 0)
+        return NULL;
+    for (i = 0; i < COUNT(own_flags); i++) {
+        const struct own_flag *flag = &own_flags[i];
+        if (strcmp(argv[1], flag->name) != 0)
+            continue;
+        if (flag->arguments >= 0 && argc - 2 != flag->arguments)
+            fail(EXIT_MISUSED, flag->name,
+                 flag->arguments == 0 ? "takes no arguments" : "takes one argument");
+        return flag;
+    }
+    if (strcmp(argv[1], "--whittle-help") != 0)
+        fprintf(stderr, "%s: there is no %s; these are the flags it has:\n",
+                program_invocation_short_name, argv[1]);
+    for (i = 0; i < COUNT(own_flags); i++)
+        fprintf(strcmp(argv[1], "--whittle-help") == 0 ? stdout : stderr, "  %-22s %s\n",
+                own_flags[i].name, own_flags[i].help);
+    exit(strcmp(argv[1], "--whittle-help") == 0 ? 0 : EXIT_MISUSED);
+}
+
+static void show(const char *path)
+{
+    char *text = pack_text(path);
+    if (text == NULL)
+        fail(EXIT_FAILED, "this file was built without it", path);
+    if (fputs(text, stdout) < 0 || fflush(stdout) != 0)
+        fail(EXIT_FAILED, "cannot write", strerror(errno));
+    exit(0);
+}
+
+/* ---- the environment ------------------------------------------------------- */
+
+/* etc/env: NAME=VALUE sets what is not set, !NAME=VALUE sets always. */
+static void set_environment(void)
+{
+    char *text = pack_text("etc/env");
+    char *rest = text, *line;
+
+    while (text != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL) {
+        int always = line[0] == '!';
+        char *name = line + always;
+        char *value = strchr(name, '=');
+        if (value == NULL)
+            continue;
+        *value++ = '\0';
+        setenv(name, value, always);
+    }
+    free(text);
+    setenv("BINDIR", WHITTLE_ROOT "/bin", 1);
+    setenv("ROOTDIR", WHITTLE_ROOT, 1);
+    setenv("PROGNAME", program_invocation_short_name, 1);
+    setenv("EMU", "beam", 1);
+    /* Without resolv.conf libc asks a name server on 127.0.0.1 and waits five
+       seconds for it, at every start: boot looks up the host's own name. */
+    if (access("/etc/resolv.conf", F_OK) < 0)
+        setenv("ERL_INETRC", WHITTLE_ROOT "/etc/no_dns.inetrc", 0);
+    /* A system in the field does not fill its disk when it falls: ERTS writes
+       no dump within zero seconds, unless somebody says where he wants one. */
+    if (getenv("ERL_CRASH_DUMP") == NULL)
+        setenv("ERL_CRASH_DUMP_SECONDS", "0", 0);
+}
+
+/* ---- flags ------------------------------------------------------------------ */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t length = 0, room = 0;
+
+    if (file == NULL)
+        fail(EXIT_FAILED, path, strerror(errno));
+    do {
+        room += 4096;
+        text = realloc(text, room + 1);
+        if (text == NULL)
+            fail(EXIT_FAILED, path, "out of memory");
+        length += fread(text + length, 1, room - length, file);
+    } while (length == room);
+    text[length] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* A variable's value; NULL when it is not set or empty. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+static const char *either_variable(const char *one, const char *other)
+{
+    const char *value = variable(one);
+    return value != NULL ? value : variable(other);
+}
+
+static void add_variable_flags(struct flags *flags, const char *name)
+{
+    const char *text = getenv(name);
+    if (text != NULL)
+        flags_add_text(flags, text);
+}
+
+/*
+ * The release's vm.args, or the file that relx's VMARGS_PATH or Mix's
+ * RELEASE_VM_ARGS names instead.
+ */
+static void add_vm_args(struct flags *flags)
+{
+    const char *path = either_variable("VMARGS_PATH", "RELEASE_VM_ARGS");
+    char *text = path != NULL ? read_file(path) : pack_text("etc/vm.args");
+    if (text != NULL)
+        flags_add_text(flags, text);
+    free(text);
+}
+
+static void add_flag(struct flags *flags, const char *name, const char *value)
+{
+    words_add(&flags->init, name);
+    if (value != NULL)
+        words_add(&flags->init, value);
+}
+
+/*
+ * The release's sys.config, or the file that relx's RELX_CONFIG_PATH or Mix's
+ * RELEASE_SYS_CONFIG names instead. A template (relx's sys.config.src) is
+ * filled in from the environment and handed over as a descriptor: nothing is
+ * written to disk.
+ */
+static void add_config(struct flags *flags)
+{
+    const char *path = either_variable("RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG");
+    char *text, *filled;
+    char number[16];
+    size_t length;
+    int fd;
+
+    if (path != NULL) {
+        add_flag(flags, "-config", path);
+        return;
+    }
+    text = pack_text("etc/sys.config.src");
+    if (text == NULL) {
+        if (pack_find("etc/sys.config", strlen("etc/sys.config")) != NULL)
+            add_flag(flags, "-config", WHITTLE_ROOT "/etc/sys.config");
+        return;
+    }
+    filled = expand_variables(text);
+    length = strlen(filled);
+    fd = memfd_create("sys.config", 0);
+    if (fd < 0 || write(fd, filled, length) != (ssize_t)length)
+        fail(EXIT_FAILED, "cannot fill in sys.config", strerror(errno));
+    lseek(fd, 0, SEEK_SET);
+    snprintf(number, sizeof number, "%d", fd);
+    add_flag(flags, "-configfd", number);
+    free(filled);
+    free(text);
+}
+
+/* ---- distribution ----------------------------------------------------------- */
+
+static const char *node_name(const struct flags *flags, const char **kind)
+{
+    const char *name = flags_value(flags, "name");
+    *kind = "-name";
+    if (name == NULL) {
+        name = flags_value(flags, "sname");
+        *kind = "-sname";
+    }
+    return name;
+}
+
+/* Mix's RELEASE_NODE and RELEASE_DISTRIBUTION (name, sname, none). */
+static void set_node_from_environment(struct flags *flags)
+{
+    const char *node = variable("RELEASE_NODE");
+    const char *kind = variable("RELEASE_DISTRIBUTION");
+
+    if (kind != NULL && strcmp(kind, "none") == 0) {
+        flags_remove(flags, "name", 1);
+        flags_remove(flags, "sname", 1);
+    } else if (node != NULL) {
+        flags_remove(flags, "name", 1);
+        flags_remove(flags, "sname", 1);
+        add_flag(flags, kind != NULL && strcmp(kind, "name") == 0 ? "-name" : "-sname", node);
+    }
+}
+
+/* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
+static void set_fixed_port(struct flags *flags)
+{
+    const char *port = variable("ERL_DIST_PORT");
+    if (port != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
+        add_flag(flags, "-erl_epmd_port", port);
+        add_flag(flags, "-start_epmd", "false");
+    }
+}
+
+/* As erl does: the VM takes the port mapper's port from a flag only. */
+static void set_epmd_port(struct flags *flags)
+{
+    const char *port = getenv("ERL_EPMD_PORT");
+    if (port != NULL)
+        add_flag(flags, "-epmd_port", port);
+}
+
+/* A cookie file is read only when nobody else can read it. */
+static char *read_cookie_file(const char *path)
+{
+    struct stat status;
+    char *text;
+
+    if (stat(path, &status) < 0)
+        fail(EXIT_FAILED, path, strerror(errno));
+    if ((status.st_mode & 077) != 0)
+        fail(EXIT_FAILED, path,
+             "the cookie file can be read or written by others; run chmod 600 on it");
+    text = read_file(path);
+    text[strcspn(text, " \t\r\n")] = '\0';
+    if (*text == '\0')
+        fail(EXIT_FAILED, path, "the cookie file is empty");
+    return text;
+}
+
+static void generate_cookie(char cookie[25])
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    unsigned char random[24];
+    size_t i;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        fail(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
+    for (i = 0; i < sizeof random; i++)
+        cookie[i] = letters[random[i] % 32];
+    cookie[sizeof random] = '\0';
+}
+
+/*
+ * Where the cookie of a named node comes from, first found: -setcookie in
+ * vm.args given at start; RELEASE_COOKIE or ERLANG_COOKIE; the file that
+ * WHITTLE_COOKIE_FILE names; ~/.erlang.cookie (read by the VM, which checks
+ * its permissions); else one made up for this run, which nobody else knows.
+ */
+static void set_cookie(struct flags *flags)
+{
+    const char *given = either_variable("RELEASE_COOKIE", "ERLANG_COOKIE");
+    const char *file = variable("WHITTLE_COOKIE_FILE");
+    const char *home = getenv("HOME");
+    char path[4096], cookie[25];
+
+    if (flags_value(flags, "setcookie") != NULL)
+        return;
+    if (given != NULL) {
+        add_flag(flags, "-setcookie", given);
+        return;
+    }
+    if (file != NULL) {
+        char *text = read_cookie_file(file);
+        add_flag(flags, "-setcookie", text);
+        free(text);
+        return;
+    }
+    if (home != NULL && snprintf(path, sizeof path, "%s/.erlang.cookie", home) > 0 &&
+        access(path, R_OK) == 0)
+        return;
+    generate_cookie(cookie);
+    add_flag(flags, "-setcookie", cookie);
+}
+
+static int wants_epmd(const struct flags *flags)
+{
+    const char *start = flags_value(flags, "start_epmd");
+    size_t i;
+    for (i = 0; i < flags->init.count; i++)
+        if (strcmp(flags->init.at[i], "-no_epmd") == 0 ||
+            strcmp(flags->init.at[i], "-epmd_module") == 0)
+            return 0;
+    return start == NULL || strcmp(start, "false") != 0;
+}
+
+/* As erl does for a named node: a daemon that leaves at once if there is one. */
+static void start_epmd(void)
+{
+    char *const argv[] = {"epmd", "-daemon", NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        process_exec_self("epmd", argv, environ);
+        _exit(127);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
+static void set_up_distribution(struct flags *flags)
+{
+    const char *kind;
+
+    set_node_from_environment(flags);
+    set_fixed_port(flags);
+    if (node_name(flags, &kind) == NULL)
+        return;
+    set_epmd_port(flags);
+    set_cookie(flags);
+    if (wants_epmd(flags))
+        start_epmd();
+}
+
+/* ---- asking a running node --------------------------------------------------- */
+
+/*
+ * The command line of a short-lived hidden node that asks the running one
+ * (whittle_control): the running node's ways of distribution, nothing else of
+ * its flags.
+ */
+static void become_control_node(struct flags *flags, const struct own_flag *flag)
+{
+    static const char *const kept[] = {"setcookie",        "proto_dist", "erl_epmd_port",
+                                       "start_epmd",       "epmd_port",  "epmd_module",
+                                       "ssl_dist_optfile", "kernel"};
+    struct flags control = {{NULL, 0}, {NULL, 0}};
+    const char *kind, *node, *host;
+    char name[512];
+    size_t i, j;
+
+    set_node_from_environment(flags);
+    set_fixed_port(flags);
+    node = node_name(flags, &kind);
+    if (node == NULL)
+        fail(EXIT_FAILED, flag->name,
+             "this program runs without a node name; give it one with -sname or -name in "
+             "vm.args, or RELEASE_NODE");
+    set_epmd_port(flags);
+    set_cookie(flags);
+    host = strchr(node, '@');
+    snprintf(name, sizeof name, "whittle-%ld%s", (long)getpid(), host != NULL ? host : "");
+
+    flags_add_text(&control, "-boot " WHITTLE_ROOT "/boot/control -hidden -dist_listen false");
+    for (i = 0; i < flags->init.count; i++)
+        for (j = 0; j < COUNT(kept); j++)
+            if (flags->init.at[i][0] == '-' && strcmp(flags->init.at[i] + 1, kept[j]) == 0) {
+                words_add(&control.init, flags->init.at[i]);
+                while (i + 1 < flags->init.count && flags->init.at[i + 1][0] != '-')
+                    words_add(&control.init, flags->init.at[++i]);
+                break;
+            }
+    add_flag(&control, kind, name);
+    if (strcmp(flag->file, "remote") == 0) {
+        add_flag(&control, "-remsh", node);
+    } else {
+        flags_add_text(&control, "-noshell -noinput -s whittle_control main");
+        add_flag(&control, "-whittle_request", flag->file);
+        add_flag(&control, "-whittle_node", node);
+    }
+    flags->init = control.init;
+}
+
+/* ---- starting ---------------------------------------------------------------- */
+
+/* erl_start's command line: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
+static void start(const struct flags *flags, char **arguments)
+{
+    const char *home = getenv("HOME");
+    struct words line = {NULL, 0};
+    size_t i;
+
+    words_add(&line, program_invocation_name);
+    for (i = 0; i < flags->emulator.count; i++)
+        words_add(&line, flags->emulator.at[i]);
+    words_add(&line, "--");
+    words_add(&line, "-root");
+    words_add(&line, WHITTLE_ROOT);
+    words_add(&line, "-bindir");
+    words_add(&line, WHITTLE_ROOT "/bin");
+    words_add(&line, "-progname");
+    words_add(&line, program_invocation_short_name);
+    words_add(&line, "--");
+    words_add(&line, "-home");
+    words_add(&line, home != NULL && *home != '\0' ? home : "/");
+    words_add(&line, "--");
+    for (i = 0; i < flags->init.count; i++)
+        words_add(&line, flags->init.at[i]);
+    words_add(&line, "-extra");
+    for (; *arguments != NULL; arguments++)
+        words_add(&line, *arguments);
+
+    sys_init_signal_stack();
+    erl_start((int)line.count, line.at);
+}
+
+static int run_packed(int argc, char **argv)
+{
+    struct flags flags = {{NULL, 0}, {NULL, 0}};
+    const struct own_flag *flag = find_own_flag(argc, argv);
+    char *text;
+    int skip;
+
+    if (flag != NULL && flag->verb == VERB_SHOW)
+        show(flag->file);
+
+    process_keep_self();
+    set_environment();
+    add_variable_flags(&flags, "ERL_AFLAGS");
+    text = pack_text("etc/flags");
+    if (text == NULL)
+        fail(EXIT_FAILED, "this file is damaged", "etc/flags is missing");
+    flags_add_text(&flags, text);
+    free(text);
+    add_vm_args(&flags);
+    add_variable_flags(&flags, "ERL_FLAGS");
+    add_variable_flags(&flags, "ERL_ZFLAGS");
+
+    if (flag != NULL) {
+        become_control_node(&flags, flag);
+    } else {
+        add_config(&flags);
+        set_up_distribution(&flags);
+    }
+    if (flag == NULL || strcmp(flag->file, "remote") != 0)
+        process_stop_on_interrupt();
+    vfs_start();
+    /* An escript asks for its own path too (escript:script_name/0). */
+    skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
+    start(&flags, argv + skip);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *own = argc > 0 ? process_own_program(argv[0]) : NULL;
+    const char *tree = getenv("WHITTLE_TREE");
+    enum pack_state state;
+    size_t i;
+
+    vfs_open_standard_descriptors();
+    for (i = 0; own != NULL && i < COUNT(programs); i++)
+        if (strcmp(own, programs[i].name) == 0) {
+            process_keep_self();
+            return programs[i].run(argc, argv);
+        }
+    state = pack_open();
+    if (state == PACK_ABSENT && tree != NULL)
+        state = pack_open_tree(tree);
+    switch (state) {
+    case PACK_DAMAGED:
+        fail(EXIT_FAILED, "this file is damaged; get it again", pack_problem());
+        break;
+    case PACK_READY:
+        return run_packed(argc, argv);
+    case PACK_ABSENT:
+        sys_init_signal_stack();
+        erl_start(argc, argv);
+    }
+    return 0;
+}

@@ -1,0 +1,402 @@
+#define _GNU_SOURCE
+#include "pack.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Both are part of ERTS. Declared here because ERTS renames neither and its
+   own headers drag in the whole of zlib and zstd. */
+extern unsigned long crc32(unsigned long crc, const unsigned char *bytes, unsigned int size);
+extern size_t ZSTD_decompress(void *to, size_t capacity, const void *from, size_t size);
+
+#define HEADER_SIZE 32u
+#define BLOCK_ROW_SIZE 16u
+#define ENTRY_HEAD_SIZE 16u
+#define START_BLOCK 0u
+
+static const unsigned char magic[8] = {'W', 'h', 'i', 't', 't', 'l', 'e', 1};
+
+struct block {
+    const unsigned char *stored;
+    uint32_t stored_size;
+    uint32_t raw_size;
+    uint32_t files_unread; /* files with bytes in it that were never read */
+    unsigned char *raw;    /* NULL while not inflated */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const unsigned char *pack;
+static uint32_t pack_size;
+static struct block *blocks;
+static uint32_t block_count;
+static struct pack_entry *entries;
+static uint32_t entry_count;
+static struct block *last_inflated; /* the one block beside the start block that stays inflated */
+static const char *problem = "";
+
+static uint16_t get16(const unsigned char *at) { return (uint16_t)(at[0] | at[1] << 8); }
+
+static uint32_t get32(const unsigned char *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* The last segment of the table, when it is read-only and begins with the
+   magic; NULL otherwise. A program's own constants may begin with it too. */
+static const unsigned char *find_segment(size_t *size)
+{
+    const ElfW(Phdr) *header = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    const ElfW(Phdr) *last = NULL;
+    unsigned long count = getauxval(AT_PHNUM);
+    uintptr_t base = 0;
+    const unsigned char *start;
+    unsigned long i;
+
+    if (header == NULL)
+        return NULL;
+    for (i = 0; i < count; i++) {
+        if (header[i].p_type == PT_PHDR)
+            base = (uintptr_t)header - header[i].p_vaddr;
+        if (header[i].p_type == PT_LOAD)
+            last = &header[i];
+    }
+    if (last == NULL || last->p_flags != PF_R || last->p_filesz < HEADER_SIZE)
+        return NULL;
+    start = (const unsigned char *)(base + last->p_vaddr);
+    if (memcmp(start, magic, sizeof magic) != 0)
+        return NULL;
+    *size = last->p_filesz;
+    return start;
+}
+
+static enum pack_state damaged(const char *what)
+{
+    problem = what;
+    return PACK_DAMAGED;
+}
+
+static unsigned char *map_bytes(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return bytes == MAP_FAILED ? NULL : bytes;
+}
+
+/*
+ * Tells the kernel that we are done with mapped bytes of the pack. They are
+ * clean pages of the file: the next touch brings them back, and until then
+ * they do not count as ours.
+ */
+static void release_pages(const unsigned char *from, size_t size)
+{
+    uintptr_t page = (uintptr_t)getauxval(AT_PAGESZ);
+    uintptr_t first = ((uintptr_t)from + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)from + size) & ~(page - 1);
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* Inflates a frame, or copies what was stored as it is. 0 or -errno. */
+static int inflate_to(unsigned char *to, uint32_t raw_size, const unsigned char *from,
+                      uint32_t stored_size)
+{
+    if (raw_size == stored_size) {
+        memcpy(to, from, raw_size);
+        return 0;
+    }
+    return ZSTD_decompress(to, raw_size, from, stored_size) == raw_size ? 0 : -EIO;
+}
+
+static int read_index(const unsigned char *index, uint32_t size)
+{
+    const unsigned char *at = index, *end = index + size;
+    uint32_t i;
+
+    for (i = 0; i < entry_count; i++) {
+        struct pack_entry *entry = &entries[i];
+        if ((size_t)(end - at) < ENTRY_HEAD_SIZE)
+            return -1;
+        entry->path_len = get16(at);
+        entry->mode = get16(at + 2);
+        entry->block = get32(at + 4);
+        entry->offset = get32(at + 8);
+        entry->size = get32(at + 12);
+        at += ENTRY_HEAD_SIZE;
+        if ((size_t)(end - at) < entry->path_len || entry->block >= block_count ||
+            entry->offset > blocks[entry->block].raw_size ||
+            entry->size > blocks[entry->block].raw_size - entry->offset)
+            return -1;
+        entry->path = (const char *)at;
+        at += entry->path_len;
+        if (entry->size > 0)
+            blocks[entry->block].files_unread++;
+    }
+    return at == end ? 0 : -1;
+}
+
+enum pack_state pack_open(void)
+{
+    size_t mapped = 0;
+    uint32_t index_stored, index_raw, i;
+    const unsigned char *index_bytes;
+    unsigned char *index;
+    size_t tables;
+
+    pack = find_segment(&mapped);
+    if (pack == NULL)
+        return PACK_ABSENT;
+    pack_size = get32(pack + 12);
+    if (pack_size < HEADER_SIZE || pack_size > mapped)
+        return damaged("its length is wrong");
+    if (crc32(crc32(0, NULL, 0), pack + 12, pack_size - 12) != get32(pack + 8))
+        return damaged("its checksum is wrong");
+
+    block_count = get32(pack + 16);
+    entry_count = get32(pack + 20);
+    index_stored = get32(pack + 24);
+    index_raw = get32(pack + 28);
+    if (block_count > (pack_size - HEADER_SIZE) / BLOCK_ROW_SIZE ||
+        entry_count > index_raw / ENTRY_HEAD_SIZE)
+        return damaged("its tables do not fit");
+    tables = HEADER_SIZE + (size_t)block_count * BLOCK_ROW_SIZE;
+    if (index_stored > pack_size - tables)
+        return damaged("its index does not fit");
+
+    index_bytes = pack + tables;
+    index = map_bytes(index_raw ? index_raw : 1);
+    blocks = calloc(block_count ? block_count : 1, sizeof *blocks);
+    entries = calloc(entry_count ? entry_count : 1, sizeof *entries);
+    if (index == NULL || blocks == NULL || entries == NULL)
+        return damaged("there is no memory for its index");
+    if (inflate_to(index, index_raw, index_bytes, index_stored) < 0)
+        return damaged("its index does not inflate");
+
+    for (i = 0; i < block_count; i++) {
+        const unsigned char *row = pack + HEADER_SIZE + (size_t)i * BLOCK_ROW_SIZE;
+        uint32_t offset = get32(row);
+        blocks[i].stored_size = get32(row + 4);
+        blocks[i].raw_size = get32(row + 8);
+        if (offset > pack_size || blocks[i].stored_size > pack_size - offset)
+            return damaged("a block lies outside of it");
+        blocks[i].stored = pack + offset;
+    }
+    if (read_index(index, index_raw) < 0)
+        return damaged("its index is malformed");
+    if (block_count > 0) {
+        const struct block *first = &blocks[START_BLOCK];
+        const unsigned char *past_start = first->stored + first->stored_size;
+        release_pages(past_start, pack_size - (size_t)(past_start - pack));
+    }
+    return PACK_READY;
+}
+
+static int compare(const char *path, size_t len, const struct pack_entry *entry)
+{
+    size_t common = len < entry->path_len ? len : entry->path_len;
+    int order = memcmp(path, entry->path, common);
+    if (order != 0)
+        return order;
+    return len < entry->path_len ? -1 : len > entry->path_len;
+}
+
+/* ---- the same tree, unpacked to a directory -------------------------------- */
+
+/* Set when the files lie in a directory: entries have no block then. */
+static const char *tree;
+
+static int add_entry(const char *path, const struct stat *status)
+{
+    struct pack_entry *grown = realloc(entries, (entry_count + 1) * sizeof *entries);
+    if (grown == NULL)
+        return -1;
+    entries = grown;
+    memset(&entries[entry_count], 0, sizeof *entries);
+    entries[entry_count].path = strdup(path);
+    entries[entry_count].path_len = (uint16_t)strlen(path);
+    entries[entry_count].mode = (uint16_t)(status->st_mode & 0777);
+    entries[entry_count].size = (uint32_t)status->st_size;
+    return entries[entry_count++].path == NULL ? -1 : 0;
+}
+
+static int visit(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)where;
+    return kind == FTW_F ? add_entry(path + strlen(tree) + 1, status) : 0;
+}
+
+static int by_path(const void *one, const void *other)
+{
+    const struct pack_entry *entry = one;
+    return compare(entry->path, entry->path_len, other);
+}
+
+enum pack_state pack_open_tree(const char *directory)
+{
+    tree = directory;
+    if (nftw(directory, visit, 16, FTW_PHYS) != 0 || entry_count == 0)
+        return damaged("the directory that WHITTLE_TREE names cannot be read");
+    qsort(entries, entry_count, sizeof *entries, by_path);
+    return PACK_READY;
+}
+
+static int read_from_tree(const struct pack_entry *entry,
+                          int (*use)(void *arg, const void *bytes, size_t size), void *arg)
+{
+    char path[PATH_MAX];
+    void *bytes;
+    int result, fd;
+
+    if (snprintf(path, sizeof path, "%s/%s", tree, entry->path) >= (int)sizeof path)
+        return -ENAMETOOLONG;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    bytes = mmap(NULL, entry->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return -EIO;
+    result = use(arg, bytes, entry->size);
+    munmap(bytes, entry->size);
+    return result;
+}
+
+/* ---- looking up and reading ------------------------------------------------- */
+
+const char *pack_problem(void) { return problem; }
+
+/* The number of entries whose path sorts before PATH. */
+static uint32_t lower_bound(const char *path, size_t len)
+{
+    uint32_t low = 0, high = entry_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare(path, len, &entries[middle]) > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct pack_entry *pack_find(const char *path, size_t len)
+{
+    uint32_t at = lower_bound(path, len);
+    if (at < entry_count && compare(path, len, &entries[at]) == 0)
+        return &entries[at];
+    return NULL;
+}
+
+const struct pack_entry *pack_first_below(const char *path, size_t len)
+{
+    char prefix[4096];
+    uint32_t at;
+
+    if (len == 0)
+        return entry_count > 0 ? &entries[0] : NULL;
+    if (len + 1 > sizeof prefix)
+        return NULL;
+    memcpy(prefix, path, len);
+    prefix[len] = '/';
+    at = lower_bound(prefix, len + 1);
+    if (at < entry_count && entries[at].path_len > len + 1 &&
+        memcmp(entries[at].path, prefix, len + 1) == 0)
+        return &entries[at];
+    return NULL;
+}
+
+const struct pack_entry *pack_next(const struct pack_entry *entry)
+{
+    return entry + 1 < entries + entry_count ? entry + 1 : NULL;
+}
+
+static void drop_inflated(struct block *block)
+{
+    munmap(block->raw, block->raw_size);
+    block->raw = NULL;
+}
+
+static int inflate_block(struct block *block)
+{
+    unsigned char *raw = map_bytes(block->raw_size ? block->raw_size : 1);
+    int result;
+
+    if (raw == NULL)
+        return -ENOMEM;
+    result = inflate_to(raw, block->raw_size, block->stored, block->stored_size);
+    release_pages(block->stored, block->stored_size);
+    if (result < 0) {
+        munmap(raw, block->raw_size ? block->raw_size : 1);
+        return result;
+    }
+    block->raw = raw;
+    if (block != &blocks[START_BLOCK]) {
+        if (last_inflated != NULL && last_inflated->raw != NULL)
+            drop_inflated(last_inflated);
+        last_inflated = block;
+    }
+    return 0;
+}
+
+int pack_read(struct pack_entry *entry, int (*use)(void *arg, const void *bytes, size_t size),
+              void *arg)
+{
+    struct block *block;
+    int result = 0;
+
+    if (entry->size == 0)
+        return use(arg, "", 0);
+    if (tree != NULL)
+        return read_from_tree(entry, use, arg);
+    block = &blocks[entry->block];
+    pthread_mutex_lock(&lock);
+    if (block->raw == NULL)
+        result = inflate_block(block);
+    if (result == 0) {
+        result = use(arg, block->raw + entry->offset, entry->size);
+        if (!entry->was_read) {
+            entry->was_read = 1;
+            block->files_unread--;
+        }
+        /* The start block is the largest, and boot reads each of its files
+           once: keeping it would double the memory of the loaded code. */
+        if (block->files_unread == 0 && block == &blocks[START_BLOCK])
+            drop_inflated(block);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+struct text {
+    char *bytes;
+};
+
+static int copy_text(void *arg, const void *bytes, size_t size)
+{
+    struct text *text = arg;
+    text->bytes = malloc(size + 1);
+    if (text->bytes == NULL)
+        return -ENOMEM;
+    memcpy(text->bytes, bytes, size);
+    text->bytes[size] = '\0';
+    return 0;
+}
+
+char *pack_text(const char *path)
+{
+    struct pack_entry *entry = pack_find(path, strlen(path));
+    struct text text = {NULL};
+    if (entry == NULL || pack_read(entry, copy_text, &text) < 0)
+        return NULL;
+    return text.bytes;
+}

@@ -1,0 +1,33 @@
+/*
+ * What the VM asks of the operating system for processes: running its own
+ * helper programs (which are in this same executable), signals, ending.
+ */
+#ifndef WHITTLE_PROCESS_H
+#define WHITTLE_PROCESS_H
+
+/*
+ * Keeps a way to run this executable again that outlives its file: the
+ * descriptor that our parent handed down, or a new one on AT_EXECFN.
+ */
+void process_keep_self(void);
+
+/* The name of our own program that PATH (below WHITTLE_ROOT) stands for, or NULL. */
+const char *process_own_program(const char *path);
+
+/* Becomes one of our own programs ("epmd", …) in this process; -1 if it cannot. */
+int process_exec_self(const char *program, char *const argv[], char *const envp[]);
+
+/*
+ * From now on SIGINT means what SIGTERM means to the VM (stop the applications
+ * in order), and the exit code is then 130. A second SIGINT ends at once.
+ */
+void process_stop_on_interrupt(void);
+
+/*
+ * To be called first in the child-setup program: closes the descriptors from 4
+ * on, below OPEN_MAX where the kernel has no close_range, but for our way to
+ * ourselves. The program's own loop over them is compiled out (closefrom).
+ */
+void process_close_inherited(int open_max);
+
+#endif

@@ -1,0 +1,543 @@
+/*
+ * This file must be compiled without LTO: the linker resolves --wrap before
+ * link-time optimisation shows it the references.
+ */
+#define _GNU_SOURCE
+#include "vfs.h"
+#include "pack.h"
+#include "process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utime.h>
+
+#ifndef F_ADD_SEALS
+#define F_ADD_SEALS 1033
+#define F_SEAL_SEAL 1
+#define F_SEAL_SHRINK 2
+#define F_SEAL_GROW 4
+#define F_SEAL_WRITE 8
+#endif
+
+#define REAL(name) __real_##name
+#define WRAP(name) __wrap_##name
+
+extern int REAL(open)(const char *path, int flags, ...);
+extern int REAL(stat)(const char *path, struct stat *to);
+extern int REAL(lstat)(const char *path, struct stat *to);
+extern int REAL(access)(const char *path, int mode);
+extern ssize_t REAL(readlink)(const char *path, char *to, size_t size);
+extern DIR *REAL(opendir)(const char *path);
+extern struct dirent *REAL(readdir)(DIR *dir);
+extern int REAL(closedir)(DIR *dir);
+extern int REAL(close)(int fd);
+extern ssize_t REAL(write)(int fd, const void *bytes, size_t size);
+extern ssize_t REAL(writev)(int fd, const struct iovec *parts, int count);
+int WRAP(close)(int fd); /* used before its turn */
+extern int REAL(mkdir)(const char *path, mode_t mode);
+extern int REAL(rmdir)(const char *path);
+extern int REAL(unlink)(const char *path);
+extern int REAL(chmod)(const char *path, mode_t mode);
+extern int REAL(chown)(const char *path, uid_t owner, gid_t group);
+extern int REAL(utime)(const char *path, const struct utimbuf *times);
+extern int REAL(truncate)(const char *path, off_t size);
+extern int REAL(rename)(const char *from, const char *to);
+extern int REAL(link)(const char *from, const char *to);
+extern int REAL(symlink)(const char *to, const char *path);
+
+static int started;
+
+void vfs_start(void) { started = 1; }
+
+/* ---- paths ------------------------------------------------------------- */
+
+/*
+ * Writes PATH in normal form, relative to the pack's root, into TO. Returns
+ * its length, or -1 when PATH does not lie below WHITTLE_ROOT.
+ */
+static int to_pack_path(const char *path, char to[PATH_MAX])
+{
+    const size_t root = sizeof WHITTLE_ROOT - 1;
+    size_t length = 0;
+
+    if (!started || path == NULL || strncmp(path, WHITTLE_ROOT, root) != 0 ||
+        (path[root] != '/' && path[root] != '\0'))
+        return -1;
+    path += root;
+    while (*path != '\0') {
+        size_t part = strcspn(path, "/");
+        if (part == 0 || (part == 1 && path[0] == '.')) {
+            /* nothing to add */
+        } else if (part == 2 && path[0] == '.' && path[1] == '.') {
+            while (length > 0 && to[length - 1] != '/')
+                length--;
+            if (length > 0)
+                length--;
+        } else {
+            if (length + part + 2 > PATH_MAX)
+                return -1;
+            if (length > 0)
+                to[length++] = '/';
+            memcpy(to + length, path, part);
+            length += part;
+        }
+        path += part;
+        path += *path == '/';
+    }
+    to[length] = '\0';
+    return (int)length;
+}
+
+/*
+ * Where the kernel has no such file, fallback/PATH of the pack stands in
+ * (docs/architecture.md). NULL when the pack has none either.
+ */
+static struct pack_entry *find_fallback(const char *path)
+{
+    char fallback[PATH_MAX];
+    size_t length = strlen(path);
+    const size_t head = sizeof "fallback" - 1;
+
+    if (!started || path[0] != '/' || head + length >= sizeof fallback)
+        return NULL;
+    memcpy(fallback, "fallback", head);
+    memcpy(fallback + head, path, length);
+    return pack_find(fallback, head + length);
+}
+
+/* ---- descriptors that swallow ------------------------------------------ */
+
+/*
+ * Stands in for /dev/null where there is none: an empty sealed memfd reads as
+ * end of file, and write and writev below count what they are given as
+ * written. One bit a descriptor; descriptors past the set are never marked.
+ */
+#define NULL_FDS 1024
+static unsigned char null_fds[NULL_FDS / 8];
+
+static int is_null_fd(int fd)
+{
+    return fd >= 0 && fd < NULL_FDS && (null_fds[fd / 8] & 1u << fd % 8) != 0;
+}
+
+static void mark_null_fd(int fd, int is_null)
+{
+    unsigned char bit = (unsigned char)(1u << fd % 8);
+    if (fd < 0 || fd >= NULL_FDS)
+        return;
+    if (is_null)
+        __atomic_or_fetch(&null_fds[fd / 8], bit, __ATOMIC_RELAXED);
+    else
+        __atomic_and_fetch(&null_fds[fd / 8], (unsigned char)~bit, __ATOMIC_RELAXED);
+}
+
+static int open_null(int cloexec)
+{
+    int fd = memfd_create("null", (cloexec ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    /* Sealed, so that a child that inherits it cannot fill memory with it. */
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    mark_null_fd(fd, 1);
+    return fd;
+}
+
+void vfs_open_standard_descriptors(void)
+{
+    int fd;
+    for (fd = 0; fd <= 2; fd++) {
+        int opened;
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        opened = REAL(open)("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+        if (opened < 0)
+            opened = open_null(0);
+        if (opened >= 0 && opened != fd) {
+            /* Cannot happen while the lower ones are open; be safe. */
+            dup2(opened, fd);
+            mark_null_fd(fd, is_null_fd(opened));
+            WRAP(close)(opened);
+        }
+    }
+}
+
+/* ---- opening ----------------------------------------------------------- */
+
+static int copy_to_memfd(void *arg, const void *bytes, size_t size)
+{
+    int fd = *(int *)arg;
+    const char *at = bytes;
+    while (size > 0) {
+        ssize_t written = REAL(write)(fd, at, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return -EIO;
+        at += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+/*
+ * A file of the pack as a descriptor: a sealed memfd with its bytes. The VM
+ * may then read, seek, map and poll it as it likes.
+ */
+static int open_entry(struct pack_entry *entry, int flags)
+{
+    int fd, result;
+
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_TRUNC | O_APPEND)) != 0) {
+        errno = EROFS;
+        return -1;
+    }
+    if (flags & O_DIRECTORY) {
+        errno = ENOTDIR;
+        return -1;
+    }
+    fd = memfd_create("whittle", (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    result = pack_read(entry, copy_to_memfd, &fd);
+    if (result < 0) {
+        REAL(close)(fd);
+        errno = -result;
+        return -1;
+    }
+    lseek(fd, 0, SEEK_SET);
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return fd;
+}
+
+int WRAP(open)(const char *path, int flags, ...)
+{
+    char inner[PATH_MAX];
+    int length = to_pack_path(path, inner);
+    struct pack_entry *entry;
+    mode_t mode = 0;
+    int fd;
+
+    if (length >= 0) {
+        entry = pack_find(inner, (size_t)length);
+        if (entry != NULL)
+            return open_entry(entry, flags);
+        if (flags & O_CREAT)
+            errno = EROFS;
+        else
+            errno = pack_first_below(inner, (size_t)length) ? EISDIR : ENOENT;
+        return -1;
+    }
+    if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = (mode_t)va_arg(rest, int);
+        va_end(rest);
+    }
+    fd = REAL(open)(path, flags, mode);
+    if (fd >= 0) {
+        /* The VM closes through us, but a NIF's library may not have. */
+        if (is_null_fd(fd))
+            mark_null_fd(fd, 0);
+        return fd;
+    }
+    if (errno != ENOENT && errno != ENOTDIR)
+        return fd;
+    if (strcmp(path, "/dev/null") == 0)
+        return open_null(flags & O_CLOEXEC);
+    if ((flags & (O_ACCMODE | O_CREAT)) == O_RDONLY) {
+        int problem = errno;
+        entry = find_fallback(path);
+        if (entry != NULL)
+            return open_entry(entry, flags);
+        errno = problem;
+    }
+    return -1;
+}
+
+int WRAP(close)(int fd)
+{
+    if (is_null_fd(fd))
+        mark_null_fd(fd, 0);
+    return REAL(close)(fd);
+}
+
+ssize_t WRAP(write)(int fd, const void *bytes, size_t size)
+{
+    if (is_null_fd(fd))
+        return (ssize_t)size;
+    return REAL(write)(fd, bytes, size);
+}
+
+ssize_t WRAP(writev)(int fd, const struct iovec *parts, int count)
+{
+    if (is_null_fd(fd)) {
+        ssize_t size = 0;
+        while (count-- > 0)
+            size += (ssize_t)parts++->iov_len;
+        return size;
+    }
+    return REAL(writev)(fd, parts, count);
+}
+
+/* ---- asking ------------------------------------------------------------ */
+
+static void fill_stat(struct stat *to, const struct pack_entry *file)
+{
+    memset(to, 0, sizeof *to);
+    if (file != NULL) {
+        to->st_mode = S_IFREG | (file->mode & 0555);
+        to->st_size = (off_t)file->size;
+        to->st_ino = (ino_t)((uintptr_t)file / sizeof *file) + 2;
+    } else {
+        to->st_mode = S_IFDIR | 0555;
+        to->st_ino = 1;
+    }
+    to->st_nlink = 1;
+    to->st_blksize = 4096;
+    to->st_blocks = (to->st_size + 511) / 512;
+}
+
+static int stat_virtual(const char *path, const char *inner, size_t length, struct stat *to)
+{
+    static const struct pack_entry program = {.mode = 0555};
+    const struct pack_entry *entry = pack_find(inner, length);
+    if (entry == NULL && process_own_program(path) != NULL)
+        entry = &program; /* the VM looks before it runs one */
+    if (entry == NULL && pack_first_below(inner, length) == NULL) {
+        errno = ENOENT;
+        return -1;
+    }
+    fill_stat(to, entry);
+    return 0;
+}
+
+static int stat_with(int (*real)(const char *, struct stat *), const char *path, struct stat *to)
+{
+    char inner[PATH_MAX];
+    int length = to_pack_path(path, inner);
+    int result;
+
+    if (length >= 0)
+        return stat_virtual(path, inner, (size_t)length, to);
+    result = real(path, to);
+    if (result < 0 && errno == ENOENT) {
+        const struct pack_entry *entry = find_fallback(path);
+        if (entry != NULL) {
+            fill_stat(to, entry);
+            return 0;
+        }
+        errno = ENOENT;
+    }
+    return result;
+}
+
+int WRAP(stat)(const char *path, struct stat *to) { return stat_with(REAL(stat), path, to); }
+
+int WRAP(lstat)(const char *path, struct stat *to) { return stat_with(REAL(lstat), path, to); }
+
+int WRAP(access)(const char *path, int mode)
+{
+    char inner[PATH_MAX];
+    int length = to_pack_path(path, inner);
+    struct stat status;
+
+    if (length < 0)
+        return REAL(access)(path, mode);
+    if (stat_virtual(path, inner, (size_t)length, &status) < 0)
+        return -1;
+    if (mode & W_OK) {
+        errno = EROFS;
+        return -1;
+    }
+    if ((mode & X_OK) != 0 && (status.st_mode & 0111) == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return 0;
+}
+
+ssize_t WRAP(readlink)(const char *path, char *to, size_t size)
+{
+    char inner[PATH_MAX];
+    int length = to_pack_path(path, inner);
+    struct stat status;
+
+    if (length < 0)
+        return REAL(readlink)(path, to, size);
+    if (stat_virtual(path, inner, (size_t)length, &status) == 0)
+        errno = EINVAL; /* there are no links in the pack */
+    return -1;
+}
+
+/* ---- listing ----------------------------------------------------------- */
+
+struct virtual_dir {
+    struct virtual_dir *next_open;
+    const struct pack_entry *at;
+    size_t prefix; /* length of the directory's path with its slash */
+    char path[PATH_MAX];
+    struct dirent entry;
+};
+
+/* DIR is opaque: the open virtual ones are known by their address. */
+static struct virtual_dir *open_dirs;
+static pthread_mutex_t open_dirs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct virtual_dir *as_virtual(DIR *dir)
+{
+    struct virtual_dir *at;
+    pthread_mutex_lock(&open_dirs_lock);
+    for (at = open_dirs; at != NULL && (void *)at != (void *)dir; at = at->next_open)
+        ;
+    pthread_mutex_unlock(&open_dirs_lock);
+    return at;
+}
+
+DIR *WRAP(opendir)(const char *path)
+{
+    char inner[PATH_MAX];
+    int length = to_pack_path(path, inner);
+    const struct pack_entry *first;
+    struct virtual_dir *dir;
+
+    if (length < 0)
+        return REAL(opendir)(path);
+    first = pack_first_below(inner, (size_t)length);
+    if (first == NULL) {
+        errno = pack_find(inner, (size_t)length) ? ENOTDIR : ENOENT;
+        return NULL;
+    }
+    dir = calloc(1, sizeof *dir);
+    if (dir == NULL)
+        return NULL;
+    memcpy(dir->path, inner, (size_t)length);
+    dir->prefix = (size_t)length;
+    if (length > 0)
+        dir->path[dir->prefix++] = '/';
+    dir->at = first;
+    pthread_mutex_lock(&open_dirs_lock);
+    dir->next_open = open_dirs;
+    open_dirs = dir;
+    pthread_mutex_unlock(&open_dirs_lock);
+    return (DIR *)dir;
+}
+
+static int is_below(const struct virtual_dir *dir, const struct pack_entry *entry)
+{
+    return entry != NULL && entry->path_len > dir->prefix &&
+           memcmp(entry->path, dir->path, dir->prefix) == 0;
+}
+
+static size_t name_length(const struct pack_entry *entry, size_t prefix)
+{
+    const char *name = entry->path + prefix;
+    const char *slash = memchr(name, '/', entry->path_len - prefix);
+    return slash ? (size_t)(slash - name) : entry->path_len - prefix;
+}
+
+struct dirent *WRAP(readdir)(DIR *real)
+{
+    struct virtual_dir *dir = as_virtual(real);
+    const struct pack_entry *entry;
+    size_t length;
+
+    if (dir == NULL)
+        return REAL(readdir)(real);
+    entry = dir->at;
+    if (!is_below(dir, entry))
+        return NULL;
+    length = name_length(entry, dir->prefix);
+    if (length >= sizeof dir->entry.d_name)
+        length = sizeof dir->entry.d_name - 1;
+    memcpy(dir->entry.d_name, entry->path + dir->prefix, length);
+    dir->entry.d_name[length] = '\0';
+    dir->entry.d_ino = 1;
+    dir->entry.d_type = dir->prefix + length < entry->path_len ? DT_DIR : DT_REG;
+    /* A subdirectory's files follow one another: skip to the next name. */
+    do {
+        dir->at = pack_next(dir->at);
+    } while (is_below(dir, dir->at) && name_length(dir->at, dir->prefix) == length &&
+             memcmp(dir->at->path + dir->prefix, dir->entry.d_name, length) == 0);
+    return &dir->entry;
+}
+
+int WRAP(closedir)(DIR *real)
+{
+    struct virtual_dir *dir = as_virtual(real);
+    struct virtual_dir **link;
+
+    if (dir == NULL)
+        return REAL(closedir)(real);
+    pthread_mutex_lock(&open_dirs_lock);
+    for (link = &open_dirs; *link != dir; link = &(*link)->next_open)
+        ;
+    *link = dir->next_open;
+    pthread_mutex_unlock(&open_dirs_lock);
+    free(dir);
+    return 0;
+}
+
+/* ---- changing: the pack is read-only ------------------------------------ */
+
+static int is_virtual(const char *path)
+{
+    char inner[PATH_MAX];
+    if (to_pack_path(path, inner) < 0)
+        return 0;
+    errno = EROFS;
+    return 1;
+}
+
+int WRAP(mkdir)(const char *path, mode_t mode)
+{
+    return is_virtual(path) ? -1 : REAL(mkdir)(path, mode);
+}
+
+int WRAP(rmdir)(const char *path) { return is_virtual(path) ? -1 : REAL(rmdir)(path); }
+
+int WRAP(unlink)(const char *path) { return is_virtual(path) ? -1 : REAL(unlink)(path); }
+
+int WRAP(chmod)(const char *path, mode_t mode)
+{
+    return is_virtual(path) ? -1 : REAL(chmod)(path, mode);
+}
+
+int WRAP(chown)(const char *path, uid_t owner, gid_t group)
+{
+    return is_virtual(path) ? -1 : REAL(chown)(path, owner, group);
+}
+
+int WRAP(utime)(const char *path, const struct utimbuf *times)
+{
+    return is_virtual(path) ? -1 : REAL(utime)(path, times);
+}
+
+int WRAP(truncate)(const char *path, off_t size)
+{
+    return is_virtual(path) ? -1 : REAL(truncate)(path, size);
+}
+
+int WRAP(rename)(const char *from, const char *to)
+{
+    return is_virtual(from) || is_virtual(to) ? -1 : REAL(rename)(from, to);
+}
+
+int WRAP(link)(const char *from, const char *to)
+{
+    return is_virtual(from) || is_virtual(to) ? -1 : REAL(link)(from, to);
+}
+
+int WRAP(symlink)(const char *to, const char *path)
+{
+    return is_virtual(path) ? -1 : REAL(symlink)(to, path);
+}
