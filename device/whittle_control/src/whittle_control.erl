@@ -1,0 +1,145 @@
+%% @doc Carries one request to a running node and ends with its answer.
+%%
+%% `PROGRAM --whittle-REQUEST' starts the same executable as a short-lived
+%% hidden node that boots kernel and stdlib only and calls {@link main/0}. The
+%% launcher says in flags what is asked (`-whittle_request') and of which node
+%% (`-whittle_node'); a request's own words are the plain arguments.
+%%
+%% Exit codes: 0 answered, 1 the node is not there or the request failed, 2 the
+%% words of the request were wrong.
+-module(whittle_control).
+
+-export([main/0]).
+
+-define(FAILED, 1).
+-define(MISUSED, 2).
+
+%% How long the running node may take to end before `stop' gives up waiting.
+%% Its applications stop in order, and a supervisor's child may take 5 s by
+%% default and as long as it likes by choice.
+-define(STOP_TIMEOUT_MS, 120_000).
+
+%% @doc Does what the flags ask and halts. To be called by `-s'.
+-spec main() -> no_return().
+main() ->
+    Node = full_name(flag(whittle_node)),
+    Answer = try
+                 request(flag(whittle_request), Node, init:get_plain_arguments())
+             catch
+                 throw:{Code, Text} -> {Code, Text}
+             end,
+    finish(Answer).
+
+%% Requests
+
+request("eval", Node, [Text]) ->
+    Expressions = parse_expressions(Text),
+    connect(Node),
+    case call(Node, erl_eval, exprs, [Expressions, []]) of
+        {value, Value, _Bindings} -> {0, io_lib:format("~tp", [Value])}
+    end;
+request("rpc", Node, [Module, Function | Words]) ->
+    Arguments = [parse_term(Word) || Word <- Words],
+    connect(Node),
+    Value = call(Node, list_to_atom(Module), list_to_atom(Function), Arguments),
+    {0, io_lib:format("~tp", [Value])};
+request("rpc", _Node, _) ->
+    {?MISUSED, "--whittle-rpc takes MODULE FUNCTION [TERM...]"};
+request("ping", Node, []) ->
+    connect(Node),
+    {0, "pong"};
+request("pid", Node, []) ->
+    connect(Node),
+    {0, call(Node, os, getpid, [])};
+request("stop", Node, []) ->
+    connect(Node),
+    monitor_node(Node, true),
+    ok = call(Node, init, stop, []),
+    receive
+        {nodedown, Node} -> {0, "ok"}
+    after ?STOP_TIMEOUT_MS ->
+        {?FAILED, io_lib:format("~s is still stopping after ~b s; look at its log",
+                                [Node, ?STOP_TIMEOUT_MS div 1000])}
+    end.
+
+connect(Node) ->
+    case net_kernel:connect_node(Node) of
+        true -> ok;
+        _ -> throw({?FAILED, io_lib:format("~s does not answer: it is not running, or its "
+                                           "cookie is another one (set RELEASE_COOKIE or "
+                                           "WHITTLE_COOKIE_FILE as it was for the node)",
+                                           [Node])})
+    end.
+
+call(Node, Module, Function, Arguments) ->
+    try
+        erpc:call(Node, Module, Function, Arguments)
+    catch
+        Class:Reason:Stack ->
+            throw({?FAILED, erl_error:format_exception(Class, Reason, remote_part(Stack))})
+    end.
+
+%% The stack of a failed erpc:call/4 ends in our own frames, which tell a
+%% person nothing.
+remote_part(Stack) ->
+    lists:takewhile(fun({erpc, _, _, _}) -> false;
+                       ({?MODULE, _, _, _}) -> false;
+                       (_) -> true
+                    end, Stack).
+
+%% Words
+
+parse_term(Word) ->
+    case erl_scan:string(Word ++ ".") of
+        {ok, Tokens, _} ->
+            case erl_parse:parse_term(Tokens) of
+                {ok, Term} -> Term;
+                {error, {_, erl_parse, Why}} -> misread(Word, erl_parse:format_error(Why))
+            end;
+        {error, {_, erl_scan, Why}, _} ->
+            misread(Word, erl_scan:format_error(Why))
+    end.
+
+parse_expressions(Text) ->
+    case erl_scan:string(with_full_stop(Text)) of
+        {ok, Tokens, _} ->
+            case erl_parse:parse_exprs(Tokens) of
+                {ok, Expressions} -> Expressions;
+                {error, {_, erl_parse, Why}} -> misread(Text, erl_parse:format_error(Why))
+            end;
+        {error, {_, erl_scan, Why}, _} ->
+            misread(Text, erl_scan:format_error(Why))
+    end.
+
+with_full_stop(Text) ->
+    case lists:reverse(string:trim(Text)) of
+        [$. | _] -> Text;
+        _ -> Text ++ "."
+    end.
+
+-spec misread(string(), unicode:chardata()) -> no_return().
+misread(Word, Why) ->
+    throw({?MISUSED, io_lib:format("cannot read ~ts: ~ts", [Word, Why])}).
+
+%% The node and the end
+
+flag(Name) ->
+    {ok, [[Value]]} = init:get_argument(Name),
+    Value.
+
+%% vm.args may leave the host out of a name; ours has it by now.
+full_name(Name) ->
+    case lists:member($@, Name) of
+        true -> list_to_atom(Name);
+        false ->
+            [_, Host] = string:split(atom_to_list(node()), "@"),
+            list_to_atom(Name ++ "@" ++ Host)
+    end.
+
+-spec finish({non_neg_integer(), unicode:chardata()}) -> no_return().
+finish({0, Text}) ->
+    io:put_chars([Text, $\n]),
+    halt(0);
+finish({Code, Text}) ->
+    io:put_chars(standard_error, [Text, $\n]),
+    halt(Code).

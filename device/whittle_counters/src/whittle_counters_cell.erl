@@ -1,0 +1,135 @@
+%% @doc Cells: the words of shared memory behind a series.
+%%
+%% A cold cell is one word of an atomics array that it shares with its
+%% neighbours (8 bytes). A striped cell has a word for each scheduler, in lines
+%% of 64 bytes that eight cells share: (schedulers + 1) * 8 bytes a cell, and
+%% updates from many cores do not meet. A word is never given to a second
+%% series: an array is freed by the garbage collector when the last series and
+%% the last handle that name it are gone, so an update through an old handle
+%% can only reach the series it was made for.
+-module(whittle_counters_cell).
+
+-include("whittle_counters_cell.hrl").
+
+-export([pages/0, counter/2, gauge/2, histogram/4, with_segment/3]).
+-export([set_level/2, add_level/2, read/1, buckets/1, zeros/1, bytes/1]).
+-export_type([cell/0, pages/0, stripe/0]).
+
+-type cell() :: #counter{} | #gauge{} | #level{} | #histogram{}.
+-type stripe() :: plain | striped.
+-type pages() :: #{atom() => {term(), pos_integer()}}.
+%% The arrays that still have room, and the next free word in each.
+
+%% Words in an array of cold cells. Small, because one living series keeps its
+%% whole array.
+-define(PAGE, 64).
+
+%% Buckets in a segment, as whittle_counters_scale says.
+-define(SEGMENT, 32).
+
+%% @doc No array begun yet.
+-spec pages() -> pages().
+pages() -> #{}.
+
+%% @doc A counter's cell.
+-spec counter(stripe(), pages()) -> {#counter{}, pages()}.
+counter(Stripe, Pages) ->
+    {Ref, Ix, Pages1} = words(Stripe, 1, Pages),
+    {#counter{ref = Ref, ix = Ix}, Pages1}.
+
+%% @doc A gauge's cell: never striped, since it can be set.
+-spec gauge(integer | float, pages()) -> {#gauge{} | #level{}, pages()}.
+gauge(integer, Pages) ->
+    {Ref, Ix, Pages1} = words(settable, 1, Pages),
+    {#gauge{ref = Ref, ix = Ix}, Pages1};
+gauge(float, Pages) ->
+    {Ref, Ix, Pages1} = words(settable, 1, Pages),
+    {#level{ref = Ref, ix = Ix}, Pages1}.
+
+%% @doc A histogram's cell, without any bucket.
+-spec histogram(stripe(), {atom(), [binary()]}, whittle_counters_scale:schema(), pages()) ->
+          {#histogram{}, pages()}.
+histogram(Stripe, Key, Schema, Pages) ->
+    {Ref, Ix, Pages1} = words(Stripe, 2, Pages),
+    Segments = erlang:make_tuple(whittle_counters_scale:segments(Schema), 0),
+    {#histogram{key = Key, schema = Schema, ref = Ref, ix = Ix, segments = Segments}, Pages1}.
+
+%% @doc The same histogram with a segment more, if it lacked it.
+-spec with_segment(stripe(), non_neg_integer(), #histogram{}) -> #histogram{}.
+with_segment(Stripe, Segment, #histogram{segments = Segments} = Cell) ->
+    case element(Segment + 1, Segments) of
+        0 ->
+            Ref = array(Stripe, ?SEGMENT),
+            Cell#histogram{segments = setelement(Segment + 1, Segments, Ref)};
+        _ ->
+            Cell
+    end.
+
+words(Kind, N, Pages) ->
+    case Pages of
+        #{Kind := {Ref, Ix}} when Ix + N - 1 =< ?PAGE ->
+            {Ref, Ix, Pages#{Kind := {Ref, Ix + N}}};
+        _ ->
+            Ref = array(Kind, ?PAGE),
+            {Ref, 1, Pages#{Kind => {Ref, 1 + N}}}
+    end.
+
+array(plain, N) -> counters:new(N, [atomics]);
+array(striped, N) -> counters:new(N, [write_concurrency]);
+array(settable, N) -> atomics:new(N, [{signed, true}]).
+
+%% @doc Sets a level; badarg for a number that no float holds.
+-spec set_level(#level{}, number()) -> ok.
+set_level(#level{ref = Ref, ix = Ix}, N) -> atomics:put(Ref, Ix, bits(N)).
+
+%% @doc Adds to a level; badarg or badarith when the result is no float.
+%% Another process may set it in between: then again.
+-spec add_level(#level{}, number()) -> ok.
+add_level(#level{ref = Ref, ix = Ix} = Level, N) ->
+    Old = atomics:get(Ref, Ix),
+    case atomics:compare_exchange(Ref, Ix, Old, bits(level(Old) + N)) of
+        ok -> ok;
+        _ -> add_level(Level, N)
+    end.
+
+bits(N) ->
+    <<Bits:64/signed>> = <<N/float>>,
+    Bits.
+
+level(Bits) ->
+    <<Float/float>> = <<Bits:64>>,
+    Float.
+
+%% @doc The value; a histogram's is its sum.
+-spec read(cell()) -> number().
+read(#counter{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix);
+read(#gauge{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
+read(#level{ref = Ref, ix = Ix}) -> level(atomics:get(Ref, Ix));
+read(#histogram{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix).
+
+%% @doc How often zero was observed.
+-spec zeros(#histogram{}) -> integer().
+zeros(#histogram{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix + 1).
+
+%% @doc The buckets that are not empty, lowest first.
+-spec buckets(#histogram{}) -> [{whittle_counters_scale:index(), pos_integer()}].
+buckets(#histogram{segments = Segments}) ->
+    [{(S - 1) * ?SEGMENT + B - 1, N}
+     || S <- lists:seq(1, tuple_size(Segments)),
+        Ref <- [element(S, Segments)], Ref =/= 0,
+        B <- lists:seq(1, ?SEGMENT),
+        N <- [counters:get(Ref, B)], N =/= 0].
+
+%% @doc What the cell takes of shared memory, in bytes: its own words, without
+%% the unused ones of an array that it shares.
+-spec bytes(cell()) -> non_neg_integer().
+bytes(#counter{ref = Ref}) -> word_bytes(Ref);
+bytes(#gauge{}) -> 8;
+bytes(#level{}) -> 8;
+bytes(#histogram{ref = Ref, segments = Segments}) ->
+    2 * word_bytes(Ref)
+        + lists:sum([maps:get(memory, counters:info(S)) || S <- tuple_to_list(Segments), S =/= 0]).
+
+word_bytes(Ref) ->
+    #{size := Size, memory := Memory} = counters:info(Ref),
+    Memory div Size.

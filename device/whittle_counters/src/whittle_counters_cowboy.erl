@@ -1,0 +1,18 @@
+%% @doc A cowboy handler: `{"/metrics", whittle_counters_cowboy, []}' in the
+%% routes. Cowboy 2; nothing of it is needed to build this.
+-module(whittle_counters_cowboy).
+
+-ignore_xref([{cowboy_req, header, 3}, {cowboy_req, stream_reply, 3},
+              {cowboy_req, stream_body, 3}]).
+-export([init/2]).
+
+%% @doc Answers a scrape, streamed.
+-spec init(map(), term()) -> {ok, map(), term()}.
+init(Request, State) ->
+    Format = whittle_counters_http:negotiate(cowboy_req:header(<<"accept">>, Request, <<>>)),
+    Type = whittle_counters_http:content_type(Format),
+    Streamed = cowboy_req:stream_reply(200, #{<<"content-type">> => Type}, Request),
+    ok = whittle_counters_http:stream(
+           Format, fun(Piece) -> cowboy_req:stream_body(Piece, nofin, Streamed) end),
+    ok = cowboy_req:stream_body(<<>>, fin, Streamed),
+    {ok, Streamed, State}.

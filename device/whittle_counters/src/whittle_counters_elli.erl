@@ -1,0 +1,24 @@
+%% @doc An elli handler for `GET /metrics', also as one of elli_middleware's:
+%% what else is asked for is ignored. Nothing of elli is needed to build this.
+-module(whittle_counters_elli).
+
+-ignore_xref([{elli_request, method, 1}, {elli_request, path, 1},
+              {elli_request, get_header, 3}]).
+-export([handle/2, handle_event/3]).
+
+%% @doc Answers a scrape.
+-spec handle(term(), term()) -> {200, [{binary(), binary()}], iodata()} | ignore.
+handle(Request, _) ->
+    case {elli_request:method(Request), elli_request:path(Request)} of
+        {'GET', [<<"metrics">>]} ->
+            Accept = elli_request:get_header(<<"Accept">>, Request, <<>>),
+            Format = whittle_counters_http:negotiate(Accept),
+            {ok, Body} = whittle_counters_stream:collect(
+                           fun(Write) -> whittle_counters_http:stream(Format, Write) end),
+            {200, [{<<"Content-Type">>, whittle_counters_http:content_type(Format)}], Body};
+        _ -> ignore
+    end.
+
+%% @doc Elli's events, of which none is of interest.
+-spec handle_event(atom(), list(), term()) -> ok.
+handle_event(_, _, _) -> ok.

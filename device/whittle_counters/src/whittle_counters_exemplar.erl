@@ -1,0 +1,62 @@
+%% @doc Exemplars: for each power of two of a histogram series the last
+%% observation that came with one.
+-module(whittle_counters_exemplar).
+
+-export([create/0, put/4, text/4, delete/2]).
+
+-define(TABLE, whittle_counters_exemplars).
+
+%% Characters of names and values that OpenMetrics allows.
+-define(LENGTH, 128).
+
+%% @doc Makes the table; the calling process owns it.
+-spec create() -> ok.
+create() ->
+    _ = ets:new(?TABLE, [named_table, public, ordered_set]),
+    ok.
+
+%% @doc Keeps an exemplar of an observed value.
+-spec put(atom(), [binary()], non_neg_integer(), #{atom() => whittle_counters:label()}) ->
+          ok | {error, whittle_counters:reason()}.
+put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
+    Names = lists:sort(maps:keys(Exemplar)),
+    case {whittle_counters_name:label_names(Names, counter),
+          whittle_counters_name:values(Names, Exemplar)} of
+        {ok, {ok, Texts}} ->
+            Length = lists:sum([string:length(T) || T <- Texts])
+                + lists:sum([length(atom_to_list(N)) || N <- Names]),
+            case Length =< ?LENGTH of
+                true ->
+                    Text = whittle_counters_name:text(Names, Texts),
+                    Now = erlang:system_time(millisecond),
+                    true = ets:insert(?TABLE, {{Name, Values, power(V)}, Text, V, Now}),
+                    ok;
+                false ->
+                    whittle_counters_table:reject(Name, {exemplar_too_long, {Name, Length}})
+            end;
+        {ok, {error, Reason}} -> whittle_counters_table:reject(Name, Reason);
+        {{error, Reason}, _} -> whittle_counters_table:reject(Name, Reason)
+    end;
+put(Name, _, _, Exemplar) ->
+    whittle_counters_table:reject(Name, {bad_labels, {Name, Exemplar}}).
+
+%% The exponent of the power of two at or above it.
+power(V) when V =< 1 -> 0;
+power(V) -> whittle_counters_scale:index(0, V).
+
+%% @doc What follows the bucket up to 2^Power on its line; empty without an
+%% exemplar.
+-spec text(atom(), [binary()], non_neg_integer(), pos_integer()) -> iodata().
+text(Name, Values, Power, Resolution) ->
+    case ets:lookup(?TABLE, {Name, Values, Power}) of
+        [] -> [];
+        [{_, Text, V, At}] ->
+            [" # {", Text, "} ", float_to_binary(V / Resolution, [short]), $\s,
+             float_to_binary(At / 1000, [{decimals, 3}])]
+    end.
+
+%% @doc Forgets those of a series.
+-spec delete(atom(), [binary()]) -> ok.
+delete(Name, Values) ->
+    _ = ets:match_delete(?TABLE, {{Name, Values, '_'}, '_', '_', '_'}),
+    ok.

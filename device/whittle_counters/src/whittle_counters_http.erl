@@ -1,0 +1,165 @@
+%% @doc A tiny HTTP endpoint for scrapes, and what the handlers for other
+%% servers share: `GET /metrics', the format chosen by the Accept header.
+%%
+%% One process accepts; each scrape has its own. At most ?SCRAPES run at a
+%% time, further ones wait in the listen queue; a client that is slow to ask or
+%% to take is dropped after `timeout'. A scrape that is cut off is counted.
+-module(whittle_counters_http).
+
+-export([start_link/1, child_spec/1, port/1, negotiate/1, stream/2, content_type/1]).
+-export_type([options/0, format/0]).
+
+-type options() :: #{
+        %% 9568 by default; 0 takes any that is free, see port/1.
+        port => inet:port_number(),
+        %% Address to listen on; only this machine by default. `any' for all.
+        ip => inet:ip_address() | any,
+        %% Milliseconds that a client may take for its request, and for each
+        %% piece of the answer; 10000 by default.
+        timeout => pos_integer()}.
+
+-type format() :: prometheus | openmetrics | protobuf.
+
+-define(SCRAPES, 4).
+%% Headers that a request may have; they are 8 KB at most each.
+-define(HEADERS, 100).
+
+%% @doc A child of your supervisor.
+-spec child_spec(options()) -> supervisor:child_spec().
+child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
+
+%% @doc Starts the endpoint.
+-spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(Options) ->
+    proc_lib:start_link(erlang, apply, [fun init/2, [self(), Options]]).
+
+init(Parent, Options) ->
+    Ip = case maps:get(ip, Options, {127, 0, 0, 1}) of any -> []; Address -> [{ip, Address}] end,
+    case gen_tcp:listen(maps:get(port, Options, 9568),
+                        [binary, {active, false}, {packet, http_bin}, {reuseaddr, true},
+                         {send_timeout, timeout(Options)}, {send_timeout_close, true},
+                         {packet_size, 8192}, {backlog, 16} | Ip]) of
+        {ok, Listen} ->
+            {ok, Port} = inet:port(Listen),
+            _ = put(?MODULE, Port),
+            ok = proc_lib:init_ack(Parent, {ok, self()}),
+            accept(Listen, Options, 0);
+        {error, Reason} ->
+            proc_lib:init_ack(Parent, {error, {cannot_listen, Reason}})
+    end.
+
+timeout(Options) -> maps:get(timeout, Options, 10000).
+
+%% @doc The port that an endpoint listens on.
+-spec port(pid()) -> inet:port_number().
+port(Endpoint) ->
+    {dictionary, Dictionary} = process_info(Endpoint, dictionary),
+    proplists:get_value(?MODULE, Dictionary).
+
+accept(Listen, Options, Running) when Running >= ?SCRAPES ->
+    receive {'DOWN', _, process, _, _} -> accept(Listen, Options, Running - 1) end;
+accept(Listen, Options, Running) ->
+    case gen_tcp:accept(Listen, 1000) of
+        {ok, Socket} ->
+            {Pid, _} = spawn_monitor(fun() -> receive {go, Socket} -> serve(Socket, Options) end end),
+            _ = gen_tcp:controlling_process(Socket, Pid),
+            Pid ! {go, Socket},
+            accept(Listen, Options, ended(Running + 1));
+        {error, timeout} -> accept(Listen, Options, ended(Running));
+        %% Out of descriptors, say: those who scrape now give theirs back.
+        {error, Reason} when Reason =/= closed -> accept(Listen, Options, ended(Running));
+        {error, closed} -> ok
+    end.
+
+ended(Running) ->
+    receive {'DOWN', _, process, _, _} -> ended(Running - 1)
+    after 0 -> Running
+    end.
+
+serve(Socket, Options) ->
+    Timeout = timeout(Options),
+    case gen_tcp:recv(Socket, 0, Timeout) of
+        {ok, {http_request, Method, Uri, Version}} ->
+            case headers(Socket, Timeout, ?HEADERS, <<>>) of
+                {ok, Accept} -> answer(Socket, Method, path(Uri), Version, Accept);
+                error -> plain(Socket, 400, <<"bad request\n">>)
+            end;
+        _ ->
+            plain(Socket, 400, <<"bad request\n">>)
+    end,
+    gen_tcp:close(Socket).
+
+headers(_, _, 0, _) -> error;
+headers(Socket, Timeout, Left, Accept) ->
+    case gen_tcp:recv(Socket, 0, Timeout) of
+        {ok, http_eoh} -> {ok, Accept};
+        {ok, {http_header, _, 'Accept', _, Value}} -> headers(Socket, Timeout, Left - 1, Value);
+        {ok, {http_header, _, _, _, _}} -> headers(Socket, Timeout, Left - 1, Accept);
+        _ -> error
+    end.
+
+path({abs_path, Path}) -> hd(binary:split(Path, <<"?">>));
+path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});
+path(_) -> <<>>.
+
+answer(Socket, 'GET', <<"/metrics">>, Version, Accept) ->
+    Format = negotiate(Accept),
+    Chunked = Version >= {1, 1},
+    Head = [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
+            <<"\r\nConnection: close\r\n">>,
+            [<<"Transfer-Encoding: chunked\r\n">> || Chunked], <<"\r\n">>],
+    Write = fun(Piece) ->
+                    gen_tcp:send(Socket, case Chunked of
+                                             true -> chunk(Piece);
+                                             false -> Piece
+                                         end)
+            end,
+    maybe_cut_off(case gen_tcp:send(Socket, Head) of
+                      ok ->
+                          case stream(Format, Write) of
+                              ok when Chunked -> gen_tcp:send(Socket, <<"0\r\n\r\n">>);
+                              Result -> Result
+                          end;
+                      Error -> Error
+                  end);
+answer(Socket, 'GET', _, _, _) -> plain(Socket, 404, <<"see /metrics\n">>);
+answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET\n">>).
+
+chunk(Piece) -> [integer_to_binary(iolist_size(Piece), 16), <<"\r\n">>, Piece, <<"\r\n">>].
+
+maybe_cut_off(ok) -> ok;
+maybe_cut_off({error, Reason}) ->
+    {error, _} = whittle_counters_table:reject(undefined, {scrape_cut_off, Reason}),
+    ok.
+
+plain(Socket, Status, Body) ->
+    _ = gen_tcp:send(Socket, [<<"HTTP/1.1 ">>, integer_to_binary(Status), $\s, reason(Status),
+                              <<"\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+                                "Content-Length: ">>, integer_to_binary(byte_size(Body)),
+                              <<"\r\n\r\n">>, Body]),
+    ok.
+
+reason(400) -> <<"Bad Request">>;
+reason(404) -> <<"Not Found">>;
+reason(405) -> <<"Method Not Allowed">>.
+
+%% @doc The format for an Accept header. Protobuf only where it is asked for;
+%% the text format where nothing else is.
+-spec negotiate(binary()) -> format().
+negotiate(Accept) ->
+    Has = fun(Text) -> binary:match(Accept, Text) =/= nomatch end,
+    case {Has(<<"application/vnd.google.protobuf">>), Has(<<"application/openmetrics-text">>)} of
+        {true, _} -> protobuf;
+        {false, true} -> openmetrics;
+        {false, false} -> prometheus
+    end.
+
+%% @doc Writes everything in a format.
+-spec stream(format(), whittle_counters_stream:write()) -> ok | {error, term()}.
+stream(protobuf, Write) -> whittle_counters_protobuf:stream(Write);
+stream(Format, Write) -> whittle_counters_text:stream(Format, Write).
+
+%% @doc The Content-Type of a format.
+-spec content_type(format()) -> binary().
+content_type(protobuf) -> whittle_counters_protobuf:content_type();
+content_type(Format) -> whittle_counters_text:content_type(Format).

@@ -1,0 +1,123 @@
+%% @doc Names, units and labels: what OpenMetrics allows, and the text of a
+%% label set.
+%%
+%% The rules are those of the OpenMetrics 1.0 text format: a metric's name is
+%% `[a-zA-Z_:][a-zA-Z0-9_:]*', a label's `[a-zA-Z_][a-zA-Z0-9_]*' without two
+%% leading underscores, a unit ends the name, and no two families may share a
+%% name once the suffixes of their samples are put on.
+-module(whittle_counters_name).
+
+-export([family/2, samples/2, check/3, label_names/2]).
+-export([values/2, text/2, escape/1, escape_help/1]).
+
+%% @doc The family's name: a counter's without `_total'.
+-spec family(atom(), whittle_counters:type()) -> binary().
+family(Name, counter) ->
+    Text = atom_to_binary(Name),
+    case string:prefix(string:reverse(Text), "latot_") of
+        nomatch -> Text;
+        Rest -> iolist_to_binary(string:reverse(Rest))
+    end;
+family(Name, _) ->
+    atom_to_binary(Name).
+
+%% @doc Every name that the family's samples may have, the family's own first.
+-spec samples(binary(), whittle_counters:type()) -> [binary()].
+samples(Family, counter) ->
+    [Family, <<Family/binary, "_total">>, <<Family/binary, "_created">>];
+samples(Family, gauge) ->
+    [Family];
+samples(Family, histogram) ->
+    [Family | [<<Family/binary, Suffix/binary>>
+               || Suffix <- [<<"_bucket">>, <<"_count">>, <<"_sum">>, <<"_created">>]]].
+
+%% @doc Checks a metric's name and unit. A counter may be named with `_total'
+%% or without; the unit, if there is one, ends the family's name.
+-spec check(atom(), whittle_counters:type(), binary()) ->
+          ok | {error, {bad_name | bad_unit, term()}}.
+check(Name, Type, Unit) ->
+    Family = family(Name, Type),
+    Reserved = [<<"_total">>, <<"_created">>, <<"_bucket">>, <<"_count">>,
+                <<"_sum">>, <<"_info">>],
+    case matches(Family, "^[a-zA-Z_:][a-zA-Z0-9_:]*$")
+        andalso not lists:any(fun(End) -> ends(Family, End) end, Reserved) of
+        false -> {error, {bad_name, Name}};
+        true when Unit =:= <<>> -> ok;
+        true ->
+            case matches(Unit, "^[a-zA-Z0-9_:]+$")
+                andalso ends(Family, <<"_", Unit/binary>>) of
+                true -> ok;
+                false -> {error, {bad_unit, {Name, Unit}}}
+            end
+    end.
+
+%% @doc Checks label names.
+-spec label_names([term()], whittle_counters:type()) ->
+          ok | {error, {bad_label_name, term()}}.
+label_names(Names, Type) when is_list(Names) ->
+    Taken = [le || Type =:= histogram],
+    case [N || N <- Names, not is_atom(N) orelse lists:member(N, Taken)
+                   orelse not matches(atom_to_binary(N), "^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$")]
+        ++ (Names -- lists:usort(Names)) of
+        [] -> ok;
+        [Bad | _] -> {error, {bad_label_name, Bad}}
+    end;
+label_names(Names, _) ->
+    {error, {bad_label_name, Names}}.
+
+%% @doc A label set as the list of its values' texts, in the order in which the
+%% metric names its labels. Values are text: an atom, an integer, a UTF-8
+%% binary or a list of characters. A map from label to value is taken too.
+-spec values([atom()], term()) ->
+          {ok, [binary()]} | {error, {bad_labels | bad_label_value, term()}}.
+values(Names, Labels) when is_map(Labels) ->
+    case map_size(Labels) =:= length(Names)
+        andalso lists:all(fun(N) -> is_map_key(N, Labels) end, Names) of
+        true -> values(Names, [map_get(N, Labels) || N <- Names]);
+        false -> {error, {bad_labels, {Names, Labels}}}
+    end;
+values(Names, Labels) ->
+    try length(Labels) =:= length(Names) andalso [value(L) || L <- Labels] of
+        false -> {error, {bad_labels, {Names, Labels}}};
+        Values -> {ok, Values}
+    catch
+        error:badarg -> {error, {bad_labels, {Names, Labels}}};
+        throw:Bad -> {error, {bad_label_value, Bad}}
+    end.
+
+value(V) when is_atom(V) -> atom_to_binary(V);
+value(V) when is_integer(V) -> integer_to_binary(V);
+value(V) when is_binary(V); is_list(V) ->
+    try unicode:characters_to_binary(V) of
+        Text when is_binary(Text) -> Text;
+        _ -> throw(V)
+    catch
+        error:badarg -> throw(V)
+    end;
+value(V) -> throw(V).
+
+%% @doc `a="x",b="y"', escaped; empty without labels.
+-spec text([atom()], [binary()]) -> binary().
+text(Names, Values) ->
+    Pairs = lists:zipwith(fun(N, V) -> [atom_to_binary(N), "=\"", escape(V), $"] end,
+                          Names, Values),
+    iolist_to_binary(lists:join($,, Pairs)).
+
+%% @doc A label value between its quotes.
+-spec escape(binary()) -> binary().
+escape(Text) -> << <<(escape_char(C, true))/binary>> || <<C>> <= Text >>.
+
+%% @doc Help text; quotes stay as they are in Prometheus' format.
+-spec escape_help(binary()) -> binary().
+escape_help(Text) -> << <<(escape_char(C, false))/binary>> || <<C>> <= Text >>.
+
+escape_char($\\, _) -> <<"\\\\">>;
+escape_char($\n, _) -> <<"\\n">>;
+escape_char($", true) -> <<"\\\"">>;
+escape_char(C, _) -> <<C>>.
+
+matches(Text, Pattern) -> re:run(Text, Pattern, [{capture, none}, dollar_endonly]) =:= match.
+
+ends(Text, End) ->
+    Size = byte_size(Text) - byte_size(End),
+    Size > 0 andalso binary:part(Text, Size, byte_size(End)) =:= End.

@@ -1,0 +1,169 @@
+%% @doc The tables behind the registry: what is defined, which series exist,
+%% what was refused. Written by the registry, read by everybody; they belong to
+%% the supervisor, so that they outlive a crash of the registry.
+-module(whittle_counters_table).
+
+-include("whittle_counters_cell.hrl").
+-include("whittle_counters_series.hrl").
+
+-export([create/0]).
+-export([metric/1, metrics/0, series/1, fold_series/3, value/2, read/2, info/0]).
+-export([reject/2, divert/1, rejected/0, diverted/0]).
+-export_type([base/0, value/0, distribution/0, info/0]).
+
+-define(METRICS, whittle_counters_metrics).
+-define(SERIES, whittle_counters_series).
+-define(REFUSED, whittle_counters_refused).
+
+%% How many rows a fold holds at a time.
+-define(CHUNK, 100).
+
+-type distribution() :: #{count := non_neg_integer(), sum := integer(),
+                          zeros := non_neg_integer(),
+                          buckets := [{whittle_counters_scale:index(), pos_integer()}]}.
+%% Exact whole numbers; only buckets that hold something, lowest first.
+-type value() :: number() | distribution().
+-type base() :: 0 | number() | distribution().
+
+-type info() :: #{
+        %% Bytes of the tables. The registry's persistent term comes on top,
+        %% about 150 bytes a series.
+        tables := non_neg_integer(),
+        %% Bytes of cells, for a metric and for each of its series.
+        metrics := #{atom() => #{bytes := non_neg_integer(),
+                                 series := #{[binary()] => non_neg_integer()}}}}.
+
+%% @doc Makes the tables; the calling process owns them.
+-spec create() -> ok.
+create() ->
+    _ = ets:new(?METRICS, [named_table, public, ordered_set, {read_concurrency, true}]),
+    _ = ets:new(?SERIES, [named_table, public, ordered_set, {keypos, #series.key},
+                          {read_concurrency, true}]),
+    _ = ets:new(?REFUSED, [named_table, public]),
+    _ = ets:new(whittle_counters_asked, [named_table, public]),
+    ok.
+
+%% @doc A metric's definition and how many series it has.
+-spec metric(term()) -> {ok, whittle_counters:metric(), non_neg_integer()} |
+          {error, whittle_counters:reason()}.
+metric(Name) ->
+    try ets:lookup(?METRICS, Name) of
+        [{_, Metric, Count}] -> {ok, Metric, Count};
+        [] -> {error, {unknown_metric, Name}}
+    catch
+        error:badarg -> {error, {not_started, whittle_counters}}
+    end.
+
+%% @doc All definitions, by name.
+-spec metrics() -> [whittle_counters:metric()].
+metrics() -> [Metric || {_, Metric, _} <- ets:tab2list(?METRICS)].
+
+%% @doc One series.
+-spec series({atom(), [binary()]}) -> {ok, #series{}} | none.
+series(Key) ->
+    case ets:lookup(?SERIES, Key) of
+        [Series] -> {ok, Series};
+        [] -> none
+    end.
+
+%% @doc Folds over the living series of a metric in the order of their labels.
+%% Holds ?CHUNK rows at a time, so the memory it takes does not grow with the
+%% number of series.
+-spec fold_series(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
+fold_series(Fun, Acc, Name) ->
+    Match = [{#series{key = {Name, '$1'}, text = '$2', parts = '$3', expired = false,
+                      _ = '_'},
+              [], [{{'$1', '$2', '$3'}}]}],
+    fold_chunks(Fun, Acc, ets:select(?SERIES, Match, ?CHUNK)).
+
+fold_chunks(_, Acc, '$end_of_table') -> Acc;
+fold_chunks(Fun, Acc, {Rows, More}) ->
+    Acc1 = lists:foldl(fun({Values, Text, Parts}, A) -> Fun(Values, Text, Parts, A) end,
+                       Acc, Rows),
+    fold_chunks(Fun, Acc1, ets:select(More)).
+
+%% @doc What the parts of a series come to: a number, or a histogram's
+%% distribution.
+-spec value([{whittle_counters_cell:cell(), base()}], raw | since_reset) -> value().
+value([{#histogram{}, _} | _] = Parts, How) ->
+    lists:foldl(fun({Cell, Base}, Sum) -> plus(distribution(Cell, Base, How), Sum) end,
+                #{count => 0, sum => 0, zeros => 0, buckets => []}, Parts);
+value([{Cell, Base}], since_reset) when Base =/= 0 -> whittle_counters_cell:read(Cell) - Base;
+value([{Cell, _}], _) -> whittle_counters_cell:read(Cell);
+value([Part | Parts], How) -> value([Part], How) + value(Parts, How).
+
+distribution(Cell, Base, How) ->
+    Zeros = whittle_counters_cell:zeros(Cell),
+    Buckets = whittle_counters_cell:buckets(Cell),
+    Raw = #{count => lists:foldl(fun({_, N}, Sum) -> N + Sum end, Zeros, Buckets),
+            sum => whittle_counters_cell:read(Cell), zeros => Zeros, buckets => Buckets},
+    case How of
+        since_reset when is_map(Base) -> plus(Raw, negative(Base));
+        _ -> Raw
+    end.
+
+plus(#{count := C1, sum := S1, zeros := Z1, buckets := B1},
+     #{count := C2, sum := S2, zeros := Z2, buckets := B2}) ->
+    #{count => C1 + C2, sum => S1 + S2, zeros => Z1 + Z2, buckets => merge(B1, B2)}.
+
+negative(#{count := C, sum := S, zeros := Z, buckets := B}) ->
+    #{count => -C, sum => -S, zeros => -Z, buckets => [{I, -N} || {I, N} <- B]}.
+
+merge([{I, N} | A], [{I, M} | B]) when N + M =:= 0 -> merge(A, B);
+merge([{I, N} | A], [{I, M} | B]) -> [{I, N + M} | merge(A, B)];
+merge([{I, _} = X | A], [{J, _} | _] = B) when I < J -> [X | merge(A, B)];
+merge([_ | _] = A, [Y | B]) -> [Y | merge(A, B)];
+merge([], B) -> B;
+merge(A, []) -> A.
+
+%% @doc The value of one series; its expiry ends it.
+-spec read(atom(), [binary()]) -> {ok, value()} | {error, whittle_counters:reason()}.
+read(Name, Values) ->
+    case series({Name, Values}) of
+        {ok, #series{parts = Parts, expired = false}} -> {ok, value(Parts, since_reset)};
+        _ -> {error, {unknown_series, {Name, Values}}}
+    end.
+
+%% @doc What there is and what it costs, metric by metric and series by series.
+-spec info() -> info().
+info() ->
+    Word = erlang:system_info(wordsize),
+    #{tables => Word * lists:sum([ets:info(T, memory) || T <- [?METRICS, ?SERIES, ?REFUSED]]),
+      metrics => maps:from_list([{Name, cost(Name)} || #{name := Name} <- metrics()])}.
+
+cost(Name) ->
+    fold_series(fun(Values, _, Parts, #{bytes := Bytes, series := Series} = Acc) ->
+                        Mine = lists:sum([whittle_counters_cell:bytes(C) || {C, _} <- Parts]),
+                        Acc#{bytes := Bytes + Mine, series := Series#{Values => Mine}}
+                end, #{bytes => 0, series => #{}}, Name).
+
+%% @doc Counts an update that could not be done, and logs the first of its kind
+%% for the metric. Gives the error back to the caller.
+-spec reject(term(), whittle_counters:reason()) -> {error, whittle_counters:reason()}.
+reject(Name, {Tag, _} = Reason) ->
+    Known = case metric(Name) of {ok, _, _} -> Name; {error, _} -> undefined end,
+    try ets:update_counter(?REFUSED, {Known, Tag}, 1, {{Known, Tag}, 0}) of
+        1 ->
+            logger:warning("whittle_counters: ~ts (further ones are only counted, in "
+                           "whittle_counters_rejected_total)",
+                           [whittle_counters:format_error(Reason)]);
+        _ ->
+            ok
+    catch
+        error:badarg -> ok
+    end,
+    {error, Reason}.
+
+%% @doc Counts an update that went to the overflow series.
+-spec divert(atom()) -> ok.
+divert(Name) ->
+    _ = ets:update_counter(?REFUSED, {divert, Name}, 1, {{divert, Name}, 0}),
+    ok.
+
+%% @doc How many updates were refused, by metric and reason.
+-spec rejected() -> [{{atom(), atom()}, pos_integer()}].
+rejected() -> [Row || {{Name, _}, _} = Row <- lists:sort(ets:tab2list(?REFUSED)), Name =/= divert].
+
+%% @doc How many updates went to overflow series, by metric.
+-spec diverted() -> [{atom(), pos_integer()}].
+diverted() -> [{Name, N} || {{divert, Name}, N} <- lists:sort(ets:tab2list(?REFUSED))].

@@ -1,0 +1,34 @@
+%% @doc Counts `telemetry' events. Nothing of telemetry is needed to build this.
+%%
+%% ```
+%% ok = whittle_counters_telemetry:attach(web, [cowboy, request, stop],
+%%          [{requests_total, inc, [method]}, {request_seconds, {observe, duration}, []}])
+%% '''
+%% The labels are keys of the event's metadata; the measurement of `add', `set'
+%% and `observe' is a key of its measurements.
+-module(whittle_counters_telemetry).
+
+-ignore_xref([{telemetry, attach, 4}]).
+-export([attach/3, handle_event/4]).
+-export_type([rule/0]).
+
+-type rule() :: {Metric :: atom(), inc | {inc | add | set | observe, Measurement :: atom()},
+                 Labels :: [atom()]}.
+
+%% @doc Attaches rules to an event. The metrics are defined by you.
+-spec attach(term(), [atom()], [rule()]) -> ok | {error, already_exists}.
+attach(Id, Event, Rules) ->
+    telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules).
+
+%% @doc Called by telemetry. A label that the metadata lacks is empty.
+-spec handle_event([atom()], map(), map(), [rule()]) -> ok.
+handle_event(_, Measurements, Metadata, Rules) ->
+    lists:foreach(fun({Metric, Update, Labels}) ->
+                          update(Metric, Update, [maps:get(L, Metadata, <<>>) || L <- Labels],
+                                 Measurements)
+                  end, Rules).
+
+update(Metric, inc, Labels, _) -> whittle_counters:inc(Metric, Labels, 1);
+update(Metric, {Update, Key}, Labels, Measurements) ->
+    %% A measurement that is missing is refused as a value like any other.
+    whittle_counters:Update(Metric, Labels, maps:get(Key, Measurements, undefined)).

@@ -1,0 +1,34 @@
+%% @doc The registry's value: from a metric's name through its label values to
+%% a cell, in nested maps.
+%%
+%% It is nested because looking up an atom or a small integer three times is
+%% twice as fast as hashing a list of three once (bench/counters). Leaves are cells; the
+%% same cell may hang under several spellings of its labels (`get' and
+%% `<<"get">>').
+-module(whittle_counters_tree).
+
+-export([put/3, delete/2]).
+-export_type([tree/0, path/0]).
+
+-type tree() :: #{term() => tree() | whittle_counters_cell:cell()}.
+-type path() :: nonempty_list().
+%% The metric's name, then the label values as they stand at the call.
+
+%% @doc Hangs a cell under a path.
+-spec put(path(), whittle_counters_cell:cell(), tree()) -> tree().
+put([Key], Cell, Tree) -> Tree#{Key => Cell};
+put([Key | Path], Cell, Tree) ->
+    Tree#{Key => put(Path, Cell, maps:get(Key, Tree, #{}))}.
+
+%% @doc Takes a path out, and the branches that it leaves bare.
+-spec delete(path(), tree()) -> tree().
+delete([Key], Tree) -> maps:remove(Key, Tree);
+delete([Key | Path], Tree) ->
+    case Tree of
+        #{Key := Branch} when is_map(Branch) ->
+            case delete(Path, Branch) of
+                Bare when Bare =:= #{} -> maps:remove(Key, Tree);
+                Rest -> Tree#{Key := Rest}
+            end;
+        _ -> Tree
+    end.

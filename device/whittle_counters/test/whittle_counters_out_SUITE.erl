@@ -1,0 +1,260 @@
+%% Ways out beside the text: HTTP with each server's handler, StatsD, rates,
+%% telemetry.
+-module(whittle_counters_out_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, inets/1, cowboy/1, elli/1,
+         protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [http, http_bad_requests, http_cut_off, port_taken, inets, cowboy, elli, protobuf, statsd,
+     statsd_over_udp, rates, telemetry].
+
+-define(W, whittle_counters).
+
+init_per_testcase(_, Config) ->
+    {ok, _} = application:ensure_all_started(whittle_counters),
+    ok = ?W:new(jobs_total, counter, #{labels => [kind]}),
+    ok = ?W:inc(jobs_total, [a], 5),
+    Config.
+
+end_per_testcase(_, _) -> application:stop(whittle_counters).
+
+start() ->
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0}),
+    {Pid, whittle_counters_http:port(Pid)}.
+
+stop(Pid) ->
+    unlink(Pid),
+    exit(Pid, kill).
+
+request(Port, Text) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, Text),
+    Answer = receive_all(Socket, <<>>),
+    gen_tcp:close(Socket),
+    Answer.
+
+receive_all(Socket, Answer) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, Data} -> receive_all(Socket, <<Answer/binary, Data/binary>>);
+        {error, closed} -> Answer
+    end.
+
+http(_) ->
+    {ok, _} = application:ensure_all_started(inets),
+    {Pid, Port} = start(),
+    Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ "/metrics",
+    Get = fun(Accept) ->
+                  {ok, {{_, 200, _}, Headers, Body}} =
+                      httpc:request(get, {Url, [{"accept", Accept}]}, [], [{body_format, binary}]),
+                  {proplists:get_value("content-type", Headers), Body}
+          end,
+    {"text/plain; version=0.0.4; charset=utf-8", Text} = Get("*/*"),
+    ?assertEqual(whittle_counters_text:render(prometheus), Text),
+    {"application/openmetrics-text; version=1.0.0; charset=utf-8", Open} =
+        Get("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"),
+    ?assertEqual(whittle_counters_text:render(openmetrics), Open),
+    {"application/vnd.google.protobuf" ++ _, _} = Get("application/vnd.google.protobuf;encoding=delimited"),
+    Old = request(Port, "GET /metrics HTTP/1.0\r\n\r\n"),
+    ?assertEqual(Text, lists:last(binary:split(Old, <<"\r\n\r\n">>))),
+    stop(Pid).
+
+http_bad_requests(_) ->
+    {Pid, Port} = start(),
+    Status = fun(Text) -> <<"HTTP/1.1 ", Code:3/binary, _/binary>> = request(Port, Text), Code end,
+    ?assertEqual(<<"404">>, Status("GET / HTTP/1.1\r\n\r\n")),
+    ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
+    ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
+    ?assertEqual(<<"400">>, Status(["GET /metrics HTTP/1.1\r\n", lists:duplicate(200, "a: b\r\n"), "\r\n"])),
+    [begin
+         {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+         ok = gen_tcp:send(Socket, rand:bytes(rand:uniform(300))),
+         ok = gen_tcp:close(Socket)
+     end || _ <- lists:seq(1, 200)],
+    ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\n\r\n")),
+    stop(Pid).
+
+%% A client that goes away in the middle is counted, and the next one is served.
+http_cut_off(_) ->
+    ok = ?W:new(many, counter, #{labels => [id], max_series => 60000}),
+    [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 50000)],
+    {Pid, Port} = start(),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}, {recbuf, 4096}]),
+    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    {ok, _} = gen_tcp:recv(Socket, 100),
+    ok = inet:setopts(Socket, [{linger, {true, 0}}]),
+    ok = gen_tcp:close(Socket),
+    wait(fun() -> lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected()) end),
+    <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
+    stop(Pid).
+
+wait(True) -> case True() of true -> ok; false -> erlang:yield(), wait(True) end.
+
+port_taken(_) ->
+    {Pid, Port} = start(),
+    _ = process_flag(trap_exit, true),
+    ?assertEqual({error, {cannot_listen, eaddrinuse}}, whittle_counters_http:start_link(#{port => Port})),
+    stop(Pid).
+
+inets(Config) ->
+    {ok, _} = application:ensure_all_started(inets),
+    Root = proplists:get_value(priv_dir, Config),
+    {ok, Pid} = inets:start(httpd, [{port, 0}, {bind_address, {127, 0, 0, 1}}, {server_name, "test"},
+                                    {server_root, Root}, {document_root, Root},
+                                    {modules, [whittle_counters_inets, mod_get]}]),
+    [{port, Port}] = httpd:info(Pid, [port]),
+    Url = fun(Path) -> "http://127.0.0.1:" ++ integer_to_list(Port) ++ Path end,
+    {ok, {{_, 200, _}, _, Body}} = httpc:request(get, {Url("/metrics"), []}, [], [{body_format, binary}]),
+    ?assertEqual(whittle_counters_text:render(prometheus), Body),
+    {ok, {{_, 404, _}, _, _}} = httpc:request(Url("/nothing")),
+    ok = inets:stop(httpd, Pid).
+
+%% cowboy and elli cannot be had here: these stand in for the calls that the
+%% handlers make of them, as their documentation describes them.
+cowboy(_) ->
+    stand_in(cowboy_req,
+             ["header(<<\"accept\">>, #{accept := A}, _) -> A.",
+              "stream_reply(200, #{<<\"content-type\">> := T}, R) -> R#{type => T}.",
+              "stream_body(P, F, #{test := Pid}) -> Pid ! {body, iolist_to_binary(P), F}, ok."]),
+    {ok, #{type := Type}, state} =
+        whittle_counters_cowboy:init(#{accept => <<"*/*">>, test => self()}, state),
+    ?assertEqual(<<"text/plain; version=0.0.4; charset=utf-8">>, Type),
+    ?assertEqual(whittle_counters_text:render(prometheus), bodies()).
+
+bodies() ->
+    receive
+        {body, Piece, nofin} -> <<Piece/binary, (bodies())/binary>>;
+        {body, Piece, fin} -> Piece
+    end.
+
+elli(_) ->
+    stand_in(elli_request,
+             ["method({M, _}) -> M.", "path({_, P}) -> P.", "get_header(<<\"Accept\">>, _, D) -> D."]),
+    {200, [{<<"Content-Type">>, _}], Body} = whittle_counters_elli:handle({'GET', [<<"metrics">>]}, []),
+    ?assertEqual(whittle_counters_text:render(prometheus), iolist_to_binary(Body)),
+    ?assertEqual(ignore, whittle_counters_elli:handle({'GET', []}, [])),
+    ?assertEqual(ok, whittle_counters_elli:handle_event(request_complete, [], [])).
+
+stand_in(Module, Functions) ->
+    Forms = [begin
+                 {ok, Tokens, _} = erl_scan:string(F),
+                 {ok, Form} = erl_parse:parse_form(Tokens),
+                 Form
+             end || F <- Functions],
+    {ok, Module, Code} = compile:forms([{attribute, 1, module, Module},
+                                        {attribute, 1, compile, [export_all, nowarn_export_all]} | Forms]),
+    {module, Module} = code:load_binary(Module, "stand_in", Code).
+
+%% Prometheus itself reads it in examples/sensors; this is its shape.
+protobuf(_) ->
+    ok = ?W:new(took_seconds, timer),
+    [ok = ?W:observe(took_seconds, V) || V <- [0, 1000000000, 1000000000, 2000000000]],
+    {ok, Pieces} = whittle_counters_stream:collect(fun whittle_counters_protobuf:stream/1),
+    Families = delimited(iolist_to_binary(Pieces)),
+    Names = [proplists:get_value(1, F) || F <- Families],
+    ?assertEqual([<<"jobs_total">>, <<"took_seconds">>], Names),
+    [_, Took] = Families,
+    Histogram = fields(proplists:get_value(7, fields(proplists:get_value(4, Took)))),
+    ?assertEqual(4, proplists:get_value(1, Histogram)),
+    ?assertEqual(<<4.0/float-little>>, proplists:get_value(2, Histogram)),
+    ?assertEqual(6, proplists:get_value(5, Histogram)),
+    ?assertEqual(1, proplists:get_value(7, Histogram)),
+    %% Two in the bucket up to 1 (index 0 or 1 after the move), one an octave up.
+    ?assertEqual(2, length(proplists:get_all_values(12, Histogram))),
+    ?assertEqual([4, 1], proplists:get_all_values(13, Histogram)).
+
+delimited(<<>>) -> [];
+delimited(Bytes) ->
+    {Size, Rest} = varint(Bytes),
+    <<Message:Size/binary, More/binary>> = Rest,
+    [fields(Message) | delimited(More)].
+
+fields(<<>>) -> [];
+fields(Bytes) ->
+    {Tag, Rest} = varint(Bytes),
+    {Value, More} = case Tag band 7 of
+                        0 -> varint(Rest);
+                        1 -> split(8, Rest);
+                        2 -> {Size, R} = varint(Rest), split(Size, R)
+                    end,
+    [{Tag bsr 3, Value} | fields(More)].
+
+split(Size, Bytes) ->
+    <<Value:Size/binary, More/binary>> = Bytes,
+    {Value, More}.
+
+varint(<<0:1, N:7, Rest/binary>>) -> {N, Rest};
+varint(<<1:1, N:7, Rest/binary>>) ->
+    {M, Rest1} = varint(Rest),
+    {(M bsl 7) bor N, Rest1}.
+
+statsd(_) ->
+    ok = ?W:new(depth, gauge),
+    ok = ?W:set(depth, -3),
+    ok = ?W:new(size, histogram, #{labels => [kind]}),
+    [ok = ?W:observe(size, ["a b"], V) || V <- [0, 8, 8]],
+    {[First], Seen} = whittle_counters_statsd:packets(statsd, #{}),
+    ?assertEqual([<<"jobs.a:5|c">>, <<"depth:0|g">>, <<"depth:-3|g">>, <<"size.a_b:0|ms|@1.0">>,
+                  <<"size.a_b:7.661">>],
+                 lists:sort(fun order/2, [shorten(L) || L <- binary:split(First, <<"\n">>, [global])])),
+    ok = ?W:inc(jobs_total, [a], 2),
+    ok = ?W:set(depth, 1),
+    {[Second], _} = whittle_counters_statsd:packets(dogstatsd, Seen),
+    ?assertEqual([<<"depth:1|g">>, <<"jobs:2|c|#kind:a">>],
+                 lists:sort(binary:split(Second, <<"\n">>, [global]))),
+    ok = ?W:new(many, counter, #{labels => [id]}),
+    [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 500)],
+    {Packets, _} = whittle_counters_statsd:packets(statsd, #{}),
+    ?assert(length(Packets) > 2),
+    ?assert(lists:all(fun(P) -> byte_size(P) =< 1432 end, Packets)).
+
+%% The middle of a bucket is no round number.
+shorten(<<"size.a_b:7.66", _/binary>>) -> <<"size.a_b:7.661">>;
+shorten(Line) -> Line.
+
+order(<<"jobs", _/binary>>, _) -> true;
+order(_, <<"jobs", _/binary>>) -> false;
+order(<<"depth:0|g">>, _) -> true;
+order(_, <<"depth:0|g">>) -> false;
+order(A, B) -> A =< B.
+
+statsd_over_udp(_) ->
+    {ok, Socket} = gen_udp:open(0, [binary, {active, true}, {ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    {ok, Pid} = whittle_counters_statsd:start_link(#{port => Port}),
+    ok = whittle_counters_statsd:push(Pid),
+    receive {udp, Socket, _, _, Packet} -> ?assertEqual(<<"jobs.a:5|c">>, Packet) end,
+    ok = gen_server:stop(Pid).
+
+rates(_) ->
+    ok = ?W:new(seen_total, counter, #{windows => [10, 60]}),
+    ok = ?W:inc(seen_total),
+    ?assertMatch({error, {no_samples, _}}, ?W:rate(jobs_total, [a], 10)),
+    Now = erlang:monotonic_time(millisecond),
+    [begin
+         ok = ?W:inc(seen_total, [], 5),
+         ok = whittle_counters_rate:sample(Now - 60000 + 1000 * S)
+     end || S <- lists:seq(0, 60)],
+    near(5.0, ?W:rate(seen_total, [], 10)),
+    near(5.0, ?W:rate(seen_total, [], 60)),
+    ok = ?W:inc(seen_total, [], 100),
+    near(15.0, ?W:rate(seen_total, [], 10)).
+
+%% The time of the call is the true one, some milliseconds later.
+near(Expected, {ok, Rate}) -> ?assert(abs(Rate - Expected) < 0.2 * Expected, {Expected, Rate}).
+
+telemetry(_) ->
+    stand_in(telemetry, ["attach(Id, Event, Fun, Config) -> put(attached, {Id, Event, Fun, Config}), ok."]),
+    ok = ?W:new(took, histogram, #{labels => [method]}),
+    Rules = [{jobs_total, inc, [kind]}, {took, {observe, duration}, [method]}],
+    ok = whittle_counters_telemetry:attach(web, [web, stop], Rules),
+    {_, [web, stop], Fun, Config} = get(attached),
+    ok = Fun([web, stop], #{duration => 7}, #{kind => a, method => get}, Config),
+    ok = Fun([web, stop], #{}, #{kind => b}, Config),
+    ?assertEqual({ok, 6}, ?W:value(jobs_total, [a])),
+    ?assertEqual({ok, 1}, ?W:value(jobs_total, [b])),
+    ?assertMatch({ok, #{count := 1, sum := 7}}, ?W:value(took, [get])).

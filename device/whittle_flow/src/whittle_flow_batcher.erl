@@ -1,0 +1,162 @@
+%% @doc A process that handles its messages in batches.
+%%
+%% A module exports init/1 and handle_batch/2 and is started with
+%% `start_link(Module, Args, Options)'. Messages come from
+%% `whittle_flow_sender' (many in one signal, with credit) or one by one from
+%% `cast/2' (without).
+%%
+%% The batch follows the load: it begins at `floor' messages, doubles up to
+%% `ceiling' while more wait than fit, and halves when the queue runs dry. With
+%% `wait' above 0 a batch below the floor waits that many milliseconds for
+%% company: no message waits longer for its batch to begin.
+%%
+%% A callback that crashes loses its batch: counted, the first logged, the
+%% state stays, the senders get their credit back and are told. One that blocks
+%% holds up its senders by their credit.
+-module(whittle_flow_batcher).
+
+-export([start_link/3, child_spec/4, cast/2, post/2]).
+-export_type([options/0, target/0]).
+
+-callback init(Args :: term()) -> State :: term().
+%% The messages in the order in which they came; those of one sender are in the
+%% order of sending.
+-callback handle_batch(Messages :: [term(), ...], State :: term()) -> State :: term().
+%% A message of another origin: a socket's, a monitor's.
+-callback info(Message :: term(), State :: term()) -> State :: term().
+-optional_callbacks([info/2]).
+
+-type options() :: #{
+        %% Registers the process, and names it in the counters (`batcher' without).
+        name => atom(),
+        %% Messages a batch begins with and grows to; 32 and 8192 by default.
+        floor => pos_integer(), ceiling => pos_integer(),
+        %% Milliseconds that a message may wait for its batch to begin; 0 by default.
+        wait => non_neg_integer()}.
+
+-type target() :: pid() | atom().
+
+-record(batcher, {module :: module(), state :: term(), where :: atom(),
+                  floor :: pos_integer(), ceiling :: pos_integer(), size :: pos_integer(),
+                  wait :: non_neg_integer(), logged = false :: boolean(),
+                  batches :: whittle_counters:handle(), messages :: whittle_counters:handle()}).
+
+%% @doc A child of your supervisor.
+-spec child_spec(term(), module(), term(), options()) -> supervisor:child_spec().
+child_spec(Id, Module, Args, Options) ->
+    #{id => Id, start => {?MODULE, start_link, [Module, Args, Options]}}.
+
+%% @doc Starts a batcher.
+-spec start_link(module(), term(), options()) ->
+          {ok, pid()} | {error, whittle_flow:reason() | term()}.
+start_link(Module, Args, Options) ->
+    case whittle_flow_option:check([name, floor, ceiling, wait], Options) of
+        ok ->
+            proc_lib:start_link(erlang, apply, [fun init/4, [self(), Module, Args, Options]],
+                                infinity, [{message_queue_data, off_heap}]);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Sends one message without credit: at most once, and nothing holds the
+%% sender up.
+-spec cast(target(), term()) -> ok.
+cast(Batcher, Message) -> post(Batcher, {whittle_flow, Message}).
+
+%% @doc Sends a signal to a process or to a name, which may be of nobody.
+-spec post(target(), term()) -> ok.
+post(To, Signal) ->
+    try To ! Signal of
+        _ -> ok
+    catch
+        error:badarg -> ok
+    end.
+
+init(Parent, Module, Args, Options) ->
+    Where = maps:get(name, Options, batcher),
+    case maps:is_key(name, Options) andalso register_name(Where) of
+        {taken, Pid} -> proc_lib:init_ack(Parent, {error, {already_started, Pid}});
+        _ ->
+            {ok, Batches} = whittle_counters:handle(whittle_flow_batches_total, [Where]),
+            {ok, Messages} = whittle_counters:handle(whittle_flow_messages_total, [Where]),
+            Floor = maps:get(floor, Options, 32),
+            Batcher = #batcher{module = Module, state = Module:init(Args), where = Where,
+                               floor = Floor, ceiling = max(Floor, maps:get(ceiling, Options, 8192)),
+                               size = Floor, wait = maps:get(wait, Options, 0),
+                               batches = Batches, messages = Messages},
+            ok = proc_lib:init_ack(Parent, {ok, self()}),
+            loop(Batcher)
+    end.
+
+register_name(Name) ->
+    try register(Name, self())
+    catch error:badarg -> {taken, whereis(Name)}
+    end.
+
+loop(#batcher{wait = Wait} = Batcher) ->
+    receive
+        {whittle_flow, Message} -> gather([[Message]], 1, [], deadline(Wait), Batcher);
+        {whittle_flow_batch, From, N, Messages} ->
+            gather([Messages], N, [{From, N}], deadline(Wait), Batcher);
+        Message -> loop(info(Message, Batcher))
+    end.
+
+deadline(0) -> none;
+deadline(Wait) -> erlang:monotonic_time(millisecond) + Wait.
+
+%% Signals are whole lists, so a batch may exceed its size by part of one.
+gather(Lists, Count, Senders, _, #batcher{size = Size} = Batcher) when Count >= Size ->
+    handle(Lists, Count, Senders, full, Batcher);
+gather(Lists, Count, Senders, Deadline, #batcher{floor = Floor} = Batcher) ->
+    receive
+        {whittle_flow, Message} ->
+            gather([[Message] | Lists], Count + 1, Senders, Deadline, Batcher);
+        {whittle_flow_batch, From, N, Messages} ->
+            gather([Messages | Lists], Count + N, [{From, N} | Senders], Deadline, Batcher)
+    after left(Deadline, Count, Floor) ->
+            handle(Lists, Count, Senders, dry, Batcher)
+    end.
+
+left(none, _, _) -> 0;
+left(_, Count, Floor) when Count >= Floor -> 0;
+left(Deadline, _, _) -> max(0, Deadline - erlang:monotonic_time(millisecond)).
+
+handle(Lists, Count, Senders, Fill, #batcher{module = Module, state = State} = Batcher) ->
+    {Result, Batcher1} =
+        try Module:handle_batch(lists:append(lists:reverse(Lists)), State) of
+            State1 -> {ok, Batcher#batcher{state = State1}}
+        catch
+            Class:Reason:Stack ->
+                Logged = whittle_flow_count:failed(Batcher#batcher.where, Count,
+                                                   {Class, Reason, Stack},
+                                                   Batcher#batcher.logged),
+                {failed, Batcher#batcher{logged = Logged}}
+        end,
+    acknowledge(Senders, Result),
+    _ = whittle_counters:inc(Batcher#batcher.batches),
+    _ = whittle_counters:inc(Batcher#batcher.messages, Count),
+    loop(resize(Fill, Batcher1)).
+
+%% One signal for each sender and batch, whatever the number of its lists.
+acknowledge(Senders, Result) ->
+    Sums = lists:foldl(fun({From, N}, Acc) ->
+                               maps:update_with(From, fun(M) -> M + N end, N, Acc)
+                       end, #{}, Senders),
+    maps:foreach(fun(From, N) -> From ! {whittle_flow_credit, From, N, Result} end, Sums).
+
+resize(full, #batcher{size = Size, ceiling = Ceiling} = Batcher) ->
+    Batcher#batcher{size = min(2 * Size, Ceiling)};
+resize(dry, #batcher{size = Size, floor = Floor} = Batcher) ->
+    Batcher#batcher{size = max(Size div 2, Floor)}.
+
+info(Message, #batcher{module = Module, state = State} = Batcher) ->
+    case erlang:function_exported(Module, info, 2) of
+        true ->
+            try Batcher#batcher{state = Module:info(Message, State)}
+            catch Class:Reason:Stack ->
+                    Logged = whittle_flow_count:failed(Batcher#batcher.where, 1,
+                                                       {Class, Reason, Stack},
+                                                       Batcher#batcher.logged),
+                    Batcher#batcher{logged = Logged}
+            end;
+        false -> Batcher
+    end.

@@ -1,0 +1,257 @@
+%% @doc Broadcast: one message to many processes of this node and of others.
+%%
+%% Members get `{whittle_flow_group, Group, Messages}' with the messages in
+%% order; several that were broadcast close to each other come in one signal.
+%%
+%% == How ==
+%% The caller sends the message once, to the group's process. That gathers what
+%% has come meanwhile, and hands it to relays, one for each scheduler, which
+%% send it to their members. What is larger than `shared' words is first put
+%% where all processes can read it (a literal, see below), so that each member
+%% gets a reference instead of a copy. While the relays are at work new messages
+%% gather: under load each signal carries more of them.
+%%
+%% A literal is a persistent term of a new name. Sending it copies nothing.
+%% Taking it away makes the VM look at every process, so this is done for many
+%% at a time, `kept' literals late; a member that still holds one then gets
+%% its own copy.
+%%
+%% == Guarantees ==
+%% At most once to each process that is a member when the group takes the
+%% message; in the order of sending for each sender and member. Above `limit'
+%% messages that wait in the group a broadcast is refused with
+%% `{error, {overloaded, Group}}' and counted. A member that died is dropped.
+%% When the group's process is killed, messages that wait in it are lost, and
+%% members join the one that its supervisor starts.
+%%
+%% == Nodes ==
+%% Groups of the same name on connected nodes that joined each other with
+%% connect/2 get one copy each and deliver it there.
+-module(whittle_flow_group).
+-behaviour(gen_server).
+
+-export([start_link/2, child_spec/2, join/2, leave/2, broadcast/2, members/1, connect/2, sync/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0]).
+
+-type options() :: #{
+        %% Processes that deliver; as many as schedulers online by default.
+        relays => pos_integer(),
+        %% Messages that may wait; 10000 by default.
+        limit => pos_integer(),
+        %% Words from which a message is shared instead of copied, and the number
+        %% of members from which that pays (whittle_flow_calibrate).
+        shared => pos_integer(), sharers => pos_integer(),
+        %% Literals that are kept before the oldest are taken away.
+        kept => pos_integer()}.
+
+-record(state, {name :: atom(), options :: options(),
+                waiting :: atomics:atomics_ref(),
+                relays = #{} :: #{pid() => non_neg_integer()}, % members of each
+                busy = 0 :: non_neg_integer(),                 % relays at work
+                where = #{} :: #{pid() => pid()},              % member to relay
+                gathered = [] :: [term()],                     % backwards
+                outbound = [] :: [term()],                     % those of this node
+                literals = queue:new() :: queue:queue(term()), next = 0 :: non_neg_integer(),
+                peers = [] :: [pid()],
+                flushed = [] :: [gen_server:from()]}).
+
+%% @doc A child of your supervisor.
+-spec child_spec(atom(), options()) -> supervisor:child_spec().
+child_spec(Name, Options) -> #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
+
+%% @doc Starts a group.
+-spec start_link(atom(), options()) -> gen_server:start_ret().
+start_link(Name, Options) ->
+    case whittle_flow_option:check([relays, limit, shared, sharers, kept], Options) of
+        ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Options},
+                                    [{spawn_opt, [{message_queue_data, off_heap}]}]);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Makes a process a member. Twice is once.
+-spec join(atom(), pid()) -> ok.
+join(Group, Pid) -> gen_server:call(Group, {join, Pid}, infinity).
+
+%% @doc Ends a membership. Messages that were taken before may still come.
+-spec leave(atom(), pid()) -> ok.
+leave(Group, Pid) -> gen_server:call(Group, {leave, Pid}, infinity).
+
+%% @doc Sends Message to all members.
+-spec broadcast(atom(), term()) -> ok | {error, whittle_flow:reason()}.
+broadcast(Group, Message) ->
+    case persistent_term:get({?MODULE, Group}, none) of
+        {Waiting, Limit} ->
+            case atomics:add_get(Waiting, 1, 1) of
+                N when N =< Limit ->
+                    whittle_flow_batcher:post(Group, {whittle_flow_broadcast, Message});
+                _ ->
+                    ok = atomics:sub(Waiting, 1, 1),
+                    _ = whittle_counters:inc(whittle_flow_shed_total, [Group, overloaded]),
+                    {error, {overloaded, Group}}
+            end;
+        none -> {error, {no_group, Group}}
+    end.
+
+%% @doc The members on this node.
+-spec members(atom()) -> [pid()].
+members(Group) -> gen_server:call(Group, members, infinity).
+
+%% @doc Joins this node's group with the one of the same name on Node, both ways.
+-spec connect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
+connect(Group, Node) ->
+    case erpc:call(Node, erlang, whereis, [Group]) of
+        undefined -> {error, {no_group, {Group, Node}}};
+        Peer ->
+            ok = gen_server:call(Group, {peer, Peer}, infinity),
+            gen_server:call(Peer, {peer, whereis(Group)}, infinity)
+    end.
+
+%% @doc Waits until all that this process has broadcast was sent to the members
+%% of this node.
+-spec sync(atom()) -> ok.
+sync(Group) -> gen_server:call(Group, sync, infinity).
+
+%%% the group's process
+
+-spec init({atom(), options()}) -> {ok, #state{}}.
+init({Name, Options}) ->
+    _ = process_flag(trap_exit, true),
+    Waiting = atomics:new(1, []),
+    persistent_term:put({?MODULE, Name}, {Waiting, maps:get(limit, Options, 10000)}),
+    N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
+    Relays = maps:from_list([{relay(), 0} || _ <- lists:seq(1, N)]),
+    {ok, #state{name = Name, waiting = Waiting, relays = Relays,
+                options = maps:merge(#{shared => 64, sharers => 100, kept => 256}, Options)}}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+          {reply, term(), #state{}} | {noreply, #state{}}.
+handle_call({join, Pid}, _, #state{where = Where, relays = Relays} = State) ->
+    case Where of
+        #{Pid := _} -> {reply, ok, State};
+        _ ->
+            _ = monitor(process, Pid),
+            {_, Relay} = lists:min([{N, R} || {R, N} <- maps:to_list(Relays)]),
+            Relay ! {join, Pid},
+            {reply, ok, State#state{where = Where#{Pid => Relay},
+                                    relays = maps:update_with(Relay, fun(N) -> N + 1 end, Relays)}}
+    end;
+handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
+handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
+handle_call({peer, Peer}, _, #state{peers = Peers} = State) ->
+    _ = lists:member(Peer, Peers) orelse monitor(process, Peer),
+    {reply, ok, State#state{peers = lists:usort([Peer | Peers])}};
+handle_call(sync, From, #state{flushed = Flushed} = State) ->
+    {noreply, answer(State#state{flushed = [From | Flushed]})}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) -> {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({whittle_flow_broadcast, Message}, State) ->
+    {noreply, deliver(more(gather(Message, State)))};
+handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered, waiting = Waiting} = State) ->
+    ok = atomics:add(Waiting, 1, length(Messages)),
+    {noreply, deliver(State#state{gathered = lists:reverse(Messages, Gathered)})};
+handle_info({done, _}, #state{busy = Busy} = State) ->
+    {noreply, answer(deliver(State#state{busy = Busy - 1}))};
+handle_info({'DOWN', _, process, Pid, _}, #state{peers = Peers} = State) ->
+    {noreply, forget(Pid, State#state{peers = lists:delete(Pid, Peers)})};
+handle_info({'EXIT', Pid, Reason}, #state{relays = Relays} = State) ->
+    %% A relay that was killed takes its part of the members with it: a fresh
+    %% start is the simplest way that is right. So is the end of our parent.
+    case Relays of
+        #{Pid := _} -> {stop, {relay_died, Reason}, State};
+        _ -> {stop, Reason, State}
+    end;
+handle_info(_, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_, #state{name = Name, literals = Literals}) ->
+    _ = persistent_term:erase({?MODULE, Name}),
+    lists:foreach(fun persistent_term:erase/1, queue:to_list(Literals)).
+
+forget(Pid, #state{where = Where, relays = Relays} = State) ->
+    case maps:take(Pid, Where) of
+        {Relay, Where1} ->
+            Relay ! {leave, Pid},
+            State#state{where = Where1, relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
+        error -> State
+    end.
+
+%% Takes what else is in the queue, so that it goes out in the same signal.
+more(State) ->
+    receive
+        {whittle_flow_broadcast, Message} -> more(gather(Message, State))
+    after 0 -> State
+    end.
+
+gather(Message, #state{gathered = Gathered, outbound = Outbound, peers = Peers} = State) ->
+    State#state{gathered = [Message | Gathered],
+                outbound = case Peers of [] -> []; _ -> [Message | Outbound] end}.
+
+deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
+deliver(#state{gathered = []} = State) -> State;
+deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Waiting,
+               where = Where, peers = Peers, outbound = Outbound} = State) ->
+    Messages = lists:reverse(Gathered),
+    ok = atomics:sub(Waiting, 1, length(Messages)),
+    [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
+    {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
+    Busy = [Relay ! {deliver, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
+    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], length(Messages)),
+    _ = whittle_counters:inc(whittle_flow_deliveries_total, [Name],
+                             length(Messages) * map_size(Where)),
+    State1#state{gathered = [], outbound = [], busy = length(Busy)}.
+
+answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
+    [gen_server:reply(From, ok) || From <- Flushed],
+    State#state{flushed = []};
+answer(State) -> State.
+
+share(Signal, #state{where = Where, options = #{sharers := Sharers}} = State)
+  when map_size(Where) < Sharers -> {Signal, State};
+share(Signal, #state{name = Name, next = Next, literals = Literals,
+                     options = #{shared := Words, kept := Kept}} = State) ->
+    case erts_debug:flat_size(Signal) < Words of
+        true -> {Signal, State};
+        false ->
+            Key = {?MODULE, Name, Next},
+            persistent_term:put(Key, Signal),
+            {persistent_term:get(Key),
+             State#state{next = Next + 1, literals = trim(queue:in(Key, Literals), Kept)}}
+    end.
+
+%% Takes half of them away when there are twice as many as are kept.
+trim(Literals, Kept) ->
+    case queue:len(Literals) >= 2 * Kept of
+        true ->
+            {Old, Young} = queue:split(Kept, Literals),
+            lists:foreach(fun persistent_term:erase/1, queue:to_list(Old)),
+            Young;
+        false -> Literals
+    end.
+
+%%% a relay
+
+relay() ->
+    Group = self(),
+    proc_lib:spawn_link(fun() -> relay_loop(Group, []) end).
+
+%% A list, because that is what is walked fastest; it is searched only when
+%% somebody leaves.
+relay_loop(Group, Members) ->
+    receive
+        {join, Pid} -> relay_loop(Group, [Pid | Members]);
+        {leave, Pid} -> relay_loop(Group, lists:delete(Pid, Members));
+        {deliver, Signal} ->
+            send(Members, Signal),
+            Group ! {done, self()},
+            relay_loop(Group, Members)
+    end.
+
+send([], _) -> ok;
+send([Pid | Members], Signal) ->
+    Pid ! Signal,
+    send(Members, Signal).

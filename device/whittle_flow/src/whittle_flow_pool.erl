@@ -1,0 +1,296 @@
+%% @doc Shards: a pool of processes that do not talk to each other. A key always
+%% goes to the same one, by `erlang:phash2/2', so that its messages are handled
+%% in order and its state needs no lock.
+%%
+%% == Guarantees ==
+%% `send' is at most once: it is lost if the shard is killed before it handled
+%% the message. Messages of one sender for one key are handled in the order of
+%% sending, also over a resize. What `call' answered with `ok' was handled once.
+%%
+%% == How a resize keeps the order ==
+%% A new generation of shards is started; each waits for a piece of the state of
+%% every old one. An old shard gives its state away when it has handled what was
+%% in its queue, and from then on passes on what still comes. A sender that
+%% notices the new generation first sends a fence through all old shards and
+%% waits until it has come out on the other side: so whatever it sent before has
+%% arrived. Nothing is shared but the table of routes, a persistent term.
+%%
+%% == Overload ==
+%% Each shard counts what waits for it. Above `limit' a send is refused with
+%% `{error, {overloaded, Pool}}' and counted; memory stays bounded while a shard
+%% is held up, and sends go through again as soon as it goes on.
+-module(whittle_flow_pool).
+-behaviour(gen_server).
+
+-export([start_link/4, child_spec/4]).
+-export([send/3, send/2, send_many/2, call/4, resize/2, shards/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([options/0]).
+
+-type options() :: #{
+        %% Shards; as many as there are schedulers online by default.
+        shards => pos_integer(),
+        %% Messages that may wait for a shard; 100000 by default.
+        limit => pos_integer(),
+        %% Tells the key of a message for send/2.
+        key => fun((Message :: term()) -> Key :: term()),
+        %% Milliseconds that old shards pass messages on after a resize; 60000 by
+        %% default. A sender that is held up longer than that between finding
+        %% its route and sending loses that message.
+        retire_after => non_neg_integer()}.
+
+%% The version changes with every table, the epoch with every generation.
+-record(table, {version :: reference(), epoch :: reference(), routes :: whittle_flow_shard:routes(),
+                limit :: pos_integer(), key :: fun((term()) -> term())}).
+
+-record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
+                table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()]}).
+
+%% Shards that may die in ?PERIOD seconds before the pool gives up and leaves it
+%% to its supervisor.
+-define(INTENSITY, 10).
+-define(PERIOD, 10).
+
+%% @doc A child of your supervisor.
+-spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
+child_spec(Name, Module, Args, Options) ->
+    #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Module, Args, Options]},
+      shutdown => infinity}.
+
+%% @doc Starts a pool of processes that run Module (see whittle_flow_shard).
+-spec start_link(atom(), module(), term(), options()) -> gen_server:start_ret().
+start_link(Name, Module, Args, Options) ->
+    case whittle_flow_option:check([shards, limit, key, retire_after], Options) of
+        ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Module, Args, Options}, []);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Sends a message for a key.
+-spec send(atom(), term(), term()) -> ok | {error, whittle_flow:reason()}.
+send(Pool, Key, Message) ->
+    case route(Pool, Key) of
+        {ok, Pid} ->
+            Pid ! {whittle_flow, Key, Message},
+            ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Sends a message whose key the pool's key function tells. If that crashes
+%% nothing is sent: `{error, {key_failed, ...}}', counted, the first logged.
+-spec send(atom(), term()) -> ok | {error, whittle_flow:reason()}.
+send(Pool, Message) ->
+    case table(Pool) of
+        {ok, #table{key = Fun}} ->
+            try Fun(Message) of
+                Key -> send(Pool, Key, Message)
+            catch
+                Class:Reason ->
+                    whittle_flow_count:refused(Pool, {key_failed, {Pool, {Class, Reason}}})
+            end;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Sends many messages with one signal for each shard that they concern.
+%% Gives back those that were refused because their shard is overloaded.
+-spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
+          ok | {error, whittle_flow:reason()}.
+send_many(Pool, Pairs) ->
+    case table(Pool) of
+        {ok, #table{routes = Routes} = Table} ->
+            settle(Pool, Table),
+            N = tuple_size(Routes),
+            Parts = lists:foldl(fun({Key, _} = Pair, Acc) ->
+                                        P = erlang:phash2(Key, N) + 1,
+                                        setelement(P, Acc, [Pair | element(P, Acc)])
+                                end, erlang:make_tuple(N, []), Pairs),
+            many(Pool, 1, Parts, Table, []);
+        {error, _} = Error -> Error
+    end.
+
+many(_, P, Parts, _, []) when P > tuple_size(Parts) -> ok;
+many(Pool, P, Parts, _, Refused) when P > tuple_size(Parts) ->
+    {error, {overloaded, {Pool, lists:append(Refused)}}};
+many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
+    case element(P, Parts) of
+        [] -> many(Pool, P + 1, Parts, Table, Refused);
+        Backwards ->
+            Part = lists:reverse(Backwards),
+            Count = length(Part),
+            {Pid, _} = Route = element(P, Routes),
+            case admit(Pool, Route, Count, Table) of
+                true ->
+                    Pid ! {whittle_flow_many, Count, Part},
+                    many(Pool, P + 1, Parts, Table, Refused);
+                false ->
+                    many(Pool, P + 1, Parts, Table, [Part | Refused])
+            end
+    end.
+
+%% @doc Sends a message and waits until it was handled. After `ok' it was
+%% handled once; `{error, {handler_failed, ...}}' says that the callback crashed
+%% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, or
+%% the shard died) it was handled once or not at all.
+-spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
+call(Pool, Key, Message, Timeout) ->
+    case route(Pool, Key) of
+        {ok, Pid} ->
+            Ref = monitor(process, Pid, [{alias, reply_demonitor}]),
+            Pid ! {whittle_flow, Key, Message, Ref},
+            await(Ref, Pool, Timeout);
+        {error, _} = Error -> Error
+    end.
+
+%% The shard may pass the call on and retire: then the answer comes from another.
+await(Ref, Pool, Timeout) ->
+    receive
+        {Ref, Result} -> Result;
+        {'DOWN', Ref, process, _, Reason} -> {error, {unanswered, {Pool, Reason}}}
+    after Timeout ->
+            true = demonitor(Ref, [flush]),
+            receive {Ref, Result} -> Result
+            after 0 -> {error, {unanswered, {Pool, timeout}}}
+            end
+    end.
+
+%% @doc Changes the number of shards. Needs a state that can be cut, see
+%% whittle_flow_shard; answers when the routes have changed, while the state may
+%% still be on its way.
+-spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
+resize(Pool, N) when is_integer(N), N > 0 -> gen_server:call(Pool, {resize, N}, infinity);
+resize(_, N) -> {error, {bad_option, {shards, N}}}.
+
+%% @doc The shards, in the order of their places, with the number of messages
+%% that wait for each.
+-spec shards(atom()) -> {ok, [{pid(), non_neg_integer()}]} | {error, whittle_flow:reason()}.
+shards(Pool) ->
+    case table(Pool) of
+        {ok, #table{routes = Routes}} ->
+            {ok, [{Pid, atomics:get(Queued, 1)} || {Pid, Queued} <- tuple_to_list(Routes)]};
+        {error, _} = Error -> Error
+    end.
+
+%%% the sender's side
+
+table(Pool) ->
+    case persistent_term:get({?MODULE, Pool}, none) of
+        none -> {error, {no_pool, Pool}};
+        Table -> {ok, Table}
+    end.
+
+route(Pool, Key) ->
+    case persistent_term:get({?MODULE, Pool}, none) of
+        #table{routes = Routes} = Table ->
+            settle(Pool, Table),
+            {Pid, _} = Route = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
+            case admit(Pool, Route, 1, Table) of
+                true -> {ok, Pid};
+                false -> {error, {overloaded, Pool}}
+            end;
+        none -> {error, {no_pool, Pool}}
+    end.
+
+admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
+    case atomics:add_get(Queued, 1, N) of
+        Waiting when Waiting =< Limit -> true;
+        _ ->
+            ok = atomics:sub(Queued, 1, N),
+            _ = whittle_counters:inc(whittle_flow_shed_total, [Pool, overloaded], N),
+            false
+    end.
+
+%% Which generation this process sent to last is kept in its dictionary. On a
+%% new one it waits until all that it sent to the old one has arrived.
+settle(Pool, #table{version = Version} = Table) ->
+    case get({?MODULE, Pool}) of
+        #table{version = Version} -> ok;
+        Last ->
+            fence(Last, Table),
+            _ = put({?MODULE, Pool}, Table),
+            ok
+    end.
+
+fence(undefined, _) -> ok;
+fence(#table{epoch = Epoch}, #table{epoch = Epoch}) -> ok;
+fence(#table{routes = Old}, _) ->
+    Fences = [begin
+                  Ref = monitor(process, Pid),
+                  Pid ! {whittle_flow_fence, self(), Ref},
+                  Ref
+              end || {Pid, _} <- tuple_to_list(Old)],
+    lists:foreach(fun(Ref) ->
+                          receive
+                              {whittle_flow_fenced, Ref} -> demonitor(Ref, [flush]);
+                              {'DOWN', Ref, process, _, _} -> true
+                          end
+                  end, Fences).
+
+%%% the pool's process
+
+-spec init({atom(), module(), term(), options()}) -> {ok, #state{}}.
+init({Name, Module, Args, Options}) ->
+    _ = process_flag(trap_exit, true),
+    Worker = {Module, Args},
+    {module, Module} = code:ensure_loaded(Module),
+    N = maps:get(shards, Options, erlang:system_info(schedulers_online)),
+    Table = #table{version = make_ref(), epoch = make_ref(), routes = generation(Name, Worker, N, []),
+                   limit = maps:get(limit, Options, 100000),
+                   key = maps:get(key, Options, fun(Message) -> Message end)},
+    {ok, publish(#state{name = Name, worker = Worker, options = Options, table = Table})}.
+
+generation(Name, Worker, N, From) ->
+    list_to_tuple([whittle_flow_shard:start_link(Name, Worker, From) || _ <- lists:seq(1, N)]).
+
+publish(#state{name = Name, table = Table} = State) ->
+    persistent_term:put({?MODULE, Name}, Table#table{version = make_ref()}),
+    State.
+
+-spec handle_call({resize, pos_integer()}, gen_server:from(), #state{}) ->
+          {reply, ok, #state{}}.
+handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
+                                   relays = Relays, options = Options} = State) ->
+    #table{routes = Old} = Table,
+    Pids = [Pid || {Pid, _} <- tuple_to_list(Old)],
+    Routes = generation(Name, Worker, N, Pids),
+    State1 = publish(State#state{table = Table#table{epoch = make_ref(), routes = Routes},
+                                 relays = Pids ++ Relays}),
+    [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
+    _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Pids}),
+    {reply, ok, State1}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) -> {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({retire, Pids}, State) ->
+    [Pid ! whittle_flow_retire || Pid <- Pids],
+    {noreply, State};
+handle_info({'EXIT', Pid, Reason}, #state{relays = Relays, table = Table} = State) ->
+    Routes = tuple_to_list(Table#table.routes),
+    case {lists:member(Pid, Relays), lists:keymember(Pid, 1, Routes)} of
+        {true, _} -> {noreply, State#state{relays = lists:delete(Pid, Relays)}};
+        {false, true} -> replace(Pid, Reason, Routes, State);
+        %% The supervisor, or whoever started us.
+        {false, false} -> {stop, Reason, State}
+    end;
+handle_info(_, State) ->
+    {noreply, State}.
+
+replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table, relays = Relays,
+                                    restarts = Restarts} = State) ->
+    Now = erlang:monotonic_time(second),
+    Recent = [Now | [T || T <- Restarts, Now - T < ?PERIOD]],
+    _ = whittle_counters:inc(whittle_flow_states_lost_total, [Name]),
+    case length(Recent) > ?INTENSITY of
+        true -> {stop, {shards_keep_dying, Reason}, State};
+        false ->
+            New = whittle_flow_shard:start_link(Name, Worker, []),
+            [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
+            Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
+            {noreply, publish(State#state{table = Table#table{routes = Routes1},
+                                          restarts = Recent})}
+    end.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_, #state{name = Name}) ->
+    _ = persistent_term:erase({?MODULE, Name}),
+    ok.

@@ -1,0 +1,76 @@
+%% @doc What is left of a shard whose state went to the next generation: it
+%% passes on what still comes, so that it arrives behind the state.
+-module(whittle_flow_relay).
+
+-export([run/2]).
+
+-record(relay, {routes :: whittle_flow_shard:routes(), queued :: atomics:atomics_ref(),
+                %% Fences under way: who asked, and how many have not answered.
+                fences = #{} :: #{reference() => {pid(), reference(), pos_integer()}},
+                waiting = #{} :: #{reference() => reference()}}).
+
+%% @doc Passes on until it is told to retire.
+-spec run(whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
+run(Routes, Queued) ->
+    %% The state is gone, its memory may go too.
+    true = garbage_collect(),
+    relay(#relay{routes = Routes, queued = Queued}).
+
+relay(#relay{routes = Routes, queued = Queued} = Relay) ->
+    receive
+        {whittle_flow, Key, _} = Message ->
+            pass(Key, 1, Message, Routes, Queued),
+            relay(Relay);
+        {whittle_flow, Key, _, _} = Message ->
+            pass(Key, 1, Message, Routes, Queued),
+            relay(Relay);
+        {whittle_flow_many, _, Pairs} ->
+            [pass(Key, 1, {whittle_flow, Key, Message}, Routes, Queued) || {Key, Message} <- Pairs],
+            relay(Relay);
+        {whittle_flow_fence, From, Ref} ->
+            relay(fence(From, Ref, Relay));
+        {whittle_flow_fenced, Ref} ->
+            true = demonitor(Ref, [flush]),
+            relay(fenced(Ref, Relay));
+        {'DOWN', Ref, process, _, _} ->
+            relay(fenced(Ref, Relay));
+        {whittle_flow_replace, Old, New} ->
+            relay(Relay#relay{routes = list_to_tuple([case R of {Old, _} -> New; _ -> R end
+                                                      || R <- tuple_to_list(Routes)])});
+        whittle_flow_retire ->
+            ok;
+        _ ->
+            relay(Relay)
+    end.
+
+pass(Key, N, Message, Routes, Queued) ->
+    {Pid, Next} = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
+    ok = atomics:sub(Queued, 1, N),
+    ok = atomics:add(Next, 1, N),
+    Pid ! Message.
+
+%% A fence goes the way that this shard's messages went, to each of the next
+%% generation, and is answered when all of those answered.
+fence(From, Ref, #relay{routes = Routes, fences = Fences, waiting = Waiting} = Relay) ->
+    Id = make_ref(),
+    Asked = [begin
+                 Monitor = monitor(process, Pid),
+                 Pid ! {whittle_flow_fence, self(), Monitor},
+                 {Monitor, Id}
+             end || {Pid, _} <- tuple_to_list(Routes)],
+    Relay#relay{fences = Fences#{Id => {From, Ref, length(Asked)}},
+                waiting = maps:merge(Waiting, maps:from_list(Asked))}.
+
+fenced(Monitor, #relay{fences = Fences, waiting = Waiting} = Relay) ->
+    case maps:take(Monitor, Waiting) of
+        {Id, Waiting1} ->
+            case maps:get(Id, Fences) of
+                {From, Ref, 1} ->
+                    From ! {whittle_flow_fenced, Ref},
+                    Relay#relay{fences = maps:remove(Id, Fences), waiting = Waiting1};
+                {From, Ref, N} ->
+                    Relay#relay{fences = Fences#{Id := {From, Ref, N - 1}}, waiting = Waiting1}
+            end;
+        error ->
+            Relay
+    end.

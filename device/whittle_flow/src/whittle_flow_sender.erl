@@ -1,0 +1,271 @@
+%% @doc The sending side of a batcher: gathers messages into one signal and
+%% sends no more than the receiver has room for.
+%%
+%% A sender is a value that its process keeps:
+%% ```
+%% {ok, S0} = whittle_flow_sender:new(Batcher, #{batch => 100}),
+%% S1 = whittle_flow_sender:push(reading, S0),
+%% {ok, S2} = whittle_flow_sender:sync(S1, 5000)
+%% '''
+%% Messages that the process gets meanwhile and that belong to the sender
+%% (credit, the timer of `wait', the receiver's death) go to info/2; a process
+%% that does nothing but push and sync needs not call it.
+%%
+%% == Guarantees ==
+%% Messages arrive in the order of pushing. What sync/2 answered with `ok' was
+%% handled once. When the receiver dies, what was on its way was handled once
+%% or not at all: it is not sent again, but counted and told by sync/2. What
+%% was not yet sent goes to the next process of the receiver's name.
+%%
+%% == Overload ==
+%% At most `window' messages are on their way. Above it `block' holds push up
+%% until there is credit; the other policies keep `buffer' messages here and
+%% shed the rest, counted in `whittle_flow_shed_total'. Memory is bounded by
+%% batch + buffer at the sender, and window for each sender at the receiver.
+-module(whittle_flow_sender).
+
+-export([new/2, push/2, push_many/2, flush/1, sync/2, info/2]).
+-export_type([sender/0, options/0]).
+
+-type options() :: #{
+        %% Messages in a signal; 100 by default.
+        batch => pos_integer(),
+        %% Milliseconds that a message may wait for its signal; 10 by default. 0:
+        %% until the batch is full or flushed.
+        wait => non_neg_integer(),
+        %% Messages on their way; 10000 by default, at least one batch.
+        window => pos_integer(),
+        %% What to do without credit; `block' by default.
+        policy => block | whittle_flow_buffer:policy(),
+        %% Messages kept without credit, for the policies that shed; 10000.
+        buffer => pos_integer()}.
+
+%% What changes with each push is in the small outer record.
+-record(sender, {count = 0 :: non_neg_integer(), gathered = [] :: [term()], batch :: pos_integer(),
+                 link :: term()}).
+-record(link, {to :: whittle_flow_batcher:target(), where :: atom(),
+               options :: #{atom() => term()},
+               id :: reference(),                       % of the timer's messages
+               %% Also the monitor. none: the name has no process; dead: the pid died.
+               alias = none :: none | dead | reference(),
+               credit :: integer(), window :: pos_integer(),
+               timer = none :: none | reference(),
+               buffer :: none | whittle_flow_buffer:buffer(),
+               failed = 0 :: non_neg_integer(), uncertain = 0 :: non_neg_integer()}).
+-opaque sender() :: #sender{}.
+
+%% Milliseconds between looks for a receiver that has no process.
+-define(LOOK_AGAIN, 10).
+
+%% @doc A sender to a batcher: a pid, or the name under which it is registered
+%% and will be again after a restart.
+-spec new(whittle_flow_batcher:target(), options()) ->
+          {ok, sender()} | {error, whittle_flow:reason()}.
+new(To, Options) ->
+    case whittle_flow_option:check([batch, wait, window, policy, buffer], Options) of
+        ok ->
+            Batch = maps:get(batch, Options, 100),
+            Window = max(Batch, maps:get(window, Options, 10000)),
+            Buffer = case maps:get(policy, Options, block) of
+                         block -> none;
+                         Policy -> whittle_flow_buffer:new(Policy, maps:get(buffer, Options, 10000))
+                     end,
+            Where = if is_atom(To) -> To; true -> sender end,
+            {ok, #sender{batch = Batch,
+                         link = connect(#link{to = To, where = Where, options = Options,
+                                              id = make_ref(), credit = Window,
+                                              window = Window, buffer = Buffer})}};
+        {error, _} = Error -> Error
+    end.
+
+%% A name without a process is looked for again with each signal.
+connect(#link{alias = none, to = To} = Link) when is_atom(To) ->
+    case whereis(To) of
+        undefined -> Link;
+        Pid -> Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}])}
+    end;
+connect(#link{alias = none, to = To} = Link) ->
+    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])};
+connect(Link) ->
+    Link.
+
+%% @doc Adds a message; sends when there is a batch of them.
+-spec push(term(), sender()) -> sender().
+push(Message, #sender{count = Count, gathered = Gathered, batch = Batch} = Sender)
+  when Count + 1 < Batch, Count > 0 ->
+    Sender#sender{count = Count + 1, gathered = [Message | Gathered]};
+push(Message, #sender{count = 0, batch = Batch, link = Link} = Sender) when Batch > 1 ->
+    Sender#sender{count = 1, gathered = [Message], link = start_timer(Link)};
+push(Message, #sender{count = Count, gathered = Gathered} = Sender) ->
+    flush(Sender#sender{count = Count + 1, gathered = [Message | Gathered]}).
+
+%% @doc Adds a list of messages, first first. A list of a batch or more goes out
+%% as one signal as it is, behind what was gathered before.
+-spec push_many([term()], sender()) -> sender().
+push_many(Messages, #sender{count = 0, batch = Batch, link = Link} = Sender) ->
+    case length(Messages) of
+        Count when Count >= Batch -> Sender#sender{link = deliver(Count, Messages, Link)};
+        _ -> lists:foldl(fun push/2, Sender, Messages)
+    end;
+push_many(Messages, #sender{batch = Batch} = Sender) ->
+    case length(Messages) of
+        Count when Count >= Batch -> push_many(Messages, flush(Sender));
+        _ -> lists:foldl(fun push/2, Sender, Messages)
+    end.
+
+start_timer(#link{timer = none, id = Id, options = Options} = Link) ->
+    case maps:get(wait, Options, 10) of
+        0 -> Link;
+        Wait -> Link#link{timer = erlang:send_after(Wait, self(), {whittle_flow_flush, Id})}
+    end;
+start_timer(Link) -> Link.
+
+%% @doc Sends what was gathered, as far as the policy and the credit allow.
+-spec flush(sender()) -> sender().
+flush(#sender{count = 0, link = Link} = Sender) ->
+    Sender#sender{link = drain(polled(Link))};
+flush(#sender{count = Count, gathered = Gathered, link = Link} = Sender) ->
+    Link1 = stop_timer(Link),
+    Sender#sender{count = 0, gathered = [], link = deliver(Count, lists:reverse(Gathered), Link1)}.
+
+stop_timer(#link{timer = none} = Link) -> Link;
+stop_timer(#link{timer = Timer} = Link) ->
+    _ = erlang:cancel_timer(Timer),
+    Link#link{timer = none}.
+
+deliver(Count, Messages, #link{alias = none} = Link) ->
+    case connect(Link) of
+        #link{alias = none, buffer = none, id = Id} = Down ->
+            %% Nobody tells when a name is registered.
+            receive {whittle_flow_never, Id} -> ok after ?LOOK_AGAIN -> ok end,
+            deliver(Count, Messages, Down);
+        #link{alias = none} = Down -> keep(Messages, Down);
+        Up -> deliver(Count, Messages, Up)
+    end;
+deliver(Count, _, #link{alias = dead} = Link) ->
+    %% A pid that died comes back no more.
+    shed(Count, dead, Link);
+deliver(Count, Messages, #link{window = Window, buffer = none} = Link) when Count > Window ->
+    {First, Rest} = lists:split(Window, Messages),
+    deliver(Count - Window, Rest, deliver(Window, First, Link));
+deliver(Count, Messages, #link{credit = Credit, buffer = none} = Link) ->
+    if
+        Count =< Credit -> transmit(Count, Messages, Link);
+        true -> deliver(Count, Messages, await(infinity, Link))
+    end;
+deliver(Count, Messages, #link{credit = Credit, buffer = Buffer} = Link) ->
+    case whittle_flow_buffer:count(Buffer) =:= 0 andalso Count =< Credit of
+        true -> transmit(Count, Messages, Link);
+        false -> drain(keep(Messages, drain(polled(Link))))
+    end.
+
+keep(Messages, #link{buffer = Buffer, options = #{policy := Policy}} = Link) ->
+    {Shed, Buffer1} = lists:foldl(fun(Message, {Sum, B}) ->
+                                          {N, B1} = whittle_flow_buffer:in(Message, B),
+                                          {Sum + N, B1}
+                                  end, {0, Buffer}, Messages),
+    Name = case Policy of {priority, _} -> priority; _ -> Policy end,
+    shed(Shed, Name, Link#link{buffer = Buffer1}).
+
+shed(0, _, Link) -> Link;
+shed(N, Why, #link{where = Where} = Link) ->
+    _ = whittle_counters:inc(whittle_flow_shed_total, [Where, Why], N),
+    Link.
+
+%% Sends from the buffer what the credit allows.
+drain(#link{buffer = none} = Link) -> Link;
+drain(#link{alias = none} = Link) ->
+    case connect(Link) of
+        #link{alias = none} -> Link;
+        Up -> drain(Up)
+    end;
+drain(#link{alias = dead} = Link) -> Link;
+drain(#link{credit = 0} = Link) -> Link;
+drain(#link{buffer = Buffer, credit = Credit} = Link) ->
+    case whittle_flow_buffer:out(Credit, Buffer) of
+        {[], _} -> Link;
+        {Messages, Buffer1} -> transmit(length(Messages), Messages, Link#link{buffer = Buffer1})
+    end.
+
+transmit(Count, Messages, #link{to = To, alias = Alias, credit = Credit} = Link) ->
+    %% A name may be gone since: the monitor tells, and what was sent counts as
+    %% uncertain.
+    ok = whittle_flow_batcher:post(To, {whittle_flow_batch, Alias, Count, Messages}),
+    Link#link{credit = Credit - Count}.
+
+%% Takes what is there of credit without waiting.
+polled(Link) ->
+    case await(0, Link) of
+        timeout -> Link;
+        Link1 -> polled(Link1)
+    end.
+
+await(Timeout, #link{alias = Alias} = Link) ->
+    receive
+        {whittle_flow_credit, Alias, N, Result} -> credited(N, Result, Link);
+        {'DOWN', Alias, process, _, _} -> lost(Link)
+    after Timeout -> timeout
+    end.
+
+credited(N, ok, #link{credit = Credit} = Link) -> Link#link{credit = Credit + N};
+credited(N, failed, #link{credit = Credit, failed = Failed} = Link) ->
+    Link#link{credit = Credit + N, failed = Failed + N}.
+
+%% The receiver died: what was out is uncertain, and all credit is free again.
+lost(#link{to = To, alias = Alias, window = Window, credit = Credit, uncertain = Uncertain,
+           where = Where} = Link) ->
+    _ = unalias(Alias),
+    Out = Window - Credit,
+    _ = Out > 0 andalso whittle_counters:inc(whittle_flow_uncertain_total, [Where], Out),
+    Link#link{alias = case is_atom(To) of true -> none; false -> dead end,
+              credit = Window, uncertain = Uncertain + Out}.
+
+%% @doc Sends everything and waits, at most Timeout milliseconds, until it was
+%% handled. `{error, Reason, Sender}' tells of the messages since the last sync:
+%% `{failed, N}' crashed the callback, `{uncertain, N}' were on their way to a
+%% receiver that died, `{unanswered, N}' are still waiting or on their way.
+-spec sync(sender(), timeout()) -> {ok, sender()} | {error, whittle_flow:reason(), sender()}.
+sync(Sender, Timeout) ->
+    Deadline = case Timeout of
+                   infinity -> infinity;
+                   _ -> erlang:monotonic_time(millisecond) + Timeout
+               end,
+    #sender{link = Link} = Flushed = flush(Sender),
+    {Result, #link{failed = Failed, uncertain = Uncertain} = Link1} = settle(Link, Deadline),
+    Clean = Flushed#sender{link = Link1#link{failed = 0, uncertain = 0}},
+    case Result of
+        _ when Failed > 0 -> {error, {failed, Failed}, Clean};
+        _ when Uncertain > 0 -> {error, {uncertain, Uncertain}, Clean};
+        ok -> {ok, Clean};
+        Unanswered -> {error, {unanswered, Unanswered}, Clean}
+    end.
+
+settle(#link{alias = dead} = Link, _) ->
+    {ok, Link};
+settle(#link{window = Window, credit = Credit, buffer = Buffer} = Link, Deadline) ->
+    Kept = case Buffer of none -> 0; _ -> whittle_flow_buffer:count(Buffer) end,
+    case Window - Credit + Kept of
+        0 -> {ok, Link};
+        Open ->
+            Left = case Deadline of
+                       infinity -> ?LOOK_AGAIN;
+                       _ -> min(?LOOK_AGAIN, Deadline - erlang:monotonic_time(millisecond))
+                   end,
+            case await(max(0, Left), Link) of
+                timeout when Left =< 0 -> {Open, Link};
+                timeout -> settle(drain(Link), Deadline);
+                Link1 -> settle(drain(Link1), Deadline)
+            end
+    end.
+
+%% @doc Takes a message that the process got. `ignored' if it is none of the
+%% sender's.
+-spec info(term(), sender()) -> {ok, sender()} | ignored.
+info({whittle_flow_credit, Alias, N, Result}, #sender{link = #link{alias = Alias} = Link} = S) ->
+    {ok, S#sender{link = drain(credited(N, Result, Link))}};
+info({'DOWN', Alias, process, _, _}, #sender{link = #link{alias = Alias} = Link} = Sender) ->
+    {ok, Sender#sender{link = drain(lost(Link))}};
+info({whittle_flow_flush, Id}, #sender{link = #link{id = Id} = Link} = Sender) ->
+    {ok, flush(Sender#sender{link = Link#link{timer = none}})};
+info(_, _) ->
+    ignored.

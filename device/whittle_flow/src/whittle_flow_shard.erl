@@ -1,0 +1,139 @@
+%% @doc One process of a pool: it receives, works and sends, and holds the state
+%% of its keys.
+%%
+%% A module that works in a pool exports init/1 and handle/3. If the pool is to
+%% be resized, the state must be cut by key and put together again: a map from
+%% key to whatever is cut as it is; any other state needs split/2 and merge/1.
+-module(whittle_flow_shard).
+
+-export([start_link/3]).
+-export_type([route/0, routes/0]).
+
+%% The state of a shard without keys.
+-callback init(Args :: term()) -> State :: term().
+%% One message for one key. A crash loses this message, is counted, the first
+%% is logged, and the state stays as it was.
+-callback handle(Key :: term(), Message :: term(), State :: term()) -> State :: term().
+%% A message that did not come through the pool: a socket's data, a timer.
+-callback info(Message :: term(), State :: term()) -> State :: term().
+%% The state in N pieces; Place tells a key's piece, from 1.
+-callback split(Place :: fun((Key :: term()) -> pos_integer()), N :: pos_integer(),
+                State :: term()) -> [State :: term()].
+%% One state from pieces that have no key in common.
+-callback merge([State :: term(), ...]) -> State :: term().
+-optional_callbacks([info/2, split/3, merge/1]).
+
+-type route() :: {pid(), Queued :: atomics:atomics_ref()}.
+%% A shard, and the number of messages that wait for it.
+-type routes() :: tuple().
+%% Of route(), one for each place.
+
+-record(shard, {pool :: atom(), module :: module(), state :: term(),
+                queued :: atomics:atomics_ref(), handled :: whittle_counters:handle(),
+                logged = false :: boolean()}).
+
+%% @doc Starts a shard. It takes over the pieces that the shards in From give
+%% it; without any it begins with what init/1 makes.
+-spec start_link(atom(), {module(), term()}, [pid()]) -> route().
+start_link(Pool, {Module, Args}, From) ->
+    Queued = atomics:new(1, []),
+    {ok, Handled} = whittle_counters:handle(whittle_flow_shard_messages_total, [Pool]),
+    Pid = proc_lib:spawn_opt(
+            fun() ->
+                    Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
+                    State = merge(Module, [Module:init(Args) | pieces(Pool, Monitors)]),
+                    loop(#shard{pool = Pool, module = Module, state = State, queued = Queued,
+                                handled = Handled})
+            end, [link, {message_queue_data, off_heap}]),
+    {Pid, Queued}.
+
+%% Messages wait meanwhile: those that a relay passes on come behind its piece,
+%% and those that are sent here directly must not overtake them.
+pieces(_, Monitors) when map_size(Monitors) =:= 0 -> [];
+pieces(Pool, Monitors) ->
+    receive
+        {whittle_flow_piece, From, Piece} ->
+            true = demonitor(maps:get(From, Monitors), [flush]),
+            [Piece | pieces(Pool, maps:remove(From, Monitors))];
+        {'DOWN', _, process, From, _} when is_map_key(From, Monitors) ->
+            %% Killed before it gave its state away.
+            ok = whittle_counters:inc(whittle_flow_states_lost_total, [Pool]),
+            pieces(Pool, maps:remove(From, Monitors))
+    end.
+
+merge(_, [State]) -> State;
+merge(Module, [Empty | Pieces] = States) ->
+    case erlang:function_exported(Module, merge, 1) of
+        true -> Module:merge(States);
+        false -> lists:foldl(fun maps:merge/2, Empty, Pieces)
+    end.
+
+loop(#shard{queued = Queued} = Shard) ->
+    receive
+        {whittle_flow, Key, Message} ->
+            {_, Shard1} = work(Key, Message, Shard),
+            ok = atomics:sub(Queued, 1, 1),
+            loop(Shard1);
+        {whittle_flow_many, N, Pairs} ->
+            Shard1 = lists:foldl(fun({Key, Message}, S) -> element(2, work(Key, Message, S)) end,
+                                 Shard, Pairs),
+            ok = atomics:sub(Queued, 1, N),
+            loop(Shard1);
+        {whittle_flow, Key, Message, From} ->
+            {Result, Shard1} = work(Key, Message, Shard),
+            ok = atomics:sub(Queued, 1, 1),
+            From ! {From, Result},
+            loop(Shard1);
+        {whittle_flow_fence, From, Ref} ->
+            From ! {whittle_flow_fenced, Ref},
+            loop(Shard);
+        {whittle_flow_split, Routes} ->
+            split(Routes, Shard),
+            whittle_flow_relay:run(Routes, Queued);
+        Message ->
+            loop(info(Message, Shard))
+    end.
+
+work(Key, Message, #shard{module = Module, state = State, handled = Handled} = Shard) ->
+    try Module:handle(Key, Message, State) of
+        State1 ->
+            _ = whittle_counters:inc(Handled),
+            {ok, Shard#shard{state = State1}}
+    catch
+        Class:Reason:Stack -> {{error, {handler_failed, {Class, Reason}}},
+                               failed(Class, Reason, Stack, Shard)}
+    end.
+
+info(Message, #shard{module = Module, state = State} = Shard) ->
+    case erlang:function_exported(Module, info, 2) of
+        true ->
+            try Shard#shard{state = Module:info(Message, State)}
+            catch Class:Reason:Stack -> failed(Class, Reason, Stack, Shard)
+            end;
+        false -> Shard
+    end.
+
+failed(Class, Reason, Stack, #shard{pool = Pool, module = Module, logged = Logged} = Shard) ->
+    _ = whittle_counters:inc(whittle_flow_failed_total, [Pool]),
+    Logged orelse
+        logger:error("whittle_flow: ~p failed on a message of pool ~p (further failures are only "
+                     "counted, in whittle_flow_failed_total): ~p:~p ~p",
+                     [Module, Pool, Class, Reason, Stack]),
+    Shard#shard{logged = true}.
+
+split(Routes, #shard{module = Module, state = State}) ->
+    N = tuple_size(Routes),
+    Place = fun(Key) -> erlang:phash2(Key, N) + 1 end,
+    Pieces = case erlang:function_exported(Module, split, 3) of
+                 true -> Module:split(Place, N, State);
+                 false -> split_map(Place, N, State)
+             end,
+    lists:foreach(fun({{Pid, _}, Piece}) -> Pid ! {whittle_flow_piece, self(), Piece} end,
+                  lists:zip(tuple_to_list(Routes), Pieces)).
+
+split_map(Place, N, State) ->
+    Split = maps:fold(fun(Key, Value, Pieces) ->
+                              P = Place(Key),
+                              setelement(P, Pieces, [{Key, Value} | element(P, Pieces)])
+                      end, erlang:make_tuple(N, []), State),
+    [maps:from_list(Piece) || Piece <- tuple_to_list(Split)].

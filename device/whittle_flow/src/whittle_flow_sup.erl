@@ -1,0 +1,19 @@
+%% @hidden The application; it runs no process of its own beside an empty
+%% supervisor: pools, batchers and groups belong to the supervisors of those
+%% who use them.
+-module(whittle_flow_sup).
+-behaviour(application).
+-behaviour(supervisor).
+
+-export([start/2, stop/1, init/1]).
+
+-spec start(application:start_type(), term()) -> supervisor:startlink_ret().
+start(_, _) ->
+    ok = whittle_flow_count:define(),
+    supervisor:start_link({local, ?MODULE}, ?MODULE, []).
+
+-spec stop(term()) -> ok.
+stop(_) -> ok.
+
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init([]) -> {ok, {#{strategy => one_for_one}, []}}.

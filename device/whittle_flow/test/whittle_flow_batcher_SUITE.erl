@@ -1,0 +1,236 @@
+-module(whittle_flow_batcher_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+-behaviour(whittle_flow_batcher).
+
+-export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([order/1, lists_at_once/1, grows_and_shrinks/1, waits_for_company/1, timer_flushes/1, blocks_without_credit/1,
+         sheds/1, recovers/1, callback_crash/1, receiver_dies/1, pid_dies/1, bad_input/1]).
+-export([init/1, handle_batch/2, info/2]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [order, lists_at_once, grows_and_shrinks, waits_for_company, timer_flushes, blocks_without_credit, sheds,
+     recovers, callback_crash, receiver_dies, pid_dies, bad_input].
+
+init_per_testcase(_, Config) ->
+    {ok, _} = application:ensure_all_started(whittle_flow),
+    _ = process_flag(trap_exit, true),
+    Config.
+
+end_per_testcase(_, _) ->
+    application:stop(whittle_flow),
+    application:stop(whittle_counters).
+
+%%% the batcher: tells its test of each batch, and may be stopped in one
+
+init(Test) -> Test.
+
+handle_batch([crash | _], _) -> error(asked_to);
+handle_batch([wait | _] = Batch, Test) ->
+    Test ! {waiting, self()},
+    receive go -> Test ! {batch, Batch}, Test end;
+handle_batch(Batch, Test) ->
+    Test ! {batch, Batch},
+    Test.
+
+info({ping, From}, State) -> From ! pong, State.
+
+start(Options) ->
+    {ok, Pid} = whittle_flow_batcher:start_link(?MODULE, self(), Options),
+    Pid.
+
+batch() -> receive {batch, Batch} -> Batch end.
+
+%% All that comes until so many messages were told of.
+messages(0) -> [];
+messages(N) ->
+    Batch = batch(),
+    Batch ++ messages(N - length(Batch)).
+
+pushed(Messages, Sender) -> lists:foldl(fun whittle_flow_sender:push/2, Sender, Messages).
+
+%%% cases
+
+order(_) ->
+    Batcher = start(#{}),
+    Test = self(),
+    Senders = [spawn_link(fun() ->
+                                  {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 7, window => 50}),
+                                  {ok, _} = whittle_flow_sender:sync(
+                                              pushed([{Id, N} || N <- lists:seq(1, 1000)], S), 60000),
+                                  Test ! {synced, Id}
+                          end) || Id <- lists:seq(1, 5)],
+    All = messages(5000),
+    [?assert(lists:seq(1, 1000) =:= [N || {I, N} <- All, I =:= Id]) || Id <- lists:seq(1, 5)],
+    [receive {synced, Id} -> ok end || Id <- lists:seq(1, 5)],
+    ?assertEqual(5, length(Senders)),
+    ?assertEqual({ok, 5000}, whittle_counters:value(whittle_flow_messages_total, [batcher])),
+    Batcher ! {ping, self()},
+    receive pong -> ok end.
+
+%% Lists of all lengths among single messages, one longer than the window.
+lists_at_once(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 10, window => 25}),
+    Push = fun(From, To, Acc) -> whittle_flow_sender:push_many(lists:seq(From, To), Acc) end,
+    S1 = Push(1, 3, S),
+    S2 = whittle_flow_sender:push(4, S1),
+    S3 = Push(5, 14, S2),
+    S4 = Push(15, 100, S3),
+    S5 = whittle_flow_sender:push_many([], S4),
+    {ok, _} = whittle_flow_sender:sync(Push(101, 102, S5), 60000),
+    ?assertEqual(lists:seq(1, 102), messages(102)).
+
+%% While 1000 wait the batches double from the floor to the ceiling; then one
+%% at a time they stay single.
+grows_and_shrinks(_) ->
+    Batcher = start(#{floor => 4, ceiling => 64}),
+    ok = whittle_flow_batcher:cast(Batcher, wait),
+    receive {waiting, Batcher} -> ok end,
+    [ok = whittle_flow_batcher:cast(Batcher, N) || N <- lists:seq(1, 300)],
+    Batcher ! go,
+    [wait] = batch(),
+    Sizes = sizes(300),
+    ?assertEqual([4, 8, 16, 32, 64, 64, 64, 48], Sizes),
+    [begin
+         ok = whittle_flow_batcher:cast(Batcher, N),
+         ?assertEqual([N], batch())
+     end || N <- lists:seq(1, 5)].
+
+sizes(0) -> [];
+sizes(N) ->
+    Size = length(batch()),
+    [Size | sizes(N - Size)].
+
+%% With an hour to wait only the floor makes a batch begin.
+waits_for_company(_) ->
+    Batcher = start(#{floor => 3, wait => 3600000}),
+    [ok = whittle_flow_batcher:cast(Batcher, N) || N <- [1, 2, 3]],
+    ?assertEqual([1, 2, 3], batch()).
+
+%% A sender's first message waits no longer than its timer.
+timer_flushes(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{wait => 1}),
+    S1 = whittle_flow_sender:push(a, S),
+    receive
+        {whittle_flow_flush, _} = Timer ->
+            {ok, S2} = whittle_flow_sender:info(Timer, S1),
+            ?assertEqual([a], batch()),
+            ?assertEqual(ignored, whittle_flow_sender:info({some, message}, S2))
+    end.
+
+blocks_without_credit(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 10}),
+    Test = self(),
+    ok = whittle_flow_batcher:cast(Batcher, wait),
+    receive {waiting, Batcher} -> ok end,
+    {Pusher, Ref} = spawn_monitor(fun() ->
+                                          {ok, Own} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 10}),
+                                          _ = pushed(lists:seq(1, 100), Own),
+                                          Test ! pushed
+                                  end),
+    blocked(Pusher),
+    ?assertEqual({message_queue_len, 10}, process_info(Batcher, message_queue_len)),
+    Batcher ! go,
+    [wait | _] = batch(),
+    ?assertEqual(lists:seq(1, 100), messages(100)),
+    receive {'DOWN', Ref, process, Pusher, normal} -> ok end,
+    {ok, _} = whittle_flow_sender:sync(S, 1000).
+
+blocked(Pid) ->
+    case process_info(Pid, [status, current_function]) of
+        [{status, waiting}, {current_function, {whittle_flow_sender, _, _}}] -> ok;
+        _ -> erlang:yield(), blocked(Pid)
+    end.
+
+sheds(_) ->
+    Rank = fun({urgent, _}) -> 2; (_) -> 1 end,
+    Kept = fun(Policy, Messages) ->
+                   Batcher = start(#{}),
+                   {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1, buffer => 3,
+                                                                policy => Policy}),
+                   S1 = whittle_flow_sender:push(wait, S),
+                   receive {waiting, Batcher} -> ok end,
+                   S2 = pushed(Messages, S1),
+                   Batcher ! go,
+                   [wait] = batch(),
+                   {ok, _} = whittle_flow_sender:sync(S2, 60000),
+                   messages(3)
+           end,
+    ?assertEqual([1, 2, 3], Kept(newest, lists:seq(1, 10))),
+    ?assertEqual([8, 9, 10], Kept(oldest, lists:seq(1, 10))),
+    ?assertEqual([{urgent, 2}, {urgent, 4}, 10],
+                 Kept({priority, Rank}, [1, {urgent, 2}, 3, {urgent, 4}, 5, 6, 7, 8, 9, 10])),
+    [?assertEqual({ok, 7}, whittle_counters:value(whittle_flow_shed_total, [sender, P]))
+     || P <- [newest, oldest, priority]].
+
+%% A receiver that stands still while a million messages are pushed: memory
+%% stays bounded, and it goes on without a restart.
+recovers(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{policy => oldest, window => 1000, buffer => 1000}),
+    S1 = whittle_flow_sender:flush(whittle_flow_sender:push(wait, S)),
+    receive {waiting, Batcher} -> ok end,
+    true = garbage_collect(),
+    {memory, Before} = process_info(self(), memory),
+    S2 = lists:foldl(fun(N, Acc) -> whittle_flow_sender:push(N, Acc) end, S1, lists:seq(1, 1000000)),
+    {message_queue_len, Queue} = process_info(Batcher, message_queue_len),
+    ?assert(Queue =< 10),
+    true = garbage_collect(),
+    {memory, After} = process_info(self(), memory),
+    ?assert(After - Before < 1000000),
+    Batcher ! go,
+    {ok, _} = whittle_flow_sender:sync(S2, 60000),
+    Got = [N || N <- messages(2000), is_integer(N)],
+    ?assertEqual(lists:sort(Got), Got),
+    ?assertEqual(1000000, lists:last(Got)),
+    ?assertEqual({ok, 1000000 - length(Got)},
+                 whittle_counters:value(whittle_flow_shed_total, [sender, oldest])).
+
+callback_crash(_) ->
+    Batcher = start(#{name => fragile}),
+    {ok, S} = whittle_flow_sender:new(fragile, #{}),
+    {error, {failed, 2} = Reason, S1} = whittle_flow_sender:sync(pushed([crash, b], S), 60000),
+    ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
+    {ok, _} = whittle_flow_sender:sync(pushed([c], S1), 60000),
+    ?assertEqual([c], batch()),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_failed_total, [fragile])),
+    ?assert(is_process_alive(Batcher)).
+
+%% What was on its way is told of once and not sent again; what was not sent
+%% goes to the next process of that name.
+receiver_dies(_) ->
+    First = start(#{name => phoenix}),
+    {ok, S} = whittle_flow_sender:new(phoenix, #{batch => 1, window => 2, policy => newest}),
+    S1 = pushed([wait, sent, kept], S),
+    receive {waiting, First} -> ok end,
+    exit(First, kill),
+    receive {'EXIT', First, killed} -> ok end,
+    _ = start(#{name => phoenix}),
+    {error, {uncertain, 2}, S2} = whittle_flow_sender:sync(S1, 60000),
+    ?assertEqual([kept], batch()),
+    {ok, _} = whittle_flow_sender:sync(pushed([next], S2), 60000),
+    ?assertEqual([next], batch()),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_uncertain_total, [phoenix])).
+
+pid_dies(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1}),
+    exit(Batcher, kill),
+    receive {'EXIT', Batcher, killed} -> ok end,
+    {error, {uncertain, 1}, S1} = whittle_flow_sender:sync(pushed([a], S), 60000),
+    _ = pushed([b, c], S1),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])).
+
+bad_input(_) ->
+    Bad = fun(Options) -> ?assertMatch({error, {bad_option, _}}, whittle_flow_sender:new(self(), Options)) end,
+    [Bad(O) || O <- [#{batch => 0}, #{policy => random}, #{wait => -1}, #{windw => 1}, []]],
+    ?assertMatch({error, {bad_option, {floor, 10}}},
+                 whittle_flow_batcher:start_link(?MODULE, self(), #{floor => 10, ceiling => 5})),
+    Batcher = start(#{name => once}),
+    ?assertEqual({error, {already_started, Batcher}},
+                 whittle_flow_batcher:start_link(?MODULE, self(), #{name => once})),
+    ok = whittle_flow_batcher:cast(nobody_of_this_name, x).

@@ -1,0 +1,206 @@
+-module(whittle_flow_pool_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+-behaviour(whittle_flow_shard).
+
+-export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1,
+         killed_in_resize/1, calls_are_once/1, kill/1, overload/1, bad_input/1, dying_pool/1]).
+-export([init/1, handle/3, info/2]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, killed_in_resize,
+     calls_are_once, kill, overload, bad_input, dying_pool].
+
+init_per_testcase(_, Config) ->
+    {ok, _} = application:ensure_all_started(whittle_flow),
+    _ = process_flag(trap_exit, true),
+    Config.
+
+end_per_testcase(_, _) ->
+    [begin true = unlink(Pid), gen_server:stop(Pid) end
+     || Name <- [pool, counted], Pid <- [whereis(Name)], is_pid(Pid)],
+    application:stop(whittle_flow),
+    application:stop(whittle_counters).
+
+%%% the shard: a list of what each key got
+
+init(_) -> #{}.
+
+handle(_, crash, _) -> error(asked_to);
+handle(_, {wait, From}, State) -> From ! {waiting, self()}, receive go -> State end;
+handle(Key, {tell, To}, State) -> To ! {Key, lists:reverse(maps:get(Key, State, []))}, State;
+handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State).
+
+info({ping, From}, State) -> From ! pong, State.
+
+start(Options) -> {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, [], Options).
+
+told(Key) ->
+    ok = whittle_flow_pool:send(pool, Key, {tell, self()}),
+    receive {Key, List} -> List end.
+
+%%% cases
+
+keeps_keys_apart(_) ->
+    start(#{shards => 4}),
+    [ok = whittle_flow_pool:send(pool, Key, N) || N <- lists:seq(1, 100), Key <- [a, b, {c}, "d"]],
+    [?assertEqual(lists:seq(1, 100), told(Key)) || Key <- [a, b, {c}, "d"]],
+    {ok, [{Pid, _} | _] = Shards} = whittle_flow_pool:shards(pool),
+    ?assertEqual(4, length(Shards)),
+    Pid ! {ping, self()},
+    receive pong -> ok end.
+
+many_at_once(_) ->
+    start(#{shards => 3}),
+    ok = whittle_flow_pool:send_many(pool, [{K, N} || N <- lists:seq(1, 50), K <- lists:seq(1, 20)]),
+    [?assertEqual(lists:seq(1, 50), told(K)) || K <- lists:seq(1, 20)].
+
+%% Senders that know nothing of it, while the pool is resized again and again.
+resizes_in_order(_) ->
+    start(#{shards => 2}),
+    Keys = lists:seq(1, 20),
+    Senders = [spawn_monitor(fun() -> [ok = whittle_flow_pool:send(pool, {S, K}, N)
+                                       || N <- lists:seq(1, 2000), K <- Keys]
+                             end) || S <- lists:seq(1, 8)],
+    [ok = whittle_flow_pool:resize(pool, N) || N <- [3, 7, 1, 4, 2, 5, 8, 1, 3]],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> ?assertEqual(normal, Reason) end
+     || {Pid, Ref} <- Senders],
+    %% Not with assertEqual, which would print the lists.
+    [?assert(lists:seq(1, 2000) =:= told({S, K})) || S <- lists:seq(1, 8), K <- Keys],
+    ok = whittle_flow_pool:resize(pool, 2).
+
+%% A sender that slept through two resizes fences the way that its messages go.
+resizes_twice(_) ->
+    start(#{shards => 1}),
+    ok = whittle_flow_pool:send(pool, a, {wait, self()}),
+    Shard = receive {waiting, Pid} -> Pid end,
+    ok = whittle_flow_pool:send(pool, a, 1),
+    ok = whittle_flow_pool:resize(pool, 3),
+    ok = whittle_flow_pool:resize(pool, 2),
+    Self = self(),
+    Sender = spawn_link(fun() -> receive start -> Self ! {other, told(a)} end end),
+    Sender ! start,
+    Shard ! go,
+    ok = whittle_flow_pool:send(pool, a, 2),
+    ?assertEqual([1, 2], told(a)),
+    receive {other, List} -> ?assert(lists:member(List, [[1], [1, 2]])) end.
+
+killed_in_resize(_) ->
+    start(#{shards => 2}),
+    {ok, [{A, _}, {B, _}]} = whittle_flow_pool:shards(pool),
+    [KeyA, KeyB] = [hd([K || K <- lists:seq(1, 100), erlang:phash2(K, 2) =:= P]) || P <- [0, 1]],
+    ok = whittle_flow_pool:send(pool, KeyA, {wait, self()}),
+    receive {waiting, A} -> ok end,
+    ok = whittle_flow_pool:send(pool, KeyB, 1),
+    ok = whittle_flow_pool:resize(pool, 3),
+    exit(A, kill),
+    ?assertEqual([1], told(KeyB)),
+    ?assertEqual([], told(KeyA)),
+    ?assert(is_process_alive(B)),
+    ?assertMatch({ok, 3}, whittle_counters:value(whittle_flow_states_lost_total, [pool])).
+
+%% What was answered with ok was handled once, whatever is killed meanwhile.
+calls_are_once(_) ->
+    start(#{shards => 2}),
+    Table = ets:new(handled, [public]),
+    {ok, Pool} = whittle_flow_pool:start_link(counted, whittle_flow_counting_shard, Table,
+                                              #{shards => 2}),
+    Self = self(),
+    Callers = [spawn_link(fun() ->
+                       Self ! {answered, answered(C, 1, [])}
+               end) || C <- lists:seq(1, 6)],
+    [begin
+         {ok, Shards} = whittle_flow_pool:shards(counted),
+         {Victim, _} = lists:nth(1 + I rem 2, Shards),
+         exit(Victim, kill),
+         _ = sys:get_state(Pool),
+         handled_more(Table, ets:info(Table, size) + 20)
+     end || I <- lists:seq(1, 8)],
+    [Caller ! stop || Caller <- Callers],
+    Answered = lists:append([receive {answered, L} -> L end || _ <- Callers]),
+    [?assertEqual([{Key, 1}], ets:lookup(Table, Key)) || Key <- Answered],
+    ?assertMatch({error, {handler_failed, {error, asked_to}}},
+                 whittle_flow_pool:call(pool, a, crash, 5000)).
+
+%% Calls until it is told to stop; tells which were answered with ok.
+answered(C, N, Answered) ->
+    receive stop -> Answered
+    after 0 ->
+            case whittle_flow_pool:call(counted, {C, N}, x, 5000) of
+                ok -> answered(C, N + 1, [{C, N} | Answered]);
+                {error, _} -> answered(C, N + 1, Answered)
+            end
+    end.
+
+handled_more(Table, Size) ->
+    case ets:info(Table, size) >= Size of
+        true -> ok;
+        false -> erlang:yield(), handled_more(Table, Size)
+    end.
+
+kill(_) ->
+    start(#{shards => 2}),
+    ok = whittle_flow_pool:send(pool, a, 1),
+    ?assertEqual([1], told(a)),
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    [begin exit(Pid, kill), gone(Pid) end || {Pid, _} <- Shards],
+    _ = sys:get_state(pool),
+    ok = whittle_flow_pool:send(pool, a, 2),
+    ?assertEqual([2], told(a)).
+
+gone(Pid) ->
+    Ref = monitor(process, Pid),
+    receive {'DOWN', Ref, process, Pid, _} -> ok end.
+
+%% Memory stays bounded while the shard is held up, and it goes on by itself.
+overload(_) ->
+    start(#{shards => 1, limit => 100}),
+    ok = whittle_flow_pool:send(pool, a, {wait, self()}),
+    Shard = receive {waiting, Pid} -> Pid end,
+    Results = [whittle_flow_pool:send(pool, a, N) || N <- lists:seq(1, 1000)],
+    ?assertEqual(99, length([ok || ok <- Results])),
+    ?assertEqual({error, {overloaded, pool}}, lists:last(Results)),
+    ?assertMatch({error, {overloaded, {pool, [{a, 1}]}}}, whittle_flow_pool:send_many(pool, [{a, 1}])),
+    {message_queue_len, 99} = process_info(Shard, message_queue_len),
+    Shard ! go,
+    ?assertEqual({ok, 902}, whittle_counters:value(whittle_flow_shed_total, [pool, overloaded])),
+    ok = wait_until_ok(fun() -> whittle_flow_pool:send(pool, a, more) end),
+    ?assertEqual(lists:seq(1, 99) ++ [more], told(a)).
+
+wait_until_ok(Send) ->
+    case Send() of ok -> ok; _ -> erlang:yield(), wait_until_ok(Send) end.
+
+bad_input(_) ->
+    start(#{shards => 2, key => fun({K, _}) -> K end}),
+    ok = whittle_flow_pool:send(pool, {k, 1}),
+    ?assertEqual([{k, 1}], told(k)),
+    {error, {key_failed, {pool, {error, function_clause}}} = Reason} = whittle_flow_pool:send(pool, x),
+    ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
+    ok = whittle_flow_pool:send(pool, k, crash),
+    ?assertEqual([{k, 1}], told(k)),
+    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_failed_total, [pool])),
+    ?assertMatch({error, {no_pool, nix}}, whittle_flow_pool:send(nix, a, b)),
+    ?assertMatch({error, {bad_option, {shards, 0}}},
+                 whittle_flow_pool:start_link(p, ?MODULE, [], #{shards => 0})),
+    ?assertMatch({error, {bad_option, {shard, 1}}},
+                 whittle_flow_pool:start_link(p, ?MODULE, [], #{shard => 1})),
+    ?assertMatch({error, {bad_option, _}}, whittle_flow_pool:resize(pool, 0)).
+
+%% A pool whose shards die all the time leaves it to its supervisor.
+dying_pool(_) ->
+    {ok, Pool} = start(#{shards => 1}),
+    kill_on(Pool),
+    receive {'EXIT', Pool, Reason} -> ?assertMatch({shards_keep_dying, killed}, Reason) end,
+    ?assertMatch({error, {no_pool, pool}}, whittle_flow_pool:send(pool, a, 1)).
+
+kill_on(Pool) ->
+    case whittle_flow_pool:shards(pool) of
+        {ok, [{Pid, _}]} ->
+            exit(Pid, kill),
+            gone(Pid),
+            _ = try sys:get_state(Pool) catch exit:_ -> gone end,
+            kill_on(Pool);
+        {error, _} -> ok
+    end.
