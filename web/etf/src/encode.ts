@@ -1,0 +1,96 @@
+/**
+ * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
+ * Plain values and the term model may be mixed freely.
+ */
+import { EtfError } from "./error.js";
+import { Output } from "./output.js";
+import type { ImproperList, Term, Tuple } from "./term.js";
+
+/** How plain JavaScript values are written, and in which variant of the format. */
+export interface EncodeOptions {
+    /** What the names of an object's properties become: `binary` (default) or `atom`. */
+    readonly keys?: "binary" | "atom";
+    /** What JavaScript's null becomes: the atom `null` (default), `nil` (Elixir) or `undefined`. */
+    readonly null?: "null" | "nil" | "undefined";
+    /**
+     * Whether equal terms always have equal bytes: maps are written in the order of their keys,
+     * as with Erlang's option of that name. Default false: in the order in which they come.
+     */
+    readonly deterministic?: boolean;
+    /** Erlang's `minor_version`: 2 (default), 1 (atoms in Latin-1 where they can be), 0 (floats as text, too). */
+    readonly minorVersion?: 0 | 1 | 2;
+    /**
+     * Compresses into a zlib stream, `zlib.deflateSync` for example. The result is used where it
+     * is smaller. Default none: compressing synchronously needs more code than all the rest.
+     */
+    readonly deflate?: (bytes: Uint8Array) => Uint8Array;
+    /** Whether objects may be read by generated code, which is faster. Default: where the page allows it. */
+    readonly codegen?: boolean;
+}
+
+/**
+ * What can be encoded: terms; and strings (binaries), booleans, null and undefined (atoms),
+ * symbols (atoms), Uint8Array (binaries), Map, arrays (lists) and objects (maps) of such.
+ * Whole numbers become integers; write `new Float(1)` for 1.0.
+ */
+export type Encodable =
+    | Term | string | boolean | null | undefined | symbol | Uint8Array
+    | readonly Encodable[] | Tuple<readonly Encodable[]> | ImproperList<Encodable>
+    | ReadonlyMap<Encodable, Encodable> | { readonly [key: string]: Encodable };
+
+/** Turns values into bytes, again and again; one that is kept remembers the keys it wrote. */
+export interface TermEncoder {
+    /** The bytes of a value, the leading 131 included. Throws an EtfError of code `encode` for what has no term. */
+    encode(value: Encodable): Uint8Array;
+    /**
+     * Writes into the caller's buffer from `offset` (default 0) on and returns how many bytes it
+     * wrote. Where they do not fit it throws an EtfError of code `space`, with the buffer's
+     * contents after `offset` undefined.
+     */
+    encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number;
+}
+
+/** An encoder with these options. */
+export function encoder(options: EncodeOptions = {}): TermEncoder {
+    const output = new Output(options);
+    const { deflate } = options;
+    return {
+        encode(value) {
+            const bytes = output.fresh(value);
+            return deflate === undefined ? bytes : compressed(bytes, deflate);
+        },
+        encodeInto(value, buffer, offset = 0) {
+            if (!(buffer instanceof Uint8Array)) throw new TypeError("the buffer to encode into is a Uint8Array");
+            if (!(offset >= 0 && offset <= buffer.length)) throw new TypeError("the offset lies outside the buffer");
+            if (deflate === undefined) return output.into(value, buffer, offset);
+            const bytes = compressed(output.fresh(value), deflate);
+            if (bytes.length > buffer.length - offset) throw new EtfError("space", "the buffer is too small", -1);
+            buffer.set(bytes, offset);
+            return bytes.length;
+        },
+    };
+}
+
+/** The term as a compressed one, if that is smaller. */
+function compressed(bytes: Uint8Array, deflate: (bytes: Uint8Array) => Uint8Array): Uint8Array {
+    const stream = deflate(bytes.subarray(1));
+    if (stream.length + 6 >= bytes.length) return bytes;
+    const whole = new Uint8Array(stream.length + 6);
+    whole[0] = 131;
+    whole[1] = 80;
+    new DataView(whole.buffer).setUint32(2, bytes.length - 1);
+    whole.set(stream, 6);
+    return whole;
+}
+
+let standard: TermEncoder | undefined;
+
+/** Encodes one value with default options. */
+export function encode(value: Encodable): Uint8Array {
+    return (standard ??= encoder()).encode(value);
+}
+
+/** Encodes one value into the caller's buffer with default options; see {@link TermEncoder.encodeInto}. */
+export function encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number {
+    return (standard ??= encoder()).encodeInto(value, buffer, offset);
+}

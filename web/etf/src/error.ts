@@ -1,0 +1,32 @@
+/**
+ * What went wrong, in one word:
+ * - `truncated`: the input ends inside a term;
+ * - `version`: the input does not start with 131;
+ * - `tag`: a byte that starts no term, or no term allowed in this place;
+ * - `value`: a field holds what its tag forbids (a NaN, an arity that is no integer);
+ * - `utf8`: text that is not UTF-8;
+ * - `duplicate`: a map or a record has the same key twice;
+ * - `key`: a map key that a JavaScript object cannot hold safely;
+ * - `inflate`: compressed data that is damaged or not of the promised size;
+ * - `limit`: larger or deeper than {@link Limits} allow;
+ * - `trailing`: bytes after the term;
+ * - `encode`: a value that has no external form;
+ * - `space`: the caller's buffer is too small.
+ */
+export type EtfErrorCode =
+    | "truncated" | "version" | "tag" | "value" | "utf8" | "duplicate"
+    | "key" | "inflate" | "limit" | "trailing" | "encode" | "space";
+
+/** The one error that this package throws for bad input. Misuse of an option is a TypeError. */
+export class EtfError extends Error {
+    override readonly name = "EtfError";
+    /**
+     * @param code what kind of fault it is
+     * @param reason the same in words
+     * @param offset the byte where it was found (in compressed terms: of the inflated bytes),
+     *   or -1 where no byte is to blame, as when encoding
+     */
+    constructor(readonly code: EtfErrorCode, readonly reason: string, readonly offset: number) {
+        super(offset < 0 ? reason : `${reason} (at byte ${offset})`);
+    }
+}

@@ -1,0 +1,187 @@
+/**
+ * Where bytes become text and numbers. An Input stands at a position in the bytes of one call;
+ * {@link Reader} and its two views build on it.
+ *
+ * Short strings come out of a *window*: up to {@link WINDOW} bytes of the input are turned into
+ * one JavaScript string, and a string in it costs a `substring`, which engines do without a call
+ * into the platform and mostly without copying. Only ASCII is taken from a window, so what the
+ * other bytes turn into does not matter. A string of 13 characters or more that is kept holds its
+ * window in memory, which is why a window has no more than {@link WINDOW} bytes.
+ */
+import { EtfError } from "./error.js";
+import { decodeUtf8 } from "./utf8.js";
+
+/**
+ * Bytes of a window. V8 copies strings smaller than this when it collects garbage; larger ones
+ * stay where they are (bench/etf/README.md has what that is worth).
+ */
+const WINDOW = 131072;
+/** Strings longer than this are decoded by the platform, on their own. */
+const LONG = 1024;
+/** Strings of 4 to 12 bytes are remembered in a table of this many (a power of 2). */
+const SLOTS = 2048;
+/** The table is emptied after windows of so many bytes, as its strings may hold them in memory. */
+const KEPT = 1 << 22;
+/** The sign bits of four bytes: none of them is set in ASCII. */
+const HIGH_BITS = 0x80808080 | 0;
+
+type Latin1Slice = (this: Uint8Array, start: number, end: number) => string;
+
+/** Node's (and Bun's) own conversion, where there is one; its result is the same. */
+const latin1Slice = (globalThis as { Buffer?: { prototype: { latin1Slice?: Latin1Slice } } }).Buffer?.prototype.latin1Slice;
+
+/** windows-1252, in truth: one character for each byte, and ASCII for ASCII. */
+const bytewise = new TextDecoder("latin1");
+
+/** Makes the text of one window. */
+const windowText: (bytes: Uint8Array, start: number, end: number) => string = latin1Slice
+    ? (bytes, start, end) => latin1Slice.call(bytes, start, end)
+    : maskedText;
+
+const masked = new Uint8Array(latin1Slice ? 0 : WINDOW);
+const maskedWords = new Int32Array(masked.buffer);
+
+/** Clears the high bits first: text that is all ASCII takes half the memory and is made faster. */
+function maskedText(bytes: Uint8Array, start: number, end: number): string {
+    masked.set(bytes.subarray(start, end));
+    const words = (end - start + 3) >> 2;
+    for (let i = 0; i < words; i++) maskedWords[i] &= 0x7f7f7f7f;
+    return bytewise.decode(masked.subarray(0, end - start));
+}
+
+const noBytes = new Uint8Array(0);
+
+/** A position in the input, and the ways to read what stands there. */
+export abstract class Input {
+    protected buf: Uint8Array = noBytes;
+    protected view: DataView = new DataView(noBytes.buffer);
+    protected pos = 0;
+    protected end = 0;
+
+    private windowStart = 0;
+    private windowEnd = 0;
+    private window = "";
+
+    // The table of short strings: four words, the last the length, stand for the bytes of each.
+    private readonly slotWords = new Int32Array(SLOTS * 4);
+    private readonly slotTexts: string[] = new Array<string>(SLOTS).fill("");
+    private windowed = 0;
+
+    /** Starts on other bytes. */
+    protected load(bytes: Uint8Array): void {
+        this.buf = bytes;
+        this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+        this.pos = 0;
+        this.end = bytes.length;
+        this.windowStart = this.windowEnd = 0;
+    }
+
+    /** Lets go of the bytes, so that an idle decoder keeps none alive. */
+    protected unload(): void {
+        this.load(noBytes);
+        this.window = "";
+        if (this.windowed > KEPT) {
+            this.windowed = 0;
+            this.slotWords.fill(0);
+            this.slotTexts.fill("");
+        }
+    }
+
+    protected fail(code: EtfError["code"], reason: string, at: number = this.pos): never {
+        throw new EtfError(code, reason, at);
+    }
+
+    protected truncated(): never {
+        this.fail("truncated", "the input ends inside a term", this.end);
+    }
+
+    /** Checks that `count` bytes follow `at`. */
+    protected need(at: number, count: number): void {
+        if (count > this.end - at) this.truncated();
+    }
+
+    /** Text of `length` bytes of UTF-8 at `start`. */
+    protected text(start: number, length: number): string {
+        const end = start + length;
+        if (end > this.end) this.truncated();
+        const view = this.view;
+        if (length < 4) {
+            if (length === 0) return "";
+            const buf = this.buf;
+            let bits = 0;
+            for (let i = start; i < end; i++) bits |= buf[i];
+            return bits < 0x80 ? this.cut(start, end) : decodeUtf8(buf, start, end);
+        }
+        if (length <= 12) {
+            // All bytes as words; the last overlaps the one before it.
+            const a = view.getInt32(start);
+            const b = length > 8 ? view.getInt32(start + 4) : 0;
+            const c = view.getInt32(end - 4);
+            if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
+            const hash = Math.imul(a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0x9e3779b1) ^ length, 0x27d4eb2d);
+            const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
+            const at = slot << 2;
+            const words = this.slotWords;
+            if (words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === length) {
+                return this.slotTexts[slot];
+            }
+            words[at] = a;
+            words[at + 1] = b;
+            words[at + 2] = c;
+            words[at + 3] = length;
+            return this.slotTexts[slot] = this.cut(start, end);
+        }
+        let bits = view.getInt32(end - 4);
+        let at = start;
+        for (const last = end - 8; at < last; at += 8) bits |= view.getInt32(at) | view.getInt32(at + 4);
+        if (at < end - 4) bits |= view.getInt32(at);
+        if ((bits & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
+        if (length > LONG) return latin1Slice ? latin1Slice.call(this.buf, start, end) : decodeUtf8(this.buf, start, end);
+        return this.cut(start, end);
+    }
+
+    /** ASCII out of the window, which is moved here if it does not reach. */
+    private cut(start: number, end: number): string {
+        if (start < this.windowStart || end > this.windowEnd) {
+            this.windowStart = start;
+            this.windowEnd = Math.min(start + WINDOW, this.end);
+            this.window = windowText(this.buf, start, this.windowEnd);
+            this.windowed += this.windowEnd - start;
+        }
+        return this.window.substring(start - this.windowStart, end - this.windowStart);
+    }
+
+    /** Text of `length` bytes of ISO 8859-1 at `start`: atoms from before OTP 26 have it, and charlists. */
+    protected latin1(start: number, length: number): string {
+        this.need(start, length);
+        let bits = 0;
+        for (let i = start; i < start + length; i++) bits |= this.buf[i];
+        if (bits < 0x80) return this.text(start, length);
+        if (length > LONG) return Array.from(this.buf.subarray(start, start + length), (byte) => String.fromCharCode(byte)).join("");
+        return String.fromCharCode(...this.buf.subarray(start, start + length));
+    }
+
+    /** An integer of `length` bytes, least significant first, at `start`. */
+    protected magnitude(start: number, length: number, negative: boolean): number | bigint {
+        this.need(start, length);
+        const buf = this.buf;
+        if (length < 7 || (length === 7 && buf[start + 6] < 0x20)) {
+            let value = 0;
+            for (let i = start + length - 1; i >= start; i--) value = value * 256 + buf[i];
+            return negative && value !== 0 ? -value : value;
+        }
+        let big: bigint;
+        if (length === 8) {
+            big = this.view.getBigUint64(start, true);
+        } else {
+            let digits = "0x";
+            for (let i = start + length - 1; i >= start; i--) digits += hexPairs[buf[i]];
+            big = BigInt(digits);
+        }
+        if (negative) big = -big;
+        const small = Number(big);
+        return Number.isSafeInteger(small) ? small : big;
+    }
+}
+
+const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

@@ -1,0 +1,114 @@
+/**
+ * How objects with the same property names are written. The names and their order decide the
+ * bytes around the values, so these are made once; where code may be generated, a layout becomes
+ * one function that reads the properties directly and stores the names four bytes at a time.
+ */
+import { Binary, Atom } from "./term.js";
+import { compare } from "./compare.js";
+import { encodeUtf8 } from "./utf8.js";
+import { Tag } from "./tags.js";
+import type { Encodable } from "./encode.js";
+import type { Output } from "./output.js";
+
+/** Objects with more names than this are written name by name. */
+const MAX_NAMES = 64;
+/** Layouts remembered for each number of names. */
+const MAX_CHOICES = 16;
+/** A layout becomes generated code when it was used this often. */
+const WORTH_GENERATING = 8;
+
+type Writer = (output: Output, object: { readonly [key: string]: Encodable }) => void;
+
+/** The layout of one sequence of names. */
+export class Layout {
+    /** Writes an object that has exactly these names. */
+    write: Writer;
+    private uses = 0;
+
+    constructor(readonly names: readonly string[], keys: readonly Uint8Array[], ordered: readonly string[], generate: boolean) {
+        const size = 5 + keys.reduce((sum, key) => sum + key.length, 0);
+        this.write = (output, object) => {
+            if (generate && ++this.uses === WORTH_GENERATING) this.write = generated(ordered, keys);
+            output.room(size);
+            output.mapHead(ordered.length);
+            for (let i = 0; i < ordered.length; i++) {
+                const key = keys[i];
+                output.room(key.length);
+                const { buf, pos } = output;
+                for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
+                output.pos = pos + key.length;
+                output.write(object[ordered[i]]);
+            }
+        };
+    }
+
+    has(names: readonly string[]): boolean {
+        for (let i = 0; i < names.length; i++) if (names[i] !== this.names[i]) return false;
+        return true;
+    }
+}
+
+/** All layouts of one encoder. */
+export class Layouts {
+    private readonly bySize: Layout[][] = Array.from({ length: MAX_NAMES + 1 }, () => []);
+
+    constructor(readonly atomKeys: boolean, private readonly sorted: boolean, private readonly generate: boolean) {}
+
+    /** The layout of objects with these names. */
+    of(names: readonly string[]): Layout {
+        if (names.length > MAX_NAMES) return this.make(names, false);
+        const known = this.bySize[names.length];
+        for (let i = 0; i < known.length; i++) if (known[i].has(names)) return known[i];
+        const layout = this.make(names, this.generate && known.length < MAX_CHOICES);
+        if (known.length < MAX_CHOICES) known.push(layout);
+        return layout;
+    }
+
+    private make(names: readonly string[], generate: boolean): Layout {
+        let ordered = names;
+        if (this.sorted) {
+            const term = (name: string) => this.atomKeys ? new Atom(name) : Binary.of(name);
+            ordered = [...names].sort((a, b) => compare(term(a), term(b), true));
+        }
+        return new Layout(names, ordered.map((name) => this.key(name)), ordered, generate);
+    }
+
+    /** The bytes of a name, tag included. */
+    private key(name: string): Uint8Array {
+        const text = encodeUtf8(name);
+        const head = !this.atomKeys ? [Tag.Binary, text.length >>> 24, text.length >>> 16, text.length >>> 8, text.length]
+            : text.length < 256 ? [Tag.SmallAtomUtf8, text.length]
+            : [Tag.AtomUtf8, text.length >>> 8, text.length];
+        const key = new Uint8Array(head.length + text.length);
+        key.set(head);
+        key.set(text, head.length);
+        return key;
+    }
+}
+
+/** A writer of these names as code: names are constants, properties are read by name. */
+function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer {
+    const lines: string[] = [];
+    let pending = [Tag.Map, 0, 0, 0, names.length] as number[];
+    names.forEach((name, i) => {
+        pending.push(...keys[i]);
+        lines.push(`if(o.pos+${pending.length}>o.buf.length)o.room(${pending.length});`, stores(pending), `o.write(x[${JSON.stringify(name)}]);`);
+        pending = [];
+    });
+    if (names.length === 0) lines.push("o.room(5);", stores(pending));
+    return new Function("o", "x", lines.join("\n")) as Writer;
+}
+
+/** Code that writes constant bytes: whole words, the last of which may overlap the one before. */
+function stores(bytes: readonly number[]): string {
+    const word = (at: number) =>
+        `v.setInt32(p+${at},${(bytes[at] << 24) | (bytes[at + 1] << 16) | (bytes[at + 2] << 8) | bytes[at + 3]});`;
+    let code = "{const p=o.pos,v=o.view;";
+    if (bytes.length < 4) {
+        bytes.forEach((byte, at) => code += `v.setUint8(p+${at},${byte});`);
+    } else {
+        for (let at = 0; at + 4 <= bytes.length; at += 4) code += word(at);
+        if (bytes.length % 4 !== 0) code += word(bytes.length - 4);
+    }
+    return `${code}o.pos=p+${bytes.length}}`;
+}

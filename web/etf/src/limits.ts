@@ -1,0 +1,57 @@
+/**
+ * How much of an untrusted input is believed. Every limit counts what one call of a decode
+ * function may use; passing one ends it with an {@link EtfError} of code `limit`.
+ */
+export interface Limits {
+    /** Bytes of the whole input. Default 64 MiB. */
+    readonly maxBytes: number;
+    /** Bytes that a compressed term may inflate to, checked before and while inflating. Default 64 MiB. */
+    readonly maxInflatedBytes: number;
+    /**
+     * Elements of all containers together: list and tuple elements, map keys and values, and in the
+     * term model the bytes of map keys longer than 64. Default 16,777,216.
+     */
+    readonly maxElements: number;
+    /**
+     * Containers inside each other. Default 512. Decoding recurses, so no more than
+     * {@link MAX_DEPTH} can be asked for.
+     */
+    readonly maxDepth: number;
+    /** Bytes of one integer's magnitude. Default 8,192 (about 19,700 decimal digits). */
+    readonly maxBigBytes: number;
+    /**
+     * Different atoms that one decoder remembers, default 8,192. Past it atoms are still decoded,
+     * uncached; only symbols, which JavaScript never frees, are refused.
+     */
+    readonly maxAtoms: number;
+}
+
+/**
+ * The deepest nesting that can be asked for. Tests decode the worst terms of this depth on V8's
+ * usual stack (984 kB), and those of the default depth on half of it. Where the caller has left
+ * less than that, the overflow is reported as a `limit`.
+ */
+export const MAX_DEPTH = 1000;
+
+/** What applies where nothing else is said. */
+export const defaultLimits: Limits = {
+    maxBytes: 67108864,
+    maxInflatedBytes: 67108864,
+    maxElements: 16777216,
+    maxDepth: 512,
+    maxBigBytes: 8192,
+    maxAtoms: 8192,
+};
+
+/** @internal Fills in the defaults and refuses what cannot be meant. */
+export function checkedLimits(given: Partial<Limits> = {}): Limits {
+    const limits: Record<string, number> = { ...defaultLimits };
+    for (const [name, value] of Object.entries(given)) {
+        if (!(name in limits)) throw new TypeError(`no limit is called ${name}`);
+        if (value === undefined) continue;
+        if (!(value >= 0)) throw new TypeError(`limit ${name} must be a number of at least 0, not ${String(value)}`);
+        limits[name] = value;
+    }
+    if (limits["maxDepth"]! > MAX_DEPTH) throw new TypeError(`limit maxDepth can be at most ${MAX_DEPTH}`);
+    return limits as unknown as Limits;
+}

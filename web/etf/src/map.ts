@@ -1,0 +1,61 @@
+/** Erlang's maps: any term is a key, 1 and 1.0 are different ones. */
+import { canonical } from "./canonical.js";
+import type { Term } from "./term.js";
+
+/** The keys of a map, shared by all maps that came with the same keys in the same order. @internal */
+export class Keys {
+    private index: Map<string, number> | undefined = undefined;
+
+    /** @param terms all different */
+    constructor(readonly terms: readonly Term[]) {}
+
+    /** Where a key stands, or -1. */
+    find(key: Term): number {
+        this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
+        return this.index.get(canonical(key)) ?? -1;
+    }
+}
+
+/**
+ * A map that is not changed. It keeps its entries in the order in which they were written, which
+ * in Erlang means nothing: two maps of the same entries are equal in any order.
+ */
+export class ErlMap {
+    /** @internal */
+    constructor(private readonly own: Keys, readonly values: readonly Term[]) {}
+
+    /** A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`. */
+    static from(entries: Iterable<readonly [Term, Term]>): ErlMap {
+        const last = new Map<string, readonly [Term, Term]>();
+        for (const entry of entries) last.set(canonical(entry[0]), entry);
+        const kept = [...last.values()];
+        return new ErlMap(new Keys(kept.map(([key]) => key)), kept.map(([, value]) => value));
+    }
+
+    /** The keys; values[i] belongs to keys[i]. */
+    get keys(): readonly Term[] {
+        return this.own.terms;
+    }
+
+    get size(): number {
+        return this.values.length;
+    }
+
+    /** The value of a key, or undefined. */
+    get(key: Term): Term | undefined {
+        const at = this.own.find(key);
+        return at < 0 ? undefined : this.values[at];
+    }
+
+    has(key: Term): boolean {
+        return this.own.find(key) >= 0;
+    }
+
+    *entries(): IterableIterator<readonly [Term, Term]> {
+        for (let i = 0; i < this.values.length; i++) yield [this.keys[i], this.values[i]];
+    }
+
+    [Symbol.iterator](): IterableIterator<readonly [Term, Term]> {
+        return this.entries();
+    }
+}

@@ -1,0 +1,525 @@
+/** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
+import { canGenerate } from "./build.js";
+import { compare } from "./compare.js";
+import type { Encodable, EncodeOptions } from "./encode.js";
+import { EtfError } from "./error.js";
+import { ErlMap } from "./map.js";
+import { Layouts, type Layout } from "./layout.js";
+import { Tag } from "./tags.js";
+import {
+    Atom, Binary, BitBinary, ErlRecord, ExportFun, Float, Fun, ImproperList, LocalTerm, OldFun, Pid, Port, Reference,
+    Tuple, type Term,
+} from "./term.js";
+import { checkSurrogates, utf8Length } from "./utf8.js";
+
+/** A result that fills less than half of its buffer, or is smaller than this, is copied out of it. */
+const COPIED = 65536;
+/** Strings longer than this are written by the platform (bench/etf/strings.js). */
+const SHORT = 40;
+
+const encoder = new TextEncoder();
+type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
+/** Node's (and Bun's) own conversion, where there is one; its result is the same. */
+const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer?.prototype.utf8Write;
+
+/** Writes one term at a time. */
+export class Output {
+    /** @internal Generated code writes here. */
+    buf: Uint8Array = new Uint8Array(1024);
+    /** @internal */
+    view: DataView = new DataView(this.buf.buffer);
+    /** @internal */
+    pos = 0;
+    private fixed = false;
+    /** Where the term began. */
+    private start = 0;
+    /** The size of the next buffer: a little more than the last large result. */
+    private expected = 1024;
+    private readonly layouts: Layouts;
+    private readonly nullName: string;
+    private readonly deterministic: boolean;
+    private readonly latin1Atoms: boolean;
+    private readonly textFloats: boolean;
+
+    constructor(options: EncodeOptions) {
+        const version = options.minorVersion ?? 2;
+        this.layouts = new Layouts(options.keys === "atom", options.deterministic ?? false, options.codegen ?? canGenerate());
+        this.nullName = options.null ?? "null";
+        this.deterministic = options.deterministic ?? false;
+        this.latin1Atoms = version < 2;
+        this.textFloats = version === 0;
+    }
+
+    /** The bytes of a value in an array of their own. */
+    fresh(value: Encodable): Uint8Array {
+        if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
+        this.pos = 0;
+        this.top(value);
+        const { buf, pos } = this;
+        if (pos < COPIED || pos < buf.length / 2) return buf.slice(0, pos);
+        // The result keeps its buffer; the next one is made when it is needed.
+        this.expected = pos + (pos >> 4);
+        this.use(new Uint8Array(0));
+        return buf.subarray(0, pos);
+    }
+
+    /** Writes a value into the caller's buffer; returns the number of bytes. */
+    into(value: Encodable, buffer: Uint8Array, offset: number): number {
+        const { buf } = this;
+        this.use(buffer);
+        this.fixed = true;
+        this.pos = offset;
+        try {
+            this.top(value);
+            return this.pos - offset;
+        } catch (error) {
+            if (!(error instanceof EtfError) || error.code !== "space") throw error;
+        } finally {
+            this.fixed = false;
+            this.use(buf);
+        }
+        // Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
+        const bytes = this.fresh(value);
+        if (bytes.length > buffer.length - offset) throw new EtfError("space", "the buffer is too small", -1);
+        buffer.set(bytes, offset);
+        return bytes.length;
+    }
+
+    private use(buf: Uint8Array): void {
+        this.buf = buf;
+        this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
+    }
+
+    private top(value: Encodable): void {
+        this.start = this.pos;
+        try {
+            this.u8(Tag.Version);
+            this.write(value);
+        } catch (error) {
+            if (error instanceof Error && !(error instanceof EtfError) && /stack|recursion/i.test(error.message)) {
+                throw new EtfError("encode", "the value is nested too deeply, or holds itself", -1);
+            }
+            throw error;
+        }
+    }
+
+    /** @internal Makes room for `count` bytes. */
+    room(count: number): void {
+        const wanted = this.pos + count;
+        if (wanted <= this.buf.length) return;
+        if (this.fixed) throw new EtfError("space", "the buffer is too small", -1);
+        const larger = new Uint8Array(Math.max(wanted, this.buf.length * 2));
+        larger.set(this.buf.subarray(0, this.pos));
+        this.use(larger);
+    }
+
+    private u8(value: number): void {
+        this.room(1);
+        this.buf[this.pos++] = value;
+    }
+
+    private u32(value: number): void {
+        this.room(4);
+        this.view.setUint32(this.pos, value);
+        this.pos += 4;
+    }
+
+    private bytes(bytes: Uint8Array): void {
+        this.room(bytes.length);
+        this.buf.set(bytes, this.pos);
+        this.pos += bytes.length;
+    }
+
+    /** A tag and a 32-bit count. */
+    private head(tag: Tag, count: number): void {
+        this.room(5);
+        this.buf[this.pos] = tag;
+        this.view.setUint32(this.pos + 1, count);
+        this.pos += 5;
+    }
+
+    /** @internal Writes any value. */
+    write(value: Encodable): void {
+        switch (typeof value) {
+            case "string": return this.text(value);
+            case "number": return this.number(value);
+            case "boolean": return this.atom(value ? "true" : "false");
+            case "undefined": return this.atom("undefined");
+            case "bigint": return this.big(value);
+            case "symbol": return this.symbol(value);
+            case "object": {
+                if (value === null) return this.atom(this.nullName);
+                if (Array.isArray(value)) return this.list(value);
+                const prototype: unknown = Object.getPrototypeOf(value);
+                if (prototype === Object.prototype || prototype === null) {
+                    return this.object(value as { readonly [key: string]: Encodable });
+                }
+                return this.instance(value);
+            }
+            default: throw new EtfError("encode", `a ${typeof value} is no term`, -1);
+        }
+    }
+
+    private number(value: number): void {
+        if (this.pos + 9 > this.buf.length) this.room(9);
+        const { buf, view, pos } = this;
+        if ((value | 0) === value && (value !== 0 || 1 / value > 0)) {
+            if (value >= 0 && value < 256) {
+                buf[pos] = Tag.SmallInteger;
+                buf[pos + 1] = value;
+                this.pos = pos + 2;
+            } else {
+                buf[pos] = Tag.Integer;
+                view.setInt32(pos + 1, value);
+                this.pos = pos + 5;
+            }
+        } else if (Number.isInteger(value) && value !== 0) {
+            if (Number.isSafeInteger(value)) return this.wide(value);
+            this.big(BigInt(value));
+        } else {
+            this.float(value);
+        }
+    }
+
+    private float(value: number): void {
+        if (value - value !== 0) throw new EtfError("encode", `${value} is no term: Erlang's floats are finite`, -1);
+        if (this.textFloats) {
+            this.u8(Tag.Float);
+            return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
+        }
+        this.room(9);
+        this.buf[this.pos] = Tag.NewFloat;
+        this.view.setFloat64(this.pos + 1, value);
+        this.pos += 9;
+    }
+
+    /** A safe integer of more than 32 bits. */
+    private wide(value: number): void {
+        this.room(11);
+        const { buf } = this;
+        const start = this.pos;
+        buf[start] = Tag.SmallBig;
+        buf[start + 2] = value < 0 ? 1 : 0;
+        let rest = Math.abs(value);
+        let at = start + 3;
+        while (rest > 0) {
+            buf[at++] = rest % 256;
+            rest = Math.floor(rest / 256);
+        }
+        buf[start + 1] = at - start - 3;
+        this.pos = at;
+    }
+
+    private big(value: bigint): void {
+        const small = Number(value);
+        if (Number.isSafeInteger(small)) return this.number(small);
+        const negative = value < 0n;
+        const hex = (negative ? -value : value).toString(16);
+        const length = (hex.length + 1) >> 1;
+        if (length < 256) {
+            this.u8(Tag.SmallBig);
+            this.u8(length);
+        } else {
+            this.head(Tag.LargeBig, length);
+        }
+        this.u8(negative ? 1 : 0);
+        this.room(length);
+        for (let end = hex.length; end > 0; end -= 2) {
+            this.buf[this.pos++] = parseInt(hex.slice(Math.max(0, end - 2), end), 16);
+        }
+    }
+
+    /** A binary of UTF-8. */
+    private text(text: string): void {
+        const length = text.length;
+        if (this.pos + 5 + 3 * length > this.buf.length) this.room(5 + 3 * length);
+        const start = this.pos + 5;
+        this.buf[this.pos] = Tag.Binary;
+        const written = this.characters(text, start);
+        this.view.setUint32(this.pos + 1, written);
+        this.pos = start + written;
+    }
+
+    /** Writes text at `start`, where there is room, and returns its bytes. */
+    private characters(text: string, start: number): number {
+        const { buf } = this;
+        const length = text.length;
+        if (length <= SHORT) {
+            let at = 0;
+            for (; at < length; at++) {
+                const unit = text.charCodeAt(at);
+                if (unit >= 0x80) break;
+                buf[start + at] = unit;
+            }
+            if (at === length) return length;
+        }
+        const written = utf8Write !== undefined
+            ? utf8Write.call(buf, text, start, 3 * length)
+            : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
+        checkSurrogates(text, written);
+        return written;
+    }
+
+    private atom(name: string): void {
+        const length = name.length;
+        if (length > 255 && [...name].length > 255) throw new EtfError("encode", "an atom has at most 255 characters", -1);
+        this.room(3 + 3 * length);
+        const { buf } = this;
+        if (this.latin1Atoms && isLatin1(name)) {
+            buf[this.pos++] = Tag.Atom;
+            buf[this.pos++] = length >> 8;
+            buf[this.pos++] = length;
+            for (let i = 0; i < length; i++) buf[this.pos++] = name.charCodeAt(i);
+            return;
+        }
+        const bytes = length <= SHORT && isAscii(name) ? length : utf8Length(name);
+        if (bytes < 256) {
+            buf[this.pos] = Tag.SmallAtomUtf8;
+            buf[this.pos + 1] = bytes;
+            this.pos += 2 + this.characters(name, this.pos + 2);
+        } else {
+            buf[this.pos] = Tag.AtomUtf8;
+            this.view.setUint16(this.pos + 1, bytes);
+            this.pos += 3 + this.characters(name, this.pos + 3);
+        }
+    }
+
+    private symbol(symbol: symbol): void {
+        const name = symbol.description;
+        if (name === undefined) throw new EtfError("encode", "a symbol without a description names no atom", -1);
+        this.atom(name);
+    }
+
+    private list(items: readonly Encodable[]): void {
+        const length = items.length;
+        if (length === 0) return this.u8(Tag.Nil);
+        if (length <= 0xffff && isBytes(items)) {
+            this.room(3 + length);
+            this.buf[this.pos] = Tag.String;
+            this.view.setUint16(this.pos + 1, length);
+            this.buf.set(items as readonly number[], this.pos + 3);
+            this.pos += 3 + length;
+            return;
+        }
+        this.head(Tag.List, length);
+        for (let i = 0; i < length; i++) this.write(items[i]);
+        this.u8(Tag.Nil);
+    }
+
+    private improper(list: ImproperList<Encodable>): void {
+        if (list.items.length === 0) throw new EtfError("encode", "an improper list has at least one item", -1);
+        if (Array.isArray(list.tail)) return this.list([...list.items, ...list.tail as readonly Encodable[]]);
+        this.head(Tag.List, list.items.length);
+        for (const item of list.items) this.write(item);
+        this.write(list.tail);
+    }
+
+    private tuple(elements: readonly Encodable[]): void {
+        if (elements.length < 256) {
+            this.u8(Tag.SmallTuple);
+            this.u8(elements.length);
+        } else {
+            this.head(Tag.LargeTuple, elements.length);
+        }
+        for (let i = 0; i < elements.length; i++) this.write(elements[i]);
+    }
+
+    private object(object: { readonly [key: string]: Encodable }): void {
+        const names = Object.keys(object);
+        const layout: Layout = this.layouts.of(names);
+        layout.write(this, object);
+    }
+
+    /** @internal Writes a property name that no layout remembers. */
+    name(name: string): void {
+        if (this.layouts.atomKeys) this.atom(name);
+        else this.text(name);
+    }
+
+    /** @internal The head of a map. */
+    mapHead(size: number): void {
+        this.head(Tag.Map, size);
+    }
+
+    private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
+        this.mapHead(keys.length);
+        let order = keys.map((_, at) => at);
+        if (this.deterministic) {
+            const terms = keys.map(asTerm);
+            order = order.sort((a, b) => compare(terms[a], terms[b], true));
+        }
+        for (const at of order) {
+            this.write(keys[at]);
+            this.write(values[at]);
+        }
+    }
+
+    private binary(bytes: Uint8Array): void {
+        this.head(Tag.Binary, bytes.length);
+        this.bytes(bytes);
+    }
+
+    /** Instances of the term model's classes, and of the platform's that have a term. */
+    private instance(value: object): void {
+        if (value instanceof Binary) return this.binary(value.bytes);
+        if (value instanceof Atom) return this.atom(value.name);
+        if (value instanceof Float) return this.float(value.value);
+        if (value instanceof Tuple) return this.tuple(value.elements);
+        if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
+        if (value instanceof Uint8Array) return this.binary(value);
+        if (value instanceof Map) return this.pairs([...value.keys() as Iterable<Encodable>], [...value.values() as Iterable<Encodable>]);
+        if (value instanceof ImproperList) return this.improper(value);
+        if (value instanceof BitBinary) return this.bitBinary(value);
+        if (value instanceof Pid) return this.pid(value);
+        if (value instanceof Port) return this.port(value);
+        if (value instanceof Reference) return this.reference(value);
+        if (value instanceof ExportFun) return this.exportFun(value);
+        if (value instanceof Fun) return this.fun(value);
+        if (value instanceof OldFun) return this.oldFun(value);
+        if (value instanceof ErlRecord) return this.record(value);
+        if (value instanceof LocalTerm) return this.local(value);
+        const name = (value.constructor as { name?: string } | undefined)?.name ?? "object without a constructor";
+        throw new EtfError("encode", `a ${name} is no term; turn it into one first`, -1);
+    }
+
+    private bitBinary(value: BitBinary): void {
+        const { bytes, bits } = value;
+        if (bytes.length === 0 || !(bits >= 1 && bits <= 7)) {
+            throw new EtfError("encode", "a bit string has at least one byte, and 1 to 7 bits in its last", -1);
+        }
+        this.head(Tag.BitBinary, bytes.length);
+        this.u8(bits);
+        this.bytes(bytes);
+        this.buf[this.pos - 1] &= 0xff << (8 - bits);
+    }
+
+    private pid(pid: Pid): void {
+        this.u8(Tag.NewPid);
+        this.atom(pid.node.name);
+        this.u32(pid.id);
+        this.u32(pid.serial);
+        this.u32(pid.creation);
+    }
+
+    private port(port: Port): void {
+        const wide = port.wide || port.id > 0xffffffff;
+        this.u8(wide ? Tag.V4Port : Tag.NewPort);
+        this.atom(port.node.name);
+        if (wide) {
+            this.room(8);
+            this.view.setBigUint64(this.pos, BigInt(port.id));
+            this.pos += 8;
+        } else {
+            this.u32(Number(port.id));
+        }
+        this.u32(port.creation);
+    }
+
+    private reference(reference: Reference): void {
+        const { node, creation, words } = reference;
+        if (words.length < 1 || words.length > 5) throw new EtfError("encode", "a reference has 1 to 5 words", -1);
+        this.room(3);
+        this.buf[this.pos] = Tag.NewerReference;
+        this.view.setUint16(this.pos + 1, words.length);
+        this.pos += 3;
+        this.atom(node.name);
+        this.u32(creation);
+        for (const word of words) this.u32(word);
+    }
+
+    private exportFun(fun: ExportFun): void {
+        this.u8(Tag.Export);
+        this.atom(fun.module.name);
+        this.atom(fun.fun.name);
+        this.number(fun.arity);
+    }
+
+    private fun(fun: Fun): void {
+        this.u8(Tag.NewFun);
+        const start = this.pos;
+        this.u32(0);
+        this.u8(fun.arity);
+        this.bytes(fun.uniq);
+        this.u32(fun.index);
+        this.u32(fun.free.length);
+        this.atom(fun.module.name);
+        this.number(fun.oldIndex);
+        this.number(fun.oldUniq);
+        this.pid(fun.pid);
+        for (const term of fun.free) this.write(term);
+        // The size counts itself.
+        this.view.setUint32(start, this.pos - start);
+    }
+
+    private oldFun(fun: OldFun): void {
+        this.head(Tag.Fun, fun.free.length);
+        this.pid(fun.pid);
+        this.atom(fun.module.name);
+        this.number(fun.index);
+        this.number(fun.uniq);
+        for (const term of fun.free) this.write(term);
+    }
+
+    private record(record: ErlRecord): void {
+        this.head(Tag.Record, record.fields.length);
+        this.u8(record.exported ? 1 : 0);
+        this.atom(record.module.name);
+        this.atom(record.name.name);
+        for (const field of record.fields) this.atom(field.name);
+        for (const value of record.values) this.write(value);
+    }
+
+    /** Opaque to the end, so nothing may follow: it stands alone. */
+    private local(term: LocalTerm): void {
+        if (this.pos !== this.start + 1) {
+            throw new EtfError("encode", "a local term cannot stand inside another: nothing says where it ends", -1);
+        }
+        this.u8(Tag.Local);
+        this.bytes(term.bytes);
+    }
+}
+
+/** As C prints it with "%.20e". */
+function floatText(value: number): string {
+    const [digits, exponent] = value.toExponential(20).split("e");
+    const sign = Object.is(value, -0) ? "-" : "";
+    // Half way between two texts C takes the even one, JavaScript the larger.
+    const half = /^-?\d\.\d{20}50*e/.test(value.toExponential(100));
+    const last = Number(digits.slice(-1));
+    const even = half && last % 2 === 1 ? digits.slice(0, -1) + (last - 1) : digits;
+    return `${sign}${even}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+}
+
+/** What orders a key among others: the term that it is written as. */
+function asTerm(key: Encodable): Term {
+    switch (typeof key) {
+        case "string": return Binary.of(key);
+        case "boolean":
+        case "undefined": return new Atom(String(key));
+        case "symbol": return new Atom(key.description ?? "");
+        case "object":
+            if (key === null) return new Atom("null");
+            return key instanceof Uint8Array ? Binary.of(key) : key as Term;
+        default: return key as Term;
+    }
+}
+
+/** @internal Whether a list is one that Erlang writes as a string. */
+export function isBytes(items: readonly unknown[]): boolean {
+    for (let i = 0; i < items.length; i++) {
+        const item = items[i];
+        if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0)) return false;
+    }
+    return true;
+}
+
+function isAscii(text: string): boolean {
+    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 0x80) return false;
+    return true;
+}
+
+/** @internal */
+export function isLatin1(text: string): boolean {
+    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0xff) return false;
+    return true;
+}

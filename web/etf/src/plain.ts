@@ -1,0 +1,432 @@
+/**
+ * Reads terms into plain JavaScript values. What two terms turn into may be the same value: an
+ * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
+ */
+import { canGenerate, objectBuilder, type Builder } from "./build.js";
+import type { Limits } from "./limits.js";
+import { ModelReader, type Place } from "./model.js";
+import { Reader } from "./reader.js";
+import { MAX_KEYS } from "./shape.js";
+import { Tag } from "./tags.js";
+import { Atom, Binary, Float, ImproperList, Tuple } from "./term.js";
+
+/** What terms turn into in the plain view. */
+export interface PlainOptions {
+    /**
+     * What atoms become: `string` (default), `symbol` (`Symbol.for(name)`), or `class` (an `Atom`).
+     * `true` and `false` are booleans, `nil` and `null` are null and `undefined` is undefined in
+     * all three.
+     */
+    readonly atoms?: "string" | "symbol" | "class";
+    /**
+     * What binaries become: `text` (default; one that is not UTF-8 is an error), `bytes` (a
+     * Uint8Array that shares the input's memory), or `either` (text where it is UTF-8, else bytes).
+     */
+    readonly binaries?: "text" | "bytes" | "either";
+    /**
+     * What maps become: `object` (default; keys are text, atoms or integers, and `__proto__` is
+     * an error), or `map` (a Map with any keys).
+     */
+    readonly maps?: "object" | "map";
+    /** What tuples become: `array` (default) or `class` (a `Tuple`). */
+    readonly tuples?: "array" | "class";
+    /**
+     * What a list of bytes becomes that Erlang sent as a string: `array` (default) or `text`
+     * (one character for each byte). Erlang does not say which lists are meant as text.
+     */
+    readonly charlists?: "array" | "text";
+    /** Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false. */
+    readonly proplists?: boolean;
+    /**
+     * Records to make objects of, by tag: `{ person: ["name", "age"] }`. A tuple with that tag and
+     * as many fields becomes an object without the tag. Default none. Native records always do.
+     */
+    readonly records?: { readonly [tag: string]: readonly string[] };
+    /** Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects. */
+    readonly structs?: "keep" | "drop";
+    /** Whether objects may be built by generated code, which is faster. Default: where the page allows it. */
+    readonly codegen?: boolean;
+}
+
+/** How the maps of one shape are built. */
+interface Leaf {
+    /** Makes the object of the values on the stack from `base` on. */
+    build: Builder;
+    /** How often it was met. */
+    uses: number;
+}
+
+/** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
+const WORTH_GENERATING = 8;
+
+/** A reader of the plain view. */
+export class PlainReader extends Reader<unknown, string, Leaf> {
+    private readonly model: ModelReader;
+    private readonly place: Place = { buf: this.buf, pos: 0, elements: 0, depth: 0 };
+    private readonly atomStyle: "string" | "symbol" | "class";
+    private readonly binaryStyle: "text" | "bytes" | "either";
+    private readonly mapsAsMaps: boolean;
+    private readonly tuplesAsClass: boolean;
+    private readonly charlistsAsText: boolean;
+    private readonly proplists: boolean;
+    private readonly records: ReadonlyMap<string, readonly string[]>;
+    private readonly dropped: string | undefined;
+    private readonly codegen: boolean;
+    private readonly atoms = new Map<string, symbol | Atom>();
+
+    constructor(options: PlainOptions, limits: Limits) {
+        super(limits);
+        this.model = new ModelReader(limits);
+        this.atomStyle = options.atoms ?? "string";
+        this.binaryStyle = options.binaries ?? "text";
+        this.mapsAsMaps = options.maps === "map";
+        this.tuplesAsClass = options.tuples === "class";
+        this.charlistsAsText = options.charlists === "text";
+        this.proplists = options.proplists ?? false;
+        this.records = new Map(Object.entries(options.records ?? {}));
+        this.dropped = options.structs === "drop" ? "__struct__" : undefined;
+        this.codegen = options.codegen ?? canGenerate();
+    }
+
+    protected value(): unknown {
+        const { buf, pos, view } = this;
+        switch (buf[pos]) {
+            case Tag.Binary: {
+                const length = view.getUint32(pos + 1);
+                this.pos = pos + 5 + length;
+                return this.binaryStyle === "text" ? this.text(pos + 5, length) : this.binary(pos + 5, length);
+            }
+            case Tag.SmallInteger:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return buf[pos + 1];
+            case Tag.Integer:
+                this.pos = pos + 5;
+                return view.getInt32(pos + 1);
+            case Tag.NewFloat: {
+                const value = view.getFloat64(pos + 1);
+                if (value - value !== 0) this.fail("value", "a float must be finite");
+                this.pos = pos + 9;
+                return value;
+            }
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                return this.atom();
+            case Tag.Nil:
+                this.pos = pos + 1;
+                return [];
+            case Tag.List: {
+                const count = view.getUint32(pos + 1);
+                this.pos = pos + 5;
+                return this.proplists ? this.proplist(count) : this.list(count);
+            }
+            case Tag.Map: {
+                const size = view.getUint32(pos + 1);
+                this.pos = pos + 5;
+                return this.mapsAsMaps ? this.entries(size) : this.object(size);
+            }
+            case Tag.SmallTuple:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return this.tuple(buf[pos + 1]);
+            case Tag.LargeTuple: {
+                const count = view.getUint32(pos + 1);
+                this.pos = pos + 5;
+                return this.tuple(count);
+            }
+            case Tag.String: {
+                const length = view.getUint16(pos + 1);
+                this.need(pos + 3, length);
+                this.pos = pos + 3 + length;
+                if (this.charlistsAsText) return this.latin1(pos + 3, length);
+                return Array.from(buf.subarray(pos + 3, pos + 3 + length));
+            }
+            case Tag.Record:
+                return this.nativeRecord();
+            default:
+                return this.rare();
+        }
+    }
+
+    protected key(before: readonly string[]): string {
+        const start = this.pos;
+        const name = this.keyName();
+        if (before.includes(name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+        return name;
+    }
+
+    /** The property that a map key names. */
+    private keyName(): string {
+        const { buf, pos, view } = this;
+        let name: string;
+        switch (buf[pos]) {
+            case Tag.Binary: {
+                const length = view.getUint32(pos + 1);
+                this.pos = pos + 5 + length;
+                name = this.text(pos + 5, length);
+                break;
+            }
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                name = this.atomName();
+                break;
+            case Tag.SmallInteger:
+            case Tag.Integer:
+            case Tag.SmallBig:
+                return String(this.value());
+            default:
+                this.need(pos, 1);
+                return this.fail("key", "a key that is no text, atom or integer needs the option maps: \"map\"");
+        }
+        if (name === "__proto__") this.fail("key", "the key __proto__ needs the option maps: \"map\"", pos);
+        return name;
+    }
+
+    private atom(): unknown {
+        const { buf, pos } = this;
+        const first = buf[pos + 2];
+        // The four atoms of JSON, before their names are made: t, f, n, and undefined's u.
+        if (buf[pos] === Tag.SmallAtomUtf8 && (first === 0x74 || first === 0x66 || first === 0x6e || first === 0x75)) {
+            const length = buf[pos + 1];
+            if (length >= 3 && length <= 9) {
+                const name = this.atomName();
+                if (name === "true") return true;
+                if (name === "false") return false;
+                if (name === "null" || name === "nil") return null;
+                if (name === "undefined") return undefined;
+                return this.atomStyle === "string" ? name : this.made(name, pos);
+            }
+        }
+        const name = this.atomName();
+        if (buf[pos] === Tag.SmallAtomUtf8 && this.atomStyle === "string") return name;
+        switch (name) {
+            case "true": return true;
+            case "false": return false;
+            case "null": case "nil": return null;
+            case "undefined": return undefined;
+            default: return this.atomStyle === "string" ? name : this.made(name, pos);
+        }
+    }
+
+    /** An atom as a symbol or an object. */
+    private made(name: string, pos: number): symbol | Atom {
+        const known = this.atoms.get(name);
+        if (known !== undefined) return known;
+        const room = this.atoms.size < this.limits.maxAtoms;
+        if (this.atomStyle === "symbol" && !room) {
+            this.fail("limit", `more than the ${this.limits.maxAtoms} different atoms allowed`, pos);
+        }
+        const atom = this.atomStyle === "symbol" ? Symbol.for(name) : new Atom(name);
+        if (room) this.atoms.set(name, atom);
+        return atom;
+    }
+
+    private binary(start: number, length: number): string | Uint8Array {
+        this.need(start, length);
+        if (this.binaryStyle === "either") {
+            try {
+                return this.text(start, length);
+            } catch {
+                // Not UTF-8: bytes it is.
+            }
+        }
+        return this.buf.subarray(start, start + length);
+    }
+
+    /** `count` elements in an array. */
+    private sequence(count: number): unknown[] {
+        this.enter(count);
+        if (count === 0) {
+            this.depth--;
+            return [];
+        }
+        const first = this.value();
+        let made: unknown[];
+        if (typeof first === "number") {
+            // An array that starts with a number often holds no others, and engines keep those
+            // unboxed; one that is cut from the stack would have them boxed.
+            made = [first];
+            for (let i = 1; i < count; i++) made.push(this.value());
+        } else {
+            const { stack, sp: base } = this;
+            stack[base] = first;
+            for (let i = 1; i < count; i++) {
+                this.sp = base + i;
+                const value = this.value();
+                stack[base + i] = value;
+            }
+            this.sp = base;
+            made = stack.slice(base, base + count);
+        }
+        this.depth--;
+        return made;
+    }
+
+    private list(count: number): unknown {
+        const items = this.sequence(count);
+        if (this.buf[this.pos] === Tag.Nil) {
+            this.pos++;
+            return items;
+        }
+        return this.tailOf(items);
+    }
+
+    /** What follows the items of a list that does not end there. */
+    private tailOf(items: unknown[]): unknown {
+        while (this.buf[this.pos] === Tag.List) {
+            const count = this.view.getUint32(this.pos + 1);
+            this.pos += 5;
+            for (const item of this.sequence(count)) items.push(item);
+        }
+        const end = this.buf[this.pos];
+        if (end === Tag.String) {
+            const length = this.view.getUint16(this.pos + 1);
+            this.need(this.pos + 3, length);
+            for (const byte of this.buf.subarray(this.pos + 3, this.pos + 3 + length)) items.push(byte);
+            this.pos += 3 + length;
+            return items;
+        }
+        const tail = this.value();
+        if (end === Tag.Nil) return items;
+        return items.length === 0 ? tail : new ImproperList(items, tail);
+    }
+
+    private tuple(count: number): unknown {
+        if (this.records.size > 0 && this.startsAtom()) {
+            const start = this.pos;
+            const fields = this.records.get(this.atomName());
+            if (fields !== undefined && fields.length === count - 1) {
+                return objectBuilder(fields, false)(this.sequence(count - 1), 0);
+            }
+            this.pos = start;
+        }
+        const elements = this.sequence(count);
+        return this.tuplesAsClass ? new Tuple(elements) : elements;
+    }
+
+    private startsAtom(): boolean {
+        switch (this.buf[this.pos]) {
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                return true;
+            default:
+                return false;
+        }
+    }
+
+    private nativeRecord(): unknown {
+        const { fields } = this.recordHead();
+        return objectBuilder(fields, false)(this.sequence(fields.length), 0);
+    }
+
+    private object(size: number): unknown {
+        this.enter(2 * size);
+        if (size > MAX_KEYS) return this.largeObject({}, 0, size);
+        const { stack, sp: base } = this;
+        let shape = this.shapeRoot(size);
+        for (let i = 0; i < size; i++) {
+            const next = this.step(shape);
+            if (next === undefined) {
+                const object = objectBuilder(shape.keys, false)(stack, base);
+                this.sp = base;
+                object[this.stray!] = this.value();
+                return this.largeObject(object, i + 1, size);
+            }
+            shape = next;
+            this.sp = base + i;
+            const value = this.value();
+            stack[base + i] = value;
+        }
+        this.sp = base;
+        this.depth--;
+        const leaf = shape.leaf ??= { build: objectBuilder(shape.keys, false, this.dropped), uses: 0 };
+        if (++leaf.uses === WORTH_GENERATING && this.codegen) leaf.build = objectBuilder(shape.keys, true, this.dropped);
+        return leaf.build(stack, base);
+    }
+
+    /** The rest of a map whose keys have no shape. */
+    private largeObject(object: { [name: string]: unknown }, done: number, size: number): unknown {
+        for (let i = done; i < size; i++) {
+            const start = this.pos;
+            const name = this.keyName();
+            if (hasOwn.call(object, name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+            object[name] = this.value();
+        }
+        this.depth--;
+        if (this.dropped !== undefined) delete object[this.dropped];
+        return object;
+    }
+
+    private entries(size: number): unknown {
+        this.enter(2 * size);
+        const map = new Map<unknown, unknown>();
+        for (let i = 0; i < size; i++) {
+            const start = this.pos;
+            map.set(this.value(), this.value());
+            if (map.size <= i) this.fail("duplicate", "a map has two keys that are the same in JavaScript", start);
+        }
+        this.depth--;
+        return map;
+    }
+
+    /** A list that becomes an object unless an element shows that it is not a property list. */
+    private proplist(count: number): unknown {
+        this.enter(count);
+        const items: unknown[] = [];
+        const object: { [name: string]: unknown } = {};
+        let isProplist = count > 0;
+        for (let i = 0; i < count; i++) {
+            const start = this.pos;
+            const isPair = this.buf[start] === Tag.SmallTuple && this.buf[start + 1] === 2;
+            if (isPair) this.pos += 2;
+            isProplist &&= this.startsAtom();
+            if (!isProplist) {
+                this.pos = start;
+                items.push(this.value());
+                continue;
+            }
+            const atomStart = this.pos;
+            const name = this.atomName();
+            this.pos = atomStart;
+            const key = this.atom();
+            let value: unknown = true;
+            if (isPair) {
+                this.enter(1);
+                value = this.value();
+                this.depth--;
+                items.push(this.tuplesAsClass ? new Tuple([key, value]) : [key, value]);
+            } else {
+                items.push(key);
+            }
+            // The first of two entries with one key counts, as in the proplists module.
+            if (name === "__proto__") isProplist = false;
+            else if (!hasOwn.call(object, name)) object[name] = value;
+        }
+        this.depth--;
+        if (this.buf[this.pos] !== Tag.Nil) return this.tailOf(items);
+        this.pos++;
+        return isProplist ? object : items;
+    }
+
+    /** What has no plain form is read by the term model. */
+    private rare(): unknown {
+        const place = this.place;
+        place.buf = this.buf;
+        place.pos = this.pos;
+        place.elements = this.elements;
+        place.depth = this.depth;
+        const term = this.model.readAt(place);
+        this.pos = place.pos;
+        this.elements = place.elements;
+        if (term instanceof Float) return term.value;
+        return term instanceof Binary ? this.binaryStyle === "bytes" ? term.bytes : term.text() : term;
+    }
+}
+
+const hasOwn = Object.prototype.hasOwnProperty;

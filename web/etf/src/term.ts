@@ -1,0 +1,157 @@
+/**
+ * The term model: one JavaScript value for every Erlang term, with nothing lost.
+ * Integers are numbers (or BigInt past 2^53), lists are arrays; everything else has a class here.
+ * Values are plain data: compare them with `equal` or `compare`, not with `===`.
+ */
+import { decodeUtf8, encodeUtf8 } from "./utf8.js";
+import type { ErlMap } from "./map.js";
+
+/** Any Erlang term. */
+export type Term =
+    | number | bigint | Float | Atom | readonly Term[] | ImproperList | Tuple | ErlMap | Binary | BitBinary
+    | Pid | Port | Reference | ExportFun | Fun | OldFun | ErlRecord | LocalTerm;
+
+/** An atom. Two atoms are the same when their names are. */
+export class Atom {
+    /** @param name at most 255 characters */
+    constructor(readonly name: string) {}
+    toString(): string {
+        return /^[a-z][A-Za-z0-9_@]*$/.test(this.name) ? this.name : `'${this.name.replace(/['\\]/g, "\\$&")}'`;
+    }
+}
+
+/** A float, also where its value is whole: Erlang's 1.0 is another term than 1. Never NaN or infinite. */
+export class Float {
+    constructor(readonly value: number) {}
+    valueOf(): number {
+        return this.value;
+    }
+}
+
+/** A tuple. */
+export class Tuple<T extends readonly unknown[] = readonly Term[]> {
+    constructor(readonly elements: T) {}
+}
+
+/** A list whose last tail is not the empty list: `[1, 2 | tail]`. */
+export class ImproperList<T = Term> {
+    /**
+     * @param items at least one
+     * @param tail any term but a list
+     */
+    constructor(readonly items: readonly T[], readonly tail: T) {}
+}
+
+/** A binary. One that was decoded is a window on the input: it shares its memory. */
+export class Binary {
+    /** @internal */
+    constructor(private readonly source: Uint8Array, private readonly start: number, readonly length: number) {}
+    /** A binary of these bytes (not copied), or of this text in UTF-8. */
+    static of(value: Uint8Array | string): Binary {
+        const bytes = typeof value === "string" ? encodeUtf8(value) : value;
+        return new Binary(bytes, 0, bytes.length);
+    }
+    /** Its bytes: a view, not a copy. */
+    get bytes(): Uint8Array {
+        return this.source.subarray(this.start, this.start + this.length);
+    }
+    /** Its text. Throws an EtfError of code `utf8` where it is not UTF-8. */
+    text(): string {
+        return decodeUtf8(this.source, this.start, this.start + this.length);
+    }
+}
+
+/** A bit string whose length is not a multiple of 8. */
+export class BitBinary {
+    /**
+     * @param bytes at least one; the unused low bits of the last are 0
+     * @param bits how many high bits of the last byte count, 1 to 7
+     */
+    constructor(readonly bytes: Uint8Array, readonly bits: number) {}
+}
+
+/** A process identifier. */
+export class Pid {
+    constructor(readonly node: Atom, readonly id: number, readonly serial: number, readonly creation: number) {}
+}
+
+/** A port identifier. Its number is a BigInt only past 2^53. */
+export class Port {
+    /**
+     * @param wide whether it is written with a number of 64 bits, as OTP 29 always does and
+     *   OTP 25 did for large numbers only. It makes no other port.
+     */
+    constructor(readonly node: Atom, readonly id: number | bigint, readonly creation: number, readonly wide = true) {}
+}
+
+/** A reference, of one to five 32-bit words, as they stand on the wire. */
+export class Reference {
+    constructor(readonly node: Atom, readonly creation: number, readonly words: readonly number[]) {}
+}
+
+/** An external fun: `fun Module:Function/Arity`. */
+export class ExportFun {
+    constructor(readonly module: Atom, readonly fun: Atom, readonly arity: number) {}
+}
+
+/** A local fun as Erlang sends it: where its code is, and the values it closed over. */
+export class Fun {
+    constructor(
+        readonly module: Atom,
+        readonly arity: number,
+        /** 16 bytes that identify the module's code. */
+        readonly uniq: Uint8Array,
+        readonly index: number,
+        readonly oldIndex: number,
+        readonly oldUniq: number,
+        /** The process that made it. */
+        readonly pid: Pid,
+        readonly free: readonly Term[],
+    ) {}
+}
+
+/** A fun of before R8, which today's VM no longer reads. */
+export class OldFun {
+    constructor(
+        readonly module: Atom,
+        readonly index: number,
+        readonly uniq: number,
+        readonly pid: Pid,
+        readonly free: readonly Term[],
+    ) {}
+}
+
+/** A native record (OTP 29), which is not the tuple that older records are. */
+export class ErlRecord {
+    /** Fields are in the order of the definition; values[i] belongs to fields[i]. */
+    constructor(
+        readonly module: Atom,
+        readonly name: Atom,
+        readonly exported: boolean,
+        readonly fields: readonly Atom[],
+        readonly values: readonly Term[],
+    ) {}
+    /** The value of a field, or undefined. */
+    get(field: string): Term | undefined {
+        const at = this.fields.findIndex((atom) => atom.name === field);
+        return at < 0 ? undefined : this.values[at];
+    }
+}
+
+/**
+ * What `term_to_binary(Term, [local])` wrote: readable only by the node that wrote it, so kept
+ * as bytes. The format gives it no length, so it reaches to the end of the input.
+ */
+export class LocalTerm {
+    constructor(readonly bytes: Uint8Array) {}
+}
+
+/** Shorthand for `new Atom(name)`. */
+export function atom(name: string): Atom {
+    return new Atom(name);
+}
+
+/** Shorthand for `new Tuple(elements)`. */
+export function tuple<T extends readonly unknown[]>(...elements: T): Tuple<T> {
+    return new Tuple(elements);
+}

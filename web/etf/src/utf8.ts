@@ -1,0 +1,85 @@
+/** UTF-8 both ways, checked as `TextDecoder` with `fatal` checks it, a byte order mark kept. */
+import { EtfError } from "./error.js";
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
+
+/** Past this many bytes the platform is faster than {@link decodeShort} (bench/etf/strings.js). */
+const SHORT = 48;
+
+/** The text in bytes[start, end), which must be UTF-8. */
+export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
+    if (end - start <= SHORT) {
+        const text = decodeShort(bytes, start, end);
+        if (text !== undefined) return text;
+        throw new EtfError("utf8", "text is not UTF-8", start);
+    }
+    try {
+        return decoder.decode(bytes.subarray(start, end));
+    } catch {
+        throw new EtfError("utf8", "text is not UTF-8", start);
+    }
+}
+
+const units: number[] = [];
+
+/** Decodes by hand; undefined where it is not UTF-8 (overlong forms and surrogates included). */
+function decodeShort(bytes: Uint8Array, start: number, end: number): string | undefined {
+    let at = start;
+    let count = 0;
+    while (at < end) {
+        const lead = bytes[at++];
+        if (lead < 0x80) {
+            units[count++] = lead;
+            continue;
+        }
+        if (lead < 0xc2 || lead > 0xf4) return undefined;
+        const more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        if (at + more > end) return undefined;
+        let point = lead & (0x3f >> more);
+        for (let i = 0; i < more; i++) {
+            const next = bytes[at++];
+            if ((next & 0xc0) !== 0x80) return undefined;
+            point = (point << 6) | (next & 0x3f);
+        }
+        if (more === 2 && (point < 0x800 || (point & 0xf800) === 0xd800)) return undefined;
+        if (more === 3) {
+            if (point < 0x10000 || point > 0x10ffff) return undefined;
+            units[count++] = 0xd7c0 + (point >> 10);
+            point = 0xdc00 + (point & 0x3ff);
+        }
+        units[count++] = point;
+    }
+    return String.fromCharCode.apply(undefined, units.length === count ? units : units.slice(0, count));
+}
+
+/** The UTF-8 bytes of a text. A lone surrogate, which has none, is an EtfError of code `encode`. */
+export function encodeUtf8(text: string): Uint8Array {
+    const bytes = encoder.encode(text);
+    checkSurrogates(text, bytes.length);
+    return bytes;
+}
+
+/** How many bytes a text has in UTF-8. */
+export function utf8Length(text: string): number {
+    let length = text.length;
+    for (let i = 0; i < text.length; i++) {
+        const unit = text.charCodeAt(i);
+        if (unit < 0x80) continue;
+        // A surrogate pair is two units and four bytes: two for each.
+        length += unit < 0x800 || (unit & 0xf800) === 0xd800 ? 1 : 2;
+    }
+    return length;
+}
+
+/**
+ * The platform's encoder writes U+FFFD in the place of a lone surrogate, which would change the
+ * text without a word. Only text that became longer than its units can hold one.
+ */
+export function checkSurrogates(text: string, encodedLength: number): void {
+    if (encodedLength === text.length) return;
+    if (lone.test(text)) throw new EtfError("encode", "text with a lone surrogate has no UTF-8 form", -1);
+}
+
+/** Only lone surrogates are code points of their own to a regular expression with the flag u. */
+const lone = /[\ud800-\udfff]/u;

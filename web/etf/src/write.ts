@@ -1,0 +1,93 @@
+/**
+ * Typed encoders, the other way round from the decoders in read.ts: each takes a value of a type
+ * and says which term it is, so that nothing is left to how a plain value would be written.
+ * @module
+ */
+import { EtfError } from "./error.js";
+import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
+import { ErlMap } from "./map.js";
+
+/** Makes a term of a T. */
+export type Encoder<T> = (value: T) => Term;
+
+type Encoders<T extends readonly unknown[]> = { readonly [I in keyof T]: Encoder<T[I]> };
+type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
+
+/** An integer. A number that is none throws an EtfError of code `encode`. */
+export const integer: Encoder<number | bigint> = (value) => {
+    if (typeof value === "number" && !Number.isInteger(value)) throw new EtfError("encode", `${value} is no integer`, -1);
+    return value;
+};
+
+/** A float, also where the number is whole. */
+export const float: Encoder<number> = (value) => new Float(value);
+
+/** Text, as a binary of UTF-8. */
+export const string: Encoder<string> = (value) => Binary.of(value);
+
+/** Text, as a list of characters. */
+export const charlist: Encoder<string> = (value) => Array.from(value, (character) => character.codePointAt(0)!);
+
+/** Bytes, as a binary. */
+export const bytes: Encoder<Uint8Array> = (value) => Binary.of(value);
+
+/** An atom, by name. */
+export const atom: Encoder<string> = (value) => new Atom(value);
+
+/** The atoms true and false. */
+export const boolean: Encoder<boolean> = (value) => new Atom(String(value));
+
+/** A term, as it is. */
+export const term: Encoder<Term> = (value) => value;
+
+/** The value, or an atom (default `nil`) for null. */
+export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> {
+    return (given) => given === null ? new Atom(none) : value(given);
+}
+
+/** A list of such elements. */
+export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
+    return (values) => values.map(element);
+}
+
+/** A tuple of these elements. */
+export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
+    return (values) => new Tuple(elements.map((encode, at) => encode(values[at])));
+}
+
+/** A record as `-record` defines it: the name, then the fields in this order. */
+export function record<T extends object>(name: string, fields: Fields<T>): Encoder<T> {
+    const names = Object.keys(fields) as (keyof T & string)[];
+    return (value) => new Tuple([new Atom(name), ...names.map((field) => fields[field](value[field]))]);
+}
+
+/** A native record (OTP 29); fields are in this order, as in its definition. */
+export function nativeRecord<T extends object>(module: string, name: string, fields: Fields<T>, exported = true): Encoder<T> {
+    const names = Object.keys(fields) as (keyof T & string)[];
+    const atoms = names.map((field) => new Atom(field));
+    return (value) =>
+        new ErlRecord(new Atom(module), new Atom(name), exported, atoms, names.map((field) => fields[field](value[field])));
+}
+
+/** A map of these fields; `keys` (default `atom`) says what their names become. */
+export function object<T extends object>(fields: Fields<T>, keys: "atom" | "binary" = "atom"): Encoder<T> {
+    const names = Object.keys(fields) as (keyof T & string)[];
+    const terms = names.map((name) => keys === "atom" ? new Atom(name) : Binary.of(name));
+    return (value) => ErlMap.from(names.map((name, at) => [terms[at], fields[name](value[name])] as const));
+}
+
+/** A map whose keys and values are all alike. */
+export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
+    return (map) => ErlMap.from(Array.from(map, ([k, v]) => [key(k), value(v)] as const));
+}
+
+/** The encoder for what `change` makes of a value. */
+export function map<A, B>(change: (value: B) => A, inner: Encoder<A>): Encoder<B> {
+    return (value) => inner(change(value));
+}
+
+/** An encoder that is made when it is needed: for forms that hold themselves. */
+export function lazy<T>(make: () => Encoder<T>): Encoder<T> {
+    let made: Encoder<T> | undefined;
+    return (value) => (made ??= make())(value);
+}

@@ -1,0 +1,230 @@
+// What the network may send: damaged, cut, huge, deep and malicious input.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { deflateSync, inflateSync } from "node:zlib";
+import {
+    decode, decodeTerm, encode, encoder, EtfError, FrameReader, MAX_DEPTH, plainDecoder, termDecoder, type TermDecoder,
+} from "@whittle/etf";
+import { unhex } from "./describe.js";
+import { nests } from "./nested.js";
+import { Random } from "./random.js";
+
+const vectors = ["otp25.tsv", "otp29.tsv"].flatMap((file) =>
+    readFileSync(new URL(`../../../../vectors/etf/${file}`, import.meta.url), "utf8").split("\n")
+        .filter((line) => line.includes("\t")).map((line) => unhex(line.split("\t")[2])));
+
+const decoders: TermDecoder<unknown>[] = [
+    termDecoder(),
+    plainDecoder(),
+    plainDecoder({ codegen: false, atoms: "symbol", binaries: "either", maps: "map", tuples: "class", limits: { maxAtoms: 100000 } }),
+    plainDecoder({ atoms: "class", binaries: "bytes", charlists: "text", proplists: true, records: { person: ["a", "b"] }, structs: "drop" }),
+];
+
+/** Decodes with every decoder; anything but a value or an EtfError is a fault. */
+function survives(bytes: Uint8Array): number {
+    let accepted = 0;
+    for (const decoder of decoders) {
+        try {
+            decoder.decode(bytes);
+            accepted++;
+        } catch (error) {
+            if (!(error instanceof EtfError)) throw error;
+            assert.ok(error.offset >= 0 && error.offset <= Math.max(bytes.length, 1 << 20), `offset ${error.offset}`);
+        }
+    }
+    return accepted;
+}
+
+function refused(bytes: Uint8Array | readonly number[], code: EtfError["code"], offset?: number): void {
+    assert.throws(() => decodeTerm(Uint8Array.from(bytes)), (error: unknown) => {
+        assert.ok(error instanceof EtfError);
+        assert.equal(error.code, code);
+        if (offset !== undefined) assert.equal(error.offset, offset);
+        return true;
+    });
+}
+
+test("every truncation of every vector is refused, never accepted", () => {
+    for (const bytes of vectors) {
+        for (let length = 0; length < bytes.length; length++) {
+            for (const decoder of decoders) {
+                assert.throws(() => decoder.decode(bytes.subarray(0, length)), EtfError);
+            }
+        }
+    }
+});
+
+test("vectors with changed bytes give a value or an EtfError", () => {
+    const random = new Random(Number(process.env["ETF_SEED"] ?? 1));
+    for (let round = 0; round < Number(process.env["ETF_FUZZ"] ?? 20); round++) {
+        for (const original of vectors) {
+            const bytes = original.slice();
+            for (let changes = 1 + random.below(4); changes > 0; changes--) bytes[1 + random.below(bytes.length - 1)] = random.below(256);
+            survives(bytes);
+        }
+    }
+});
+
+test("random bytes give a value or an EtfError", () => {
+    const random = new Random(2);
+    const tags = [67, 70, 77, 80, 88, 89, 90, ...Array.from({ length: 25 }, (_, i) => 97 + i)];
+    for (let round = 0; round < 20000; round++) {
+        // Small numbers and tags, so that more than the first byte is looked at.
+        const bytes = Uint8Array.from({ length: random.below(60) }, () => random.below(3) === 0 ? random.of(tags) : random.below(random.of([3, 256])));
+        bytes[0] = 131;
+        survives(bytes);
+    }
+});
+
+/** What zlib makes of a stream, if it is whole and nothing follows it. */
+function inflated(stream: Uint8Array): Uint8Array | undefined {
+    try {
+        const { buffer, engine } = inflateSync(stream, { info: true }) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
+        return engine.bytesWritten === stream.length ? buffer : undefined;
+    } catch {
+        return undefined;
+    }
+}
+
+test("a damaged zlib stream is refused or read as zlib does", () => {
+    const random = new Random(3);
+    const plain = encode(Array.from({ length: 400 }, (_, i) => ({ name: `name ${i % 7}`, value: i })));
+    for (const level of [0, 1, 9]) {
+        const whole = encoder({ deflate: (bytes) => deflateSync(bytes, { level }) }).encode(decode(plain) as never);
+        assert.deepEqual(decode(whole), decode(plain));
+        for (let round = 0; round < 1500; round++) {
+            const bytes = whole.slice();
+            bytes[6 + random.below(bytes.length - 6)] ^= 1 << random.below(8);
+            if (whole[1] !== 80) continue;
+            // Zlib accepts a change in the bits that fill the last byte.
+            if (inflated(bytes.subarray(6)) === undefined) assert.throws(() => decode(bytes), EtfError);
+            else assert.deepEqual(decode(bytes), decode(plain));
+        }
+    }
+});
+
+test("headers allocate nothing before the bytes are there", () => {
+    refused([131, 108, 0xff, 0xff, 0xff, 0xff, 106], "truncated");
+    refused([131, 105, 0x7f, 0xff, 0xff, 0xff, 97, 1], "truncated");
+    refused([131, 116, 0xff, 0xff, 0xff, 0xff, 97, 1], "truncated");
+    refused([131, 109, 0xff, 0xff, 0xff, 0xff], "truncated");
+    refused([131, 67, 0xff, 0xff, 0xff, 0xff, 0, 119, 1, 97, 119, 1, 97], "truncated");
+    // Headers nested in headers: each promises as much as may still come.
+    const nested = new Uint8Array(50000).fill(108);
+    nested[0] = 131;
+    for (let i = 1; i + 5 <= nested.length; i += 5) new DataView(nested.buffer).setUint32(i + 1, nested.length - i - 5);
+    refused(nested, "limit");
+});
+
+test("limits are kept, each with its own message", () => {
+    const limited = (limits: object, bytes: Uint8Array, reason: RegExp) => {
+        for (const decoder of [termDecoder({ limits }), plainDecoder({ limits, atoms: "symbol" })]) {
+            assert.throws(() => decoder.decode(bytes), (error: unknown) =>
+                error instanceof EtfError && error.code === "limit" && reason.test(error.message));
+        }
+    };
+    limited({ maxBytes: 3 }, encode("abc"), /9 bytes, more than the 3/);
+    limited({ maxElements: 10 }, encode([[1000, 2], [3000, 4], [5000, 6], [7000, 8, 9]]), /10 elements/);
+    limited({ maxDepth: 3 }, encode([[[["x"]]]]), /3 levels/);
+    limited({ maxBigBytes: 20 }, encode(2n ** 200n), /26 bytes.*20/);
+    const compressed = encoder({ deflate: (bytes) => deflateSync(bytes) }).encode("a".repeat(5000));
+    limited({ maxInflatedBytes: 4999 }, compressed, /5005 bytes.*4999/);
+    assert.throws(() => plainDecoder({ atoms: "symbol", limits: { maxAtoms: 2 } }).decode(encode([Symbol.for("a1"), Symbol.for("a2"), Symbol.for("a3")])), /2 different atoms/);
+    assert.throws(() => termDecoder({ limits: { maxDepth: MAX_DEPTH + 1 } }), TypeError);
+    assert.throws(() => termDecoder({ limits: { maxBites: 1 } as object }), /no limit is called maxBites/);
+});
+
+test("a compressed term must have the size that it says, and not be a bomb", () => {
+    const stream = deflateSync(Buffer.from([97, 5]));
+    const term = (size: number, more: readonly number[] = []) => Uint8Array.of(131, 80, 0, 0, 0, size, ...stream, ...more);
+    assert.equal(decode(term(2)), 5);
+    refused(term(1), "inflate");
+    refused(term(3), "inflate");
+    refused(term(2, [0]), "trailing");
+    refused([131, 80, 0xff, 0xff, 0xff, 0xff, ...stream], "limit");
+    refused([131, 80, 3, 0, 0, 0, ...stream], "inflate");
+    // 60 MB of zeros in 60 kB, said to be 100 bytes.
+    const bomb = deflateSync(Buffer.alloc(60_000_000));
+    refused([131, 80, 0, 0, 0, 100, ...bomb], "inflate");
+});
+
+test("the deepest nesting allowed fits the stack, the default one half of it, and more is refused", () => {
+    for (const make of nests) {
+        const limits = { maxDepth: MAX_DEPTH };
+        termDecoder({ limits }).decode(make(MAX_DEPTH));
+        plainDecoder({ limits, maps: "map" }).decode(make(MAX_DEPTH));
+        for (const deep of [513, 5000, 100000]) refused(make(deep), "limit");
+    }
+    const half = spawnSync(process.execPath, ["--stack-size=492", fileURLToPath(new URL("./nested.js", import.meta.url))]);
+    assert.equal(half.status, 0, half.stderr.toString());
+});
+
+test("keys cannot reach a prototype", () => {
+    assert.throws(() => decode(encode(new Map([["__proto__", 1]]))), (error: unknown) => error instanceof EtfError && error.code === "key");
+    assert.throws(() => decode(encode(new Map([[Symbol.for("__proto__"), {}]]))), EtfError);
+    const many = new Map<string, unknown>(Array.from({ length: 100 }, (_, i) => [`k${i}`, i]));
+    many.set("__proto__", { polluted: true });
+    assert.throws(() => decode(encode(many as never)), EtfError);
+    const names = ["constructor", "toString", "hasOwnProperty", "prototype", "valueOf"];
+    for (let times = 0; times < 20; times++) {
+        const made = decode(encode(new Map(names.map((name) => [name, 1])))) as Record<string, unknown>;
+        assert.deepEqual(Object.keys(made), names);
+        assert.equal(Object.getPrototypeOf(made), Object.prototype);
+    }
+    assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+    assert.deepEqual(plainDecoder({ maps: "map" }).decode(encode(new Map([["__proto__", 1]]))), new Map([["__proto__", 1]]));
+});
+
+test("ten thousand different map shapes and atoms do not slow a decoder's next call or break it", () => {
+    const decoder = plainDecoder();
+    for (let i = 0; i < 10000; i++) assert.deepEqual(decoder.decode(encode({ [`key ${i}`]: i, b: 2 })), { [`key ${i}`]: i, b: 2 });
+    assert.deepEqual(decoder.decode(encode({ last: 1 })), { last: 1 });
+});
+
+test("what the VM refuses is refused, with the offset of the fault", () => {
+    refused([], "truncated", 0);
+    refused([130, 97, 1], "version", 0);
+    refused([131], "truncated", 1);
+    refused([131, 131, 97, 1], "tag", 1);
+    refused([131, 82, 0], "tag", 1);
+    refused([131, 97, 1, 0], "trailing", 3);
+    refused([131, 70, 0x7f, 0xf0, 0, 0, 0, 0, 0, 0], "value", 1);
+    refused([131, 119, 2, 0xc3, 0x28], "utf8");
+    refused([131, 116, 0, 0, 0, 2, 97, 1, 97, 1, 97, 1, 97, 2], "duplicate", 10);
+    refused([131, 77, 0, 0, 0, 1, 9, 255], "value", 1);
+    refused([131, 77, 0, 0, 0, 0, 1], "value", 1);
+    refused([131, 90, 0, 6, 119, 1, 97, 0, 0, 0, 0], "value");
+    refused([131, 113, 119, 1, 97, 119, 1, 98, 98, 255, 255, 255, 255], "value");
+    refused([131, 67, 0, 0, 0, 0, 2, 119, 1, 97, 119, 1, 98], "value");
+    refused([131, 108, 0, 0, 0, 1, 121, 0, 0, 0, 0, 97, 1, 106], "tag");
+});
+
+test("text that is not UTF-8 is refused as TextDecoder refuses it", () => {
+    const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    const random = new Random(4);
+    const lead = [0x41, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xed, 0xef, 0xf0, 0xf1, 0xf4, 0xf5, 0xff, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf];
+    for (let round = 0; round < 40000; round++) {
+        const bytes = Uint8Array.from({ length: random.of([1, 2, 3, 4, 5, 6, 7, 60]) }, () => random.of(lead));
+        let expected: string | undefined;
+        try {
+            expected = strict.decode(bytes);
+        } catch {
+            expected = undefined;
+        }
+        let actual: unknown;
+        try {
+            actual = decode(encode(bytes));
+        } catch (error) {
+            assert.ok(error instanceof EtfError && error.code === "utf8");
+        }
+        assert.equal(actual, expected);
+    }
+});
+
+test("a frame's length over the limit is refused before anything is collected", () => {
+    const frames = new FrameReader({ maxBytes: 1000 });
+    assert.throws(() => [...frames.push(Uint8Array.of(0, 0, 4, 0))], (error: unknown) => error instanceof EtfError && error.code === "limit");
+});
