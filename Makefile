@@ -1,0 +1,41 @@
+# Whittle's commands for people. `make demo` and `make test` are all that a
+# newcomer needs; each installs what is missing (setup/install) and says so.
+
+OTP ?= 29
+.PHONY: all demo test runtimes check format matrix web clean help
+
+all: setup-build ## compile the command
+	@rebar3 compile
+
+demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
+	@./bench/demo
+
+test: setup-build setup-test setup-web setup-device all runtimes ## all tests
+	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" ./test/run
+
+# The long wait comes first, and is visible.
+runtimes: all
+	@mkdir -p out && ./whittle build examples/hello -o out/hello
+
+check: setup-build setup-test format ## format, warnings, xref, dialyzer, tests
+	@rebar3 xref
+	@rebar3 dialyzer
+	@./test/run host
+
+format: ## no tabs, no trailing white space, no line past 100 columns
+	@./test/format
+
+matrix: setup-build setup-test all ## VMs of the other OTP releases and flavours (an hour and more)
+	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true
+
+web: setup-web ## the web packages
+	@$(MAKE) -C web test
+
+setup-%:
+	@setup/install $*
+
+clean: ## remove what was built here; the cache of runtimes (docs/runtime.md) stays
+	@rm -rf _build out
+
+help:
+	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-12s %s\n", t[1], $$2 }' Makefile

@@ -1,0 +1,104 @@
+#!/usr/bin/env escript
+%% What an update costs, from 1, 2 and 48 processes at a time.
+%%
+%% Model: so many processes each make the same number of updates of one series;
+%% the time is from the signal to begin until the last is done, divided by the
+%% updates of one process. All kinds take turns in each of ROUNDS rounds, so that
+%% what else happens on the machine meets all of them; the ratio to counters:add
+%% is taken in each round. Printed: median (smallest to largest).
+%%
+%% run: bench/run [OTP-ROOT] counters/updates.escript [ROUNDS]
+-mode(compile).
+
+main(Args) ->
+    Rounds = case Args of [N] -> list_to_integer(N); [] -> 15 end,
+    {ok, _} = application:ensure_all_started(whittle_counters),
+    Folsom = folsom(),
+    io:format("OTP ~s, ~p, ~p schedulers, ~p rounds~n",
+              [erlang:system_info(otp_release), erlang:system_info(emu_flavor),
+               erlang:system_info(schedulers), Rounds]),
+    Kinds = kinds(Folsom),
+    [table(Processes, Updates div Processes, Kinds, Rounds)
+     || {Processes, Updates} <- [{1, 200000}, {2, 400000}, {48, 1000000}]].
+
+%% Debian's folsom is compiled for Debian's OTP.
+folsom() ->
+    try application:ensure_all_started(folsom) of
+        {ok, _} -> ok = folsom_metrics:new_counter(bench), true;
+        {error, _} -> false
+    catch _:_ -> false
+    end.
+
+kinds(Folsom) ->
+    Name = bench_requests_total,
+    ok = whittle_counters:new(Name, counter, #{labels => [method, code]}),
+    [ok = whittle_counters:inc(Name, [M, C]) || M <- [get, put, post, delete], C <- lists:seq(200, 239)],
+    %% As many metrics as a small system has.
+    [begin
+         Metric = list_to_atom("bench_metric_" ++ integer_to_list(I)),
+         ok = whittle_counters:new(Metric, counter),
+         ok = whittle_counters:inc(Metric)
+     end || I <- lists:seq(1, 40)],
+    ok = whittle_counters:new(bench_seconds, timer, #{labels => [what]}),
+    ok = whittle_counters:observe(bench_seconds, [read], 123456),
+    {ok, Handle} = whittle_counters:handle(Name, [get, 200]),
+    {ok, Timer} = whittle_counters:handle(bench_seconds, [read]),
+    receive after 500 -> ok end,    % the tree is published
+    Counters = counters:new(8, [write_concurrency]),
+    Atomics = counters:new(8, [atomics]),
+    Table = ets:new(bench, [public, {write_concurrency, true}]),
+    true = ets:insert(Table, [{plain, 0} | [{{Name, [M, C]}, 0} || M <- [get, put, post, delete],
+                                                                  C <- lists:seq(200, 239)]]),
+    [{"counters:add, striped", fun(N) -> add(Counters, N) end},
+     {"counters:add, atomics", fun(N) -> add(Atomics, N) end},
+     {"inc, handle", fun(N) -> handle(Handle, N) end},
+     {"inc, name and two labels", fun(N) -> name(Name, get, 200, N) end},
+     {"observe, handle", fun(N) -> observe(Timer, 1000, N) end},
+     {"observe, name and label", fun(N) -> observe_name(read, 1000, N) end},
+     {"ets:update_counter, plain key", fun(N) -> ets_plain(Table, N) end},
+     {"ets:update_counter, labelled key", fun(N) -> ets_labelled(Table, Name, get, 200, N) end}
+     | [{"folsom, counter", fun(N) -> folsom(N) end} || Folsom]].
+
+add(_, 0) -> ok;
+add(C, N) -> counters:add(C, 1, 1), add(C, N - 1).
+handle(_, 0) -> ok;
+handle(H, N) -> whittle_counters:inc(H), handle(H, N - 1).
+name(_, _, _, 0) -> ok;
+name(Name, A, B, N) -> whittle_counters:inc(Name, [A, B]), name(Name, A, B, N - 1).
+observe(_, _, 0) -> ok;
+observe(H, V, N) -> whittle_counters:observe(H, V), observe(H, V + 977, N - 1).
+observe_name(_, _, 0) -> ok;
+observe_name(L, V, N) -> whittle_counters:observe(bench_seconds, [L], V), observe_name(L, V + 977, N - 1).
+ets_plain(_, 0) -> ok;
+ets_plain(T, N) -> ets:update_counter(T, plain, 1), ets_plain(T, N - 1).
+ets_labelled(_, _, _, _, 0) -> ok;
+ets_labelled(T, Name, A, B, N) ->
+    ets:update_counter(T, {Name, [A, B]}, 1),
+    ets_labelled(T, Name, A, B, N - 1).
+folsom(0) -> ok;
+folsom(N) -> folsom_metrics:notify({bench, {inc, 1}}), folsom(N - 1).
+
+table(Processes, Each, Kinds, Rounds) ->
+    _ = [time(Processes, Each div 10, Fun) || {_, Fun} <- Kinds],
+    Times = [[time(Processes, Each, Fun) || {_, Fun} <- Kinds] || _ <- lists:seq(1, Rounds)],
+    io:format("~n~p process(es), ~p updates each: ns an update | ratio to counters:add | M updates/s~n",
+              [Processes, Each]),
+    [begin
+         Ns = [lists:nth(I, Round) || Round <- Times],
+         Ratios = [lists:nth(I, Round) / hd(Round) || Round <- Times],
+         io:format("  ~-34s ~-26s ~-20s ~.1f~n",
+                   [Kind, spread(Ns), spread2(Ratios), Processes * 1000 / median(Ns)])
+     end || {I, {Kind, _}} <- lists:zip(lists:seq(1, length(Kinds)), Kinds)].
+
+time(Processes, Each, Fun) ->
+    Self = self(),
+    Pids = [spawn_link(fun() -> receive go -> Fun(Each), Self ! done end end)
+            || _ <- lists:seq(1, Processes)],
+    Start = erlang:monotonic_time(nanosecond),
+    [Pid ! go || Pid <- Pids],
+    [receive done -> ok end || _ <- Pids],
+    (erlang:monotonic_time(nanosecond) - Start) / Each.
+
+median(L) -> lists:nth((length(L) + 1) div 2, lists:sort(L)).
+spread(L) -> io_lib:format("~.1f (~.1f to ~.1f)", [median(L), lists:min(L), lists:max(L)]).
+spread2(L) -> io_lib:format("~.2f (~.2f to ~.2f)", [median(L), lists:min(L), lists:max(L)]).

@@ -1,0 +1,116 @@
+#!/usr/bin/env escript
+%% Start, memory and size of built examples beside the same OTP started through
+%% `erl`, in one run, turn by turn.
+%%
+%% usage: escript bench/figures.escript OTP_ROOT RUNS HELLO RELAY [cold]
+%%
+%% Model. The baseline is the OTP in OTP_ROOT, its interpreter (as flavour `size`
+%% is), interactive mode, `-noshell`, with a boot script that systools makes for
+%% the same applications. Start is the time from the start of the process to the
+%% first byte of its output, which is hello's one line: both programs in turn,
+%% RUNS times. With `cold` the page cache is dropped before each start (as root).
+%% Memory is VmRSS and RssAnon of relay without a node name, two seconds idle.
+-mode(compile).
+
+main([Root, Runs, Hello, Relay | Cold]) ->
+    Work = string:trim(os:cmd("mktemp -d")),
+    Stock = fun(App, Dir) -> stock(Root, App, Dir, Work) end,
+    HelloStock = Stock("hello", ebin("hello")),
+    RelayStock = Stock("relay", ebin("relay")),
+    N = list_to_integer(Runs),
+    sizes(Hello),
+    starts("warm", N, {Hello, []}, HelloStock, fun() -> ok end),
+    [starts("cold", N, {Hello, []}, HelloStock, fun drop_page_cache/0) || Cold =/= []],
+    idle(Relay, RelayStock),
+    os:cmd("rm -rf " ++ Work),
+    ok.
+
+ebin(App) ->
+    [Dir | _] = filelib:wildcard("examples/" ++ App ++ "/_build/default/lib/" ++ App ++ "/ebin"),
+    filename:absname(Dir).
+
+%% The command line of the baseline.
+stock(Root, App, Ebin, Work) ->
+    Erl = filename:join([Root, "bin", "erl"]),
+    Rel = filename:join(Work, App),
+    Script = lists:flatten(io_lib:format(
+        "{ok, [{application, A, P}]} = file:consult(\"~s/~s.app\"),"
+        "Vsn = fun(N) -> application:load(N), {ok, V} = application:get_key(N, vsn), {N, V} end,"
+        "T = {release, {\"~s\", \"1\"}, {erts, erlang:system_info(version)},"
+        "     [Vsn(kernel), Vsn(stdlib), {A, proplists:get_value(vsn, P)}]},"
+        "ok = file:write_file(\"~s.rel\", io_lib:format(\"~~p.~~n\", [T])),"
+        "{ok, _, _} = systools:make_script(\"~s\", [{path, [\"~s\"]}, {outdir, \"~s\"},"
+        "                                           silent, no_warn_sasl, local]), halt().",
+        [Ebin, App, App, Rel, Rel, Ebin, Work])),
+    Output = os:cmd(Erl ++ " -noshell -eval '" ++ Script ++ "'"),
+    filelib:is_regular(Rel ++ ".boot") orelse error({no_boot_script, Output}),
+    {Erl, ["-emu_flavor", "emu", "-noshell", "-boot", Rel]}.
+
+sizes(Hello) ->
+    Raw = filelib:file_size(Hello),
+    Xz = list_to_integer(string:trim(os:cmd("xz -9e -k -c " ++ Hello ++ " | wc -c"))),
+    io:format("hello, the file              ~10s bytes~n", [thousands(Raw)]),
+    io:format("hello, under xz -9e          ~10s bytes~n", [thousands(Xz)]).
+
+starts(What, N, Ours, Stock, Before) ->
+    Times = [begin
+                 Before(), One = start(Ours),
+                 Before(), Other = start(Stock),
+                 {One, Other}
+             end || _ <- lists:seq(1, N)],
+    {OurTimes, StockTimes} = lists:unzip(Times),
+    io:format("first line, ~s: ours        ~s~n", [What, spread(OurTimes)]),
+    io:format("first line, ~s: erl         ~s~n", [What, spread(StockTimes)]),
+    io:format("first line, ~s: ours / erl  ~.2f (median of ~b pairs: ~.2f)~n",
+              [What, median(OurTimes) / median(StockTimes), N,
+               median([A / B || {A, B} <- Times])]).
+
+%% Milliseconds to the first byte of output.
+start({Program, Words}) ->
+    From = erlang:monotonic_time(microsecond),
+    Port = open_port({spawn_executable, Program}, [{args, Words}, exit_status, binary]),
+    receive
+        {Port, {data, _}} ->
+            Ms = (erlang:monotonic_time(microsecond) - From) / 1000,
+            receive {Port, {exit_status, 0}} -> Ms end;
+        {Port, {exit_status, Code}} ->
+            error({ended_without_a_line, Program, Code})
+    end.
+
+idle(Relay, Stock) ->
+    Env = [{"ERL_ZFLAGS", "-relay port 0"}],
+    {OurRss, OurAnon} = memory({Relay, []}, Env),
+    {Rss, Anon} = memory(Stock, Env),
+    io:format("idle relay, RSS              ~8b kB, erl ~8b kB: ~.2f~n",
+              [OurRss, Rss, OurRss / Rss]),
+    io:format("idle relay, anonymous        ~8b kB, erl ~8b kB: ~.2f~n",
+              [OurAnon, Anon, OurAnon / Anon]).
+
+memory({Program, Words}, Env) ->
+    Port = open_port({spawn_executable, Program}, [{args, Words}, {env, Env}, binary]),
+    receive {Port, {data, _}} -> ok end,
+    timer:sleep(2000),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    {ok, Status} = file:read_file("/proc/" ++ integer_to_list(Pid) ++ "/status"),
+    os:cmd("kill " ++ integer_to_list(Pid)),
+    {kilobytes(Status, "VmRSS"), kilobytes(Status, "RssAnon")}.
+
+kilobytes(Status, Name) ->
+    {match, [Number]} = re:run(Status, Name ++ ":\\s+(\\d+) kB", [{capture, [1], list}]),
+    list_to_integer(Number).
+
+drop_page_cache() ->
+    os:cmd("sync; echo 3 > /proc/sys/vm/drop_caches").
+
+spread(Times) ->
+    Sorted = lists:sort(Times),
+    io_lib:format("~6.1f ms (~.1f to ~.1f)", [median(Times), hd(Sorted), lists:last(Sorted)]).
+
+median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
+
+thousands(Number) ->
+    Text = lists:reverse(integer_to_list(Number)),
+    lists:reverse(lists:flatten(lists:join(",", threes(Text)))).
+
+threes([A, B, C | [_ | _] = Rest]) -> [[A, B, C] | threes(Rest)];
+threes(Rest) -> [Rest].

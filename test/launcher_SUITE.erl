@@ -1,0 +1,256 @@
+%% One file that behaves like a Unix program: what the launcher in native/ does.
+-module(launcher_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
+         slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
+         pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
+         empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
+         writes_nothing/1, no_home/1, priv_files/1, pack_is_read_only/1,
+         null_device/1, ports/1, commands/1, names/1, tcp/1, udp/1, sockets/1,
+         own_flags/1, unknown_own_flag/1, info/1, damaged/1, config_file/1,
+         vm_args_file/1, flags_variables/1]).
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports),
+          F =/= init_per_suite, F =/= end_per_suite, F =/= module_info].
+
+init_per_suite(Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
+    [{probe, running:build(running:fixture("probe"), Out)} | Config].
+
+end_per_suite(_Config) -> ok.
+
+%% The command line, the exit code
+
+arguments_belong_to_the_program(Config) ->
+    Words = ["args", "-name", "+P", "--", "-extra", "two words", "--help", ""],
+    {0, Output} = probe(Config, Words),
+    ?assertEqual(Words, term(Output)).
+
+exit_code(Config) ->
+    ?assertEqual({42, <<>>}, probe(Config, ["halt", "42"])).
+
+exit_code_of_stop(Config) ->
+    ?assertEqual({3, <<"stopped\n">>}, probe(Config, ["stop"])).
+
+slogan_of_halt(Config) ->
+    {1, Output} = probe(Config, ["abort"]),
+    ?assertMatch({match, _}, re:run(Output, "on purpose")).
+
+no_crash_dump(Config) ->
+    Dir = directory(Config, "no_dump"),
+    {1, _} = probe(Config, ["abort"], #{cd => Dir}),
+    ?assertEqual({ok, []}, file:list_dir(Dir)).
+
+crash_dump_where_asked(Config) ->
+    File = filename:join(directory(Config, "dump"), "here"),
+    {1, _} = probe(Config, ["abort"], #{env => [{"ERL_CRASH_DUMP", File}]}),
+    {ok, Dump} = file:read_file(File),
+    ?assertMatch(<<"=erl_crash_dump:", _/binary>>, Dump).
+
+pipe_in_and_out(Config) ->
+    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 5000)],
+    {0, Output} = probe(Config, ["cat"], #{input => Lines}),
+    ?assertEqual(iolist_to_binary(Lines), Output).
+
+%% Signals
+
+terminate(Config) ->
+    Port = waiting(Config),
+    running:interrupt(Port, "TERM"),
+    {0, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
+
+interrupt(Config) ->
+    Port = waiting(Config),
+    running:interrupt(Port, "INT"),
+    {130, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
+
+%% Somebody who means it: a program that hangs while it stops must still end.
+interrupt_twice(Config) ->
+    Port = waiting(Config),
+    running:interrupt(Port, "INT"),
+    running:interrupt(Port, "INT"),
+    ?assertMatch({130, _}, running:ended(Port)).
+
+%% Where it runs
+
+empty_root(Config) ->
+    Dir = directory(Config, "empty_root"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), filename:join(Dir, "program")),
+    ok = file:change_mode(filename:join(Dir, "program"), 8#755),
+    {Program, Words} = running:in_empty_root(Dir),
+    ?assertEqual({0, <<"[\"args\"]\n">>}, running:run(Program, Words ++ ["args"])),
+    ?assertMatch({0, _}, running:run(Program, Words ++ ["resolve", "localhost"])),
+    {0, Discarded} = running:run(Program, Words ++ ["discard"]),
+    ?assertEqual({ok, eof}, term(Discarded)),
+    ?assertEqual({ok, ["program"]}, file:list_dir(Dir)).
+
+closed_descriptors(Config) ->
+    Probe = proplists:get_value(probe, Config),
+    Dir = directory(Config, "closed"),
+    {ok, _} = file:copy(Probe, filename:join(Dir, "program")),
+    ok = file:change_mode(filename:join(Dir, "program"), 8#755),
+    {Program, Words} = running:in_empty_root(Dir),
+    Command = lists:append([[Program | Words], ["halt", "9"]]),
+    ?assertMatch({9, _}, running:run("/bin/sh", ["-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"
+                                                 | Command])).
+
+read_only_file_system(Config) ->
+    Dir = directory(Config, "read_only"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), filename:join(Dir, "program")),
+    ok = file:change_mode(filename:join(Dir, "program"), 8#755),
+    Script = "mount --bind " ++ Dir ++ " " ++ Dir ++ " && "
+        "mount -o remount,bind,ro " ++ Dir ++ " && "
+        "cd " ++ Dir ++ " && ! touch new 2>/dev/null && exec ./program args",
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run(os:find_executable("unshare"),
+                             ["--mount", "--map-root-user", "/bin/sh", "-c", Script])).
+
+%% Its children are run from a descriptor, modules are read from the mapping.
+file_deleted(Config) ->
+    Program = filename:join(directory(Config, "deleted"), "program"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), Program),
+    ok = file:change_mode(Program, 8#755),
+    {0, Output} = running:run(Program, ["deleted", Program]),
+    ?assertEqual({"still here\n", true, {ok, <<"a file of the application\n">>}}, term(Output)),
+    ?assertNot(filelib:is_file(Program)).
+
+writes_nothing(Config) ->
+    Trace = filename:join(directory(Config, "trace"), "log"),
+    {0, _} = running:run(os:find_executable("strace"),
+                         ["-f", "-o", Trace, "-e", "trace=open,openat,creat,mkdir,unlink,rename",
+                          proplists:get_value(probe, Config), "args"]),
+    {ok, Log} = file:read_file(Trace),
+    Writing = [Line || Line <- binary:split(Log, <<"\n">>, [global]),
+                       re:run(Line, "O_WRONLY|O_RDWR|O_CREAT|creat\\(|mkdir|unlink|rename")
+                           =/= nomatch,
+                       re:run(Line, "/dev/(null|tty)|ENOENT|EACCES|ENXIO") =:= nomatch],
+    ?assertEqual([], Writing).
+
+no_home(Config) ->
+    ?assertEqual({0, <<"[\"args\"]\n">>}, probe(Config, ["args"], #{env => [{"HOME", false}]})).
+
+%% Files
+
+priv_files(Config) ->
+    {0, Output} = probe(Config, ["priv"]),
+    Note = <<"a file of the application\n">>,
+    ?assertEqual({{ok, ["note.txt"]}, {ok, Note}, <<"file">>, true, byte_size(Note),
+                  {error, enoent}},
+                 term(Output)).
+
+pack_is_read_only(Config) ->
+    {0, Output} = probe(Config, ["read_only"]),
+    ?assertEqual(lists:duplicate(8, {error, erofs}), term(Output)).
+
+null_device(Config) ->
+    {0, Output} = probe(Config, ["discard"]),
+    ?assertEqual({ok, eof}, term(Output)).
+
+%% What a system needs of the machine
+
+ports(Config) ->
+    {0, Output} = probe(Config, ["port", "/bin/sh", "-c", "echo out; exit 5"]),
+    ?assertEqual({5, <<"out\n">>}, term(Output)).
+
+commands(Config) ->
+    ?assertEqual({0, <<"one\ntwo\n">>}, probe(Config, ["command", "echo one; echo two"])).
+
+names(Config) ->
+    {0, Output} = probe(Config, ["resolve", "localhost"]),
+    ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1} | _]}}, term(Output)).
+
+tcp(Config) ->
+    [?assertEqual({0, <<"{ok,<<\"OVER TCP\\n\">>}\n">>}, probe(Config, ["tcp", Backend]))
+     || Backend <- ["inet", "socket"]].
+
+udp(Config) ->
+    ?assertEqual({0, <<"<<\"over udp\">>\n">>}, probe(Config, ["udp"])).
+
+sockets(Config) ->
+    ?assertEqual({0, <<"{ok,<<\"over socket\">>}\n">>}, probe(Config, ["socket"])).
+
+%% Our own flags
+
+own_flags(Config) ->
+    {0, Help} = probe(Config, ["--whittle-help"]),
+    ?assertMatch({match, _}, re:run(Help, "--whittle-info")),
+    {2, _} = probe(Config, ["--whittle-info", "more"]).
+
+unknown_own_flag(Config) ->
+    {2, Output} = probe(Config, ["--whittle-nonsense"]),
+    ?assertMatch({match, _}, re:run(Output, "there is no --whittle-nonsense")).
+
+info(Config) ->
+    {0, Text} = probe(Config, ["--whittle-info"]),
+    [?assertMatch({match, _}, re:run(Text, Word)) || Word <- ["probe", "1\\.2\\.3", "x86_64"]],
+    {0, Json} = probe(Config, ["--whittle-info=json"]),
+    ?assertMatch(<<"{", _/binary>>, Json),
+    {0, Licences} = probe(Config, ["--whittle-licenses"]),
+    ?assertMatch({match, _}, re:run(Licences, "Apache")),
+    {0, Bom} = probe(Config, ["--whittle-bom"]),
+    ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
+
+%% Any byte of the pack: three here, each of them in whittle_pack's properties.
+damaged(Config) ->
+    {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
+    {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
+    File = filename:join(directory(Config, "damaged"), "probe"),
+    [begin
+         <<Before:Offset/binary, Byte, After/binary>> = Bytes,
+         ok = file:write_file(File, [Before, Byte bxor 1, After]),
+         ok = file:change_mode(File, 8#755),
+         {1, Output} = running:run(File, ["args"]),
+         ?assertEqual(<<"probe: this file is damaged; get it again: its checksum is wrong\n">>,
+                      Output)
+     end || Offset <- [Start + 40, (Start + byte_size(Bytes)) div 2, byte_size(Bytes) - 1]].
+
+%% What overrides what was packed
+
+config_file(Config) ->
+    ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),
+    File = filename:join(directory(Config, "config"), "mine.config"),
+    ok = file:write_file(File, "[{probe, [{colour, \"from a file\"}]}].\n"),
+    [?assertEqual({0, <<"\"from a file\"\n">>},
+                  probe(Config, ["colour"], #{env => [{Name, File}]}))
+     || Name <- ["RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG"]].
+
+vm_args_file(Config) ->
+    File = filename:join(directory(Config, "vm_args"), "vm.args"),
+    ok = file:write_file(File, "# a comment\n-env MINE 'two words' # and one\n"
+                         "-probe colour \"\\\"from ${WHERE}\\\"\"\n"),
+    [?assertEqual({0, <<"\"from vm.args\"\n">>},
+                  probe(Config, ["colour"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
+     || Name <- ["VMARGS_PATH", "RELEASE_VM_ARGS"]].
+
+flags_variables(Config) ->
+    [?assertEqual({0, <<"\"from a flag\"\n">>},
+                  probe(Config, ["colour"], #{env => [{Name, "-probe colour '\"from a flag\"'"}]}))
+     || Name <- ["ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"]].
+
+%% Below, what the cases share
+
+probe(Config, Words) -> probe(Config, Words, #{}).
+
+probe(Config, Words, Options) ->
+    running:run(proplists:get_value(probe, Config), Words, Options).
+
+waiting(Config) ->
+    Port = running:start(proplists:get_value(probe, Config), ["wait"]),
+    <<"ready ", _/binary>> = running:line(Port),
+    Port.
+
+directory(Config, Name) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    Dir.
+
+term(Output) ->
+    {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Output) ++ "."),
+    {ok, Term} = erl_parse:parse_term(Tokens),
+    Term.

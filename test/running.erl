@@ -1,0 +1,140 @@
+%% Running programs from tests: the command itself and what it has built.
+-module(running).
+
+-export([whittle/1, build/2, build/3]).
+-export([run/2, run/3, start/2, start/3, line/1, interrupt/2, ended/1]).
+-export([root/0, otp_root/0, fixture/1, in_empty_root/1]).
+
+%% How long anything here may take before a test gives up on it. Building a
+%% runtime with a cold cache on a slow machine is the longest by far.
+-define(PATIENCE_MS, 3_600_000).
+
+%% What a program is started with; the environment is a clean one but for these.
+-type options() :: #{env => [{string(), string()}], cd => file:filename(),
+                     input => iodata()}.
+
+%% The command's exit code, and its output with its errors.
+-spec whittle([string()]) -> {non_neg_integer(), binary()}.
+whittle(Arguments) ->
+    run(filename:join(root(), "whittle"), Arguments, #{env => keep}).
+
+%% An executable built from a fixture or any other path.
+-spec build(file:filename(), file:filename()) -> file:filename().
+build(Path, Out) -> build(Path, Out, []).
+
+-spec build(file:filename(), file:filename(), [string()]) -> file:filename().
+build(Path, Out, Options) ->
+    case whittle(["build", Path, "-o", Out | Options]) of
+        {0, _} -> Out;
+        {Code, Output} -> error({build_failed, Code, Output})
+    end.
+
+%% Runs a program to its end.
+-spec run(file:filename(), [string()]) -> {non_neg_integer(), binary()}.
+run(Program, Arguments) -> run(Program, Arguments, #{}).
+
+-spec run(file:filename(), [string()], options()) -> {non_neg_integer(), binary()}.
+run(Program, Arguments, #{input := Input} = Options) ->
+    %% A port cannot close the program's input: the shell does, by a file.
+    File = filename:join(["/tmp", "whittle-input-" ++ os:getpid() ++ "-"
+                          ++ integer_to_list(erlang:unique_integer([positive]))]),
+    ok = file:write_file(File, Input),
+    try
+        run("/bin/sh", ["-c", "exec \"$0\" \"$@\" <" ++ File, Program | Arguments],
+            maps:remove(input, Options))
+    after
+        file:delete(File)
+    end;
+run(Program, Arguments, Options) ->
+    ended(start(Program, Arguments, Options)).
+
+%% A program that goes on; see line/1, interrupt/2, ended/1.
+-spec start(file:filename(), [string()]) -> port().
+start(Program, Arguments) -> start(Program, Arguments, #{}).
+
+-spec start(file:filename(), [string()], options()) -> port().
+start(Program, Arguments, Options) ->
+    Env = case maps:get(env, Options, []) of
+              keep -> [];
+              Given -> cleared() ++ Given
+          end,
+    open_port({spawn_executable, Program},
+              [{args, Arguments}, {env, Env}, exit_status, binary, stderr_to_stdout,
+               hide] ++ [{cd, Dir} || #{cd := Dir} <- [Options]]).
+
+%% The tests' own node must not show through.
+cleared() ->
+    [{Name, false} || Name <- ["BINDIR", "ROOTDIR", "EMU", "PROGNAME", "ERL_LIBS",
+                               "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_CRASH_DUMP",
+                               "REBAR_CACHE_DIR"]].
+
+%% The output up to and with its next newline.
+-spec line(port()) -> binary().
+line(Port) -> line(Port, <<>>).
+
+line(Port, Before) ->
+    receive
+        {Port, {data, Data}} ->
+            Output = <<Before/binary, Data/binary>>,
+            case binary:split(Output, <<"\n">>) of
+                [Line, Rest] ->
+                    Rest =:= <<>> orelse (self() ! {Port, {data, Rest}}),
+                    Line;
+                [_] ->
+                    line(Port, Output)
+            end;
+        {Port, {exit_status, Code}} -> error({ended, Code, Before})
+    after ?PATIENCE_MS -> error({no_line, Before})
+    end.
+
+%% Sends a signal ("TERM", "INT", …) to the process itself.
+-spec interrupt(port(), string()) -> ok.
+interrupt(Port, Signal) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    [] = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
+    ok.
+
+%% Waits for the end: the exit code and the rest of the output.
+-spec ended(port()) -> {non_neg_integer(), binary()}.
+ended(Port) -> ended(Port, []).
+
+ended(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> ended(Port, [Output, Data]);
+        {Port, {exit_status, Code}} -> {Code, iolist_to_binary(Output)}
+    after ?PATIENCE_MS -> error({still_running, iolist_to_binary(Output)})
+    end.
+
+%% The project's directory.
+-spec root() -> file:filename().
+root() -> above(proplists:get_value(source, module_info(compile))).
+
+%% The tests are compiled in a copy below _build.
+above(Path) ->
+    Dir = filename:dirname(Path),
+    case filelib:is_regular(filename:join(Dir, "rebar.config")) of
+        true -> Dir;
+        false -> above(Dir)
+    end.
+
+%% Where the stock OTP lies that the programs were built from.
+-spec otp_root() -> file:filename().
+otp_root() ->
+    case os:getenv("WHITTLE_OTP_ROOT", "") of
+        "" -> string:trim(os:cmd(filename:join([root(), "bench", "otp-root"])));
+        Root -> Root
+    end.
+
+-spec fixture(string()) -> file:filename().
+fixture(Name) -> filename:join([root(), "test", "fixtures", Name]).
+
+%% The words that run /program as nobody in an empty root directory that holds
+%% nothing but that file: as root, or in a user namespace.
+-spec in_empty_root(file:filename()) -> {file:filename(), [string()]}.
+in_empty_root(Dir) ->
+    case os:cmd("id -u") of
+        "0\n" ->
+            {os:find_executable("chroot"), ["--userspec=65534:65534", Dir, "/program"]};
+        _ ->
+            {os:find_executable("unshare"), ["--map-root-user", "--root", Dir, "/program"]}
+    end.

@@ -1,0 +1,183 @@
+%% A built program as a service: a named node, asked and stopped by its own file,
+%% connected with a stock node of the same OTP.
+-module(service_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
+-export([asked_by_its_own_file/1, stopped_by_its_own_file/1, not_running/1, other_cookie/1,
+         no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
+         cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
+         fixed_port_without_epmd/1, relay_between_nodes/1]).
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports),
+          F =/= init_per_suite, F =/= end_per_suite, F =/= module_info].
+
+init_per_suite(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    [{probe, running:build(running:fixture("probe"), filename:join(Dir, "probe"))},
+     {relay, running:build(filename:join([running:root(), "examples", "relay"]),
+                           filename:join(Dir, "relay"))},
+     {epmd, free_port()} | Config].
+
+%% The epmd that our programs have started, on a port of its own.
+end_per_suite(Config) ->
+    Epmd = filename:join([running:otp_root(), "bin", "epmd"]),
+    _ = running:run(Epmd, ["-port", integer_to_list(proplists:get_value(epmd, Config)), "-kill"]),
+    ok.
+
+init_per_testcase(Case, Config) ->
+    [{node, atom_to_list(Case)} | Config].
+
+asked_by_its_own_file(Config) ->
+    {Port, <<"ready ", Pid/binary>>} = node(Config, []),
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
+    ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"])),
+    ?assertEqual({0, <<"{3,\"x\"}\n">>}, ask(Config, ["--whittle-eval", "A = 1, {A + 2, \"x\"}"])),
+    ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
+    {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
+    ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),
+    stop(Port).
+
+stopped_by_its_own_file(Config) ->
+    {Port, _} = node(Config, []),
+    ?assertEqual({0, <<"ok\n">>}, ask(Config, ["--whittle-stop"])),
+    ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
+
+not_running(Config) ->
+    {1, Output} = ask(Config, ["--whittle-ping"]),
+    ?assertMatch({match, _}, re:run(Output, "does not answer")).
+
+other_cookie(Config) ->
+    {Port, _} = node(Config, []),
+    {1, Output} = ask(Config, ["--whittle-ping"], [{"RELEASE_COOKIE", "another"}]),
+    ?assertMatch({match, _}, re:run(Output, "its cookie is another one")),
+    stop(Port).
+
+no_name(Config) ->
+    {1, Output} = running:run(proplists:get_value(probe, Config), ["--whittle-ping"]),
+    ?assertMatch({match, _}, re:run(Output, "runs without a node name")).
+
+wrong_words(Config) ->
+    [?assertMatch({2, _}, ask(Config, Words))
+     || Words <- [["--whittle-rpc"], ["--whittle-rpc", "lists"], ["--whittle-eval", "1 +"],
+                  ["--whittle-rpc", "lists", "sum", "[1"]]].
+
+stock_node_calls_it(Config) ->
+    {Port, _} = node(Config, []),
+    Call = "io:format(\"~p\", [erpc:call(list_to_atom(\"" ++ proplists:get_value(node, Config)
+        ++ "@\" ++ lists:last(string:split(atom_to_list(node()), \"@\"))), probe, double, [21])]),"
+        "halt().",
+    ?assertEqual({0, <<"42">>},
+                 running:run(erl(), ["-noshell", "-sname", "stock1", "-setcookie", "crumb",
+                                     "-eval", Call], #{env => env(Config)})),
+    stop(Port).
+
+it_calls_a_stock_node(Config) ->
+    Stock = running:start(erl(), ["-noshell", "-sname", "stock2", "-setcookie", "crumb", "-eval",
+                                  "io:format(\"~s~n\", [node()])"], #{env => env(Config)}),
+    Name = running:line(Stock),
+    {0, Output} = ask(Config, ["connect", binary_to_list(Name)]),
+    ?assertEqual(<<"{true,'", Name/binary, "'}\n">>, requoted(Output, Name)),
+    running:interrupt(Stock, "TERM"),
+    {0, _} = running:ended(Stock).
+
+cookie_from_a_file(Config) ->
+    File = cookie_file(Config, 8#600),
+    ?assertEqual({0, <<"secret\n">>},
+                 ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
+                                          {"WHITTLE_COOKIE_FILE", File}])).
+
+cookie_file_read_by_others(Config) ->
+    File = cookie_file(Config, 8#644),
+    {1, Output} = ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
+                                           {"WHITTLE_COOKIE_FILE", File}]),
+    ?assertMatch({match, _}, re:run(Output, "chmod 600")).
+
+cookie_made_up(Config) ->
+    Ask = fun() -> ask(Config, ["cookie"], [{"RELEASE_COOKIE", false}, {"HOME", "/"}]) end,
+    {0, One} = Ask(),
+    {0, Other} = Ask(),
+    ?assert(byte_size(One) > 20),
+    ?assertNotEqual(One, Other).
+
+fixed_port_without_epmd(Config) ->
+    Port = free_port(),
+    Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
+           {"ERL_EPMD_PORT", integer_to_list(free_port())}],
+    {Node, _} = node(Config, Env),
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
+    stop(Node).
+
+%% The example: a line of one node's client comes to the client of the other.
+relay_between_nodes(Config) ->
+    {One, OnePort} = relay(Config, "relay_one", []),
+    Host = string:trim(os:cmd("hostname -s")),
+    {Other, OtherPort} = relay(Config, "relay_other", ["relay_one@" ++ Host]),
+    {ok, Sender} = gen_tcp:connect("localhost", OnePort, [binary, {active, false},
+                                                          {packet, line}]),
+    {ok, Reader} = gen_tcp:connect("localhost", OtherPort, [binary, {active, false},
+                                                            {packet, line}]),
+    relayed(Sender, Reader, 100),
+    [stop(Port) || Port <- [One, Other]].
+
+%% Until the nodes have found each other a line goes to one node's clients only.
+relayed(Sender, Reader, Tries) when Tries > 0 ->
+    ok = gen_tcp:send(Sender, "hello over there\n"),
+    case gen_tcp:recv(Reader, 0, 200) of
+        {ok, Line} -> ?assertEqual(<<"hello over there\n">>, Line);
+        {error, timeout} -> relayed(Sender, Reader, Tries - 1)
+    end.
+
+%% Below, what the cases share
+
+%% A named node that waits, and its first line.
+node(Config, Env) ->
+    Port = running:start(proplists:get_value(probe, Config), ["wait"],
+                         #{env => env(Config) ++ Env}),
+    {Port, running:line(Port)}.
+
+relay(Config, Name, Nodes) ->
+    Flags = lists:flatten(io_lib:format("-relay port 0 -relay nodes '~0p' -relay retry 50",
+                                        [[list_to_atom(N) || N <- Nodes]])),
+    Port = running:start(proplists:get_value(relay, Config), [],
+                         #{env => [{"ERL_FLAGS", Flags} | env([{node, Name} | Config])]}),
+    Line = running:line(Port),
+    {match, [Number]} = re:run(Line, "port (\\d+)", [{capture, [1], list}]),
+    {Port, list_to_integer(Number)}.
+
+stop(Port) ->
+    running:interrupt(Port, "TERM"),
+    {0, _} = running:ended(Port),
+    ok.
+
+ask(Config, Words) -> ask(Config, Words, []).
+
+ask(Config, Words, Env) ->
+    running:run(proplists:get_value(probe, Config), Words, #{env => env(Config) ++ Env}).
+
+%% A later setting of a name wins in open_port/2.
+env(Config) ->
+    [{"RELEASE_NODE", proplists:get_value(node, Config)}, {"RELEASE_COOKIE", "crumb"},
+     {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}].
+
+erl() -> filename:join([running:otp_root(), "bin", "erl"]).
+
+%% Atoms are printed with quotes only where they need them.
+requoted(Output, Name) ->
+    binary:replace(binary:replace(Output, <<"'">>, <<>>, [global]), Name,
+                   <<"'", Name/binary, "'">>).
+
+cookie_file(Config, Mode) ->
+    File = filename:join(proplists:get_value(priv_dir, Config),
+                         "cookie" ++ integer_to_list(Mode)),
+    ok = file:write_file(File, "secret\n"),
+    ok = file:change_mode(File, Mode),
+    File.
+
+free_port() ->
+    {ok, Socket} = gen_tcp:listen(0, []),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Port.
