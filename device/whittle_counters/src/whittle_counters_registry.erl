@@ -397,10 +397,11 @@ drop_paths(Name, Aliases, #state{pending = Pending} = State) ->
     State#state{pending = lists:foldl(fun(Labels, P) -> P#{[Name | Labels] => delete} end,
                                       Pending, Aliases)}.
 
+%% Each cell is read once: what is added meanwhile is either in what this tells
+%% or in what is read later, never in both.
 rebase(Parts) ->
-    Bases = [{Cell, whittle_counters_table:value([{Cell, 0}], raw)} || {Cell, _} <- Parts],
-    Old = whittle_counters_table:value(Parts, since_reset),
-    {Old, Bases}.
+    Now = [{Cell, whittle_counters_table:value([{Cell, 0}], raw)} || {Cell, _} <- Parts],
+    {whittle_counters_table:grown(Parts, Now), Now}.
 
 %%% stale and hot series
 

@@ -7,7 +7,7 @@
 -include("whittle_counters_series.hrl").
 
 -export([create/0]).
--export([metric/1, metrics/0, series/1, fold_series/3, value/2, read/2, info/0]).
+-export([metric/1, metrics/0, series/1, fold_series/3, value/2, grown/2, read/2, info/0]).
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
 
@@ -88,7 +88,7 @@ fold_chunks(Fun, Acc, {Rows, More}) ->
 value([{#histogram{}, _} | _] = Parts, How) ->
     lists:foldl(fun({Cell, Base}, Sum) -> plus(distribution(Cell, Base, How), Sum) end,
                 #{count => 0, sum => 0, zeros => 0, buckets => []}, Parts);
-value([{Cell, Base}], since_reset) when Base =/= 0 -> whittle_counters_cell:read(Cell) - Base;
+value([{Cell, Base}], since_reset) -> minus(whittle_counters_cell:read(Cell), Base);
 value([{Cell, _}], _) -> whittle_counters_cell:read(Cell);
 value([Part | Parts], How) -> value([Part], How) + value(Parts, How).
 
@@ -98,9 +98,23 @@ distribution(Cell, Base, How) ->
     Raw = #{count => lists:foldl(fun({_, N}, Sum) -> N + Sum end, Zeros, Buckets),
             sum => whittle_counters_cell:read(Cell), zeros => Zeros, buckets => Buckets},
     case How of
-        since_reset when is_map(Base) -> plus(Raw, negative(Base));
-        _ -> Raw
+        since_reset -> minus(Raw, Base);
+        raw -> Raw
     end.
+
+%% @doc What a series grew by from its parts' bases to later ones of the same
+%% cells, in the same order.
+-spec grown([{whittle_counters_cell:cell(), base()}], [{whittle_counters_cell:cell(), value()}]) ->
+          value().
+grown([{_, From}], [{_, To}]) -> minus(To, From);
+grown([{_, From} | Before], [{_, To} | Now]) -> sum(minus(To, From), grown(Before, Now)).
+
+minus(Value, 0) -> Value;
+minus(#{} = Distribution, #{} = Base) -> plus(Distribution, negative(Base));
+minus(Value, Base) -> Value - Base.
+
+sum(#{} = A, #{} = B) -> plus(A, B);
+sum(A, B) -> A + B.
 
 plus(#{count := C1, sum := S1, zeros := Z1, buckets := B1},
      #{count := C2, sum := S2, zeros := Z2, buckets := B2}) ->

@@ -5,11 +5,11 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([nothing_is_lost/1, no_stranger/1, index_is_right/1, histograms_are_exact/1]).
+-export([nothing_is_lost/1, resets_share_out/1, no_stranger/1, index_is_right/1, histograms_are_exact/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [nothing_is_lost, no_stranger, index_is_right, histograms_are_exact].
+all() -> [nothing_is_lost, resets_share_out, no_stranger, index_is_right, histograms_are_exact].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_counters),
@@ -18,7 +18,10 @@ init_per_testcase(_, Config) ->
 end_per_testcase(_, _) -> application:stop(whittle_counters).
 
 -define(W, whittle_counters).
--define(CHECK(Property, N), ?assert(proper:quickcheck(Property, [{numtests, N}, quiet, noshrink]))).
+%% A failure shows the counterexample as the value.
+-define(CHECK(Property, N),
+        ?assertEqual(true, proper:quickcheck(Property, [{numtests, N}, quiet, noshrink, long_result]))).
+
 
 %% Whatever is reset, expired, promoted and looked at meanwhile, what the resets
 %% gave and what is there in the end is what was added.
@@ -68,6 +71,32 @@ parked(I) ->
     case ?W:value(c, [I]) of
         {ok, _} -> none;
         {error, _} -> _ = ?W:inc(c, [I], 0), ?W:value(c, [I])
+    end.
+
+%% A reset between any two additions: each addition is in one reset's answer or in
+%% the last one, and in none twice.
+resets_share_out(_) ->
+    ok = ?W:new(c, counter),
+    ok = ?W:new(h, histogram),
+    {ok, C} = ?W:handle(c),
+    {ok, H} = ?W:handle(h),
+    Times = 300000,
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       repeat(Times, fun() ->
+                                                             ok = ?W:inc(C, 1),
+                                                             ok = ?W:observe(H, 7)
+                                                     end)
+                               end),
+    {Cs, Hs} = reset_until({'DOWN', Ref, process, Pid, normal}, 0, 0),
+    ?assertEqual({Times, Times}, {Cs, Hs}).
+
+reset_until(End, Cs, Hs) ->
+    Ended = receive End -> true after 0 -> false end,
+    {ok, C} = ?W:reset(c),
+    {ok, #{count := H}} = ?W:reset(h),
+    case Ended of
+        true -> {Cs + C, Hs + H};
+        false -> reset_until(End, Cs + C, Hs + H)
     end.
 
 %% Series come and go; each is only ever added to in steps of its own number, so
