@@ -185,7 +185,8 @@ contents(Dir) ->
         File <- [filename:join(Dir, Name)], filelib:is_regular(File)].
 
 native(#{native := Dir}) -> filename:absname(Dir);
-native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "native")).
+%% priv is the source tree's (rebar3 links it), so the tree's other rooms are above.
+native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
 
 %%% One artefact, from a job
 
