@@ -27,6 +27,7 @@ format: ## no tabs, no trailing white space, no line past 100 columns
 
 matrix: setup-build setup-test all ## VMs of the other OTP releases and flavours (an hour and more)
 	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true
+	@rebar3 ct --suite test/matrix_SUITE --group matrix --readable=true
 
 web: setup-web ## the web packages
 	@$(MAKE) -C web test

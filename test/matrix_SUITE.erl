@@ -1,0 +1,69 @@
+%% The other releases of OTP and the other flavour, from the command to the finished
+%% file, and what needs one of them: Elixir and rebar3 as Debian has them. `make
+%% matrix` runs the group; it builds VMs for an hour when nothing is in the cache,
+%% so all/0 leaves it out of `make test`.
+-module(matrix_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, groups/0]).
+-export([otp_25/1, otp_27/1, speed/1, mix_release/1, rebar3/1]).
+
+suite() -> [{timetrap, {hours, 3}}].
+
+all() -> [].
+
+groups() -> [{matrix, [], [otp_25, otp_27, speed, mix_release, rebar3]}].
+
+otp_25(Config) -> hello(["--otp", "25"], "flavour size, OTP 25", Config).
+otp_27(Config) -> hello(["--otp", "27"], "flavour size, OTP 27", Config).
+speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
+
+%% Debian's Elixir asks for Debian's OTP. The variable is read by runtime.exs on
+%% the machine where the file runs.
+mix_release(Config) ->
+    Dir = copy("greeter", Config),
+    {0, _} = tool("mix", ["release"], [{"MIX_ENV", "prod"}, {"HEX_OFFLINE", "1"}], Dir),
+    File = running:build(filename:join(Dir, "_build/prod/rel/greeter"),
+                         filename:join(Dir, "greeter"), ["--otp", "25"]),
+    ?assertEqual({3, <<"Hello  true\n">>}, alone(File, [], [])),
+    ?assertEqual({3, <<"Good morning ONE,TWO true\n">>},
+                 alone(File, ["one", "two"], [{"GREETING", "Good morning"}])).
+
+%% It compiles a project that includes its own header and one of OTP's, on a path
+%% that leads to no other Erlang.
+rebar3(Config) ->
+    Dir = copy("counted", Config),
+    File = running:build(os:find_executable("rebar3"), filename:join(Dir, "rebar3"),
+                         ["--otp", "25"]),
+    {0, Version} = running:run(File, ["version"]),
+    ?assertMatch({match, _}, re:run(Version, "^rebar .* on Erlang/OTP 25")),
+    {Code, Output} = running:run(File, ["compile"], #{cd => Dir, env => [{"PATH", "/nowhere"}]}),
+    ?assertEqual({0, Output}, {Code, Output}),
+    Ebin = filename:join(Dir, "_build/default/lib/counted/ebin"),
+    {module, counted} = code:load_abs(filename:join(Ebin, "counted")),
+    ?assertEqual({3, file_info}, counted:count()).
+
+hello(Options, Said, Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "hello"),
+    File = running:build(filename:join(running:root(), "examples/hello"), Out, Options),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, alone(File, [], [])),
+    {0, Info} = running:run(File, ["--whittle-info"]),
+    ?assertMatch({_, _}, binary:match(Info, list_to_binary(Said))).
+
+%% In a root directory that holds nothing else.
+alone(File, Words, Env) ->
+    Root = filename:join(filename:dirname(File), "root"),
+    ok = filelib:ensure_path(Root),
+    {ok, _} = file:copy(File, filename:join(Root, "program")),
+    ok = file:change_mode(filename:join(Root, "program"), 8#755),
+    {Program, Before} = running:in_empty_root(Root),
+    running:run(Program, Before ++ Words, #{env => Env}).
+
+copy(Fixture, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Fixture),
+    {0, _} = running:run("/bin/cp", ["-R", running:fixture(Fixture), Dir]),
+    Dir.
+
+tool(Name, Words, Env, Dir) ->
+    running:run(os:find_executable(Name), Words, #{env => Env, cd => Dir}).
