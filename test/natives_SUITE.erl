@@ -3,7 +3,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
+-export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([crypto/1, tls/1, database_on_disk/1]).
 
 all() -> [crypto, tls, database_on_disk].
@@ -13,13 +13,6 @@ init_per_suite(Config) ->
     [{keeper, running:build(running:fixture("keeper"), Out)} | Config].
 
 end_per_suite(_Config) -> ok.
-
-%% The same code shakes hands on the stock OTP.
-init_per_testcase(tls, _Config) ->
-    {skip, "open: with the static OpenSSL a TLS server finds no acceptable certificate "
-           "(unable_to_supply_acceptable_cert); crypto's own calls work"};
-init_per_testcase(_Case, Config) ->
-    Config.
 
 %% The digest is that of FIPS 180-4's example.
 crypto(Config) ->

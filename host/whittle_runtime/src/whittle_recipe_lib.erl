@@ -20,6 +20,7 @@
           whittle_plan:plan().
 openssl(Target = #{openssl := Name}, Flavour, Source) ->
     Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT]),
+    %% OpenSSL keeps the flags as a text: they name no place.
     Flags = whittle_recipe_vm:cflags(Target, Flavour),
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
@@ -37,7 +38,7 @@ openssl(Target = #{openssl := Name}, Flavour, Source) ->
 -spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_plan:plan().
 zstd(Target, Flavour, Source) ->
-    Flags = whittle_recipe_vm:cflags(Target, Flavour) ++ ["-flto"],
+    Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_recipe_vm:cflags(Target, Flavour)],
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},
      #{name => "compile", seconds => 5, lines => 5,

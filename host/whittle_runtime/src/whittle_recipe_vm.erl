@@ -27,6 +27,12 @@
          {"epmd", ["epmd/src/epmd.c", "epmd/src/epmd_cli.c",
                    "epmd/src/epmd_srv.c"]}]).
 
+%% Objects of ERTS in which a running program spends its time: the interpreter's
+%% loop, the collector, and what messages, bit strings and tables do. Compiled for
+%% speed also in flavour `size': 55 kB that bring it to the speed of the stock
+%% interpreter (bench/interpreter, docs/runtime-size.md).
+-define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message"]).
+
 %% As ERTS's own makefile defines them for an emulator.
 -define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
         " -D_REENTRANT -DPOSIX_THREADS -D_POSIX_THREAD_SAFE_FUNCTIONS").
@@ -60,7 +66,8 @@ erts(Target, Flavour, Source, Patches) ->
        script =>
            %% Nothing of lib/ is built here, so nothing there is configured.
            ["rm -f src/lib/*/configure", "cd src", Top]
-           ++ tools(Target, cflags(Target, Flavour) ++ lto(Flavour))
+           ++ tools(Target, ["-ffile-prefix-map=$WORK=." | cflags(Target, Flavour)]
+                            ++ lto(Flavour))
            %% What this machine is must not be guessed with the target's compiler.
            ++ ["build=$(CC_FOR_BUILD=gcc erts/autoconf/config.guess)",
                "./configure --build=\"$build\""
@@ -70,7 +77,10 @@ erts(Target, Flavour, Source, Patches) ->
                " --without-odbc --enable-builtin-zlib --enable-builtin-zstd"
                " --disable-dynamic-ssl-lib --disable-sctp"
                " --enable-deterministic-build"
-               ++ words(Extra)]},
+               ++ words(Extra),
+               "for object in" ++ words(?HOT) ++ "; do"
+               " printf '$(OBJDIR)/%s.o: CFLAGS += -O2\\n' \"$object\";"
+               " done >> \"erts/emulator/" ++ Triple ++ "/Makefile\""]},
      #{name => "compile", seconds => 90, lines => 330,
        script =>
            ["cd src", Top,
@@ -85,6 +95,7 @@ erts(Target, Flavour, Source, Patches) ->
            ["gcc-ar d src/bin/" ++ Triple ++ "/libbeam.a driver_tab.o",
             "cp src/bin/" ++ Triple ++ "/libbeam.a \"$OUT\"",
             "cp src/OTP_VERSION \"$OUT\"",
+            "basename \"$WORK\" > \"$OUT/workplace\"",
             "cp -R src/LICENSE.txt src/erts \"$OUT\"",
             "mkdir -p \"$OUT/lib/crypto\" \"$OUT/lib/asn1\"",
             "cp -R src/lib/crypto/c_src \"$OUT/lib/crypto\"",
@@ -101,8 +112,12 @@ erts(Target, Flavour, Source, Patches) ->
           whittle_plan:plan().
 link(Target, {Release, Flavour}, Natives) ->
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
-    %% Sources of ERTS lie in an artefact here: its path is nobody's business.
-    Flags = ["-g", "-ffile-prefix-map=$ERTS=." | cflags(Target, Flavour)],
+    %% The debug symbols name sources: without the places of this machine. What LTO
+    %% has kept names them from here, by the workplace beside this one.
+    Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
+              {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
+    Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
+        ++ cflags(Target, Flavour),
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ tools(Target, Flags)
            ++ ["for part in main pack flags process vfs note"
@@ -228,14 +243,13 @@ tools(Target, Cflags) ->
 
 %% @doc The compiler's flags for a target and a flavour.
 %%
-%% No paths of this machine: the same inputs give the same bytes anywhere. No
-%% unwind tables: nothing unwinds.
+%% No unwind tables: nothing unwinds.
 -spec cflags(whittle_target:target(), size | speed) -> [string()].
 cflags(#{cflags := Target}, Flavour) ->
     [case Flavour of size -> "-Os"; speed -> "-O2" end,
      "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
-     "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie",
-     "-ffile-prefix-map=$WORK=."] ++ Target.
+     "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
+        ++ Target.
 
 words(Words) ->
     lists:append([" " ++ W || W <- Words]).

@@ -1,0 +1,46 @@
+#!/usr/bin/env escript
+%% How fast a VM of ours runs beside the stock one of the same OTP.
+%%
+%% usage: escript bench/interpreter/run.escript OTP_ROOT RUNS VM [emu|jit]
+%%
+%% Model. VM is a runtime's executable without a pack (docs/runtime.md), or the
+%% name of another; it takes the libraries of OTP_ROOT. The baseline is that
+%% OTP's own VM of the same flavour. Both run cases.erl with one scheduler on one
+%% core, in turn, RUNS times. Shown: each case's median time of both in
+%% microseconds, and the median of the pairs' ratios with their range.
+-mode(compile).
+
+main([Root, Runs, Vm]) -> main([Root, Runs, Vm, "emu"]);
+main([Root, Runs, Vm, Flavour]) ->
+    Work = string:trim(os:cmd("mktemp -d")),
+    Here = filename:dirname(filename:absname(escript:script_name())),
+    [] = os:cmd(Root ++ "/bin/erlc -o " ++ Work ++ " " ++ Here ++ "/cases.erl"),
+    Tail = " -S 1 -- -root " ++ Root ++ " -bindir " ++ bin(Root) ++ " -progname erl --"
+        " -home / -- -noshell -pa " ++ Work ++ " -s cases main",
+    Stock = filename:join(bin(Root), case Flavour of "jit" -> "beam.smp"; "emu" -> "beam.emu" end),
+    Pairs = [{once(Root, Stock ++ Tail), once(Root, Vm ++ Tail)}
+             || _ <- lists:seq(1, list_to_integer(Runs))],
+    io:format("~-14s ~10s ~10s  ~s~n", ["", "stock us", "ours us", "ours / stock"]),
+    [{First, _} | _] = Pairs,
+    [begin
+         Both = [{maps:get(Case, S), maps:get(Case, O)} || {S, O} <- Pairs],
+         Ratios = lists:sort([O / S || {S, O} <- Both]),
+         {Stocks, Ours} = lists:unzip(Both),
+         io:format("~-14s ~10b ~10b  ~.2f (~.2f to ~.2f)~n",
+                   [Case, median(Stocks), median(Ours), median(Ratios), hd(Ratios),
+                    lists:last(Ratios)])
+     end || Case <- maps:keys(First)],
+    os:cmd("rm -rf " ++ Work).
+
+bin(Root) ->
+    [Bin] = filelib:wildcard(filename:join(Root, "erts-*/bin")),
+    Bin.
+
+once(Root, Command) ->
+    Output = os:cmd("ROOTDIR=" ++ Root ++ " BINDIR=" ++ bin(Root) ++ " EMU=beam taskset -c 0 "
+                    ++ Command),
+    maps:from_list([{Name, list_to_integer(Time)}
+                    || Line <- string:lexemes(Output, "\n"),
+                       [Name, Time] <- [string:lexemes(Line, " ")]]).
+
+median(Values) -> lists:nth((length(Values) + 1) div 2, lists:sort(Values)).
