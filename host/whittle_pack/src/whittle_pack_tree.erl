@@ -68,12 +68,18 @@ start_files(System, Env, Options) ->
         ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
 
 %% +P and +Q: the default tables of 2^20 processes and 2^16 ports are resident
-%% memory, 17 MB of an idle node. +SDio: each of the ten default threads for
-%% blocking files costs 40 KB. +Mu…: allocators take memory in steps of up to
-%% 0.5 MB rather than 5 MB, 0.8 MB of an idle node (bench/README.md). A release's
-%% vm.args comes after and wins.
+%% memory, 17 MB of an idle node. +SDio: two threads for blocking files, not ten:
+%% each takes 0.15 MB. +Mu…: allocators take memory in steps of up to 0.5 MB rather
+%% than 5 MB, 0.8 MB. +MM: two segments that were given back are kept, not ten,
+%% 0.5 MB. +M…t: what is seldom allocated (code, drivers, the VM's own tables) has
+%% one heap for all schedulers, 0.4 MB. +M…mmbcs: the others begin with 16 KB for
+%% each scheduler, 0.3 MB. bench/README.md has the list. A release's vm.args comes
+%% after and wins.
 flags() ->
-    ["+P 16384 +Q 4096 +SDio 4 +Mulmbcs 512 +Musmbcs 64\n"
+    ["+P 16384 +Q 4096 +SDio 2\n"
+     "+Mulmbcs 512 +Musmbcs 64 +MMmcs 2 +MLt false +MDt false +MRt false\n"
+     "+MSmmbcs 16 +MDmmbcs 16 +MBmmbcs 16 +MRmmbcs 16 +MFmmbcs 16 +MEmmbcs 16"
+     " +MTmmbcs 16\n"
      "-boot ", whittle_boot:root(), "/boot/start\n"
      "-noshell\n"].
 
