@@ -11,6 +11,6 @@
     aliases = [] :: [list()],               % label lists that lead here
     handled = false :: boolean(),           % somebody may hold a handle
     seen :: integer(),                      % second of the last change noticed
-    last = 0 :: term(),                     % raw value then
+    last = 0 :: number(),                   % raw value, or count, then
     expired = false :: false | integer()    % second of its expiry
 }).

@@ -25,12 +25,23 @@
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
 %% @doc Starts pushing; to 127.0.0.1:8125 by default.
--spec start_link(options()) -> gen_server:start_ret().
-start_link(Options) -> gen_server:start_link(?MODULE, Options, []).
+-spec start_link(options()) -> gen_server:start_ret() | {error, whittle_counters:reason()}.
+start_link(Options) ->
+    case whittle_counters_option:check(fun option/2, Options) of
+        ok -> gen_server:start_link(?MODULE, Options, []);
+        {error, _} = Error -> Error
+    end.
+
+%% A host that cannot be resolved is looked up again with each push.
+option(host, V) -> is_tuple(V) orelse is_list(V) orelse is_atom(V);
+option(port, V) -> whittle_counters_option:is_port(V);
+option(every, V) -> whittle_counters_option:is_positive(V);
+option(style, V) -> V =:= statsd orelse V =:= dogstatsd;
+option(_, _) -> false.
 
 %% @doc Pushes now.
 -spec push(pid()) -> ok.
-push(Pid) -> gen_server:call(Pid, push).
+push(Pid) -> gen_server:call(Pid, push, infinity).
 
 -spec init(options()) -> {ok, map()}.
 init(Options) ->

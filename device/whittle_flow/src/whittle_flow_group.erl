@@ -58,7 +58,8 @@
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), options()) -> supervisor:child_spec().
-child_spec(Name, Options) -> #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
+child_spec(Name, Options) ->
+    #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
 
 %% @doc Starts a group.
 -spec start_link(atom(), options()) -> gen_server:start_ret().
@@ -70,12 +71,12 @@ start_link(Name, Options) ->
     end.
 
 %% @doc Makes a process a member. Twice is once.
--spec join(atom(), pid()) -> ok.
-join(Group, Pid) -> gen_server:call(Group, {join, Pid}, infinity).
+-spec join(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
+join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid}).
 
 %% @doc Ends a membership. Messages that were taken before may still come.
--spec leave(atom(), pid()) -> ok.
-leave(Group, Pid) -> gen_server:call(Group, {leave, Pid}, infinity).
+-spec leave(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
+leave(Group, Pid) when is_pid(Pid) -> call(Group, {leave, Pid}).
 
 %% @doc Sends Message to all members.
 -spec broadcast(atom(), term()) -> ok | {error, whittle_flow:reason()}.
@@ -94,29 +95,47 @@ broadcast(Group, Message) ->
     end.
 
 %% @doc The members on this node.
--spec members(atom()) -> [pid()].
-members(Group) -> gen_server:call(Group, members, infinity).
+-spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
+members(Group) -> call(Group, members).
 
 %% @doc Joins this node's group with the one of the same name on Node, both ways.
 -spec connect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 connect(Group, Node) ->
-    case erpc:call(Node, erlang, whereis, [Group]) of
+    try erpc:call(Node, erlang, whereis, [Group]) of
         undefined -> {error, {no_group, {Group, Node}}};
         Peer ->
-            ok = gen_server:call(Group, {peer, Peer}, infinity),
-            gen_server:call(Peer, {peer, whereis(Group)}, infinity)
+            case call(Group, {peer, Peer}) of
+                {ok, Mine} -> introduce(Peer, Mine);
+                {error, _} = Error -> Error
+            end
+    catch
+        error:{erpc, _} -> {error, {no_group, {Group, Node}}}
+    end.
+
+introduce(Peer, Mine) ->
+    case call(Peer, {peer, Mine}) of
+        {ok, Peer} -> ok;
+        {error, _} = Error -> Error
     end.
 
 %% @doc Waits until all that this process has broadcast was sent to the members
 %% of this node.
--spec sync(atom()) -> ok.
-sync(Group) -> gen_server:call(Group, sync, infinity).
+-spec sync(atom()) -> ok | {error, whittle_flow:reason()}.
+sync(Group) -> call(Group, sync).
+
+call(Group, Request) ->
+    try gen_server:call(Group, Request, infinity)
+    catch exit:_ -> {error, {no_group, Group}}
+    end.
 
 %%% the group's process
 
 -spec init({atom(), options()}) -> {ok, #state{}}.
 init({Name, Options}) ->
     _ = process_flag(trap_exit, true),
+    %% Literals of one that was killed.
+    [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
+                                   Group =:= Name],
     Waiting = atomics:new(1, []),
     persistent_term:put({?MODULE, Name}, {Waiting, maps:get(limit, Options, 10000)}),
     N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
@@ -140,7 +159,7 @@ handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
 handle_call({peer, Peer}, _, #state{peers = Peers} = State) ->
     _ = lists:member(Peer, Peers) orelse monitor(process, Peer),
-    {reply, ok, State#state{peers = lists:usort([Peer | Peers])}};
+    {reply, {ok, self()}, State#state{peers = lists:usort([Peer | Peers])}};
 handle_call(sync, From, #state{flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})}.
 
@@ -150,7 +169,8 @@ handle_cast(_, State) -> {noreply, State}.
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({whittle_flow_broadcast, Message}, State) ->
     {noreply, deliver(more(gather(Message, State)))};
-handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered, waiting = Waiting} = State) ->
+handle_info({whittle_flow_peer, Messages},
+            #state{gathered = Gathered, waiting = Waiting} = State) ->
     ok = atomics:add(Waiting, 1, length(Messages)),
     {noreply, deliver(State#state{gathered = lists:reverse(Messages, Gathered)})};
 handle_info({done, _}, #state{busy = Busy} = State) ->
@@ -168,15 +188,18 @@ handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name, literals = Literals}) ->
+terminate(_, #state{name = Name, literals = Literals, relays = Relays}) ->
     _ = persistent_term:erase({?MODULE, Name}),
+    %% A link alone does not end them when we end normally.
+    [exit(Relay, shutdown) || Relay <- maps:keys(Relays)],
     lists:foreach(fun persistent_term:erase/1, queue:to_list(Literals)).
 
 forget(Pid, #state{where = Where, relays = Relays} = State) ->
     case maps:take(Pid, Where) of
         {Relay, Where1} ->
             Relay ! {leave, Pid},
-            State#state{where = Where1, relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
+            State#state{where = Where1,
+                        relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
         error -> State
     end.
 

@@ -7,7 +7,9 @@
 -record(relay, {routes :: whittle_flow_shard:routes(), queued :: atomics:atomics_ref(),
                 %% Fences under way: who asked, and how many have not answered.
                 fences = #{} :: #{reference() => {pid(), reference(), pos_integer()}},
-                waiting = #{} :: #{reference() => reference()}}).
+                waiting = #{} :: #{reference() => reference()},
+                %% Our own fence, which is the last thing we wait for.
+                retiring = none :: none | reference()}).
 
 %% @doc Passes on until it is told to retire.
 -spec run(whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
@@ -16,7 +18,7 @@ run(Routes, Queued) ->
     true = garbage_collect(),
     relay(#relay{routes = Routes, queued = Queued}).
 
-relay(#relay{routes = Routes, queued = Queued} = Relay) ->
+relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
     receive
         {whittle_flow, Key, _} = Message ->
             pass(Key, 1, Message, Routes, Queued),
@@ -29,6 +31,8 @@ relay(#relay{routes = Routes, queued = Queued} = Relay) ->
             relay(Relay);
         {whittle_flow_fence, From, Ref} ->
             relay(fence(From, Ref, Relay));
+        {whittle_flow_fenced, Retiring} ->
+            ok;
         {whittle_flow_fenced, Ref} ->
             true = demonitor(Ref, [flush]),
             relay(fenced(Ref, Relay));
@@ -38,7 +42,9 @@ relay(#relay{routes = Routes, queued = Queued} = Relay) ->
             relay(Relay#relay{routes = list_to_tuple([case R of {Old, _} -> New; _ -> R end
                                                       || R <- tuple_to_list(Routes)])});
         whittle_flow_retire ->
-            ok;
+            %% A sender takes our end for a fence: what we passed on has to be there.
+            Own = make_ref(),
+            relay(fence(self(), Own, Relay#relay{retiring = Own}));
         _ ->
             relay(Relay)
     end.
