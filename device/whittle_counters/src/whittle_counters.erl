@@ -25,7 +25,7 @@
 -export([inc/1, inc/2, inc/3, add/2, add/3, set/2, set/3]).
 -export([observe/2, observe/3, observe_since/2, observe_since/3, exemplar/4]).
 %% Reading
--export([value/1, value/2, rate/3, snapshot/0, info/0, format_error/1]).
+-export([value/1, value/2, quantile/3, rate/3, snapshot/0, info/0, format_error/1]).
 
 -export_type([type/0, options/0, metric/0, handle/0, labels/0, label/0, reason/0]).
 
@@ -275,6 +275,18 @@ value(Name) -> value(Name, []).
 -spec value(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_table:read/2).
+
+%% @doc The value below which the part Q (0 to 1) of a histogram's observations
+%% lies, in observed units, as exactly as its `error' says; 0 while it is empty.
+-spec quantile(atom(), labels(), number()) -> {ok, number()} | {error, reason()}.
+quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
+    case {whittle_counters_table:metric(Name), value(Name, Labels)} of
+        {{ok, #{schema := Schema}, _}, {ok, #{} = Distribution}} ->
+            {ok, whittle_counters_scale:quantile(Schema, Distribution, Q)};
+        {{ok, #{type := Type}, _}, {ok, _}} -> {error, {wrong_type, {Name, Type, histogram}}};
+        {_, {error, _} = Error} -> Error
+    end;
+quantile(_, _, Q) -> {error, {bad_quantile, Q}}.
 
 %% @doc How much a series grew in a second over the last Window seconds, which
 %% is one of the metric's `windows' or less. Histograms: observations.

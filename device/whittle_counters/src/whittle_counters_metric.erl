@@ -91,6 +91,7 @@ format(bad_reading) -> "the gauge's fun gave no number; return one or [{Labels, 
 format(reading_failed) -> "the gauge's fun crashed, its series are left out: ";
 format(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
 format(scrape_cut_off) -> "a scrape was cut off by its client: ";
+format(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 format(cannot_listen) -> "cannot listen there; choose another port: ";
 format(bad_rule) -> "not a rule; give {Metric, inc | {inc | add | set | observe, Key}, Labels}: ";
 format(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";

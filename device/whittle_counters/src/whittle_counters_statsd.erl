@@ -106,14 +106,12 @@ lines(Style, #{type := histogram, schema := Schema, resolution := Resolution} = 
     Kind = case Style of dogstatsd -> "|h|@"; statsd -> "|ms|@" end,
     [line(Style, F, Values, Middle, [Kind, text(1 / N)])
      || {Middle, N} <- [{0, Zeros - OldZeros}
-                        | [{middle(Schema, I) / Resolution, N - maps:get(I, OldBuckets, 0)}
-                           || {I, N} <- Buckets]],
+                        | [{whittle_counters_scale:middle(Schema, I) / Resolution,
+                            N - maps:get(I, OldBuckets, 0)} || {I, N} <- Buckets]],
         N > 0].
 
 number(none) -> 0;
 number(N) -> N.
-
-middle(Schema, I) -> whittle_counters_scale:upper(Schema, I - 0.5).
 
 line(dogstatsd, #{name := Name, labels := Names}, Values, Number, Rest) ->
     Tags = [[atom_to_binary(N), $:, clean(V)] || {N, V} <- lists:zip(Names, Values)],

@@ -68,6 +68,10 @@ histograms(_) ->
     {ok, #{count := 6, sum := Sum, zeros := 1, buckets := Buckets}} = ?W:value(size_bytes),
     ?assertEqual(1 + 2 + 1000 + (1 bsl 40) + 3, Sum),
     ?assertEqual([0, 8, 13, 80, 320], [I || {I, 1} <- Buckets]),
+    ?assertMatch({ok, V} when abs(V / 1000 - 1) < 0.05, ?W:quantile(size_bytes, [], 0.8)),
+    ?assertEqual({ok, 0}, ?W:quantile(size_bytes, [], 0)),
+    ?assertMatch({error, {bad_quantile, 2}}, ?W:quantile(size_bytes, [], 2)),
+    ?assertMatch({error, {unknown_metric, _}}, ?W:quantile(sizes, [], 0.5)),
     ok = ?W:new(took_seconds, timer),
     ok = ?W:observe_since(took_seconds, erlang:monotonic_time()),
     {ok, #{count := 1}} = ?W:value(took_seconds).

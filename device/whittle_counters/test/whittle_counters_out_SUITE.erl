@@ -4,14 +4,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, bad_options/1, inets/1,
-         cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
+-export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, bad_options/1,
+         inets/1, cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [http, http_bad_requests, http_cut_off, port_taken, bad_options, inets, cowboy, elli, protobuf,
-     statsd, statsd_over_udp, rates, telemetry].
+    [readme, http, http_bad_requests, http_cut_off, port_taken, bad_options, inets, cowboy, elli,
+     protobuf, statsd, statsd_over_udp, rates, telemetry].
 
 -define(W, whittle_counters).
 
@@ -46,6 +46,18 @@ receive_all(Socket, Answer) ->
         {ok, Data} -> receive_all(Socket, <<Answer/binary, Data/binary>>);
         {error, closed} -> Answer
     end.
+
+%% What the README shows, but on a port that is free.
+readme(_) ->
+    [Block] = whittle_readme:first_use(?MODULE, whittle_counters),
+    ?assert(length(string:lexemes(Block, "\n")) =< 10),
+    Here = string:replace(Block, "9568", "0"),
+    Bound = whittle_readme:run(lists:flatten(Here), []),
+    Endpoint = proplists:get_value('Endpoint', Bound),
+    Answer = request(whittle_counters_http:port(Endpoint), "GET /metrics HTTP/1.0\r\n\r\n"),
+    Line = <<"requests_total{method=\"get\",code=\"200\"} 2\n">>,
+    ?assertMatch({_, _}, binary:match(Answer, Line)),
+    stop(Endpoint).
 
 http(_) ->
     {ok, _} = application:ensure_all_started(inets),

@@ -3,18 +3,19 @@
 -behaviour(whittle_flow_batcher).
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([order/1, lists_at_once/1, grows_and_shrinks/1, waits_for_company/1, waits_no_longer/1,
-         timer_flushes/1, timers_leave_nothing/1, blocks_without_credit/1, sheds/1,
-         priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
+-export([readme/1, order/1, lists_at_once/1, grows_and_shrinks/1, waits_for_company/1,
+         waits_no_longer/1, timer_flushes/1, timers_leave_nothing/1, blocks_without_credit/1,
+         sheds/1, priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
          name_comes_back/1, pid_dies/1, too_many_names/1, bad_input/1]).
 -export([init/1, handle_batch/2, info/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [order, lists_at_once, grows_and_shrinks, waits_for_company, waits_no_longer, timer_flushes,
-     timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers, sync_in_time,
-     callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names, bad_input].
+    [readme, order, lists_at_once, grows_and_shrinks, waits_for_company, waits_no_longer,
+     timer_flushes, timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers,
+     sync_in_time, callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names,
+     bad_input].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -60,6 +61,32 @@ messages(N) ->
 pushed(Messages, Sender) -> lists:foldl(fun whittle_flow_sender:push/2, Sender, Messages).
 
 %%% cases
+
+%% What the README shows; its batches print what they come to.
+readme(_) ->
+    [Module, Use] = whittle_readme:first_use(?MODULE, whittle_flow),
+    ?assert(length(string:lexemes(Module ++ Use, "\n")) =< 10),
+    adder = whittle_readme:define(Module),
+    Shell = group_leader(),
+    true = group_leader(printer(self()), self()),
+    _ = try whittle_readme:run(Use, [])
+        after group_leader(Shell, self())
+        end,
+    ?assertEqual("500500\n", lists:last(printed())).
+
+%% Takes what is printed, and tells it.
+printer(Test) ->
+    spawn_link(fun() -> printer_loop(Test) end).
+
+printer_loop(Test) ->
+    receive
+        {io_request, From, Ref, {put_chars, _, M, F, A}} ->
+            Test ! {printed, unicode:characters_to_list(apply(M, F, A))},
+            From ! {io_reply, Ref, ok},
+            printer_loop(Test)
+    end.
+
+printed() -> receive {printed, Text} -> [Text | printed()] after 0 -> [] end.
 
 order(_) ->
     Batcher = start(#{}),
