@@ -379,8 +379,12 @@ replace(#series{key = {Name, _}, aliases = Aliases} = Row, [{Cell, _} | _] = Par
 
 widen({Name, _} = Key, Segment, State) ->
     case {ets:lookup(?SERIES, Key), whittle_counters_table:metric(Name)} of
-        {[#series{parts = [{Cell, Base} | Parts], stripe = Stripe} = Row], {ok, Metric, _}} ->
-            Kind = case Stripe of striped -> hot; plain -> cold end,
+        {[#series{parts = [{Cell, Base} | Parts]} = Row], {ok, Metric, _}} ->
+            Kind = case Row of
+                       #series{handled = true} -> kept;
+                       #series{stripe = striped} -> hot;
+                       _ -> cold
+                   end,
             Wide = filled(bucket_stripe(Kind, Metric), [Segment], Cell),
             replace(Row, [{Wide, Base} | Parts], State);
         _ ->

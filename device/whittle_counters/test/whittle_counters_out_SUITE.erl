@@ -34,8 +34,10 @@ stop(Pid) ->
     unlink(Pid),
     exit(Pid, kill).
 
+%% A connection that is reset instead of closed is a failure.
 request(Port, Text) ->
-    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                   [binary, {active, false}, {show_econnreset, true}]),
     ok = gen_tcp:send(Socket, Text),
     Answer = receive_all(Socket, <<>>),
     gen_tcp:close(Socket),

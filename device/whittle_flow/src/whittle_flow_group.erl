@@ -5,8 +5,8 @@
 %%
 %% == How ==
 %% The caller sends the message once, to the group's process. That gathers what
-%% has come meanwhile, and hands it to relays, one for each scheduler, which
-%% send it to their members. What is larger than `shared' words is first put
+%% has come meanwhile, and hands it to relays (whittle_flow_fanout), one for each
+%% scheduler, which send it to their members. What is larger than `shared' words is first put
 %% where all processes can read it (a literal, see below), so that each member
 %% gets a reference instead of a copy. While the relays are at work new messages
 %% gather: under load each signal carries more of them.
@@ -20,7 +20,9 @@
 %% At most once to each process that is a member when the group takes the
 %% message; in the order of sending for each sender and member. Above `limit'
 %% messages that wait in the group a broadcast is refused with
-%% `{error, {overloaded, Group}}' and counted. A member that died is dropped.
+%% `{error, {overloaded, Group}}' and counted. A member for which more than about
+%% `backlog' messages wait gets none, counted, until it has caught up. A member
+%% that died is dropped.
 %% When the group's process is killed, messages that wait in it are lost, and
 %% members join the one that its supervisor starts.
 %%
@@ -37,8 +39,10 @@
 -type options() :: #{
         %% Processes that deliver; as many as schedulers online by default.
         relays => pos_integer(),
-        %% Messages that may wait; 10000 by default.
+        %% Messages that may wait here; 10000 by default.
         limit => pos_integer(),
+        %% Messages that may wait for a member, about; 10000 by default.
+        backlog => pos_integer(),
         %% Words from which a message is shared instead of copied, and the number
         %% of members from which that pays (whittle_flow_calibrate).
         shared => pos_integer(), sharers => pos_integer(),
@@ -64,7 +68,7 @@ child_spec(Name, Options) ->
 %% @doc Starts a group.
 -spec start_link(atom(), options()) -> gen_server:start_ret().
 start_link(Name, Options) ->
-    case whittle_flow_option:check([relays, limit, shared, sharers, kept], Options) of
+    case whittle_flow_option:check([relays, limit, backlog, shared, sharers, kept], Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Options},
                                     [{spawn_opt, [{message_queue_data, off_heap}]}]);
         {error, _} = Error -> Error
@@ -139,7 +143,9 @@ init({Name, Options}) ->
     Waiting = atomics:new(1, []),
     persistent_term:put({?MODULE, Name}, {Waiting, maps:get(limit, Options, 10000)}),
     N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
-    Relays = maps:from_list([{relay(), 0} || _ <- lists:seq(1, N)]),
+    Backlog = maps:get(backlog, Options, 10000),
+    Relays = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
+                             || _ <- lists:seq(1, N)]),
     {ok, #state{name = Name, waiting = Waiting, relays = Relays,
                 options = maps:merge(#{shared => 64, sharers => 100, kept => 256}, Options)}}.
 
@@ -217,15 +223,14 @@ gather(Message, #state{gathered = Gathered, outbound = Outbound, peers = Peers} 
 deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
 deliver(#state{gathered = []} = State) -> State;
 deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Waiting,
-               where = Where, peers = Peers, outbound = Outbound} = State) ->
+               peers = Peers, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
     [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
-    Busy = [Relay ! {deliver, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
-    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], length(Messages)),
-    _ = whittle_counters:inc(whittle_flow_deliveries_total, [Name],
-                             length(Messages) * map_size(Where)),
+    Count = length(Messages),
+    Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
+    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], Count),
     State1#state{gathered = [], outbound = [], busy = length(Busy)}.
 
 answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
@@ -255,26 +260,3 @@ trim(Literals, Kept) ->
             Young;
         false -> Literals
     end.
-
-%%% a relay
-
-relay() ->
-    Group = self(),
-    proc_lib:spawn_link(fun() -> relay_loop(Group, []) end).
-
-%% A list, because that is what is walked fastest; it is searched only when
-%% somebody leaves.
-relay_loop(Group, Members) ->
-    receive
-        {join, Pid} -> relay_loop(Group, [Pid | Members]);
-        {leave, Pid} -> relay_loop(Group, lists:delete(Pid, Members));
-        {deliver, Signal} ->
-            send(Members, Signal),
-            Group ! {done, self()},
-            relay_loop(Group, Members)
-    end.
-
-send([], _) -> ok;
-send([Pid | Members], Signal) ->
-    Pid ! Signal,
-    send(Members, Signal).

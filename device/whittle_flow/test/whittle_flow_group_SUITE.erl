@@ -2,15 +2,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, relay_dies/1,
-         group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
+-export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
+         relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
          gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [all_get_all, large_terms, leaving, member_dies, overload, relay_dies, group_killed, stops_all,
-     one_copy_per_node, calibrated, bad_input].
+    [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
+     group_killed, stops_all, one_copy_per_node, calibrated, bad_input].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -118,6 +118,36 @@ overload(_) ->
     ok = whittle_flow_group:sync(group),
     ?assertEqual(lists:seq(1, 10) ++ [more], told(A, 11)),
     ?assertEqual({ok, 90}, whittle_counters:value(whittle_flow_shed_total, [group, overloaded])).
+
+%% A member that takes nothing gets no more than its backlog, and goes on when it
+%% does; the others get everything.
+member_stands(_) ->
+    start(#{backlog => 20, relays => 1}),
+    [A] = members(1),
+    Test = self(),
+    Stands = spawn_link(fun() -> receive go -> ok end, gatherer(Test, []) end),
+    ok = whittle_flow_group:join(group, Stands),
+    [begin
+         ok = whittle_flow_group:broadcast(group, N),
+         _ = told(A, N)
+     end || N <- lists:seq(1, 1000)],
+    ok = whittle_flow_group:sync(group),
+    ?assert(lists:seq(1, 1000) =:= told(A, 1000)),
+    {message_queue_len, Waiting} = process_info(Stands, message_queue_len),
+    ?assert(Waiting =< 20),
+    ?assertEqual({ok, 1000 - Waiting},
+                 whittle_counters:value(whittle_flow_shed_total, [group, behind])),
+    Stands ! go,
+    ?assertEqual(lists:seq(1, Waiting), told(Stands, Waiting)),
+    more_until(fun() -> length(told(Stands, Waiting)) > Waiting end).
+
+more_until(Done) ->
+    ok = whittle_flow_group:broadcast(group, more),
+    ok = whittle_flow_group:sync(group),
+    case Done() of
+        true -> ok;
+        false -> more_until(Done)
+    end.
 
 %% The group goes down with a relay, so that its supervisor starts a whole one.
 relay_dies(_) ->

@@ -3,17 +3,17 @@
 -behaviour(whittle_flow_shard).
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, retires/1,
-         killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1, overload/1,
-         bad_input/1, crashes_are_logged_once/1, dying_pool/1]).
+-export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, fences/1,
+         retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
+         overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1]).
 -export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, retires, killed_in_resize,
-     calls_are_once, kill, pool_killed, stops_all, overload, bad_input, crashes_are_logged_once,
-     dying_pool].
+    [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
+     killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
+     crashes_are_logged_once, dying_pool].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -101,6 +101,33 @@ resizes_twice(_) ->
     ?assertEqual([1, 2], told(a)),
     receive {other, List} -> ?assert(lists:member(List, [[1], [1, 2]])) end.
 
+%% What was sent after the resize waits for what was sent before it.
+fences(_) ->
+    start(#{shards => 1}),
+    ok = whittle_flow_pool:send(pool, a, {wait, self()}),
+    Shard = receive {waiting, Pid} -> Pid end,
+    Test = self(),
+    {Sender, Ref} = spawn_monitor(fun() ->
+                                          ok = whittle_flow_pool:send(pool, a, 1),
+                                          Test ! sent,
+                                          receive resized -> ok end,
+                                          ok = whittle_flow_pool:send(pool, a, 2)
+                                  end),
+    receive sent -> ok end,
+    ok = whittle_flow_pool:resize(pool, 2),
+    Sender ! resized,
+    waits_or_is_done(Sender),
+    Shard ! go,
+    receive {'DOWN', Ref, process, Sender, normal} -> ok end,
+    ?assertEqual([1, 2], told(a)).
+
+waits_or_is_done(Pid) ->
+    case process_info(Pid, [status, current_function]) of
+        undefined -> ok;
+        [{status, waiting}, {current_function, {whittle_flow_pool, _, _}}] -> ok;
+        _ -> erlang:yield(), waits_or_is_done(Pid)
+    end.
+
 %% Old shards end, and what they passed on has arrived by then.
 retires(_) ->
     start(#{shards => 1, retire_after => 0}),
@@ -109,10 +136,18 @@ retires(_) ->
     receive {waiting, Old} -> ok end,
     [ok = whittle_flow_pool:send(pool, a, N) || N <- lists:seq(1, 100)],
     ok = whittle_flow_pool:resize(pool, 2),
+    to_retire(Old),
     [Old ! {whittle_flow, a, N} || N <- lists:seq(101, 200)],
     Old ! go,
     gone(Old),
     ?assertEqual(lists:seq(1, 200), told(a)).
+
+to_retire(Pid) ->
+    {messages, Messages} = process_info(Pid, messages),
+    case lists:member(whittle_flow_retire, Messages) of
+        true -> ok;
+        false -> erlang:yield(), to_retire(Pid)
+    end.
 
 killed_in_resize(_) ->
     start(#{shards => 2}),
