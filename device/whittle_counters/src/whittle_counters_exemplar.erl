@@ -23,7 +23,7 @@ put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
     case {whittle_counters_name:label_names(Names, counter),
           whittle_counters_name:values(Names, Exemplar)} of
         {ok, {ok, Texts}} ->
-            Length = lists:sum([string:length(T) || T <- Texts])
+            Length = lists:sum([length(unicode:characters_to_list(T)) || T <- Texts])
                 + lists:sum([length(atom_to_list(N)) || N <- Names]),
             case Length =< ?LENGTH of
                 true ->

@@ -5,13 +5,14 @@
 -export([counts/1, spellings/1, gauges/1, histograms/1, handles/1, resets/1, deletes/1,
          bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
--export([publishing/1]).
+-export([publishing/1, light/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [counts, spellings, gauges, histograms, handles, resets, deletes, bad_input, definitions,
-     cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started].
+     cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
+     light].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
@@ -312,6 +313,16 @@ not_started(_) ->
     ?assertMatch({error, {not_started, _}}, ?W:inc(c)),
     ?assertMatch({error, {not_started, _}}, ?W:new(c, counter)),
     ?assertMatch({error, {not_started, _}}, ?W:value(c)).
+
+%% Nothing that counts or scrapes calls what would load unicode_util's tables.
+light(_) ->
+    {ok, Modules} = application:get_key(whittle_counters, modules),
+    ?assert(length(Modules) > 15),
+    ?assertEqual([], [{M, Called} || M <- Modules,
+                                     {ok, {_, [{imports, Calls}]}} <-
+                                         [beam_lib:chunks(code:which(M), [imports])],
+                                     {Called, _, _} <- Calls,
+                                     lists:member(Called, [string, unicode_util])]).
 
 %%% what the tests wait for
 

@@ -43,12 +43,18 @@ loop(#fanout{members = Members, behind = Behind} = Fanout) ->
         {join, Pid} -> loop(Fanout#fanout{members = [Pid | Members]});
         {leave, Pid} -> loop(Fanout#fanout{members = lists:delete(Pid, Members),
                                            behind = lists:delete(Pid, Behind)});
-        {deliver, Count, Signal} -> loop(deliver(Count, Signal, Fanout))
-    after case Behind of [] -> infinity; _ -> ?LOOK_AGAIN end ->
+        {deliver, Count, Signal} -> loop(deliver(Count, Signal, Fanout));
+        look_again ->
             {Back, Still} = lists:partition(fun(Pid) -> keeps_up(Pid, Fanout#fanout.most) end,
                                             Behind),
+            look_again(Still),
             loop(Fanout#fanout{members = Back ++ Members, behind = Still})
     end.
+
+look_again([]) -> ok;
+look_again(_) ->
+    _ = erlang:send_after(?LOOK_AGAIN, self(), look_again),
+    ok.
 
 deliver(Count, Signal, #fanout{half = Half, messages = Sent} = Fanout)
   when Sent > 0, Sent + Count > Half ->
@@ -69,8 +75,10 @@ send([Pid | Members], Signal) ->
 
 ask(#fanout{members = Members, behind = Behind, signals = Signals} = Fanout) ->
     Most = max(?ALLOWED, Signals),
-    {Up, Late} = lists:partition(fun(Pid) -> keeps_up(Pid, Most) end, Behind ++ Members),
-    Fanout#fanout{members = Up, behind = Late, most = Most, signals = 0, messages = 0}.
+    {Up, Late} = lists:partition(fun(Pid) -> keeps_up(Pid, Most) end, Members),
+    %% It is looked for already if somebody was behind before.
+    _ = Behind =:= [] andalso look_again(Late),
+    Fanout#fanout{members = Up, behind = Late ++ Behind, most = Most, signals = 0, messages = 0}.
 
 %% One that is dead leaves soon; one of another node has its connection's bound.
 keeps_up(Pid, Most) when node(Pid) =:= node() ->
