@@ -13,7 +13,7 @@
 %%
 %% A literal is a persistent term of a new name. Sending it copies nothing.
 %% Taking it away makes the VM look at every process, so this is done for many
-%% at a time, `kept' literals late; a member that still holds one then gets
+%% at a time, `kept' words late; a member that still holds one then gets
 %% its own copy.
 %%
 %% == Guarantees ==
@@ -46,7 +46,8 @@
         %% Words from which a message is shared instead of copied, and the number
         %% of members from which that pays (whittle_flow_calibrate).
         shared => pos_integer(), sharers => pos_integer(),
-        %% Literals that are kept before the oldest are taken away.
+        %% Words of literals that are kept when the oldest are taken away, which is
+        %% done when there are twice as many; 131072 (1 MB) by default.
         kept => pos_integer()}.
 
 -record(state, {name :: atom(), options :: options(),
@@ -56,7 +57,9 @@
                 where = #{} :: #{pid() => pid()},              % member to relay
                 gathered = [] :: [term()],                     % backwards
                 outbound = [] :: [term()],                     % those of this node
-                literals = queue:new() :: queue:queue(term()), next = 0 :: non_neg_integer(),
+                literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
+                words = 0 :: non_neg_integer(),                % of the literals
+                next = 0 :: non_neg_integer(),
                 peers = [] :: [pid()],
                 flushed = [] :: [gen_server:from()]}).
 
@@ -147,7 +150,7 @@ init({Name, Options}) ->
     Relays = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
                              || _ <- lists:seq(1, N)]),
     {ok, #state{name = Name, waiting = Waiting, relays = Relays,
-                options = maps:merge(#{shared => 64, sharers => 100, kept => 256}, Options)}}.
+                options = maps:merge(#{shared => 64, sharers => 100, kept => 131072}, Options)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
           {reply, term(), #state{}} | {noreply, #state{}}.
@@ -198,7 +201,7 @@ terminate(_, #state{name = Name, literals = Literals, relays = Relays}) ->
     _ = persistent_term:erase({?MODULE, Name}),
     %% A link alone does not end them when we end normally.
     [exit(Relay, shutdown) || Relay <- maps:keys(Relays)],
-    lists:foreach(fun persistent_term:erase/1, queue:to_list(Literals)).
+    lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
 
 forget(Pid, #state{where = Where, relays = Relays} = State) ->
     case maps:take(Pid, Where) of
@@ -240,23 +243,28 @@ answer(State) -> State.
 
 share(Signal, #state{where = Where, options = #{sharers := Sharers}} = State)
   when map_size(Where) < Sharers -> {Signal, State};
-share(Signal, #state{name = Name, next = Next, literals = Literals,
-                     options = #{shared := Words, kept := Kept}} = State) ->
-    case erts_debug:flat_size(Signal) < Words of
-        true -> {Signal, State};
-        false ->
+share(Signal, #state{name = Name, next = Next, literals = Literals, words = Sum,
+                     options = #{shared := Least, kept := Kept}} = State) ->
+    case erts_debug:flat_size(Signal) of
+        Words when Words < Least -> {Signal, State};
+        Words ->
             Key = {?MODULE, Name, Next},
             persistent_term:put(Key, Signal),
+            More = State#state{next = Next + 1, literals = queue:in({Key, Words}, Literals),
+                               words = Sum + Words},
             {persistent_term:get(Key),
-             State#state{next = Next + 1, literals = trim(queue:in(Key, Literals), Kept)}}
+             case Sum + Words >= 2 * Kept of
+                 true -> trim(Kept, More);
+                 false -> More
+             end}
     end.
 
-%% Takes half of them away when there are twice as many as are kept.
-trim(Literals, Kept) ->
-    case queue:len(Literals) >= 2 * Kept of
+%% Takes the oldest away until no more than Kept words are left, or one literal.
+trim(Kept, #state{literals = Literals, words = Sum} = State) ->
+    {{value, {Key, Words}}, Younger} = queue:out(Literals),
+    case Sum > Kept andalso not queue:is_empty(Younger) of
         true ->
-            {Old, Young} = queue:split(Kept, Literals),
-            lists:foreach(fun persistent_term:erase/1, queue:to_list(Old)),
-            Young;
-        false -> Literals
+            true = persistent_term:erase(Key),
+            trim(Kept, State#state{literals = Younger, words = Sum - Words});
+        false -> State
     end.

@@ -58,7 +58,7 @@ all_get_all(_) ->
 
 %% Shared terms are the same terms, also after they were taken away.
 large_terms(_) ->
-    start(#{sharers => 1, shared => 10, kept => 2}),
+    start(#{sharers => 1, shared => 10, kept => 1000}),
     Members = members(3),
     Term = fun(N) -> [{N, X, <<"text">>} || X <- lists:seq(1, 50)] end,
     [begin
@@ -66,7 +66,8 @@ large_terms(_) ->
          ok = whittle_flow_group:sync(group)
      end || N <- lists:seq(1, 20)],
     [?assert([Term(N) || N <- lists:seq(1, 20)] =:= told(M, 20)) || M <- Members],
-    ?assert(length(literals()) < 4),
+    %% Each has about 600 words: more than 2000 are never there.
+    ?assert(length(literals()) =< 4),
     ok = gen_server:stop(group),
     ?assertEqual([], literals()).
 
