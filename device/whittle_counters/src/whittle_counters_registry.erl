@@ -42,6 +42,8 @@
 %% Updates a second from which a cold counter is striped: a tenth of a core's
 %% time would go into the shared line (bench/counters).
 -define(HOT, 500000).
+%% Schedulers up to which a handle's buckets are striped.
+-define(FEW, 8).
 
 -record(state, {
     pages = whittle_counters_cell:pages() :: whittle_counters_cell:pages(),
@@ -409,8 +411,14 @@ stripe(Kind, #{stripe := auto}) when Kind =/= cold ->
     case erlang:system_info(schedulers) of 1 -> plain; _ -> striped end;
 stripe(_, _) -> plain.
 
-%% Updates meet in a histogram's sum first, in its buckets much less.
-bucket_stripe(kept, #{stripe := auto}) -> plain;
+%% A handle cannot change to striped buckets when it turns out hot. Plain ones cost
+%% 48 processes three times as much (bench/counters); striped ones for the whole
+%% range take 4 KB for each scheduler, which is too much from some number on.
+bucket_stripe(kept, #{stripe := auto} = Metric) ->
+    case erlang:system_info(schedulers) > ?FEW of
+        true -> plain;
+        false -> stripe(kept, Metric)
+    end;
 bucket_stripe(Kind, Metric) -> stripe(Kind, Metric).
 
 %% The segments to have from the start: a handle cannot grow, so it gets those

@@ -43,7 +43,7 @@ handle(Metric, Where) ->
 -spec refused(atom(), whittle_flow:reason()) -> {error, whittle_flow:reason()}.
 refused(Where, {Tag, _} = Reason) ->
     _ = whittle_counters:inc(whittle_flow_refused_total, [Where, Tag]),
-    first(Where, Tag) andalso
+    _ = first(Where, Tag) andalso
         logger:warning("whittle_flow: ~ts (further ones are only counted, in "
                        "whittle_flow_refused_total)", [whittle_flow:format_error(Reason)]),
     {error, Reason}.
