@@ -229,7 +229,7 @@ deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Wait
                peers = Peers, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
-    [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
+    _ = [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
     Count = length(Messages),
     Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],

@@ -255,7 +255,7 @@ handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
     Routes = generation(Name, Worker, N, Pids),
     State1 = publish(State#state{table = Table#table{epoch = make_ref(), routes = Routes},
                                  relays = Pids ++ Relays}),
-    [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
+    _ = [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
     _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Pids}),
     {reply, ok, State1}.
 
@@ -287,7 +287,7 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->
             New = whittle_flow_shard:start_link(Name, Worker, []),
-            [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
+            _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
             {noreply, publish(State#state{table = Table#table{routes = Routes1},
                                           restarts = Recent})}

@@ -21,13 +21,15 @@ run(Routes, Queued) ->
 relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
     receive
         {whittle_flow, Key, _} = Message ->
-            pass(Key, 1, Message, Routes, Queued),
+            pass(Key, Message, Routes, Queued),
             relay(Relay);
         {whittle_flow, Key, _, _} = Message ->
-            pass(Key, 1, Message, Routes, Queued),
+            pass(Key, Message, Routes, Queued),
             relay(Relay);
         {whittle_flow_many, _, Pairs} ->
-            [pass(Key, 1, {whittle_flow, Key, Message}, Routes, Queued) || {Key, Message} <- Pairs],
+            lists:foreach(fun({Key, Message}) ->
+                                  pass(Key, {whittle_flow, Key, Message}, Routes, Queued)
+                          end, Pairs),
             relay(Relay);
         {whittle_flow_fence, From, Ref} ->
             relay(fence(From, Ref, Relay));
@@ -49,11 +51,12 @@ relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
             relay(Relay)
     end.
 
-pass(Key, N, Message, Routes, Queued) ->
+pass(Key, Message, Routes, Queued) ->
     {Pid, Next} = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
-    ok = atomics:sub(Queued, 1, N),
-    ok = atomics:add(Next, 1, N),
-    Pid ! Message.
+    ok = atomics:sub(Queued, 1, 1),
+    ok = atomics:add(Next, 1, 1),
+    Pid ! Message,
+    ok.
 
 %% A fence goes the way that this shard's messages went, to each of the next
 %% generation, and is answered when all of those answered.

@@ -85,9 +85,7 @@ connect(#link{alias = none, to = To} = Link) when is_atom(To) ->
         Pid -> Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}])}
     end;
 connect(#link{alias = none, to = To} = Link) ->
-    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])};
-connect(Link) ->
-    Link.
+    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])}.
 
 %% @doc Adds a message; sends when there is a batch of them.
 -spec push(term(), sender()) -> sender().

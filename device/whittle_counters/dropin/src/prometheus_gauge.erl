@@ -72,7 +72,7 @@ dec(Name, Labels, N) -> inc(Name, Labels, -N).
 value(Name) -> value(Name, []).
 
 -spec value(name(), list()) -> number() | undefined.
-value(Name, Labels) -> prometheus_counter:value(Name, Labels).
+value(Name, Labels) -> prometheus_spec:value(Name, Labels).
 
 -spec reset(name()) -> boolean().
 reset(Name) -> reset(Name, []).

@@ -44,7 +44,7 @@ value(Name) -> value(Name, []).
 
 -spec value(name(), list()) -> {[pos_integer()], number()} | undefined.
 value(Name, Labels) ->
-    case prometheus_counter:value(Name, Labels) of
+    case prometheus_spec:value(Name, Labels) of
         #{sum := Sum, buckets := Buckets, zeros := Zeros} ->
             {[Zeros || Zeros > 0] ++ [N || {_, N} <- Buckets], Sum / ?RESOLUTION};
         undefined -> undefined
