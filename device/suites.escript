@@ -1,7 +1,7 @@
 #!/usr/bin/env escript
-%% Compiles the device applications, the example that uses them and the tests with the OTP that runs this,
-%% each into a directory of its own, and runs all suites. Writes the numbers of
-%% passed and failed cases into a file.
+%% Compiles the device applications, the example that uses them and the tests with
+%% the OTP that runs this, each into a directory of its own, and runs all suites.
+%% Writes the numbers of passed and failed cases into a file.
 %%
 %% usage: suites.escript DEVICE-DIR BUILD-DIR PROPER-DIR RESULT-FILE
 

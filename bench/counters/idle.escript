@@ -1,36 +1,47 @@
 #!/usr/bin/env escript
 %% What the application costs at rest with 100 counter series.
 %%
-%% Model: erlang:memory/0 before the application is started and after 100 series
-%% were updated, all processes collected both times. `code' is what the loaded
-%% modules and their atoms take. Of the growth of processes, `own' are those that
-%% the application started; the others are the code server and its like, which
-%% grow with each module that is loaded.
+%% Model: erlang:memory/0, all processes collected, (1) before any module of it is
+%% loaded, (2) with those modules loaded that (3) uses, (3) with the application
+%% started and 100 series of two labels updated by name. Code is what (2) has over
+%% (1); data what (3) has over (2), less what processes that are not of the
+%% application grew by (the code server and this script).
 %%
 %% run: bench/run [OTP-ROOT] counters/idle.escript
 -mode(compile).
 
 main([]) ->
-    _ = application:load(whittle_counters),
+    %% A stop is logged otherwise, which loads what formats it.
+    ok = logger:set_primary_config(level, none),
     %% What is used by this script itself.
     _ = [code:ensure_loaded(M) || M <- [io_lib_pretty, maps, counters, atomics, persistent_term]],
-    Before = memory(),
+    Bare = memory(),
+    %% A first run, so that nothing is loaded between (2) and (3).
+    run(),
+    ok = application:stop(whittle_counters),
+    Loaded = memory(),
     Others = processes(),
+    run(),
+    Running = memory(),
+    Own = own(Others),
+    Grown = fun(Key, From, To) -> proplists:get_value(Key, To) - proplists:get_value(Key, From) end,
+    Data = Grown(total, Loaded, Running) - Grown(processes, Loaded, Running) + Own,
+    Code = Grown(code, Bare, Loaded) + Grown(atom, Bare, Loaded),
+    Ets = Grown(ets, Loaded, Running),
+    io:format("OTP ~s, ~p, ~p schedulers: ~.1f KB of data (own processes ~.1f, ets ~.1f, "
+              "terms and cells ~.1f); ~.1f KB of code and atoms~n",
+              [erlang:system_info(otp_release), erlang:system_info(emu_flavor),
+               erlang:system_info(schedulers)
+               | [Bytes / 1024 || Bytes <- [Data, Own, Ets, Data - Own - Ets, Code]]]).
+
+run() ->
     {ok, _} = application:ensure_all_started(whittle_counters),
     ok = whittle_counters:new(requests_total, counter, #{labels => [method, code]}),
     [ok = whittle_counters:inc(requests_total, [M, C]) || M <- [get, put], C <- lists:seq(200, 249)],
-    receive after 200 -> ok end,
-    After = memory(),
-    Grown = fun(Key) -> proplists:get_value(Key, After) - proplists:get_value(Key, Before) end,
-    Code = Grown(code) + Grown(atom),
-    Own = lists:sum([Bytes || P <- processes() -- Others,
-                              {memory, Bytes} <- [process_info(P, memory)]]),
-    Data = Grown(total) - Code - Grown(processes) + Own,
-    io:format("OTP ~s, ~p: ~b KB of data (own processes ~b, ets ~b, the rest ~b); "
-              "other processes grew by ~b KB; ~b KB of code and atoms~n",
-              [erlang:system_info(otp_release), erlang:system_info(emu_flavor),
-               Data div 1024, Own div 1024, Grown(ets) div 1024, (Data - Own - Grown(ets)) div 1024,
-               (Grown(processes) - Own) div 1024, Code div 1024]).
+    ok = whittle_counters_registry:publish().
+
+own(Others) ->
+    lists:sum([Bytes || P <- processes() -- Others, {memory, Bytes} <- [process_info(P, memory)]]).
 
 memory() ->
     _ = [erlang:garbage_collect(P) || P <- processes()],

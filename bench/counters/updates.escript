@@ -5,7 +5,9 @@
 %% the time is from the signal to begin until the last is done, divided by the
 %% updates of one process. All kinds take turns in each of ROUNDS rounds, so that
 %% what else happens on the machine meets all of them; the ratio to counters:add
-%% is taken in each round. Printed: median (smallest to largest).
+%% is taken in each round. `striped' is what a hot series is, or one with the
+%% option `stripe => always'; what has a handle is so from the start, but `plain',
+%% with `stripe => never'. Printed: median (smallest to largest).
 %%
 %% run: bench/run [OTP-ROOT] counters/updates.escript [ROUNDS]
 -mode(compile).
@@ -41,9 +43,14 @@ kinds(Folsom) ->
      end || I <- lists:seq(1, 40)],
     ok = whittle_counters:new(bench_seconds, timer, #{labels => [what]}),
     ok = whittle_counters:observe(bench_seconds, [read], 123456),
-    {ok, Handle} = whittle_counters:handle(Name, [get, 200]),
+    ok = whittle_counters:new(bench_plain_seconds, timer, #{labels => [what], stripe => never}),
+    ok = whittle_counters:new(bench_striped_total, counter,
+                              #{labels => [what], stripe => always}),
+    ok = whittle_counters:inc(bench_striped_total, [read]),
+    {ok, PlainTimer} = whittle_counters:handle(bench_plain_seconds, [read]),
+    {ok, Handle} = whittle_counters:handle(Name, [post, 200]),
     {ok, Timer} = whittle_counters:handle(bench_seconds, [read]),
-    receive after 500 -> ok end,    % the tree is published
+    ok = whittle_counters_registry:publish(),
     Counters = counters:new(8, [write_concurrency]),
     Atomics = counters:new(8, [atomics]),
     Table = ets:new(bench, [public, {write_concurrency, true}]),
@@ -53,7 +60,9 @@ kinds(Folsom) ->
      {"counters:add, atomics", fun(N) -> add(Atomics, N) end},
      {"inc, handle", fun(N) -> handle(Handle, N) end},
      {"inc, name and two labels", fun(N) -> name(Name, get, 200, N) end},
+     {"inc, name and label, striped", fun(N) -> name_striped(read, N) end},
      {"observe, handle", fun(N) -> observe(Timer, 1000, N) end},
+     {"observe, handle, plain", fun(N) -> observe(PlainTimer, 1000, N) end},
      {"observe, name and label", fun(N) -> observe_name(read, 1000, N) end},
      {"ets:update_counter, plain key", fun(N) -> ets_plain(Table, N) end},
      {"ets:update_counter, labelled key", fun(N) -> ets_labelled(Table, Name, get, 200, N) end}
@@ -65,6 +74,8 @@ handle(_, 0) -> ok;
 handle(H, N) -> whittle_counters:inc(H), handle(H, N - 1).
 name(_, _, _, 0) -> ok;
 name(Name, A, B, N) -> whittle_counters:inc(Name, [A, B]), name(Name, A, B, N - 1).
+name_striped(_, 0) -> ok;
+name_striped(L, N) -> whittle_counters:inc(bench_striped_total, [L]), name_striped(L, N - 1).
 observe(_, _, 0) -> ok;
 observe(H, V, N) -> whittle_counters:observe(H, V), observe(H, V + 977, N - 1).
 observe_name(_, _, 0) -> ok;

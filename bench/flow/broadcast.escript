@@ -4,9 +4,13 @@
 %% Model: 10,000 processes that count in a `counters' array what they get. `one':
 %% a single message, timed until all have it, and separately what the call takes
 %% of the caller. `stream': 20 messages as fast as the caller can. The small
-%% message is {tick, 1}, the large one a term of 104 words (832 bytes). A
-%% broadcast's message is a list with its envelope, the loop's is bare. Both take
-%% turns in each of ROUNDS rounds.
+%% message is {tick, 1}, the large one a term of 128 words (1 KB). A broadcast's
+%% message is a list with its envelope, the loop's is bare. Both take turns in
+%% each of ROUNDS rounds.
+%%
+%% Then the other ways to give the large term to all, from one process: `encoded
+%% once' sends a binary that each member decodes, `shared' puts a persistent term,
+%% sends what is read back from it, and erases it (that included).
 %%
 %% run: bench/run [OTP-ROOT] flow/broadcast.escript [ROUNDS [RELAYS]]
 -mode(compile).
@@ -27,14 +31,16 @@ main(Args) ->
     Pids = [spawn_link(fun() -> member(Counter) end) || _ <- lists:seq(1, ?MEMBERS)],
     {ok, _} = whittle_flow_group:start_link(bench_group, Options),
     [ok = whittle_flow_group:join(bench_group, P) || P <- Pids],
-    Term = [{X, X * 1000, [X]} || X <- lists:seq(1, 13)],
+    Term = [{X, X * 1000, [X]} || X <- lists:seq(1, 16)],
+    128 = erts_debug:flat_size(Term),
     [compare(What, Message, Times, Counter, Pids, Rounds)
-     || Times <- [1, 20], {What, Message} <- [{"small", {tick, 1}}, {"832 bytes", Term}]],
-    halt().
+     || Times <- [1, 20], {What, Message} <- [{"small", {tick, 1}}, {"1 KB", Term}]],
+    ways(Term, Counter, Pids, Rounds).
 
 member(Counter) ->
     receive
         {whittle_flow_group, _, Messages} -> counters:add(Counter, 1, length(Messages));
+        {encoded, Binary} -> _ = binary_to_term(Binary), counters:add(Counter, 1, 1);
         _ -> counters:add(Counter, 1, 1)
     end,
     member(Counter).
@@ -49,6 +55,21 @@ compare(What, Message, Times, Counter, Pids, Rounds) ->
               "  the caller   ~-28s ~-28s ~s~n  until all    ~-28s ~-28s ~s~n",
               [What, Times, spread(LoopCalls), spread(GroupCalls), ratio(GroupCalls, LoopCalls),
                spread(LoopAll), spread(GroupAll), ratio(GroupAll, LoopAll)]).
+
+ways(Term, Counter, Pids, Rounds) ->
+    Ways = [{"copied", fun() -> send(Pids, Term) end},
+            {"encoded once", fun() -> send(Pids, {encoded, term_to_binary(Term)}) end},
+            {"shared", fun() ->
+                               persistent_term:put(?MODULE, Term),
+                               send(Pids, persistent_term:get(?MODULE)),
+                               persistent_term:erase(?MODULE)
+                       end}],
+    Times = [[element(2, time(Way, 1, Counter)) || {_, Way} <- Ways] || _ <- lists:seq(1, Rounds)],
+    io:format("1 KB, one message, ways of one process: us until all | to copied~n"),
+    [begin
+         All = [lists:nth(I, Round) || Round <- Times],
+         io:format("  ~-13s ~-28s ~s~n", [Name, spread(All), ratio(All, [hd(R) || R <- Times])])
+     end || {I, {Name, _}} <- lists:zip(lists:seq(1, length(Ways)), Ways)].
 
 send([], _) -> ok;
 send([Pid | Pids], Message) -> Pid ! Message, send(Pids, Message).

@@ -5,7 +5,8 @@
 %% processes, each with its part of the events, update one table (update_counter
 %% with write_concurrency). `shards, own events': the same 48 processes each hold
 %% a map of their keys; the events are parted by key beforehand, as connections
-%% are that stay with their shard. `shards, routed': 48 processes route what they
+%% are that stay with their shard; `dictionary' is the same with the counts in the
+%% process dictionary. `shards, routed': 48 processes route what they
 %% read to a whittle_flow_pool in lists of 100 with send_many. All take turns in
 %% each of ROUNDS rounds, for each number of schedulers online.
 %%
@@ -32,6 +33,7 @@ compare(Schedulers, Mixed, Own, Rounds) ->
     _ = erlang:system_flag(schedulers_online, Schedulers),
     Kinds = [{"ETS", fun() -> ets(Mixed) end},
              {"shards, own events", fun() -> own(Own) end},
+             {"the same, dictionary", fun() -> dictionary(Own) end},
              {"shards, routed", fun() -> routed(Mixed, Schedulers) end}],
     Times = [[Run() || {_, Run} <- Kinds] || _ <- lists:seq(1, Rounds)],
     io:format("~p scheduler(s) online: M events/s | times as fast as ETS~n", [Schedulers]),
@@ -73,6 +75,16 @@ count([Key | Events], Map) ->
         #{Key := N} -> count(Events, Map#{Key := N + 1});
         _ -> count(Events, Map#{Key => 1})
     end.
+
+dictionary(Parts) -> time(Parts, fun tally/1).
+
+tally([]) -> ok;
+tally([Key | Events]) ->
+    _ = case get(Key) of
+            undefined -> put(Key, 1);
+            N -> put(Key, N + 1)
+        end,
+    tally(Events).
 
 routed(Parts, Schedulers) ->
     {ok, Pool} = whittle_flow_pool:start_link(bench_pool, ?MODULE, [],

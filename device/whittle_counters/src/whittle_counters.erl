@@ -25,7 +25,7 @@
 -export([inc/1, inc/2, inc/3, add/2, add/3, set/2, set/3]).
 -export([observe/2, observe/3, observe_since/2, observe_since/3, exemplar/4]).
 %% Reading
--export([value/1, value/2, rate/3, snapshot/0, info/0, format_error/1]).
+-export([value/1, value/2, quantile/3, rate/3, snapshot/0, info/0, format_error/1]).
 
 -export_type([type/0, options/0, metric/0, handle/0, labels/0, label/0, reason/0]).
 
@@ -84,6 +84,9 @@
 %% whittle_counters_scale:max_value(), and the VM's largest small integer: a
 %% comparison with 2^59 would be one with a bignum.
 -define(MAX_OBSERVED, 16#7FFFFFFFFFFFFFF).
+
+%% What a counter may grow by at a time: no bignum either.
+-define(IS_STEP(N), is_integer(N), N >= 0, N =< 16#7FFFFFFFFFFFFFF).
 
 %%% definitions
 
@@ -146,27 +149,31 @@ handle(Name, Labels) -> whittle_counters_registry:handle(Name, Labels).
 
 %% @doc Adds one to a counter: a handle, or the name of one without labels.
 -spec inc(handle() | atom()) -> ok | {error, reason()}.
-inc(#counter{ref = Ref, ix = Ix}) -> counters:add(Ref, Ix, 1);
+inc(#striped{ref = Ref, ix = Ix}) -> counters:add(Ref, Ix, 1);
+inc(#counter{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
 inc(#gauge{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
 inc(Name) -> inc(Name, [], 1).
 
 %% @doc `inc(Handle, Step)', or `inc(Name, Labels)' by one.
 -spec inc(handle(), non_neg_integer()) -> ok | {error, reason()};
          (atom(), labels()) -> ok | {error, reason()}.
-inc(#counter{ref = Ref, ix = Ix}, N) when is_integer(N), N >= 0 -> counters:add(Ref, Ix, N);
-inc(#counter{}, N) -> refuse(undefined, {bad_step, N});
+inc(#striped{ref = Ref, ix = Ix}, N) when ?IS_STEP(N) -> counters:add(Ref, Ix, N);
+inc(#counter{ref = Ref, ix = Ix}, N) when ?IS_STEP(N) -> atomics:add(Ref, Ix, N);
 inc(Name, Labels) when is_atom(Name) ->
     case find(Name, Labels) of
-        #counter{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, 1);
+        #counter{ref = Ref, ix = Ix} -> atomics:add(Ref, Ix, 1);
+        #striped{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, 1);
         _ -> slow(Name, Labels, counter, fun(Cell) -> inc(Cell, 1) end)
     end;
-inc(Cell, N) -> add(Cell, N).
+inc(#gauge{} = Cell, N) -> add(Cell, N);
+inc(_, N) -> refuse(undefined, {bad_step, N}).
 
-%% @doc Adds a whole number, zero or more, to a counter by name.
+%% @doc Adds a whole number, zero or more (less than 2^59), to a counter by name.
 -spec inc(atom(), labels(), non_neg_integer()) -> ok | {error, reason()}.
-inc(Name, Labels, N) when is_integer(N), N >= 0 ->
+inc(Name, Labels, N) when ?IS_STEP(N) ->
     case find(Name, Labels) of
-        #counter{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, N);
+        #counter{ref = Ref, ix = Ix} -> atomics:add(Ref, Ix, N);
+        #striped{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, N);
         _ -> slow(Name, Labels, counter, fun(Cell) -> inc(Cell, N) end)
     end;
 inc(Name, _, N) -> refuse(Name, {bad_step, N}).
@@ -174,7 +181,10 @@ inc(Name, _, N) -> refuse(Name, {bad_step, N}).
 %% @doc Adds to a gauge, up or down: `add(Handle, N)', or `add(Name, N)'
 %% without labels.
 -spec add(handle() | atom(), number()) -> ok | {error, reason()}.
-add(#gauge{ref = Ref, ix = Ix}, N) when is_integer(N) -> atomics:add(Ref, Ix, N);
+add(#gauge{ref = Ref, ix = Ix}, N) when is_integer(N) ->
+    try atomics:add(Ref, Ix, N)
+    catch error:badarg -> refuse(undefined, {bad_value, N})
+    end;
 add(#level{} = Cell, N) when is_number(N) ->
     try whittle_counters_cell:add_level(Cell, N)
     catch error:_ -> refuse(undefined, {bad_value, N})
@@ -275,6 +285,18 @@ value(Name) -> value(Name, []).
 -spec value(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_table:read/2).
+
+%% @doc The value below which the part Q (0 to 1) of a histogram's observations
+%% lies, in observed units, as exactly as its `error' says; 0 while it is empty.
+-spec quantile(atom(), labels(), number()) -> {ok, number()} | {error, reason()}.
+quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
+    case {whittle_counters_table:metric(Name), value(Name, Labels)} of
+        {{ok, #{schema := Schema}, _}, {ok, #{} = Distribution}} ->
+            {ok, whittle_counters_scale:quantile(Schema, Distribution, Q)};
+        {{ok, #{type := Type}, _}, {ok, _}} -> {error, {wrong_type, {Name, Type, histogram}}};
+        {_, {error, _} = Error} -> Error
+    end;
+quantile(_, _, Q) -> {error, {bad_quantile, Q}}.
 
 %% @doc How much a series grew in a second over the last Window seconds, which
 %% is one of the metric's `windows' or less. Histograms: observations.

@@ -15,7 +15,7 @@
 -export([set_level/2, add_level/2, read/1, buckets/1, zeros/1, bytes/1]).
 -export_type([cell/0, pages/0, stripe/0]).
 
--type cell() :: #counter{} | #gauge{} | #level{} | #histogram{}.
+-type cell() :: #counter{} | #striped{} | #gauge{} | #level{} | #histogram{}.
 -type stripe() :: plain | striped.
 -type pages() :: #{atom() => {term(), pos_integer()}}.
 %% The arrays that still have room, and the next free word in each.
@@ -32,18 +32,21 @@
 pages() -> #{}.
 
 %% @doc A counter's cell.
--spec counter(stripe(), pages()) -> {#counter{}, pages()}.
-counter(Stripe, Pages) ->
-    {Ref, Ix, Pages1} = words(Stripe, 1, Pages),
-    {#counter{ref = Ref, ix = Ix}, Pages1}.
+-spec counter(stripe(), pages()) -> {#counter{} | #striped{}, pages()}.
+counter(plain, Pages) ->
+    {Ref, Ix, Pages1} = words(atomic, 1, Pages),
+    {#counter{ref = Ref, ix = Ix}, Pages1};
+counter(striped, Pages) ->
+    {Ref, Ix, Pages1} = words(striped, 1, Pages),
+    {#striped{ref = Ref, ix = Ix}, Pages1}.
 
 %% @doc A gauge's cell: never striped, since it can be set.
 -spec gauge(integer | float, pages()) -> {#gauge{} | #level{}, pages()}.
 gauge(integer, Pages) ->
-    {Ref, Ix, Pages1} = words(settable, 1, Pages),
+    {Ref, Ix, Pages1} = words(atomic, 1, Pages),
     {#gauge{ref = Ref, ix = Ix}, Pages1};
 gauge(float, Pages) ->
-    {Ref, Ix, Pages1} = words(settable, 1, Pages),
+    {Ref, Ix, Pages1} = words(atomic, 1, Pages),
     {#level{ref = Ref, ix = Ix}, Pages1}.
 
 %% @doc A histogram's cell, without any bucket.
@@ -76,7 +79,7 @@ words(Kind, N, Pages) ->
 
 array(plain, N) -> counters:new(N, [atomics]);
 array(striped, N) -> counters:new(N, [write_concurrency]);
-array(settable, N) -> atomics:new(N, [{signed, true}]).
+array(atomic, N) -> atomics:new(N, [{signed, true}]).
 
 %% @doc Sets a level; badarg for a number that no float holds.
 -spec set_level(#level{}, number()) -> ok.
@@ -102,7 +105,8 @@ level(Bits) ->
 
 %% @doc The value; a histogram's is its sum.
 -spec read(cell()) -> number().
-read(#counter{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix);
+read(#counter{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
+read(#striped{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix);
 read(#gauge{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
 read(#level{ref = Ref, ix = Ix}) -> level(atomics:get(Ref, Ix));
 read(#histogram{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix).
@@ -123,7 +127,8 @@ buckets(#histogram{segments = Segments}) ->
 %% @doc What the cell takes of shared memory, in bytes: its own words, without
 %% the unused ones of an array that it shares.
 -spec bytes(cell()) -> non_neg_integer().
-bytes(#counter{ref = Ref}) -> word_bytes(Ref);
+bytes(#striped{ref = Ref}) -> word_bytes(Ref);
+bytes(#counter{}) -> 8;
 bytes(#gauge{}) -> 8;
 bytes(#level{}) -> 8;
 bytes(#histogram{ref = Ref, segments = Segments}) ->

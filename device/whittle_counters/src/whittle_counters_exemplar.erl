@@ -23,14 +23,14 @@ put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
     case {whittle_counters_name:label_names(Names, counter),
           whittle_counters_name:values(Names, Exemplar)} of
         {ok, {ok, Texts}} ->
-            Length = lists:sum([string:length(T) || T <- Texts])
+            Length = lists:sum([length(unicode:characters_to_list(T)) || T <- Texts])
                 + lists:sum([length(atom_to_list(N)) || N <- Names]),
             case Length =< ?LENGTH of
                 true ->
                     Text = whittle_counters_name:text(Names, Texts),
                     Now = erlang:system_time(millisecond),
                     true = ets:insert(?TABLE, {{Name, Values, power(V)}, Text, V, Now}),
-                    ok;
+                    stay(Name, Values);
                 false ->
                     whittle_counters_table:reject(Name, {exemplar_too_long, {Name, Length}})
             end;
@@ -39,6 +39,13 @@ put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
     end;
 put(Name, _, _, Exemplar) ->
     whittle_counters_table:reject(Name, {bad_labels, {Name, Exemplar}}).
+
+%% The series may have been deleted since it was observed.
+stay(Name, Values) ->
+    case whittle_counters_table:series({Name, Values}) of
+        {ok, _} -> ok;
+        none -> delete(Name, Values)
+    end.
 
 %% The exponent of the power of two at or above it.
 power(V) when V =< 1 -> 0;

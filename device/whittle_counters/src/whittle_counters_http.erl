@@ -6,7 +6,8 @@
 %% to take is dropped after `timeout'. A scrape that is cut off is counted.
 -module(whittle_counters_http).
 
--export([start_link/1, child_spec/1, port/1, negotiate/1, stream/2, content_type/1]).
+-export([start_link/1, child_spec/1, port/1]).
+-export([negotiate/1, stream/2, content_type/1]).
 -export_type([options/0, format/0]).
 
 -type options() :: #{
@@ -14,8 +15,8 @@
         port => inet:port_number(),
         %% Address to listen on; only this machine by default. `any' for all.
         ip => inet:ip_address() | any,
-        %% Milliseconds that a client may take for its request, and for each
-        %% piece of the answer; 10000 by default.
+        %% Milliseconds that a client may take for its request, for each piece of
+        %% the answer, and to close; 10000 by default.
         timeout => pos_integer()}.
 
 -type format() :: prometheus | openmetrics | protobuf.
@@ -23,22 +24,35 @@
 -define(SCRAPES, 4).
 %% Headers that a request may have; they are 8 KB at most each.
 -define(HEADERS, 100).
+%% Bytes that wait in the kernel for a client. Its own choice can be megabytes,
+%% which is more than all else that a scrape takes.
+-define(SNDBUF, 65536).
+%% Bytes of a request that are read and thrown away behind the answer.
+-define(REST, 65536).
 
 %% @doc A child of your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
 %% @doc Starts the endpoint.
--spec start_link(options()) -> {ok, pid()} | {error, term()}.
+-spec start_link(options()) -> {ok, pid()} | {error, whittle_counters:reason()}.
 start_link(Options) ->
-    proc_lib:start_link(erlang, apply, [fun init/2, [self(), Options]]).
+    case whittle_counters_option:check(fun option/2, Options) of
+        ok -> proc_lib:start_link(erlang, apply, [fun init/2, [self(), Options]]);
+        {error, _} = Error -> Error
+    end.
+
+option(port, V) -> whittle_counters_option:is_port(V);
+option(ip, V) -> V =:= any orelse inet:is_ip_address(V);
+option(timeout, V) -> whittle_counters_option:is_positive(V);
+option(_, _) -> false.
 
 init(Parent, Options) ->
     Ip = case maps:get(ip, Options, {127, 0, 0, 1}) of any -> []; Address -> [{ip, Address}] end,
     case gen_tcp:listen(maps:get(port, Options, 9568),
                         [binary, {active, false}, {packet, http_bin}, {reuseaddr, true},
                          {send_timeout, timeout(Options)}, {send_timeout_close, true},
-                         {packet_size, 8192}, {backlog, 16} | Ip]) of
+                         {packet_size, 8192}, {backlog, 16}, {sndbuf, ?SNDBUF} | Ip]) of
         {ok, Listen} ->
             {ok, Port} = inet:port(Listen),
             _ = put(?MODULE, Port),
@@ -61,7 +75,9 @@ accept(Listen, Options, Running) when Running >= ?SCRAPES ->
 accept(Listen, Options, Running) ->
     case gen_tcp:accept(Listen, 1000) of
         {ok, Socket} ->
-            {Pid, _} = spawn_monitor(fun() -> receive {go, Socket} -> serve(Socket, Options) end end),
+            {Pid, _} = spawn_monitor(fun() ->
+                                             receive {go, Socket} -> serve(Socket, Options) end
+                                     end),
             _ = gen_tcp:controlling_process(Socket, Pid),
             Pid ! {go, Socket},
             accept(Listen, Options, ended(Running + 1));
@@ -78,25 +94,41 @@ ended(Running) ->
 
 serve(Socket, Options) ->
     Timeout = timeout(Options),
+    Deadline = now_ms() + Timeout,
     case gen_tcp:recv(Socket, 0, Timeout) of
         {ok, {http_request, Method, Uri, Version}} ->
-            case headers(Socket, Timeout, ?HEADERS, <<>>) of
+            case headers(Socket, Deadline, ?HEADERS, <<>>) of
                 {ok, Accept} -> answer(Socket, Method, path(Uri), Version, Accept);
                 error -> plain(Socket, 400, <<"bad request\n">>)
             end;
         _ ->
             plain(Socket, 400, <<"bad request\n">>)
     end,
+    _ = gen_tcp:shutdown(Socket, write),
+    _ = inet:setopts(Socket, [{packet, raw}]),
+    drain(Socket, now_ms() + Timeout, ?REST),
     gen_tcp:close(Socket).
 
 headers(_, _, 0, _) -> error;
-headers(Socket, Timeout, Left, Accept) ->
-    case gen_tcp:recv(Socket, 0, Timeout) of
+headers(Socket, Deadline, Left, Accept) ->
+    case gen_tcp:recv(Socket, 0, left(Deadline)) of
         {ok, http_eoh} -> {ok, Accept};
-        {ok, {http_header, _, 'Accept', _, Value}} -> headers(Socket, Timeout, Left - 1, Value);
-        {ok, {http_header, _, _, _, _}} -> headers(Socket, Timeout, Left - 1, Accept);
+        {ok, {http_header, _, 'Accept', _, Value}} -> headers(Socket, Deadline, Left - 1, Value);
+        {ok, {http_header, _, _, _, _}} -> headers(Socket, Deadline, Left - 1, Accept);
         _ -> error
     end.
+
+%% Reads until the client closes. To close while something is unread would be a
+%% reset, which may take the answer away before the client has read it.
+drain(Socket, Deadline, Left) when Left > 0 ->
+    case gen_tcp:recv(Socket, 0, left(Deadline)) of
+        {ok, Data} -> drain(Socket, Deadline, Left - byte_size(Data));
+        {error, _} -> ok
+    end;
+drain(_, _, _) -> ok.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+left(Deadline) -> max(0, Deadline - now_ms()).
 
 path({abs_path, Path}) -> hd(binary:split(Path, <<"?">>));
 path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});

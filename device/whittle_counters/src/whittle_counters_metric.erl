@@ -17,12 +17,11 @@ check(Name, timer, Options) when is_map(Options) ->
     check(Name, histogram, maps:merge(#{unit => <<"seconds">>, resolution => 1000000000}, Options));
 check(_, Type, _) when Type =/= counter, Type =/= gauge, Type =/= histogram ->
     {error, {bad_type, Type}};
-check(Name, Type, Options) when is_map(Options) ->
-    case [{K, V} || {K, V} <- lists:sort(maps:to_list(Options)), not option(K, V)] of
-        [] -> named(Name, Type, maps:merge(?DEFAULTS, Options));
-        [Bad | _] -> {error, {bad_option, Bad}}
-    end;
-check(_, _, Options) -> {error, {bad_option, Options}}.
+check(Name, Type, Options) ->
+    case whittle_counters_option:check(fun option/2, Options) of
+        ok -> named(Name, Type, maps:merge(?DEFAULTS, Options));
+        {error, _} = Error -> Error
+    end.
 
 named(Name, Type, #{help := Help, unit := Unit0, labels := Labels, error := Error} = Options) ->
     Unit = unicode:characters_to_binary(Unit0),
@@ -44,15 +43,15 @@ option(labels, V) -> is_list(V);
 option(value, V) -> V =:= integer orelse V =:= float;
 option(read, V) -> is_function(V, 0);
 option(error, V) -> is_float(V) andalso V > 0;
-option(resolution, V) -> is_integer(V) andalso V > 0;
+option(resolution, V) -> whittle_counters_option:is_positive(V);
 option(range, {Low, High}) ->
     is_integer(Low) andalso is_integer(High) andalso Low >= 0 andalso Low < High
         andalso High =< whittle_counters_scale:max_value();
 option(stripe, V) -> lists:member(V, [auto, always, never]);
-option(max_series, V) -> is_integer(V) andalso V > 0;
+option(max_series, V) -> whittle_counters_option:is_positive(V);
 option(expire_after, infinity) -> true;
-option(expire_after, V) -> is_integer(V) andalso V > 0;
-option(windows, V) -> is_list(V) andalso lists:all(fun(W) -> is_integer(W) andalso W > 0 end, V);
+option(expire_after, V) -> whittle_counters_option:is_positive(V);
+option(windows, V) -> is_list(V) andalso lists:all(fun whittle_counters_option:is_positive/1, V);
 option(_, _) -> false.
 
 is_text(V) when is_binary(V); is_list(V) ->
@@ -92,6 +91,9 @@ format(bad_reading) -> "the gauge's fun gave no number; return one or [{Labels, 
 format(reading_failed) -> "the gauge's fun crashed, its series are left out: ";
 format(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
 format(scrape_cut_off) -> "a scrape was cut off by its client: ";
+format(bad_quantile) -> "a quantile is a number from 0 to 1: ";
+format(cannot_listen) -> "cannot listen there; choose another port: ";
+format(bad_rule) -> "not a rule; give {Metric, inc | {inc | add | set | observe, Key}, Labels}: ";
 format(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";
 format(registry_failed) -> "the registry crashed during the call; it was restarted, try again: ";
 format(Tag) -> atom_to_list(Tag) ++ ": ".

@@ -4,11 +4,13 @@
 -module(whittle_counters_rate).
 -behaviour(gen_server).
 
--export([start_link/0, rate/3, sample/1]).
+-export([start_link/0, rate/3]).
+-export([sample/2, growth/4]).
+-export_type([samples/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+-type samples() :: #{{atom(), [binary()]} => [{integer(), number()}]}.
 %% Samples of a series, newest first, as {Millisecond, Value}.
--type state() :: #{{atom(), [binary()]} => [{integer(), number()}]}.
 
 %% @doc Starts the process; it sleeps while no metric has windows.
 -spec start_link() -> gen_server:start_ret().
@@ -18,51 +20,42 @@ start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 %% as there is. Histograms tell how many observations.
 -spec rate(atom(), [binary()], pos_integer()) -> {ok, float()} | {error, whittle_counters:reason()}.
 rate(Name, Values, Window) ->
-    gen_server:call(?MODULE, {rate, {Name, Values}, Window, now_ms()}).
+    try gen_server:call(?MODULE, {rate, {Name, Values}, Window}, infinity)
+    catch exit:_ -> {error, {not_started, whittle_counters}}
+    end.
 
-%% @doc Takes samples as though it were millisecond Now.
--spec sample(integer()) -> ok.
-sample(Now) -> gen_server:call(?MODULE, {sample, Now}).
-
--spec init([]) -> {ok, state()}.
+-spec init([]) -> {ok, samples()}.
 init([]) ->
     {ok, schedule(#{})}.
 
--spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
-handle_call({sample, Now}, _, State) ->
-    {reply, ok, take(Now, State)};
-handle_call({rate, {Name, Values} = Key, Window, Now}, _, State) ->
-    case {whittle_counters_table:read(Name, Values), State} of
-        {{ok, Value}, #{Key := [_ | _] = Samples}} ->
-            {reply, {ok, growth(count(Value), Now, oldest(Samples, Now - 1000 * Window))}, State};
-        {{ok, _}, _} ->
-            {reply, {error, {no_samples, {Name, Window}}}, State};
-        {Error, _} ->
-            {reply, Error, State}
-    end.
+-spec handle_call(term(), gen_server:from(), samples()) -> {reply, term(), samples()}.
+handle_call({rate, Key, Window}, _, Samples) ->
+    {reply, growth(Key, Window, now_ms(), Samples), Samples}.
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast(_, State) -> {noreply, State}.
+-spec handle_cast(term(), samples()) -> {noreply, samples()}.
+handle_cast(_, Samples) -> {noreply, Samples}.
 
--spec handle_info(term(), state()) -> {noreply, state(), hibernate}.
-handle_info(sample, State) -> {noreply, schedule(take(now_ms(), State)), hibernate};
-handle_info(_, State) -> {noreply, State, hibernate}.
+-spec handle_info(term(), samples()) -> {noreply, samples(), hibernate}.
+handle_info(sample, Samples) -> {noreply, schedule(sample(now_ms(), Samples)), hibernate};
+handle_info(_, Samples) -> {noreply, Samples, hibernate}.
 
-schedule(State) ->
+schedule(Samples) ->
     Windows = lists:append([W || #{windows := W} <- whittle_counters_table:metrics()]),
     Pause = lists:min([10 | Windows]) * 100,
     _ = erlang:send_after(Pause, self(), sample),
-    State.
+    Samples.
 
-%% Series that are gone are left out.
-take(Now, State) ->
+%% @doc Adds a sample of each series that has windows, at millisecond Now. Series
+%% that are gone are left out.
+-spec sample(integer(), samples()) -> samples().
+sample(Now, Samples) ->
     lists:foldl(
       fun(#{name := Name, windows := [_ | _] = Windows}, Acc) ->
               Since = Now - 1000 * lists:max(Windows),
               whittle_counters_table:fold_series(
                 fun(Values, _, Parts, A) ->
                         Value = count(whittle_counters_table:value(Parts, since_reset)),
-                        Old = maps:get({Name, Values}, State, []),
+                        Old = maps:get({Name, Values}, Samples, []),
                         A#{{Name, Values} => [{Now, Value} | trim(Old, Since)]}
                 end, Acc, Name);
          (_, Acc) -> Acc
@@ -73,10 +66,17 @@ trim([{T, _} = Sample | _], Since) when T =< Since -> [Sample];
 trim([Sample | Samples], Since) -> [Sample | trim(Samples, Since)];
 trim([], _) -> [].
 
-oldest(Samples, Since) -> lists:last(trim(Samples, Since)).
-
-growth(Value, Now, {Then, Old}) when Now > Then -> max(0, Value - Old) * 1000 / (Now - Then);
-growth(_, _, _) -> 0.0.
+%% @doc How much a series has grown in a second, at millisecond Now.
+-spec growth({atom(), [binary()]}, pos_integer(), integer(), samples()) ->
+          {ok, float()} | {error, whittle_counters:reason()}.
+growth({Name, Values} = Key, Window, Now, Samples) ->
+    case {whittle_counters_table:read(Name, Values), Samples} of
+        {{ok, Value}, #{Key := [_ | _] = Taken}} ->
+            {Then, Old} = lists:last(trim(Taken, Now - 1000 * Window)),
+            {ok, max(0, count(Value) - Old) * 1000 / max(1, Now - Then)};
+        {{ok, _}, _} -> {error, {no_samples, {Name, Window}}};
+        {Error, _} -> Error
+    end.
 
 count(#{count := Count}) -> Count;
 count(Number) -> Number.

@@ -23,7 +23,8 @@
 -include("whittle_counters_series.hrl").
 
 -export([start_link/0, forget/0]).
--export([define/1, undefine/1, resolve/2, handle/2, segment/2, delete/2, reset/2, sweep/1]).
+-export([define/1, undefine/1, resolve/2, handle/2, segment/2, delete/2, reset/2]).
+-export([publish/0, sweep/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TREE, whittle_counters).
@@ -41,6 +42,8 @@
 %% Updates a second from which a cold counter is striped: a tenth of a core's
 %% time would go into the shared line (bench/counters).
 -define(HOT, 500000).
+%% Schedulers up to which a handle's buckets are striped.
+-define(FEW, 8).
 
 -record(state, {
     pages = whittle_counters_cell:pages() :: whittle_counters_cell:pages(),
@@ -124,7 +127,8 @@ ask(_, _, _) ->
     ok.
 
 %% @doc A cell to keep. Made striped where that can help, and never expired.
--spec handle(term(), term()) -> {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}.
+-spec handle(term(), term()) ->
+          {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}.
 handle(Name, Labels) ->
     case whittle_counters_table:metric(Name) of
         {ok, #{labels := Names}, _} ->
@@ -162,6 +166,11 @@ delete(Name, Values) -> call({delete, {Name, Values}}).
           {ok, whittle_counters_table:value()} | {error, whittle_counters:reason()}.
 reset(Name, Values) -> call({reset, {Name, Values}}).
 
+%% @doc Publishes at once what this process has asked for, as it is done
+%% `publish_after' milliseconds later.
+-spec publish() -> ok | {error, whittle_counters:reason()}.
+publish() -> call(publish).
+
 %% @doc Looks for stale and for hot series, as it is done every `sweep_every'
 %% milliseconds, as though it were second Now of `erlang:monotonic_time/1'.
 -spec sweep(integer()) -> ok | {error, whittle_counters:reason()}.
@@ -181,7 +190,9 @@ call(Request) ->
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    %% After a crash the tables hold what the tree may lack.
+    %% After a crash the tables may hold half of what was being done, and the tree
+    %% may lack what they hold.
+    ok = mend(),
     Pending = ets:foldl(
                 fun(#series{expired = false, key = {Name, _}, aliases = Aliases,
                             parts = [{Cell, _} | _]}, Acc) ->
@@ -190,9 +201,27 @@ init([]) ->
                    (_, Acc) -> Acc
                 end, #{}, ?SERIES),
     true = ets:delete_all_objects(?ASKED),
-    _ = persistent_term:get(?TREE, none) =:= none andalso persistent_term:put(?TREE, #{}),
+    %% Paths that are no series' any more are left behind with the old tree.
+    _ = persistent_term:put(?TREE, #{}),
     _ = erlang:send_after(env(sweep_every), self(), sweep),
     {ok, publish(#state{pending = Pending})}.
+
+%% Takes away series of metrics that are gone, and counts each metric's anew.
+mend() ->
+    Counts = ets:foldl(
+               fun(#series{key = {Name, Values} = Key}, Acc) ->
+                       case {ets:member(?METRICS, Name), uncapped(Values)} of
+                           {true, true} -> Acc;
+                           {true, false} -> maps:update_with(Name, fun(N) -> N + 1 end, 1, Acc);
+                           {false, _} ->
+                               true = ets:delete(?SERIES, Key),
+                               ok = whittle_counters_exemplar:delete(Name, Values),
+                               Acc
+                       end
+               end, #{}, ?SERIES),
+    lists:foreach(fun(#{name := Name}) ->
+                          true = ets:update_element(?METRICS, Name, {3, maps:get(Name, Counts, 0)})
+                  end, whittle_counters_table:metrics()).
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, term(), #state{}}.
 handle_call({define, Metric}, _, State) ->
@@ -229,6 +258,8 @@ handle_call({reset, Key}, _, State) ->
         [] ->
             {reply, {error, {unknown_series, Key}}, State}
     end;
+handle_call(publish, _, State) ->
+    {reply, ok, publish(State)};
 handle_call({sweep, Now}, _, State) ->
     {reply, ok, look_around(Now, State)}.
 
@@ -240,7 +271,11 @@ handle_cast({alias, [_ | Labels] = Path, Key}, State) ->
             Known = lists:member(Labels, Aliases),
             _ = Known orelse ets:insert(?SERIES, Row#series{aliases = [Labels | Aliases]}),
             {noreply, later(Path, Cell, State)};
+        [#series{expired = false}] ->
+            %% It stays among those asked for, so that the next update does not ask.
+            {noreply, State};
         _ ->
+            true = ets:delete(?ASKED, Path),
             {noreply, State}
     end.
 
@@ -346,8 +381,12 @@ replace(#series{key = {Name, _}, aliases = Aliases} = Row, [{Cell, _} | _] = Par
 
 widen({Name, _} = Key, Segment, State) ->
     case {ets:lookup(?SERIES, Key), whittle_counters_table:metric(Name)} of
-        {[#series{parts = [{Cell, Base} | Parts], stripe = Stripe} = Row], {ok, Metric, _}} ->
-            Kind = case Stripe of striped -> hot; plain -> cold end,
+        {[#series{parts = [{Cell, Base} | Parts]} = Row], {ok, Metric, _}} ->
+            Kind = case Row of
+                       #series{handled = true} -> kept;
+                       #series{stripe = striped} -> hot;
+                       _ -> cold
+                   end,
             Wide = filled(bucket_stripe(Kind, Metric), [Segment], Cell),
             replace(Row, [{Wide, Base} | Parts], State);
         _ ->
@@ -372,8 +411,14 @@ stripe(Kind, #{stripe := auto}) when Kind =/= cold ->
     case erlang:system_info(schedulers) of 1 -> plain; _ -> striped end;
 stripe(_, _) -> plain.
 
-%% Updates meet in a histogram's sum first, in its buckets much less.
-bucket_stripe(kept, #{stripe := auto}) -> plain;
+%% A handle cannot change to striped buckets when it turns out hot. Plain ones cost
+%% 48 processes three times as much (bench/counters); striped ones for the whole
+%% range take 4 KB for each scheduler, which is too much from some number on.
+bucket_stripe(kept, #{stripe := auto} = Metric) ->
+    case erlang:system_info(schedulers) > ?FEW of
+        true -> plain;
+        false -> stripe(kept, Metric)
+    end;
 bucket_stripe(Kind, Metric) -> stripe(Kind, Metric).
 
 %% The segments to have from the start: a handle cannot grow, so it gets those
@@ -414,7 +459,7 @@ look_around(Now, State) ->
 
 look_at(#series{key = {Name, _}, parts = Parts, last = Last, seen = Seen} = Row, Now, State) ->
     {ok, Metric, _} = whittle_counters_table:metric(Name),
-    case whittle_counters_table:value(Parts, raw) of
+    case updates(whittle_counters_table:value(Parts, raw)) of
         Last -> unchanged(Row, Now, Metric, State);
         Value -> changed(Row#series{last = Value, seen = Now}, Value, Last, max(1, Now - Seen),
                          Metric, State)
@@ -435,13 +480,15 @@ unchanged(_, _, _, State) ->
 
 changed(#series{stripe = plain, expired = false} = Row, Value, Last, Seconds,
         #{type := Type} = Metric, State) when Type =/= gauge ->
-    case (updates(Value) - updates(Last)) div Seconds > ?HOT of
+    case (Value - Last) div Seconds > ?HOT of
         true -> element(2, promote(Row, stripe(hot, Metric), Metric, State));
         false -> keep(Row, State)
     end;
 changed(Row, _, _, _, _, State) ->
     keep(Row#series{expired = false}, State).
 
+%% What tells that a series was updated. A histogram's count, because all of its
+%% buckets would be much to remember.
 updates(#{count := Count}) -> Count;
 updates(Value) -> Value.
 

@@ -11,8 +11,8 @@
 %% irrational border exactly when it is above the border's whole part.
 -module(whittle_counters_scale).
 
--export([index/2, upper/2, segments/1, max_value/0]).
--export([schema_for/1, relative_error/1]).
+-export([index/2, upper/2, middle/2, segments/1, max_value/0]).
+-export([schema_for/1, relative_error/1, quantile/3]).
 -export_type([schema/0, index/0]).
 
 %% A power of two is cut into 64 cells of equal width, and into the 32 buckets of
@@ -110,11 +110,25 @@ byte_exponent(V, E) ->
 -spec upper(schema(), index()) -> float().
 upper(Schema, I) -> math:pow(2, I / (1 bsl Schema)).
 
+%% @doc The geometric middle of bucket I, which tells the values in it.
+-spec middle(schema(), index()) -> float().
+middle(Schema, I) -> math:pow(2, (I - 0.5) / (1 bsl Schema)).
+
 %% @doc How many segments of 32 buckets the whole range takes. Buckets are kept
 %% in segments, four powers of two each in schema 3, so that a series pays for
 %% the range that it uses.
 -spec segments(schema()) -> pos_integer().
 segments(Schema) -> ((59 bsl Schema) bsr 5) + 1.
+
+%% @doc The value below which the part Q (0 to 1) of the observations lies, told
+%% by the middle of its bucket; 0 for an empty histogram.
+-spec quantile(schema(), whittle_counters_table:distribution(), number()) -> number().
+quantile(Schema, #{count := Count, zeros := Zeros, buckets := Buckets}, Q) ->
+    walk(Schema, Buckets, max(1, ceil(Q * Count)) - Zeros).
+
+walk(Schema, [{I, N} | _], Rank) when Rank > 0, Rank =< N -> middle(Schema, I);
+walk(Schema, [{_, N} | Buckets], Rank) when Rank > 0 -> walk(Schema, Buckets, Rank - N);
+walk(_, _, _) -> 0.
 
 %% @doc The coarsest schema whose relative error is at most Error (0.011 to
 %% 0.34).

@@ -25,12 +25,23 @@
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
 %% @doc Starts pushing; to 127.0.0.1:8125 by default.
--spec start_link(options()) -> gen_server:start_ret().
-start_link(Options) -> gen_server:start_link(?MODULE, Options, []).
+-spec start_link(options()) -> gen_server:start_ret() | {error, whittle_counters:reason()}.
+start_link(Options) ->
+    case whittle_counters_option:check(fun option/2, Options) of
+        ok -> gen_server:start_link(?MODULE, Options, []);
+        {error, _} = Error -> Error
+    end.
+
+%% A host that cannot be resolved is looked up again with each push.
+option(host, V) -> is_tuple(V) orelse is_list(V) orelse is_atom(V);
+option(port, V) -> whittle_counters_option:is_port(V);
+option(every, V) -> whittle_counters_option:is_positive(V);
+option(style, V) -> V =:= statsd orelse V =:= dogstatsd;
+option(_, _) -> false.
 
 %% @doc Pushes now.
 -spec push(pid()) -> ok.
-push(Pid) -> gen_server:call(Pid, push).
+push(Pid) -> gen_server:call(Pid, push, infinity).
 
 -spec init(options()) -> {ok, map()}.
 init(Options) ->
@@ -95,14 +106,12 @@ lines(Style, #{type := histogram, schema := Schema, resolution := Resolution} = 
     Kind = case Style of dogstatsd -> "|h|@"; statsd -> "|ms|@" end,
     [line(Style, F, Values, Middle, [Kind, text(1 / N)])
      || {Middle, N} <- [{0, Zeros - OldZeros}
-                        | [{middle(Schema, I) / Resolution, N - maps:get(I, OldBuckets, 0)}
-                           || {I, N} <- Buckets]],
+                        | [{whittle_counters_scale:middle(Schema, I) / Resolution,
+                            N - maps:get(I, OldBuckets, 0)} || {I, N} <- Buckets]],
         N > 0].
 
 number(none) -> 0;
 number(N) -> N.
-
-middle(Schema, I) -> whittle_counters_scale:upper(Schema, I - 0.5).
 
 line(dogstatsd, #{name := Name, labels := Names}, Values, Number, Rest) ->
     Tags = [[atom_to_binary(N), $:, clean(V)] || {N, V} <- lists:zip(Names, Values)],

@@ -5,7 +5,7 @@
 
 -export([start/2, stop/1, init/1]).
 
--spec start(application:start_type(), term()) -> supervisor:startlink_ret().
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
 start(_, _) -> supervisor:start_link({local, ?MODULE}, ?MODULE, []).
 
 -spec stop(term()) -> ok.

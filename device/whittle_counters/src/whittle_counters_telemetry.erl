@@ -15,10 +15,24 @@
 -type rule() :: {Metric :: atom(), inc | {inc | add | set | observe, Measurement :: atom()},
                  Labels :: [atom()]}.
 
-%% @doc Attaches rules to an event. The metrics are defined by you.
--spec attach(term(), [atom()], [rule()]) -> ok | {error, already_exists}.
+%% @doc Attaches rules to an event. The metrics are defined by you. A rule that
+%% is none is refused here: telemetry detaches a handler that crashes.
+-spec attach(term(), [atom()], [rule()]) ->
+          ok | {error, already_exists | whittle_counters:reason()}.
 attach(Id, Event, Rules) ->
-    telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules).
+    case [Rule || Rule <- Rules, not is_rule(Rule)] of
+        [] -> telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules);
+        [Bad | _] -> {error, {bad_rule, Bad}}
+    end.
+
+is_rule({Metric, Update, Labels}) ->
+    Known = case Update of
+                inc -> true;
+                {How, _} -> lists:member(How, [inc, add, set, observe]);
+                _ -> false
+            end,
+    Known andalso is_atom(Metric) andalso is_list(Labels);
+is_rule(_) -> false.
 
 %% @doc Called by telemetry. A label that the metadata lacks is empty.
 -spec handle_event([atom()], map(), map(), [rule()]) -> ok.
@@ -28,6 +42,7 @@ handle_event(_, Measurements, Metadata, Rules) ->
                                  Measurements)
                   end, Rules).
 
+%% What an update refuses it counts and logs.
 update(Metric, inc, Labels, _) -> whittle_counters:inc(Metric, Labels, 1);
 update(Metric, {Update, Key}, Labels, Measurements) ->
     %% A measurement that is missing is refused as a value like any other.

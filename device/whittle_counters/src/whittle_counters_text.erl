@@ -80,7 +80,8 @@ histogram(Format, #{name := Name, key := Key, resolution := Resolution, schema :
                      [Name, "_bucket{", Text, Sep, "le=\"", Le, "\"} ", integer_to_binary(N),
                       Example, $\n]
              end,
-    [[Bucket(le(Format, E, Resolution), N, Exemplar(E)) || {E, N} <- powers(Buckets, Schema, Zeros)],
+    [[Bucket(le(Format, E, Resolution), N, Exemplar(E))
+      || {E, N} <- powers(Buckets, Schema, Zeros)],
      Bucket("+Inf", Count, []),
      line([Name, "_sum"], Text, scaled(Sum, Resolution)),
      line([Name, "_count"], Text, integer_to_binary(Count))].

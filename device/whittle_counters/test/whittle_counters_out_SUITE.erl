@@ -4,18 +4,21 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, inets/1, cowboy/1, elli/1,
-         protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
+-export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, bad_options/1,
+         inets/1, cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [http, http_bad_requests, http_cut_off, port_taken, inets, cowboy, elli, protobuf, statsd,
-     statsd_over_udp, rates, telemetry].
+    [readme, http, http_bad_requests, http_cut_off, port_taken, bad_options, inets, cowboy, elli,
+     protobuf, statsd, statsd_over_udp, rates, telemetry].
 
 -define(W, whittle_counters).
 
 init_per_testcase(_, Config) ->
+    _ = application:load(whittle_counters),
+    %% Nobody looks for stale series but the cases themselves.
+    ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     ok = ?W:new(jobs_total, counter, #{labels => [kind]}),
     ok = ?W:inc(jobs_total, [a], 5),
@@ -31,8 +34,10 @@ stop(Pid) ->
     unlink(Pid),
     exit(Pid, kill).
 
+%% A connection that is reset instead of closed is a failure.
 request(Port, Text) ->
-    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                   [binary, {active, false}, {show_econnreset, true}]),
     ok = gen_tcp:send(Socket, Text),
     Answer = receive_all(Socket, <<>>),
     gen_tcp:close(Socket),
@@ -43,6 +48,18 @@ receive_all(Socket, Answer) ->
         {ok, Data} -> receive_all(Socket, <<Answer/binary, Data/binary>>);
         {error, closed} -> Answer
     end.
+
+%% What the README shows, but on a port that is free.
+readme(_) ->
+    [Block] = whittle_readme:first_use(?MODULE, whittle_counters),
+    ?assert(length(string:lexemes(Block, "\n")) =< 10),
+    Here = string:replace(Block, "9568", "0"),
+    Bound = whittle_readme:run(lists:flatten(Here), []),
+    Endpoint = proplists:get_value('Endpoint', Bound),
+    Answer = request(whittle_counters_http:port(Endpoint), "GET /metrics HTTP/1.0\r\n\r\n"),
+    Line = <<"requests_total{method=\"get\",code=\"200\"} 2\n">>,
+    ?assertMatch({_, _}, binary:match(Answer, Line)),
+    stop(Endpoint).
 
 http(_) ->
     {ok, _} = application:ensure_all_started(inets),
@@ -58,7 +75,8 @@ http(_) ->
     {"application/openmetrics-text; version=1.0.0; charset=utf-8", Open} =
         Get("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"),
     ?assertEqual(whittle_counters_text:render(openmetrics), Open),
-    {"application/vnd.google.protobuf" ++ _, _} = Get("application/vnd.google.protobuf;encoding=delimited"),
+    {"application/vnd.google.protobuf" ++ _, _} =
+        Get("application/vnd.google.protobuf;encoding=delimited"),
     Old = request(Port, "GET /metrics HTTP/1.0\r\n\r\n"),
     ?assertEqual(Text, lists:last(binary:split(Old, <<"\r\n\r\n">>))),
     stop(Pid).
@@ -69,7 +87,10 @@ http_bad_requests(_) ->
     ?assertEqual(<<"404">>, Status("GET / HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
-    ?assertEqual(<<"400">>, Status(["GET /metrics HTTP/1.1\r\n", lists:duplicate(200, "a: b\r\n"), "\r\n"])),
+    ?assertEqual(<<"400">>, Status(["GET /metrics HTTP/1.1\r\n",
+                                    lists:duplicate(200, "a: b\r\n"), "\r\n"])),
+    %% The answer comes through although the body is not read before it.
+    ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\n\r\n", binary:copy(<<0>>, 50000)])),
     [begin
          {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
          ok = gen_tcp:send(Socket, rand:bytes(rand:uniform(300))),
@@ -83,12 +104,15 @@ http_cut_off(_) ->
     ok = ?W:new(many, counter, #{labels => [id], max_series => 60000}),
     [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 50000)],
     {Pid, Port} = start(),
-    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}, {recbuf, 4096}]),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                   [binary, {active, false}, {recbuf, 4096}]),
     ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
     {ok, _} = gen_tcp:recv(Socket, 100),
     ok = inet:setopts(Socket, [{linger, {true, 0}}]),
     ok = gen_tcp:close(Socket),
-    wait(fun() -> lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected()) end),
+    wait(fun() ->
+                 lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected())
+         end),
     <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
     stop(Pid).
 
@@ -97,18 +121,33 @@ wait(True) -> case True() of true -> ok; false -> erlang:yield(), wait(True) end
 port_taken(_) ->
     {Pid, Port} = start(),
     _ = process_flag(trap_exit, true),
-    ?assertEqual({error, {cannot_listen, eaddrinuse}}, whittle_counters_http:start_link(#{port => Port})),
+    ?assertEqual({error, {cannot_listen, eaddrinuse}},
+                 whittle_counters_http:start_link(#{port => Port})),
     stop(Pid).
+
+bad_options(_) ->
+    [?assertEqual({error, {bad_option, Bad}},
+                  Module:start_link(maps:from_list([Bad])))
+     || {Module, Bad} <- [{whittle_counters_http, {port, 70000}},
+                          {whittle_counters_http, {timeout, 0}},
+                          {whittle_counters_http, {ip, "localhost"}},
+                          {whittle_counters_http, {prot, 80}},
+                          {whittle_counters_statsd, {style, graphite}},
+                          {whittle_counters_statsd, {every, -1}},
+                          {whittle_counters_statsd, {prefix, "x"}}]],
+    ?assertEqual({error, {bad_option, []}}, whittle_counters_http:start_link([])).
 
 inets(Config) ->
     {ok, _} = application:ensure_all_started(inets),
     Root = proplists:get_value(priv_dir, Config),
-    {ok, Pid} = inets:start(httpd, [{port, 0}, {bind_address, {127, 0, 0, 1}}, {server_name, "test"},
+    {ok, Pid} = inets:start(httpd, [{port, 0}, {bind_address, {127, 0, 0, 1}},
+                                    {server_name, "test"},
                                     {server_root, Root}, {document_root, Root},
                                     {modules, [whittle_counters_inets, mod_get]}]),
     [{port, Port}] = httpd:info(Pid, [port]),
     Url = fun(Path) -> "http://127.0.0.1:" ++ integer_to_list(Port) ++ Path end,
-    {ok, {{_, 200, _}, _, Body}} = httpc:request(get, {Url("/metrics"), []}, [], [{body_format, binary}]),
+    {ok, {{_, 200, _}, _, Body}} =
+        httpc:request(get, {Url("/metrics"), []}, [], [{body_format, binary}]),
     ?assertEqual(whittle_counters_text:render(prometheus), Body),
     {ok, {{_, 404, _}, _, _}} = httpc:request(Url("/nothing")),
     ok = inets:stop(httpd, Pid).
@@ -133,8 +172,10 @@ bodies() ->
 
 elli(_) ->
     stand_in(elli_request,
-             ["method({M, _}) -> M.", "path({_, P}) -> P.", "get_header(<<\"Accept\">>, _, D) -> D."]),
-    {200, [{<<"Content-Type">>, _}], Body} = whittle_counters_elli:handle({'GET', [<<"metrics">>]}, []),
+             ["method({M, _}) -> M.", "path({_, P}) -> P.",
+              "get_header(<<\"Accept\">>, _, D) -> D."]),
+    {200, [{<<"Content-Type">>, _}], Body} =
+        whittle_counters_elli:handle({'GET', [<<"metrics">>]}, []),
     ?assertEqual(whittle_counters_text:render(prometheus), iolist_to_binary(Body)),
     ?assertEqual(ignore, whittle_counters_elli:handle({'GET', []}, [])),
     ?assertEqual(ok, whittle_counters_elli:handle_event(request_complete, [], [])).
@@ -146,7 +187,8 @@ stand_in(Module, Functions) ->
                  Form
              end || F <- Functions],
     {ok, Module, Code} = compile:forms([{attribute, 1, module, Module},
-                                        {attribute, 1, compile, [export_all, nowarn_export_all]} | Forms]),
+                                        {attribute, 1, compile, [export_all, nowarn_export_all]}
+                                        | Forms]),
     {module, Module} = code:load_binary(Module, "stand_in", Code).
 
 %% Prometheus itself reads it in examples/sensors; this is its shape.
@@ -200,17 +242,19 @@ statsd(_) ->
     {[First], Seen} = whittle_counters_statsd:packets(statsd, #{}),
     ?assertEqual([<<"jobs.a:5|c">>, <<"depth:0|g">>, <<"depth:-3|g">>, <<"size.a_b:0|ms|@1.0">>,
                   <<"size.a_b:7.661">>],
-                 lists:sort(fun order/2, [shorten(L) || L <- binary:split(First, <<"\n">>, [global])])),
+                 lists:sort(fun order/2, [shorten(L) || L <- lines(First)])),
     ok = ?W:inc(jobs_total, [a], 2),
     ok = ?W:set(depth, 1),
     {[Second], _} = whittle_counters_statsd:packets(dogstatsd, Seen),
     ?assertEqual([<<"depth:1|g">>, <<"jobs:2|c|#kind:a">>],
-                 lists:sort(binary:split(Second, <<"\n">>, [global]))),
+                 lists:sort(lines(Second))),
     ok = ?W:new(many, counter, #{labels => [id]}),
     [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 500)],
     {Packets, _} = whittle_counters_statsd:packets(statsd, #{}),
     ?assert(length(Packets) > 2),
     ?assert(lists:all(fun(P) -> byte_size(P) =< 1432 end, Packets)).
+
+lines(Packet) -> binary:split(Packet, <<"\n">>, [global]).
 
 %% The middle of a bucket is no round number.
 shorten(<<"size.a_b:7.66", _/binary>>) -> <<"size.a_b:7.661">>;
@@ -232,23 +276,33 @@ statsd_over_udp(_) ->
 
 rates(_) ->
     ok = ?W:new(seen_total, counter, #{windows => [10, 60]}),
-    ok = ?W:inc(seen_total),
-    ?assertMatch({error, {no_samples, _}}, ?W:rate(jobs_total, [a], 10)),
-    Now = erlang:monotonic_time(millisecond),
-    [begin
-         ok = ?W:inc(seen_total, [], 5),
-         ok = whittle_counters_rate:sample(Now - 60000 + 1000 * S)
-     end || S <- lists:seq(0, 60)],
-    near(5.0, ?W:rate(seen_total, [], 10)),
-    near(5.0, ?W:rate(seen_total, [], 60)),
+    ok = ?W:new(took, histogram, #{windows => [10]}),
+    Samples = lists:foldl(
+                fun(Second, Acc) ->
+                        ok = ?W:inc(seen_total, [], 5),
+                        ok = ?W:observe(took, 1000),
+                        whittle_counters_rate:sample(1000 * Second, Acc)
+                end, #{}, lists:seq(1, 100)),
+    Growth = fun(Name, Window) ->
+                     whittle_counters_rate:growth({Name, []}, Window, 100000, Samples)
+             end,
+    ?assertEqual({ok, 5.0}, Growth(seen_total, 10)),
+    ?assertEqual({ok, 5.0}, Growth(seen_total, 60)),
+    ?assertEqual({ok, 1.0}, Growth(took, 10)),
     ok = ?W:inc(seen_total, [], 100),
-    near(15.0, ?W:rate(seen_total, [], 10)).
-
-%% The time of the call is the true one, some milliseconds later.
-near(Expected, {ok, Rate}) -> ?assert(abs(Rate - Expected) < 0.2 * Expected, {Expected, Rate}).
+    ?assertEqual({ok, 15.0}, Growth(seen_total, 10)),
+    ok = ?W:delete(took),
+    ?assertMatch({error, {unknown_series, _}}, Growth(took, 10)),
+    ?assertNot(is_map_key({took, []}, whittle_counters_rate:sample(101000, Samples))),
+    ?assert(length(maps:get({seen_total, []}, Samples)) =< 62),
+    ?assertMatch({error, {no_samples, _}}, ?W:rate(jobs_total, [a], 10)),
+    whittle_counters_rate ! sample,
+    {ok, Rate} = ?W:rate(seen_total, [], 10),
+    ?assert(is_float(Rate)).
 
 telemetry(_) ->
-    stand_in(telemetry, ["attach(Id, Event, Fun, Config) -> put(attached, {Id, Event, Fun, Config}), ok."]),
+    stand_in(telemetry,
+             ["attach(Id, Event, Fun, Config) -> put(attached, {Id, Event, Fun, Config}), ok."]),
     ok = ?W:new(took, histogram, #{labels => [method]}),
     Rules = [{jobs_total, inc, [kind]}, {took, {observe, duration}, [method]}],
     ok = whittle_counters_telemetry:attach(web, [web, stop], Rules),
@@ -257,4 +311,7 @@ telemetry(_) ->
     ok = Fun([web, stop], #{}, #{kind => b}, Config),
     ?assertEqual({ok, 6}, ?W:value(jobs_total, [a])),
     ?assertEqual({ok, 1}, ?W:value(jobs_total, [b])),
-    ?assertMatch({ok, #{count := 1, sum := 7}}, ?W:value(took, [get])).
+    ?assertMatch({ok, #{count := 1, sum := 7}}, ?W:value(took, [get])),
+    [?assertEqual({error, {bad_rule, Rule}}, whittle_counters_telemetry:attach(x, [y], [Rule]))
+     || Rule <- [{jobs_total, crash, []}, {jobs_total, {apply, x}, []}, {jobs_total, inc, kind},
+                 jobs_total]].

@@ -5,13 +5,19 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([nothing_is_lost/1, resets_share_out/1, no_stranger/1, index_is_right/1, histograms_are_exact/1]).
+-export([nothing_is_lost/1, killed_registry/1, resets_share_out/1, no_stranger/1,
+         index_is_right/1, histograms_are_exact/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [nothing_is_lost, resets_share_out, no_stranger, index_is_right, histograms_are_exact].
+all() ->
+    [nothing_is_lost, killed_registry, resets_share_out, no_stranger, index_is_right,
+     histograms_are_exact].
 
 init_per_testcase(_, Config) ->
+    _ = application:load(whittle_counters),
+    %% Nobody looks for stale series but the cases themselves.
+    ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
 
@@ -20,8 +26,8 @@ end_per_testcase(_, _) -> application:stop(whittle_counters).
 -define(W, whittle_counters).
 %% A failure shows the counterexample as the value.
 -define(CHECK(Property, N),
-        ?assertEqual(true, proper:quickcheck(Property, [{numtests, N}, quiet, noshrink, long_result]))).
-
+        ?assertEqual(true, proper:quickcheck(Property, [{numtests, N}, quiet, noshrink,
+                                                        long_result]))).
 
 %% Whatever is reset, expired, promoted and looked at meanwhile, what the resets
 %% gave and what is there in the end is what was added.
@@ -37,10 +43,13 @@ disturbance() -> oneof([{reset, series()}, {sweep, range(0, 50)}, {resolve, seri
 undisturbed(Workers, Disturbances) ->
     ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
     Pids = [spawn_monitor(fun() -> work(W) end) || W <- Workers],
-    Reset = lists:sum([disturb(D) || D <- Disturbances]),
+    %% One second for all of it: however long this takes, what has expired is not
+    %% forgotten before the end.
+    Now = erlang:monotonic_time(second),
+    Reset = lists:sum([disturb(D, Now) || D <- Disturbances]),
     [receive {'DOWN', Ref, process, Pid, Reason} -> normal = Reason end || {Pid, Ref} <- Pids],
     %% What expired while it was added to comes back with the next look.
-    ok = whittle_counters_registry:sweep(erlang:monotonic_time(second)),
+    ok = whittle_counters_registry:sweep(Now),
     Left = lists:sum([V || I <- lists:seq(1, 5), {ok, V} <- [?W:value(c, [I])]]),
     Parked = lists:sum([V || {ok, V} <- [parked(I) || I <- lists:seq(1, 5)]]),
     Added = lists:sum([Times * Step || {_, _, Times, Step} <- Workers]),
@@ -58,19 +67,72 @@ work({handle, I, Times, Step}) ->
 repeat(0, _) -> ok;
 repeat(N, Fun) -> Fun(), repeat(N - 1, Fun).
 
-disturb({reset, I}) ->
+disturb({reset, I}, _) ->
     case ?W:reset(c, [I]) of {ok, V} -> V; {error, {unknown_series, _}} -> 0 end;
-disturb({sweep, Seconds}) ->
-    ok = whittle_counters_registry:sweep(erlang:monotonic_time(second) + Seconds),
+disturb({sweep, Seconds}, Now) ->
+    ok = whittle_counters_registry:sweep(Now + Seconds),
     0;
-disturb({resolve, I}) -> {ok, _} = ?W:handle(c, [I]), 0;
-disturb(scrape) -> _ = whittle_counters_text:render(prometheus), 0.
+disturb({resolve, I}, _) -> {ok, _} = ?W:handle(c, [I]), 0;
+disturb(scrape, _) -> _ = whittle_counters_text:render(prometheus), 0.
 
 %% A series that is out of sight keeps its value for when it comes back.
 parked(I) ->
     case ?W:value(c, [I]) of
         {ok, _} -> none;
         {error, _} -> _ = ?W:inc(c, [I], 0), ?W:value(c, [I])
+    end.
+
+%% What was answered with ok is there, whenever the registry was killed.
+killed_registry(_) ->
+    [begin
+         ok = application:stop(whittle_counters),
+         ok = application:start(whittle_counters),
+         ok = ?W:new(c, counter, #{labels => [id]}),
+         Self = self(),
+         Workers = [spawn_link(fun() -> Self ! {added, added(W, 1, 0)} end)
+                    || W <- lists:seq(1, 4)],
+         %% As many as the supervisor lets pass.
+         [kill_registry(Kill) || Kill <- lists:seq(1, 5)],
+         [Worker ! stop || Worker <- Workers],
+         Added = lists:sum([receive {added, N} -> N end || _ <- Workers]),
+         started(),
+         Values = [V || {_, V} <- maps:to_list(maps:get(<<"c">>, ?W:snapshot()))],
+         ?assertEqual(Added, lists:sum(Values)),
+         {ok, _, Count} = whittle_counters_table:metric(c),
+         ?assertEqual(length(Values), Count)
+     end || _ <- lists:seq(1, 5)].
+
+%% Adds to many series, until it is told to stop; tells how often that was done.
+added(W, I, Sum) ->
+    receive stop -> Sum
+    after 0 ->
+            case ?W:inc(c, [W * 1000 + I rem 200]) of
+                ok -> added(W, I + 1, Sum + 1);
+                {error, _} -> added(W, I + 1, Sum)
+            end
+    end.
+
+%% Somewhere among the first series that are made after its start.
+kill_registry(Series) ->
+    Pid = started(),
+    until_size(Series * 20),
+    exit(Pid, kill),
+    gone(Pid).
+
+until_size(N) ->
+    case ets:info(whittle_counters_series, size) < N of
+        true -> erlang:yield(), until_size(N);
+        false -> ok
+    end.
+
+gone(Pid) ->
+    Ref = monitor(process, Pid),
+    receive {'DOWN', Ref, process, Pid, _} -> ok end.
+
+started() ->
+    case whereis(whittle_counters_registry) of
+        undefined -> erlang:yield(), started();
+        Pid -> Pid
     end.
 
 %% A reset between any two additions: each addition is in one reset's answer or in
@@ -143,11 +205,13 @@ histograms_are_exact(_) ->
                    begin
                        ok = ?W:new(h, histogram),
                        {Mine, Others} = lists:split(length(Values) div 2, Values),
-                       {Pid, Ref} = spawn_monitor(fun() -> [ok = ?W:observe(h, V) || V <- Others] end),
+                       {Pid, Ref} = spawn_monitor(
+                                      fun() -> [ok = ?W:observe(h, V) || V <- Others] end),
                        {ok, H} = ?W:handle(h),
                        [ok = ?W:observe(H, V) || V <- Mine],
                        receive {'DOWN', Ref, process, Pid, normal} -> ok end,
-                       {ok, #{count := Count, sum := Sum, zeros := Zeros, buckets := Buckets}} = ?W:value(h),
+                       {ok, #{count := Count, sum := Sum, zeros := Zeros,
+                              buckets := Buckets}} = ?W:value(h),
                        ok = ?W:delete(h),
                        Expected = lists:foldl(
                                     fun(V, Acc) ->

@@ -12,6 +12,9 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> [parsers_read_it, any_label_value, exemplars, promtool, vm, streams_flat, cut_off].
 
 init_per_testcase(_, Config) ->
+    _ = application:load(whittle_counters),
+    %% Nobody looks for stale series but the cases themselves.
+    ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
 
@@ -20,7 +23,8 @@ end_per_testcase(_, _) -> application:stop(whittle_counters).
 -define(W, whittle_counters).
 
 fill() ->
-    ok = ?W:new(requests_total, counter, #{labels => [method, code], help => "All\n\"requests\" \\"}),
+    ok = ?W:new(requests_total, counter,
+                #{labels => [method, code], help => "All\n\"requests\" \\"}),
     ok = ?W:inc(requests_total, [get, 200], 3),
     ok = ?W:inc(requests_total, [post, 500]),
     ok = ?W:new(room_celsius, gauge, #{value => float, unit => "celsius"}),
@@ -58,7 +62,8 @@ le(openmetrics, N) -> hex(N ++ ".0").
 %% Whatever text a label holds comes out as it went in.
 any_label_value(Config) ->
     ok = ?W:new(c, counter, #{labels => [text], max_series => 2000}),
-    Texts = lists:usort([<<>>, <<"\\">>, <<"\\n">>, <<"\n">>, <<"\"">>, <<"a\"},b=\"">>, <<"# EOF">>]
+    Texts = lists:usort([<<>>, <<"\\">>, <<"\\n">>, <<"\n">>, <<"\"">>, <<"a\"},b=\"">>,
+                         <<"# EOF">>]
                         ++ [random_text() || _ <- lists:seq(1, 500)]),
     [ok = ?W:inc(c, [T]) || T <- Texts],
     [begin
@@ -81,7 +86,9 @@ exemplars(Config) ->
                  ?W:exemplar(took_seconds, [x], 1, #{id => binary:copy(<<"x">>, 127)})),
     ?assertMatch({error, {bad_label_value, _}}, ?W:exemplar(took_seconds, [x], 1, #{id => 1.5})),
     ?assertMatch({error, {bad_labels, _}}, ?W:exemplar(took_seconds, [x], 1, no_map)),
-    With = fun(Format) -> [L || L <- parse(Format, Config), string:find(L, hex("b2")) =/= nomatch] end,
+    With = fun(Format) ->
+                   [L || L <- parse(Format, Config), string:find(L, hex("b2")) =/= nomatch]
+           end,
     ?assertMatch(["sample took_seconds_bucket le=" ++ _], With(openmetrics)),
     ?assertEqual([], With(prometheus)),
     ok = ?W:delete(took_seconds, [x]),
@@ -92,7 +99,8 @@ promtool(Config) ->
     File = write(prometheus, Config),
     Out = os:cmd("promtool check metrics <" ++ File ++ "; echo exit $?"),
     %% Its opinions on names and missing help are exit 3, errors are 1.
-    ?assert(string:find(Out, "exit 3") =/= nomatch orelse string:find(Out, "exit 0") =/= nomatch, Out),
+    Exit = lists:last(string:lexemes(Out, " \n")),
+    ?assert(lists:member(Exit, ["0", "3"]), Out),
     ?assertEqual(nomatch, string:find(Out, "error while linting"), Out).
 
 vm(Config) ->
@@ -101,8 +109,8 @@ vm(Config) ->
     Families = [atom_to_list(N) || {N, _, _} <- whittle_counters_vm:definitions()],
     Sampled = [lists:nth(2, string:split(L, " ", all)) || "sample " ++ _ = L <- Lines],
     %% There is no connection to another node here.
-    Missing = [F || F <- Families, not lists:member(F, Sampled)] -- ["erlang_vm_distribution_queue_bytes"],
-    ?assertEqual([], Missing),
+    Missing = [F || F <- Families, not lists:member(F, Sampled)],
+    ?assertEqual([], Missing -- ["erlang_vm_distribution_queue_bytes"]),
     ?assertEqual([], [L || "sample whittle_counters_rejected" ++ _ = L <- Lines]).
 
 %% The whole answer is 1.4 MB, the process that streams it stays under 1 MB.
@@ -136,14 +144,15 @@ collections(Pid, Max) ->
 
 cut_off(_) ->
     fill(),
-    ?assertEqual({error, closed}, whittle_counters_text:stream(prometheus, fun(_) -> {error, closed} end)).
+    ?assertEqual({error, closed},
+                 whittle_counters_text:stream(prometheus, fun(_) -> {error, closed} end)).
 
 %%% the parsers
 
 parse(Format, Config) ->
     File = write(Format, Config),
     Script = filename:join(filename:dirname(source()), "parse_metrics.py"),
-    Out = os:cmd(python() ++ " " ++ Script ++ " " ++ atom_to_list(Format) ++ " " ++ File ++ " 2>&1"),
+    Out = os:cmd(lists:join($\s, [python(), Script, atom_to_list(Format), File, "2>&1"])),
     ?assertEqual(nomatch, string:find(Out, "Traceback"), Out),
     string:split(string:trim(Out, trailing, "\n"), "\n", all).
 
@@ -161,4 +170,6 @@ python() ->
     ?assert(filelib:is_regular(Python), "run: make -C device python"),
     Python.
 
-hex(Text) -> string:lowercase(binary_to_list(binary:encode_hex(unicode:characters_to_binary(Text)))).
+hex(Text) ->
+    Bytes = unicode:characters_to_binary(Text),
+    string:lowercase(binary_to_list(binary:encode_hex(Bytes))).

@@ -10,14 +10,18 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> [prometheus, exometer].
 
 init_per_testcase(_, Config) ->
+    _ = application:load(whittle_counters),
+    %% Nobody looks for stale series but the cases themselves.
+    ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
 
 end_per_testcase(_, _) -> application:stop(whittle_counters).
 
 prometheus(_) ->
-    ?assert(prometheus_counter:declare([{name, http_requests_total}, {labels, [method]}, {help, "x"}])),
-    ?assertNot(prometheus_counter:declare([{name, http_requests_total}, {labels, [method]}, {help, "x"}])),
+    Requests = [{name, http_requests_total}, {labels, [method]}, {help, "x"}],
+    ?assert(prometheus_counter:declare(Requests)),
+    ?assertNot(prometheus_counter:declare(Requests)),
     ok = prometheus_counter:inc(http_requests_total, [get]),
     ok = prometheus_counter:inc("http_requests_total", [get], 2),
     ?assertEqual(3, prometheus_counter:value(http_requests_total, [get])),
@@ -34,13 +38,27 @@ prometheus(_) ->
     ok = prometheus_gauge:dec(pool_size, 3),
     ?assertEqual(0.5, prometheus_gauge:value(pool_size)),
     ok = prometheus_gauge:set_to_current_time(pool_size),
-    ok = prometheus_histogram:new([{name, took_seconds}, {labels, [what]}, {buckets, [1, 2]}, {help, ""}]),
+    ?assert(prometheus_gauge:reset(pool_size)),
+    Value = fun() -> prometheus_gauge:value(pool_size) end,
+    ?assertEqual(1.0, prometheus_gauge:track_inprogress(pool_size, Value)),
+    ?assertEqual(0.0, prometheus_gauge:value(pool_size)),
+    done = prometheus_gauge:set_duration(pool_size, fun() -> done end),
+    ?assert(prometheus_gauge:value(pool_size) < 60),
+    ok = prometheus_summary:new([{name, sizes}, {help, ""}]),
+    ok = prometheus_summary:observe(sizes, 1.5),
+    ok = prometheus_summary:observe(sizes, 2),
+    ?assertEqual({2, 3.5}, prometheus_summary:value(sizes)),
+    ?assert(prometheus_summary:reset(sizes)),
+    ?assertEqual({0, 0.0}, prometheus_summary:value(sizes)),
+    ok = prometheus_histogram:new([{name, took_seconds}, {labels, [what]}, {buckets, [1, 2]},
+                                   {help, ""}]),
     ok = prometheus_histogram:observe(took_seconds, [x], 0.25),
     done = prometheus_histogram:observe_duration(took_seconds, [x], fun() -> done end),
     {[1, 1], Sum} = prometheus_histogram:value(took_seconds, [x]),
     ?assert(Sum >= 0.25),
     ?assertError({out_of_range, _}, prometheus_histogram:observe(took_seconds, [x], nan)),
-    ?assertMatch({_, _}, binary:match(prometheus_text_format:format(), <<"took_seconds_count{what=\"x\"} 2">>)),
+    ?assertMatch({_, _}, binary:match(prometheus_text_format:format(),
+                                      <<"took_seconds_count{what=\"x\"} 2">>)),
     ?assertMatch(<<"text/plain", _/binary>>, prometheus_text_format:content_type()).
 
 exometer(_) ->
@@ -56,10 +74,17 @@ exometer(_) ->
     ?assertEqual({ok, [{value, 0.5}]}, exometer:get_value([my, load], value)),
     ok = exometer:new([my, sizes], histogram),
     [ok = exometer:update([my, sizes], V) || V <- [10, 20]],
-    ?assertEqual({ok, [{n, 2}, {mean, 15.0}]}, exometer:get_value([my, sizes])),
+    ?assertEqual({ok, [{n, 2}, {mean, 15.0}]}, exometer:get_value([my, sizes], [n, mean])),
+    {ok, [{min, Least}, {max, Most}, {median, Median}, {99, Nearly}]} =
+        exometer:get_value([my, sizes], [min, max, median, 99]),
+    ?assert(abs(Least - 10) < 0.5 andalso abs(Most - 20) < 1.0),
+    ?assertEqual({Least, Most}, {Median, Nearly}),
+    ok = exometer:update_or_create([my, own], 3, counter, []),
+    ok = exometer:update_or_create([my, own], 3, counter, []),
+    ?assertEqual({ok, [{value, 6}]}, exometer:get_value([my, own], value)),
     ok = exometer:new([my, hits], meter),
     ok = exometer:update([my, hits], 1),
-    ok = whittle_counters_rate:sample(erlang:monotonic_time(millisecond)),
+    whittle_counters_rate ! sample,
     {ok, [{one, Rate}]} = exometer:get_value([my, hits], one),
     ?assert(is_float(Rate)),
     ok = exometer:delete([my, hits]),

@@ -38,7 +38,7 @@
 
 -record(batcher, {module :: module(), state :: term(), where :: atom(),
                   floor :: pos_integer(), ceiling :: pos_integer(), size :: pos_integer(),
-                  wait :: non_neg_integer(), logged = false :: boolean(),
+                  wait :: non_neg_integer(),
                   batches :: whittle_counters:handle(), messages :: whittle_counters:handle()}).
 
 %% @doc A child of your supervisor.
@@ -76,13 +76,14 @@ init(Parent, Module, Args, Options) ->
     case maps:is_key(name, Options) andalso register_name(Where) of
         {taken, Pid} -> proc_lib:init_ack(Parent, {error, {already_started, Pid}});
         _ ->
-            {ok, Batches} = whittle_counters:handle(whittle_flow_batches_total, [Where]),
-            {ok, Messages} = whittle_counters:handle(whittle_flow_messages_total, [Where]),
             Floor = maps:get(floor, Options, 32),
+            Count = fun(Metric) -> whittle_flow_count:handle(Metric, Where) end,
             Batcher = #batcher{module = Module, state = Module:init(Args), where = Where,
-                               floor = Floor, ceiling = max(Floor, maps:get(ceiling, Options, 8192)),
-                               size = Floor, wait = maps:get(wait, Options, 0),
-                               batches = Batches, messages = Messages},
+                               floor = Floor, size = Floor,
+                               ceiling = max(Floor, maps:get(ceiling, Options, 8192)),
+                               wait = maps:get(wait, Options, 0),
+                               batches = Count(whittle_flow_batches_total),
+                               messages = Count(whittle_flow_messages_total)},
             ok = proc_lib:init_ack(Parent, {ok, self()}),
             loop(Batcher)
     end.
@@ -126,10 +127,9 @@ handle(Lists, Count, Senders, Fill, #batcher{module = Module, state = State} = B
             State1 -> {ok, Batcher#batcher{state = State1}}
         catch
             Class:Reason:Stack ->
-                Logged = whittle_flow_count:failed(Batcher#batcher.where, Count,
-                                                   {Class, Reason, Stack},
-                                                   Batcher#batcher.logged),
-                {failed, Batcher#batcher{logged = Logged}}
+                ok = whittle_flow_count:failed(Batcher#batcher.where, Count,
+                                               {Class, Reason, Stack}),
+                {failed, Batcher}
         end,
     acknowledge(Senders, Result),
     _ = whittle_counters:inc(Batcher#batcher.batches),
@@ -153,10 +153,9 @@ info(Message, #batcher{module = Module, state = State} = Batcher) ->
         true ->
             try Batcher#batcher{state = Module:info(Message, State)}
             catch Class:Reason:Stack ->
-                    Logged = whittle_flow_count:failed(Batcher#batcher.where, 1,
-                                                       {Class, Reason, Stack},
-                                                       Batcher#batcher.logged),
-                    Batcher#batcher{logged = Logged}
+                    ok = whittle_flow_count:failed(Batcher#batcher.where, 1,
+                                                   {Class, Reason, Stack}),
+                    Batcher
             end;
         false -> Batcher
     end.

@@ -1,17 +1,23 @@
 %% @doc What whittle_flow counts, and the errors that it logs once.
 -module(whittle_flow_count).
 
--export([define/0, refused/2, failed/4]).
+-export([create/0, handle/2, refused/2, failed/3]).
 
-%% @doc Defines the metrics. They survive a restart of this application.
--spec define() -> ok.
-define() ->
+%% What was logged already, as {Where, Tag}.
+-define(LOGGED, whittle_flow_logged).
+
+%% @doc Defines the metrics, which survive a restart of this application, and
+%% makes the table of what was logged; the calling process owns it.
+-spec create() -> ok.
+create() ->
+    _ = ets:new(?LOGGED, [named_table, public]),
     lists:foreach(
       fun({Name, Labels, Help}) ->
               ok = whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
       end,
       [{whittle_flow_shard_messages_total, [pool], "Messages that shards handled"},
-       {whittle_flow_states_lost_total, [pool], "States that died with a killed shard"},
+       {whittle_flow_states_lost_total, [pool],
+        "States, or pieces of one on its way in a resize, that died with a shard"},
        {whittle_flow_batches_total, [batcher], "Batches handled"},
        {whittle_flow_messages_total, [batcher], "Messages handled in batches"},
        {whittle_flow_failed_total, [where], "Messages on which a callback crashed"},
@@ -21,26 +27,39 @@ define() ->
        {whittle_flow_deliveries_total, [group], "Deliveries of broadcast messages"},
        {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]).
 
+%% @doc A handle of one of the metrics with one label. Where there are too many
+%% series for one more, of the one that counts all of those.
+-spec handle(atom(), atom()) -> whittle_counters:handle().
+handle(Metric, Where) ->
+    case whittle_counters:handle(Metric, [Where]) of
+        {ok, Handle} -> Handle;
+        {error, {series_full, _}} ->
+            {ok, Handle} = whittle_counters:handle(Metric, ['_overflow']),
+            Handle
+    end.
+
 %% @doc Counts a call that could not be done, logs the first of its kind, and
 %% gives the error back.
 -spec refused(atom(), whittle_flow:reason()) -> {error, whittle_flow:reason()}.
 refused(Where, {Tag, _} = Reason) ->
     _ = whittle_counters:inc(whittle_flow_refused_total, [Where, Tag]),
-    case whittle_counters:value(whittle_flow_refused_total, [Where, Tag]) of
-        {ok, 1} ->
-            logger:warning("whittle_flow: ~ts (further ones are only counted, in "
-                           "whittle_flow_refused_total)", [whittle_flow:format_error(Reason)]);
-        _ -> ok
-    end,
+    _ = first(Where, Tag) andalso
+        logger:warning("whittle_flow: ~ts (further ones are only counted, in "
+                       "whittle_flow_refused_total)", [whittle_flow:format_error(Reason)]),
     {error, Reason}.
 
-%% @doc Counts messages on which a callback crashed. Logs it unless it was
-%% logged before; gives back that it is now.
--spec failed(atom(), pos_integer(), {atom(), term(), list()}, boolean()) -> true.
-failed(Where, N, {Class, Reason, Stack}, Logged) ->
+%% @doc Counts messages on which a callback crashed, and logs the first crash.
+-spec failed(atom(), pos_integer(), {atom(), term(), list()}) -> ok.
+failed(Where, N, {Class, Reason, Stack}) ->
     _ = whittle_counters:inc(whittle_flow_failed_total, [Where], N),
-    Logged orelse
+    _ = first(Where, failed) andalso
         logger:error("whittle_flow: the callback of ~p crashed (further crashes are only "
                      "counted, in whittle_flow_failed_total): ~p:~p ~p",
                      [Where, Class, Reason, Stack]),
-    true.
+    ok.
+
+%% False while the application does not run, which nobody could tell from then on.
+first(Where, Tag) ->
+    try ets:insert_new(?LOGGED, {{Where, Tag}})
+    catch error:badarg -> false
+    end.

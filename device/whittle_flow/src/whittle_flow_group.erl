@@ -5,22 +5,24 @@
 %%
 %% == How ==
 %% The caller sends the message once, to the group's process. That gathers what
-%% has come meanwhile, and hands it to relays, one for each scheduler, which
-%% send it to their members. What is larger than `shared' words is first put
+%% has come meanwhile, and hands it to relays (whittle_flow_fanout), one for each
+%% scheduler, which send it to their members. What is larger than `shared' words is first put
 %% where all processes can read it (a literal, see below), so that each member
 %% gets a reference instead of a copy. While the relays are at work new messages
 %% gather: under load each signal carries more of them.
 %%
 %% A literal is a persistent term of a new name. Sending it copies nothing.
 %% Taking it away makes the VM look at every process, so this is done for many
-%% at a time, `kept' literals late; a member that still holds one then gets
+%% at a time, `kept' words late; a member that still holds one then gets
 %% its own copy.
 %%
 %% == Guarantees ==
 %% At most once to each process that is a member when the group takes the
 %% message; in the order of sending for each sender and member. Above `limit'
 %% messages that wait in the group a broadcast is refused with
-%% `{error, {overloaded, Group}}' and counted. A member that died is dropped.
+%% `{error, {overloaded, Group}}' and counted. A member for which more than about
+%% `backlog' messages wait gets none, counted, until it has caught up. A member
+%% that died is dropped.
 %% When the group's process is killed, messages that wait in it are lost, and
 %% members join the one that its supervisor starts.
 %%
@@ -37,12 +39,15 @@
 -type options() :: #{
         %% Processes that deliver; as many as schedulers online by default.
         relays => pos_integer(),
-        %% Messages that may wait; 10000 by default.
+        %% Messages that may wait here; 10000 by default.
         limit => pos_integer(),
+        %% Messages that may wait for a member, about; 10000 by default.
+        backlog => pos_integer(),
         %% Words from which a message is shared instead of copied, and the number
         %% of members from which that pays (whittle_flow_calibrate).
         shared => pos_integer(), sharers => pos_integer(),
-        %% Literals that are kept before the oldest are taken away.
+        %% Words of literals that are kept when the oldest are taken away, which is
+        %% done when there are twice as many; 131072 (1 MB) by default.
         kept => pos_integer()}.
 
 -record(state, {name :: atom(), options :: options(),
@@ -52,30 +57,33 @@
                 where = #{} :: #{pid() => pid()},              % member to relay
                 gathered = [] :: [term()],                     % backwards
                 outbound = [] :: [term()],                     % those of this node
-                literals = queue:new() :: queue:queue(term()), next = 0 :: non_neg_integer(),
+                literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
+                words = 0 :: non_neg_integer(),                % of the literals
+                next = 0 :: non_neg_integer(),
                 peers = [] :: [pid()],
                 flushed = [] :: [gen_server:from()]}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), options()) -> supervisor:child_spec().
-child_spec(Name, Options) -> #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
+child_spec(Name, Options) ->
+    #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
 
 %% @doc Starts a group.
 -spec start_link(atom(), options()) -> gen_server:start_ret().
 start_link(Name, Options) ->
-    case whittle_flow_option:check([relays, limit, shared, sharers, kept], Options) of
+    case whittle_flow_option:check([relays, limit, backlog, shared, sharers, kept], Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Options},
                                     [{spawn_opt, [{message_queue_data, off_heap}]}]);
         {error, _} = Error -> Error
     end.
 
 %% @doc Makes a process a member. Twice is once.
--spec join(atom(), pid()) -> ok.
-join(Group, Pid) -> gen_server:call(Group, {join, Pid}, infinity).
+-spec join(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
+join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid}).
 
 %% @doc Ends a membership. Messages that were taken before may still come.
--spec leave(atom(), pid()) -> ok.
-leave(Group, Pid) -> gen_server:call(Group, {leave, Pid}, infinity).
+-spec leave(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
+leave(Group, Pid) when is_pid(Pid) -> call(Group, {leave, Pid}).
 
 %% @doc Sends Message to all members.
 -spec broadcast(atom(), term()) -> ok | {error, whittle_flow:reason()}.
@@ -94,35 +102,55 @@ broadcast(Group, Message) ->
     end.
 
 %% @doc The members on this node.
--spec members(atom()) -> [pid()].
-members(Group) -> gen_server:call(Group, members, infinity).
+-spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
+members(Group) -> call(Group, members).
 
 %% @doc Joins this node's group with the one of the same name on Node, both ways.
 -spec connect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 connect(Group, Node) ->
-    case erpc:call(Node, erlang, whereis, [Group]) of
+    try erpc:call(Node, erlang, whereis, [Group]) of
         undefined -> {error, {no_group, {Group, Node}}};
         Peer ->
-            ok = gen_server:call(Group, {peer, Peer}, infinity),
-            gen_server:call(Peer, {peer, whereis(Group)}, infinity)
+            case call(Group, {peer, Peer}) of
+                {ok, Mine} -> introduce(Peer, Mine);
+                {error, _} = Error -> Error
+            end
+    catch
+        error:{erpc, _} -> {error, {no_group, {Group, Node}}}
+    end.
+
+introduce(Peer, Mine) ->
+    case call(Peer, {peer, Mine}) of
+        {ok, Peer} -> ok;
+        {error, _} = Error -> Error
     end.
 
 %% @doc Waits until all that this process has broadcast was sent to the members
 %% of this node.
--spec sync(atom()) -> ok.
-sync(Group) -> gen_server:call(Group, sync, infinity).
+-spec sync(atom()) -> ok | {error, whittle_flow:reason()}.
+sync(Group) -> call(Group, sync).
+
+call(Group, Request) ->
+    try gen_server:call(Group, Request, infinity)
+    catch exit:_ -> {error, {no_group, Group}}
+    end.
 
 %%% the group's process
 
 -spec init({atom(), options()}) -> {ok, #state{}}.
 init({Name, Options}) ->
     _ = process_flag(trap_exit, true),
+    %% Literals of one that was killed.
+    [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
+                                   Group =:= Name],
     Waiting = atomics:new(1, []),
     persistent_term:put({?MODULE, Name}, {Waiting, maps:get(limit, Options, 10000)}),
     N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
-    Relays = maps:from_list([{relay(), 0} || _ <- lists:seq(1, N)]),
+    Backlog = maps:get(backlog, Options, 10000),
+    Relays = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
+                             || _ <- lists:seq(1, N)]),
     {ok, #state{name = Name, waiting = Waiting, relays = Relays,
-                options = maps:merge(#{shared => 64, sharers => 100, kept => 256}, Options)}}.
+                options = maps:merge(#{shared => 64, sharers => 100, kept => 131072}, Options)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
           {reply, term(), #state{}} | {noreply, #state{}}.
@@ -140,7 +168,7 @@ handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
 handle_call({peer, Peer}, _, #state{peers = Peers} = State) ->
     _ = lists:member(Peer, Peers) orelse monitor(process, Peer),
-    {reply, ok, State#state{peers = lists:usort([Peer | Peers])}};
+    {reply, {ok, self()}, State#state{peers = lists:usort([Peer | Peers])}};
 handle_call(sync, From, #state{flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})}.
 
@@ -150,7 +178,8 @@ handle_cast(_, State) -> {noreply, State}.
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({whittle_flow_broadcast, Message}, State) ->
     {noreply, deliver(more(gather(Message, State)))};
-handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered, waiting = Waiting} = State) ->
+handle_info({whittle_flow_peer, Messages},
+            #state{gathered = Gathered, waiting = Waiting} = State) ->
     ok = atomics:add(Waiting, 1, length(Messages)),
     {noreply, deliver(State#state{gathered = lists:reverse(Messages, Gathered)})};
 handle_info({done, _}, #state{busy = Busy} = State) ->
@@ -168,15 +197,18 @@ handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name, literals = Literals}) ->
+terminate(_, #state{name = Name, literals = Literals, relays = Relays}) ->
     _ = persistent_term:erase({?MODULE, Name}),
-    lists:foreach(fun persistent_term:erase/1, queue:to_list(Literals)).
+    %% A link alone does not end them when we end normally.
+    [exit(Relay, shutdown) || Relay <- maps:keys(Relays)],
+    lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
 
 forget(Pid, #state{where = Where, relays = Relays} = State) ->
     case maps:take(Pid, Where) of
         {Relay, Where1} ->
             Relay ! {leave, Pid},
-            State#state{where = Where1, relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
+            State#state{where = Where1,
+                        relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
         error -> State
     end.
 
@@ -194,15 +226,14 @@ gather(Message, #state{gathered = Gathered, outbound = Outbound, peers = Peers} 
 deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
 deliver(#state{gathered = []} = State) -> State;
 deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Waiting,
-               where = Where, peers = Peers, outbound = Outbound} = State) ->
+               peers = Peers, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
-    [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
+    _ = [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
-    Busy = [Relay ! {deliver, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
-    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], length(Messages)),
-    _ = whittle_counters:inc(whittle_flow_deliveries_total, [Name],
-                             length(Messages) * map_size(Where)),
+    Count = length(Messages),
+    Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
+    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], Count),
     State1#state{gathered = [], outbound = [], busy = length(Busy)}.
 
 answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
@@ -212,46 +243,28 @@ answer(State) -> State.
 
 share(Signal, #state{where = Where, options = #{sharers := Sharers}} = State)
   when map_size(Where) < Sharers -> {Signal, State};
-share(Signal, #state{name = Name, next = Next, literals = Literals,
-                     options = #{shared := Words, kept := Kept}} = State) ->
-    case erts_debug:flat_size(Signal) < Words of
-        true -> {Signal, State};
-        false ->
+share(Signal, #state{name = Name, next = Next, literals = Literals, words = Sum,
+                     options = #{shared := Least, kept := Kept}} = State) ->
+    case erts_debug:flat_size(Signal) of
+        Words when Words < Least -> {Signal, State};
+        Words ->
             Key = {?MODULE, Name, Next},
             persistent_term:put(Key, Signal),
+            More = State#state{next = Next + 1, literals = queue:in({Key, Words}, Literals),
+                               words = Sum + Words},
             {persistent_term:get(Key),
-             State#state{next = Next + 1, literals = trim(queue:in(Key, Literals), Kept)}}
+             case Sum + Words >= 2 * Kept of
+                 true -> trim(Kept, More);
+                 false -> More
+             end}
     end.
 
-%% Takes half of them away when there are twice as many as are kept.
-trim(Literals, Kept) ->
-    case queue:len(Literals) >= 2 * Kept of
+%% Takes the oldest away until no more than Kept words are left, or one literal.
+trim(Kept, #state{literals = Literals, words = Sum} = State) ->
+    {{value, {Key, Words}}, Younger} = queue:out(Literals),
+    case Sum > Kept andalso not queue:is_empty(Younger) of
         true ->
-            {Old, Young} = queue:split(Kept, Literals),
-            lists:foreach(fun persistent_term:erase/1, queue:to_list(Old)),
-            Young;
-        false -> Literals
+            true = persistent_term:erase(Key),
+            trim(Kept, State#state{literals = Younger, words = Sum - Words});
+        false -> State
     end.
-
-%%% a relay
-
-relay() ->
-    Group = self(),
-    proc_lib:spawn_link(fun() -> relay_loop(Group, []) end).
-
-%% A list, because that is what is walked fastest; it is searched only when
-%% somebody leaves.
-relay_loop(Group, Members) ->
-    receive
-        {join, Pid} -> relay_loop(Group, [Pid | Members]);
-        {leave, Pid} -> relay_loop(Group, lists:delete(Pid, Members));
-        {deliver, Signal} ->
-            send(Members, Signal),
-            Group ! {done, self()},
-            relay_loop(Group, Members)
-    end.
-
-send([], _) -> ok;
-send([Pid | Members], Signal) ->
-    Pid ! Signal,
-    send(Members, Signal).

@@ -18,8 +18,10 @@ order(#{floor := Floor, ceiling := Ceiling}) when Floor > Ceiling ->
 order(_) -> ok.
 
 fits(key, V) -> is_function(V, 1);
-fits(name, V) -> is_atom(V);
+fits(name, V) -> is_atom(V) andalso V =/= undefined;
 fits(policy, {priority, V}) -> is_function(V, 1);
 fits(policy, V) -> lists:member(V, [block, oldest, newest]);
 fits(K, V) when K =:= wait; K =:= retire_after -> is_integer(V) andalso V >= 0;
+fits(intensity, {N, Seconds}) -> fits(wait, N) andalso fits(shards, Seconds);
+fits(intensity, _) -> false;
 fits(_, V) -> is_integer(V) andalso V > 0.

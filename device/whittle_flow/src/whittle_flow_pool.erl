@@ -37,7 +37,10 @@
         %% Milliseconds that old shards pass messages on after a resize; 60000 by
         %% default. A sender that is held up longer than that between finding
         %% its route and sending loses that message.
-        retire_after => non_neg_integer()}.
+        retire_after => non_neg_integer(),
+        %% So many shards may die in so many seconds before the pool gives up and
+        %% leaves it to its supervisor; {10, 10} by default.
+        intensity => {non_neg_integer(), pos_integer()}}.
 
 %% The version changes with every table, the epoch with every generation.
 -record(table, {version :: reference(), epoch :: reference(), routes :: whittle_flow_shard:routes(),
@@ -45,11 +48,6 @@
 
 -record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
                 table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()]}).
-
-%% Shards that may die in ?PERIOD seconds before the pool gives up and leaves it
-%% to its supervisor.
--define(INTENSITY, 10).
--define(PERIOD, 10).
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
@@ -60,7 +58,7 @@ child_spec(Name, Module, Args, Options) ->
 %% @doc Starts a pool of processes that run Module (see whittle_flow_shard).
 -spec start_link(atom(), module(), term(), options()) -> gen_server:start_ret().
 start_link(Name, Module, Args, Options) ->
-    case whittle_flow_option:check([shards, limit, key, retire_after], Options) of
+    case whittle_flow_option:check([shards, limit, key, retire_after, intensity], Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Module, Args, Options}, []);
         {error, _} = Error -> Error
     end.
@@ -156,7 +154,10 @@ await(Ref, Pool, Timeout) ->
 %% whittle_flow_shard; answers when the routes have changed, while the state may
 %% still be on its way.
 -spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
-resize(Pool, N) when is_integer(N), N > 0 -> gen_server:call(Pool, {resize, N}, infinity);
+resize(Pool, N) when is_integer(N), N > 0 ->
+    try gen_server:call(Pool, {resize, N}, infinity)
+    catch exit:_ -> {error, {no_pool, Pool}}
+    end;
 resize(_, N) -> {error, {bad_option, {shards, N}}}.
 
 %% @doc The shards, in the order of their places, with the number of messages
@@ -232,7 +233,8 @@ init({Name, Module, Args, Options}) ->
     Worker = {Module, Args},
     {module, Module} = code:ensure_loaded(Module),
     N = maps:get(shards, Options, erlang:system_info(schedulers_online)),
-    Table = #table{version = make_ref(), epoch = make_ref(), routes = generation(Name, Worker, N, []),
+    Table = #table{version = make_ref(), epoch = make_ref(),
+                   routes = generation(Name, Worker, N, []),
                    limit = maps:get(limit, Options, 100000),
                    key = maps:get(key, Options, fun(Message) -> Message end)},
     {ok, publish(#state{name = Name, worker = Worker, options = Options, table = Table})}.
@@ -253,7 +255,7 @@ handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
     Routes = generation(Name, Worker, N, Pids),
     State1 = publish(State#state{table = Table#table{epoch = make_ref(), routes = Routes},
                                  relays = Pids ++ Relays}),
-    [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
+    _ = [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
     _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Pids}),
     {reply, ok, State1}.
 
@@ -277,20 +279,23 @@ handle_info(_, State) ->
 
 replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table, relays = Relays,
                                     restarts = Restarts} = State) ->
+    {Intensity, Period} = maps:get(intensity, State#state.options, {10, 10}),
     Now = erlang:monotonic_time(second),
-    Recent = [Now | [T || T <- Restarts, Now - T < ?PERIOD]],
+    Recent = [Now | [T || T <- Restarts, Now - T < Period]],
     _ = whittle_counters:inc(whittle_flow_states_lost_total, [Name]),
-    case length(Recent) > ?INTENSITY of
+    case length(Recent) > Intensity of
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->
             New = whittle_flow_shard:start_link(Name, Worker, []),
-            [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
+            _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
             {noreply, publish(State#state{table = Table#table{routes = Routes1},
                                           restarts = Recent})}
     end.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name}) ->
+terminate(_, #state{name = Name, table = #table{routes = Routes}, relays = Relays}) ->
     _ = persistent_term:erase({?MODULE, Name}),
+    %% A link alone does not end them when we end normally.
+    [exit(Pid, shutdown) || Pid <- Relays ++ [Pid || {Pid, _} <- tuple_to_list(Routes)]],
     ok.

@@ -7,7 +7,9 @@
 -record(relay, {routes :: whittle_flow_shard:routes(), queued :: atomics:atomics_ref(),
                 %% Fences under way: who asked, and how many have not answered.
                 fences = #{} :: #{reference() => {pid(), reference(), pos_integer()}},
-                waiting = #{} :: #{reference() => reference()}}).
+                waiting = #{} :: #{reference() => reference()},
+                %% Our own fence, which is the last thing we wait for.
+                retiring = none :: none | reference()}).
 
 %% @doc Passes on until it is told to retire.
 -spec run(whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
@@ -16,19 +18,23 @@ run(Routes, Queued) ->
     true = garbage_collect(),
     relay(#relay{routes = Routes, queued = Queued}).
 
-relay(#relay{routes = Routes, queued = Queued} = Relay) ->
+relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
     receive
         {whittle_flow, Key, _} = Message ->
-            pass(Key, 1, Message, Routes, Queued),
+            pass(Key, Message, Routes, Queued),
             relay(Relay);
         {whittle_flow, Key, _, _} = Message ->
-            pass(Key, 1, Message, Routes, Queued),
+            pass(Key, Message, Routes, Queued),
             relay(Relay);
         {whittle_flow_many, _, Pairs} ->
-            [pass(Key, 1, {whittle_flow, Key, Message}, Routes, Queued) || {Key, Message} <- Pairs],
+            lists:foreach(fun({Key, Message}) ->
+                                  pass(Key, {whittle_flow, Key, Message}, Routes, Queued)
+                          end, Pairs),
             relay(Relay);
         {whittle_flow_fence, From, Ref} ->
             relay(fence(From, Ref, Relay));
+        {whittle_flow_fenced, Retiring} ->
+            ok;
         {whittle_flow_fenced, Ref} ->
             true = demonitor(Ref, [flush]),
             relay(fenced(Ref, Relay));
@@ -38,16 +44,19 @@ relay(#relay{routes = Routes, queued = Queued} = Relay) ->
             relay(Relay#relay{routes = list_to_tuple([case R of {Old, _} -> New; _ -> R end
                                                       || R <- tuple_to_list(Routes)])});
         whittle_flow_retire ->
-            ok;
+            %% A sender takes our end for a fence: what we passed on has to be there.
+            Own = make_ref(),
+            relay(fence(self(), Own, Relay#relay{retiring = Own}));
         _ ->
             relay(Relay)
     end.
 
-pass(Key, N, Message, Routes, Queued) ->
+pass(Key, Message, Routes, Queued) ->
     {Pid, Next} = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
-    ok = atomics:sub(Queued, 1, N),
-    ok = atomics:add(Next, 1, N),
-    Pid ! Message.
+    ok = atomics:sub(Queued, 1, 1),
+    ok = atomics:add(Next, 1, 1),
+    Pid ! Message,
+    ok.
 
 %% A fence goes the way that this shard's messages went, to each of the next
 %% generation, and is answered when all of those answered.

@@ -85,9 +85,7 @@ connect(#link{alias = none, to = To} = Link) when is_atom(To) ->
         Pid -> Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}])}
     end;
 connect(#link{alias = none, to = To} = Link) ->
-    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])};
-connect(Link) ->
-    Link.
+    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])}.
 
 %% @doc Adds a message; sends when there is a batch of them.
 -spec push(term(), sender()) -> sender().
@@ -129,15 +127,19 @@ flush(#sender{count = Count, gathered = Gathered, link = Link} = Sender) ->
     Sender#sender{count = 0, gathered = [], link = deliver(Count, lists:reverse(Gathered), Link1)}.
 
 stop_timer(#link{timer = none} = Link) -> Link;
-stop_timer(#link{timer = Timer} = Link) ->
-    _ = erlang:cancel_timer(Timer),
+stop_timer(#link{timer = Timer, id = Id} = Link) ->
+    %% One that has fired has left a message, which is for nobody now.
+    case erlang:cancel_timer(Timer) of
+        false -> receive {whittle_flow_flush, Id} -> ok after 0 -> ok end;
+        _ -> ok
+    end,
     Link#link{timer = none}.
 
 deliver(Count, Messages, #link{alias = none} = Link) ->
     case connect(Link) of
-        #link{alias = none, buffer = none, id = Id} = Down ->
+        #link{alias = none, buffer = none} = Down ->
             %% Nobody tells when a name is registered.
-            receive {whittle_flow_never, Id} -> ok after ?LOOK_AGAIN -> ok end,
+            receive after ?LOOK_AGAIN -> ok end,
             deliver(Count, Messages, Down);
         #link{alias = none} = Down -> keep(Messages, Down);
         Up -> deliver(Count, Messages, Up)

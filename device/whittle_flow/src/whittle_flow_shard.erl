@@ -3,7 +3,7 @@
 %%
 %% A module that works in a pool exports init/1 and handle/3. If the pool is to
 %% be resized, the state must be cut by key and put together again: a map from
-%% key to whatever is cut as it is; any other state needs split/2 and merge/1.
+%% key to whatever is cut as it is; any other state needs split/3 and merge/1.
 -module(whittle_flow_shard).
 
 -export([start_link/3]).
@@ -29,15 +29,14 @@
 %% Of route(), one for each place.
 
 -record(shard, {pool :: atom(), module :: module(), state :: term(),
-                queued :: atomics:atomics_ref(), handled :: whittle_counters:handle(),
-                logged = false :: boolean()}).
+                queued :: atomics:atomics_ref(), handled :: whittle_counters:handle()}).
 
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
 %% it; without any it begins with what init/1 makes.
 -spec start_link(atom(), {module(), term()}, [pid()]) -> route().
 start_link(Pool, {Module, Args}, From) ->
     Queued = atomics:new(1, []),
-    {ok, Handled} = whittle_counters:handle(whittle_flow_shard_messages_total, [Pool]),
+    Handled = whittle_flow_count:handle(whittle_flow_shard_messages_total, Pool),
     Pid = proc_lib:spawn_opt(
             fun() ->
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
@@ -57,7 +56,7 @@ pieces(Pool, Monitors) ->
             [Piece | pieces(Pool, maps:remove(From, Monitors))];
         {'DOWN', _, process, From, _} when is_map_key(From, Monitors) ->
             %% Killed before it gave its state away.
-            ok = whittle_counters:inc(whittle_flow_states_lost_total, [Pool]),
+            _ = whittle_counters:inc(whittle_flow_states_lost_total, [Pool]),
             pieces(Pool, maps:remove(From, Monitors))
     end.
 
@@ -100,26 +99,21 @@ work(Key, Message, #shard{module = Module, state = State, handled = Handled} = S
             _ = whittle_counters:inc(Handled),
             {ok, Shard#shard{state = State1}}
     catch
-        Class:Reason:Stack -> {{error, {handler_failed, {Class, Reason}}},
-                               failed(Class, Reason, Stack, Shard)}
+        Class:Reason:Stack ->
+            ok = whittle_flow_count:failed(Shard#shard.pool, 1, {Class, Reason, Stack}),
+            {{error, {handler_failed, {Class, Reason}}}, Shard}
     end.
 
 info(Message, #shard{module = Module, state = State} = Shard) ->
     case erlang:function_exported(Module, info, 2) of
         true ->
             try Shard#shard{state = Module:info(Message, State)}
-            catch Class:Reason:Stack -> failed(Class, Reason, Stack, Shard)
+            catch Class:Reason:Stack ->
+                    ok = whittle_flow_count:failed(Shard#shard.pool, 1, {Class, Reason, Stack}),
+                    Shard
             end;
         false -> Shard
     end.
-
-failed(Class, Reason, Stack, #shard{pool = Pool, module = Module, logged = Logged} = Shard) ->
-    _ = whittle_counters:inc(whittle_flow_failed_total, [Pool]),
-    Logged orelse
-        logger:error("whittle_flow: ~p failed on a message of pool ~p (further failures are only "
-                     "counted, in whittle_flow_failed_total): ~p:~p ~p",
-                     [Module, Pool, Class, Reason, Stack]),
-    Shard#shard{logged = true}.
 
 split(Routes, #shard{module = Module, state = State}) ->
     N = tuple_size(Routes),

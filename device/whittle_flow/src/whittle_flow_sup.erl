@@ -7,13 +7,14 @@
 
 -export([start/2, stop/1, init/1]).
 
--spec start(application:start_type(), term()) -> supervisor:startlink_ret().
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
 start(_, _) ->
-    ok = whittle_flow_count:define(),
     supervisor:start_link({local, ?MODULE}, ?MODULE, []).
 
 -spec stop(term()) -> ok.
 stop(_) -> ok.
 
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
-init([]) -> {ok, {#{strategy => one_for_one}, []}}.
+init([]) ->
+    ok = whittle_flow_count:create(),
+    {ok, {#{strategy => one_for_one}, []}}.

@@ -3,22 +3,32 @@
 -behaviour(whittle_flow_batcher).
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([order/1, lists_at_once/1, grows_and_shrinks/1, waits_for_company/1, timer_flushes/1, blocks_without_credit/1,
-         sheds/1, recovers/1, callback_crash/1, receiver_dies/1, pid_dies/1, bad_input/1]).
+-export([readme/1, order/1, lists_at_once/1, grows_and_shrinks/1, waits_for_company/1,
+         waits_no_longer/1, timer_flushes/1, timers_leave_nothing/1, blocks_without_credit/1,
+         sheds/1, priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
+         name_comes_back/1, pid_dies/1, too_many_names/1, bad_input/1]).
 -export([init/1, handle_batch/2, info/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [order, lists_at_once, grows_and_shrinks, waits_for_company, timer_flushes, blocks_without_credit, sheds,
-     recovers, callback_crash, receiver_dies, pid_dies, bad_input].
+    [readme, order, lists_at_once, grows_and_shrinks, waits_for_company, waits_no_longer,
+     timer_flushes, timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers,
+     sync_in_time, callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names,
+     bad_input].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
     _ = process_flag(trap_exit, true),
     Config.
 
+%% The end of a test's process is a normal one, which batchers do not die of.
 end_per_testcase(_, _) ->
+    {links, Links} = process_info(self(), links),
+    [begin
+         exit(Pid, kill),
+         receive {'EXIT', Pid, _} -> ok end
+     end || Pid <- Links, is_pid(Pid)],
     application:stop(whittle_flow),
     application:stop(whittle_counters).
 
@@ -52,13 +62,40 @@ pushed(Messages, Sender) -> lists:foldl(fun whittle_flow_sender:push/2, Sender, 
 
 %%% cases
 
+%% What the README shows; its batches print what they come to.
+readme(_) ->
+    [Module, Use] = whittle_readme:first_use(?MODULE, whittle_flow),
+    ?assert(length(string:lexemes(Module ++ Use, "\n")) =< 10),
+    adder = whittle_readme:define(Module),
+    Shell = group_leader(),
+    true = group_leader(printer(self()), self()),
+    _ = try whittle_readme:run(Use, [])
+        after group_leader(Shell, self())
+        end,
+    ?assertEqual("500500\n", lists:last(printed())).
+
+%% Takes what is printed, and tells it.
+printer(Test) ->
+    spawn_link(fun() -> printer_loop(Test) end).
+
+printer_loop(Test) ->
+    receive
+        {io_request, From, Ref, {put_chars, _, M, F, A}} ->
+            Test ! {printed, unicode:characters_to_list(apply(M, F, A))},
+            From ! {io_reply, Ref, ok},
+            printer_loop(Test)
+    end.
+
+printed() -> receive {printed, Text} -> [Text | printed()] after 0 -> [] end.
+
 order(_) ->
     Batcher = start(#{}),
     Test = self(),
     Senders = [spawn_link(fun() ->
-                                  {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 7, window => 50}),
-                                  {ok, _} = whittle_flow_sender:sync(
-                                              pushed([{Id, N} || N <- lists:seq(1, 1000)], S), 60000),
+                                  {ok, S} = whittle_flow_sender:new(
+                                              Batcher, #{batch => 7, window => 50}),
+                                  S1 = pushed([{Id, N} || N <- lists:seq(1, 1000)], S),
+                                  {ok, _} = whittle_flow_sender:sync(S1, infinity),
                                   Test ! {synced, Id}
                           end) || Id <- lists:seq(1, 5)],
     All = messages(5000),
@@ -79,7 +116,7 @@ lists_at_once(_) ->
     S3 = Push(5, 14, S2),
     S4 = Push(15, 100, S3),
     S5 = whittle_flow_sender:push_many([], S4),
-    {ok, _} = whittle_flow_sender:sync(Push(101, 102, S5), 60000),
+    {ok, _} = whittle_flow_sender:sync(Push(101, 102, S5), infinity),
     ?assertEqual(lists:seq(1, 102), messages(102)).
 
 %% While 1000 wait the batches double from the floor to the ceiling; then one
@@ -109,6 +146,12 @@ waits_for_company(_) ->
     [ok = whittle_flow_batcher:cast(Batcher, N) || N <- [1, 2, 3]],
     ?assertEqual([1, 2, 3], batch()).
 
+%% A floor that is never reached: the first message's time makes the batch begin.
+waits_no_longer(_) ->
+    Batcher = start(#{floor => 1000, wait => 1}),
+    ok = whittle_flow_batcher:cast(Batcher, 1),
+    ?assertEqual([1], batch()).
+
 %% A sender's first message waits no longer than its timer.
 timer_flushes(_) ->
     Batcher = start(#{}),
@@ -121,15 +164,32 @@ timer_flushes(_) ->
             ?assertEqual(ignored, whittle_flow_sender:info({some, message}, S2))
     end.
 
+%% A process that only pushes gets no message that nobody takes, also when its
+%% timer fired before the batch was full.
+timers_leave_nothing(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{wait => 1, batch => 2}),
+    S1 = whittle_flow_sender:push(a, S),
+    arrived(),
+    {ok, _} = whittle_flow_sender:sync(whittle_flow_sender:push(b, S1), infinity),
+    ?assertEqual([a, b], messages(2)),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+arrived() ->
+    case process_info(self(), messages) of
+        {messages, [_]} -> ok;
+        {messages, []} -> erlang:yield(), arrived()
+    end.
+
 blocks_without_credit(_) ->
     Batcher = start(#{}),
-    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 10}),
     Test = self(),
     ok = whittle_flow_batcher:cast(Batcher, wait),
     receive {waiting, Batcher} -> ok end,
     {Pusher, Ref} = spawn_monitor(fun() ->
-                                          {ok, Own} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 10}),
-                                          _ = pushed(lists:seq(1, 100), Own),
+                                          {ok, S} = whittle_flow_sender:new(
+                                                      Batcher, #{batch => 1, window => 10}),
+                                          _ = pushed(lists:seq(1, 100), S),
                                           Test ! pushed
                                   end),
     blocked(Pusher),
@@ -137,8 +197,7 @@ blocks_without_credit(_) ->
     Batcher ! go,
     [wait | _] = batch(),
     ?assertEqual(lists:seq(1, 100), messages(100)),
-    receive {'DOWN', Ref, process, Pusher, normal} -> ok end,
-    {ok, _} = whittle_flow_sender:sync(S, 1000).
+    receive {'DOWN', Ref, process, Pusher, normal} -> ok end.
 
 blocked(Pid) ->
     case process_info(Pid, [status, current_function]) of
@@ -146,26 +205,36 @@ blocked(Pid) ->
         _ -> erlang:yield(), blocked(Pid)
     end.
 
+%% What a sender kept of the messages, of which three have room while the
+%% receiver stands still.
+kept(Policy, Messages) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1, buffer => 3,
+                                                 policy => Policy}),
+    S1 = whittle_flow_sender:push(wait, S),
+    receive {waiting, Batcher} -> ok end,
+    S2 = pushed(Messages, S1),
+    Batcher ! go,
+    [wait] = batch(),
+    {ok, _} = whittle_flow_sender:sync(S2, infinity),
+    messages(3).
+
 sheds(_) ->
     Rank = fun({urgent, _}) -> 2; (_) -> 1 end,
-    Kept = fun(Policy, Messages) ->
-                   Batcher = start(#{}),
-                   {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1, buffer => 3,
-                                                                policy => Policy}),
-                   S1 = whittle_flow_sender:push(wait, S),
-                   receive {waiting, Batcher} -> ok end,
-                   S2 = pushed(Messages, S1),
-                   Batcher ! go,
-                   [wait] = batch(),
-                   {ok, _} = whittle_flow_sender:sync(S2, 60000),
-                   messages(3)
-           end,
-    ?assertEqual([1, 2, 3], Kept(newest, lists:seq(1, 10))),
-    ?assertEqual([8, 9, 10], Kept(oldest, lists:seq(1, 10))),
+    ?assertEqual([1, 2, 3], kept(newest, lists:seq(1, 10))),
+    ?assertEqual([8, 9, 10], kept(oldest, lists:seq(1, 10))),
     ?assertEqual([{urgent, 2}, {urgent, 4}, 10],
-                 Kept({priority, Rank}, [1, {urgent, 2}, 3, {urgent, 4}, 5, 6, 7, 8, 9, 10])),
+                 kept({priority, Rank}, [1, {urgent, 2}, 3, {urgent, 4}, 5, 6, 7, 8, 9, 10])),
     [?assertEqual({ok, 7}, whittle_counters:value(whittle_flow_shed_total, [sender, P]))
      || P <- [newest, oldest, priority]].
+
+%% The caller of push has nothing of it; such a message goes first. A fun that
+%% answers otherwise each time does no harm either.
+priority_crashes(_) ->
+    ?assertEqual([2, 3, 4], kept({priority, fun(N) when is_integer(N) -> 1 end}, [a, 2, 3, 4, b])),
+    Random = {priority, fun(_) -> rand:uniform() end},
+    Kept = kept(Random, lists:seq(1, 100)),
+    ?assertEqual(Kept, lists:usort(Kept)).
 
 %% A receiver that stands still while a million messages are pushed: memory
 %% stays bounded, and it goes on without a restart.
@@ -176,26 +245,37 @@ recovers(_) ->
     receive {waiting, Batcher} -> ok end,
     true = garbage_collect(),
     {memory, Before} = process_info(self(), memory),
-    S2 = lists:foldl(fun(N, Acc) -> whittle_flow_sender:push(N, Acc) end, S1, lists:seq(1, 1000000)),
+    S2 = pushed(lists:seq(1, 1000000), S1),
     {message_queue_len, Queue} = process_info(Batcher, message_queue_len),
     ?assert(Queue =< 10),
     true = garbage_collect(),
     {memory, After} = process_info(self(), memory),
     ?assert(After - Before < 1000000),
     Batcher ! go,
-    {ok, _} = whittle_flow_sender:sync(S2, 60000),
+    {ok, _} = whittle_flow_sender:sync(S2, infinity),
     Got = [N || N <- messages(2000), is_integer(N)],
     ?assertEqual(lists:sort(Got), Got),
     ?assertEqual(1000000, lists:last(Got)),
     ?assertEqual({ok, 1000000 - length(Got)},
                  whittle_counters:value(whittle_flow_shed_total, [sender, oldest])).
 
+%% Who does not want to wait is told how many are open, and may ask again.
+sync_in_time(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{}),
+    S1 = whittle_flow_sender:flush(whittle_flow_sender:push(wait, S)),
+    receive {waiting, Batcher} -> ok end,
+    {error, {unanswered, 3}, S2} = whittle_flow_sender:sync(pushed([a, b], S1), 0),
+    Batcher ! go,
+    {ok, _} = whittle_flow_sender:sync(S2, infinity),
+    ?assertEqual([wait, a, b], messages(3)).
+
 callback_crash(_) ->
     Batcher = start(#{name => fragile}),
     {ok, S} = whittle_flow_sender:new(fragile, #{}),
-    {error, {failed, 2} = Reason, S1} = whittle_flow_sender:sync(pushed([crash, b], S), 60000),
+    {error, {failed, 2} = Reason, S1} = whittle_flow_sender:sync(pushed([crash, b], S), infinity),
     ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
-    {ok, _} = whittle_flow_sender:sync(pushed([c], S1), 60000),
+    {ok, _} = whittle_flow_sender:sync(pushed([c], S1), infinity),
     ?assertEqual([c], batch()),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_failed_total, [fragile])),
     ?assert(is_process_alive(Batcher)).
@@ -210,24 +290,47 @@ receiver_dies(_) ->
     exit(First, kill),
     receive {'EXIT', First, killed} -> ok end,
     _ = start(#{name => phoenix}),
-    {error, {uncertain, 2}, S2} = whittle_flow_sender:sync(S1, 60000),
+    {error, {uncertain, 2}, S2} = whittle_flow_sender:sync(S1, infinity),
     ?assertEqual([kept], batch()),
-    {ok, _} = whittle_flow_sender:sync(pushed([next], S2), 60000),
+    {ok, _} = whittle_flow_sender:sync(pushed([next], S2), infinity),
     ?assertEqual([next], batch()),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_uncertain_total, [phoenix])).
+
+%% Who blocks waits for the name to be somebody's.
+name_comes_back(_) ->
+    {ok, S} = whittle_flow_sender:new(lazarus, #{batch => 1}),
+    Self = self(),
+    {Pusher, Ref} = spawn_monitor(fun() ->
+                                          {ok, _} = whittle_flow_sender:sync(
+                                                      whittle_flow_sender:push(a, S), infinity),
+                                          Self ! synced
+                                  end),
+    blocked(Pusher),
+    _ = start(#{name => lazarus}),
+    ?assertEqual([a], batch()),
+    receive synced -> ok end,
+    receive {'DOWN', Ref, process, Pusher, normal} -> ok end.
+
+%% A full registry of counters is no reason not to batch.
+too_many_names(_) ->
+    ok = application:set_env(whittle_counters, max_series, 1),
+    Batcher = start(#{name => uncounted}),
+    ok = application:set_env(whittle_counters, max_series, 100000),
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual([a], batch()).
 
 pid_dies(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1}),
     exit(Batcher, kill),
     receive {'EXIT', Batcher, killed} -> ok end,
-    {error, {uncertain, 1}, S1} = whittle_flow_sender:sync(pushed([a], S), 60000),
+    {error, {uncertain, 1}, S1} = whittle_flow_sender:sync(pushed([a], S), infinity),
     _ = pushed([b, c], S1),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])).
 
 bad_input(_) ->
-    Bad = fun(Options) -> ?assertMatch({error, {bad_option, _}}, whittle_flow_sender:new(self(), Options)) end,
-    [Bad(O) || O <- [#{batch => 0}, #{policy => random}, #{wait => -1}, #{windw => 1}, []]],
+    [?assertMatch({error, {bad_option, _}}, whittle_flow_sender:new(self(), O))
+     || O <- [#{batch => 0}, #{policy => random}, #{wait => -1}, #{windw => 1}, []]],
     ?assertMatch({error, {bad_option, {floor, 10}}},
                  whittle_flow_batcher:start_link(?MODULE, self(), #{floor => 10, ceiling => 5})),
     Batcher = start(#{name => once}),

@@ -2,14 +2,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, relay_dies/1,
-         one_copy_per_node/1, bad_input/1, gatherer/2]).
+-export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
+         relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
+         gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [all_get_all, large_terms, leaving, member_dies, overload, relay_dies, one_copy_per_node,
-     bad_input].
+    [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
+     group_killed, stops_all, one_copy_per_node, calibrated, bad_input].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -33,15 +34,17 @@ members(N) ->
          Pid
      end || _ <- lists:seq(1, N)].
 
-%% Gathers what it gets until it is told to tell.
+%% Gathers what it gets, and tells when it has as many messages as it is asked
+%% for: what another process sent it before the question may come after it.
 gatherer(Test, Got) ->
     receive
         {whittle_flow_group, group, Messages} -> gatherer(Test, lists:reverse(Messages, Got));
-        {tell, To} -> To ! {self(), lists:reverse(Got)}, gatherer(Test, Got)
+        {tell, To, N} when length(Got) >= N -> To ! {self(), lists:reverse(Got)},
+                                               gatherer(Test, Got)
     end.
 
-told(Pid) ->
-    Pid ! {tell, self()},
+told(Pid, N) ->
+    Pid ! {tell, self(), N},
     receive {Pid, Got} -> Got end.
 
 all_get_all(_) ->
@@ -49,24 +52,26 @@ all_get_all(_) ->
     Members = members(200),
     [ok = whittle_flow_group:broadcast(group, N) || N <- lists:seq(1, 500)],
     ok = whittle_flow_group:sync(group),
-    [?assert(lists:seq(1, 500) =:= told(M)) || M <- Members],
+    [?assert(lists:seq(1, 500) =:= told(M, 500)) || M <- Members],
     ?assertEqual({ok, 500}, whittle_counters:value(whittle_flow_broadcasts_total, [group])),
     ?assertEqual({ok, 100000}, whittle_counters:value(whittle_flow_deliveries_total, [group])).
 
 %% Shared terms are the same terms, also after they were taken away.
 large_terms(_) ->
-    start(#{sharers => 1, shared => 10, kept => 2}),
+    start(#{sharers => 1, shared => 10, kept => 1000}),
     Members = members(3),
     Term = fun(N) -> [{N, X, <<"text">>} || X <- lists:seq(1, 50)] end,
     [begin
          ok = whittle_flow_group:broadcast(group, Term(N)),
          ok = whittle_flow_group:sync(group)
      end || N <- lists:seq(1, 20)],
-    [?assert([Term(N) || N <- lists:seq(1, 20)] =:= told(M)) || M <- Members],
-    Literals = [K || {{whittle_flow_group, group, _} = K, _} <- persistent_term:get()],
-    ?assert(length(Literals) < 4),
+    [?assert([Term(N) || N <- lists:seq(1, 20)] =:= told(M, 20)) || M <- Members],
+    %% Each has about 600 words: more than 2000 are never there.
+    ?assert(length(literals()) =< 4),
     ok = gen_server:stop(group),
-    ?assertEqual([], [K || {{whittle_flow_group, group, _} = K, _} <- persistent_term:get()]).
+    ?assertEqual([], literals()).
+
+literals() -> [K || {{whittle_flow_group, group, _} = K, _} <- persistent_term:get()].
 
 leaving(_) ->
     start(#{}),
@@ -78,8 +83,8 @@ leaving(_) ->
     ok = whittle_flow_group:leave(group, A),
     ok = whittle_flow_group:broadcast(group, 2),
     ok = whittle_flow_group:sync(group),
-    ?assertEqual([1], told(A)),
-    ?assertEqual([1, 2], told(B)).
+    ?assertEqual([1, 2], told(B, 2)),
+    ?assertEqual([1], told(A, 1)).
 
 member_dies(_) ->
     start(#{}),
@@ -90,8 +95,15 @@ member_dies(_) ->
     receive {'EXIT', A, killed} -> ok end,
     ok = whittle_flow_group:broadcast(group, 1),
     ok = whittle_flow_group:sync(group),
-    ?assertEqual([1], told(B)),
-    ?assertEqual([B], whittle_flow_group:members(group)).
+    ?assertEqual([1], told(B, 1)),
+    only_member(B).
+
+%% Until the group has heard of the death as well.
+only_member(Pid) ->
+    case whittle_flow_group:members(group) of
+        [Pid] -> ok;
+        _ -> erlang:yield(), only_member(Pid)
+    end.
 
 %% While the group stands still it takes no more than its limit.
 overload(_) ->
@@ -105,8 +117,38 @@ overload(_) ->
     ok = whittle_flow_group:sync(group),
     ok = whittle_flow_group:broadcast(group, more),
     ok = whittle_flow_group:sync(group),
-    ?assertEqual(lists:seq(1, 10) ++ [more], told(A)),
+    ?assertEqual(lists:seq(1, 10) ++ [more], told(A, 11)),
     ?assertEqual({ok, 90}, whittle_counters:value(whittle_flow_shed_total, [group, overloaded])).
+
+%% A member that takes nothing gets no more than its backlog, and goes on when it
+%% does; the others get everything.
+member_stands(_) ->
+    start(#{backlog => 20, relays => 1}),
+    [A] = members(1),
+    Test = self(),
+    Stands = spawn_link(fun() -> receive go -> ok end, gatherer(Test, []) end),
+    ok = whittle_flow_group:join(group, Stands),
+    [begin
+         ok = whittle_flow_group:broadcast(group, N),
+         _ = told(A, N)
+     end || N <- lists:seq(1, 1000)],
+    ok = whittle_flow_group:sync(group),
+    ?assert(lists:seq(1, 1000) =:= told(A, 1000)),
+    {message_queue_len, Waiting} = process_info(Stands, message_queue_len),
+    ?assert(Waiting =< 20),
+    ?assertEqual({ok, 1000 - Waiting},
+                 whittle_counters:value(whittle_flow_shed_total, [group, behind])),
+    Stands ! go,
+    ?assertEqual(lists:seq(1, Waiting), told(Stands, Waiting)),
+    more_until(fun() -> length(told(Stands, Waiting)) > Waiting end).
+
+more_until(Done) ->
+    ok = whittle_flow_group:broadcast(group, more),
+    ok = whittle_flow_group:sync(group),
+    case Done() of
+        true -> ok;
+        false -> more_until(Done)
+    end.
 
 %% The group goes down with a relay, so that its supervisor starts a whole one.
 relay_dies(_) ->
@@ -117,10 +159,39 @@ relay_dies(_) ->
     receive {'EXIT', Group, Reason} -> ?assertEqual({relay_died, killed}, Reason) end,
     ?assertMatch({error, {no_group, group}}, whittle_flow_group:broadcast(group, 1)).
 
+%% The next group of the name takes away what the killed one left behind.
+group_killed(_) ->
+    Options = #{sharers => 1, shared => 1},
+    Group = start(Options),
+    [A] = members(1),
+    [begin
+         ok = whittle_flow_group:broadcast(group, N),
+         ok = whittle_flow_group:sync(group)
+     end || N <- [1, 2, 3]],
+    ?assertEqual(3, length(literals())),
+    exit(Group, kill),
+    receive {'EXIT', Group, killed} -> ok end,
+    ?assertEqual({error, {no_group, group}}, whittle_flow_group:join(group, A)),
+    start(Options),
+    ?assertEqual([], literals()),
+    ok = whittle_flow_group:join(group, A),
+    ok = whittle_flow_group:broadcast(group, 4),
+    ?assertEqual([1, 2, 3, 4], told(A, 4)).
+
+%% A group that is stopped leaves no process behind.
+stops_all(_) ->
+    Group = start(#{relays => 3}),
+    {links, Links} = process_info(Group, links),
+    Refs = [monitor(process, P) || P <- Links -- [self()]],
+    ?assertEqual(3, length(Refs)),
+    ok = gen_server:stop(Group),
+    [receive {'DOWN', Ref, process, _, _} -> ok end || Ref <- Refs].
+
 one_copy_per_node(_) ->
     Named = node() =/= nonode@nohost,
     Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), args => ["-pa" | code:get_path()]}),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
+                                         args => ["-pa" | code:get_path()]}),
     {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
     start(#{}),
     {ok, _} = erpc:call(Node, gen_server, start,
@@ -135,12 +206,27 @@ one_copy_per_node(_) ->
     [ok = whittle_flow_group:broadcast(group, N) || N <- lists:seq(1, 20)],
     ok = whittle_flow_group:sync(group),
     ok = gen_server:call({group, Node}, sync),
-    [?assertEqual(lists:seq(1, 20), told(Pid)) || Pid <- Here ++ There],
+    [?assertEqual(lists:seq(1, 20), told(Pid, 20)) || Pid <- Here ++ There],
     ?assertEqual({ok, 60}, erpc:call(Node, whittle_counters, value,
                                      [whittle_flow_deliveries_total, [group]])),
     peer:stop(Peer),
     Named orelse net_kernel:stop().
 
+%% What is measured is a group's options.
+calibrated(_) ->
+    Options = whittle_flow:calibrate(),
+    ?assertMatch(#{shared := Words, sharers := Members}
+                   when is_integer(Words) andalso is_integer(Members), Options),
+    start(Options),
+    ok = whittle_flow_group:sync(group).
+
 bad_input(_) ->
-    ?assertMatch({error, {no_group, nix}}, whittle_flow_group:broadcast(nix, 1)),
-    ?assertMatch({error, {bad_option, {relays, none}}}, whittle_flow_group:start_link(g, #{relays => none})).
+    ?assertEqual({error, {no_group, nix}}, whittle_flow_group:broadcast(nix, 1)),
+    ?assertEqual({error, {no_group, nix}}, whittle_flow_group:join(nix, self())),
+    ?assertEqual({error, {no_group, nix}}, whittle_flow_group:sync(nix)),
+    start(#{}),
+    Nowhere = 'nobody@nowhere.invalid',
+    ?assertEqual({error, {no_group, {group, Nowhere}}}, whittle_flow_group:connect(group, Nowhere)),
+    ?assertEqual({error, {no_group, {nix, node()}}}, whittle_flow_group:connect(nix, node())),
+    ?assertMatch({error, {bad_option, {relays, none}}},
+                 whittle_flow_group:start_link(g, #{relays => none})).

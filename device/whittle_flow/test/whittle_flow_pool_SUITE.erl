@@ -3,15 +3,17 @@
 -behaviour(whittle_flow_shard).
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1,
-         killed_in_resize/1, calls_are_once/1, kill/1, overload/1, bad_input/1, dying_pool/1]).
--export([init/1, handle/3, info/2]).
+-export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, fences/1,
+         retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
+         overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1]).
+-export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, killed_in_resize,
-     calls_are_once, kill, overload, bad_input, dying_pool].
+    [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
+     killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
+     crashes_are_logged_once, dying_pool].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -35,11 +37,22 @@ handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State
 
 info({ping, From}, State) -> From ! pong, State.
 
-start(Options) -> {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, [], Options).
+%% Nothing here ends because of the time that it takes.
+start(Options) ->
+    {ok, _} = whittle_flow_pool:start_link(
+                pool, ?MODULE, [], maps:merge(#{retire_after => 3600000, limit => 10000000,
+                                                intensity => {100, 3600}}, Options)).
 
 told(Key) ->
-    ok = whittle_flow_pool:send(pool, Key, {tell, self()}),
+    sent(Key, {tell, self()}),
     receive {Key, List} -> List end.
+
+%% As soon as there is room for it.
+sent(Key, Message) ->
+    case whittle_flow_pool:send(pool, Key, Message) of
+        ok -> ok;
+        {error, {overloaded, pool}} -> erlang:yield(), sent(Key, Message)
+    end.
 
 %%% cases
 
@@ -54,7 +67,8 @@ keeps_keys_apart(_) ->
 
 many_at_once(_) ->
     start(#{shards => 3}),
-    ok = whittle_flow_pool:send_many(pool, [{K, N} || N <- lists:seq(1, 50), K <- lists:seq(1, 20)]),
+    ok = whittle_flow_pool:send_many(pool, [{K, N} || N <- lists:seq(1, 50),
+                                                      K <- lists:seq(1, 20)]),
     [?assertEqual(lists:seq(1, 50), told(K)) || K <- lists:seq(1, 20)].
 
 %% Senders that know nothing of it, while the pool is resized again and again.
@@ -87,6 +101,54 @@ resizes_twice(_) ->
     ?assertEqual([1, 2], told(a)),
     receive {other, List} -> ?assert(lists:member(List, [[1], [1, 2]])) end.
 
+%% What was sent after the resize waits for what was sent before it.
+fences(_) ->
+    start(#{shards => 1}),
+    ok = whittle_flow_pool:send(pool, a, {wait, self()}),
+    Shard = receive {waiting, Pid} -> Pid end,
+    Test = self(),
+    {Sender, Ref} = spawn_monitor(fun() ->
+                                          ok = whittle_flow_pool:send(pool, a, 1),
+                                          Test ! sent,
+                                          receive resized -> ok end,
+                                          ok = whittle_flow_pool:send(pool, a, 2)
+                                  end),
+    receive sent -> ok end,
+    ok = whittle_flow_pool:resize(pool, 2),
+    Sender ! resized,
+    waits_or_is_done(Sender),
+    Shard ! go,
+    receive {'DOWN', Ref, process, Sender, normal} -> ok end,
+    ?assertEqual([1, 2], told(a)).
+
+waits_or_is_done(Pid) ->
+    case process_info(Pid, [status, current_function]) of
+        undefined -> ok;
+        [{status, waiting}, {current_function, {whittle_flow_pool, _, _}}] -> ok;
+        _ -> erlang:yield(), waits_or_is_done(Pid)
+    end.
+
+%% Old shards end, and what they passed on has arrived by then.
+retires(_) ->
+    start(#{shards => 1, retire_after => 0}),
+    {ok, [{Old, _}]} = whittle_flow_pool:shards(pool),
+    ok = whittle_flow_pool:send(pool, a, {wait, self()}),
+    receive {waiting, Old} -> ok end,
+    [ok = whittle_flow_pool:send(pool, a, N) || N <- lists:seq(1, 100)],
+    ok = whittle_flow_pool:resize(pool, 2),
+    to_retire(Old),
+    [Old ! {whittle_flow, a, N} || N <- lists:seq(101, 200)],
+    Old ! go,
+    gone(Old),
+    ?assertEqual(lists:seq(1, 200), told(a)).
+
+to_retire(Pid) ->
+    {messages, Messages} = process_info(Pid, messages),
+    case lists:member(whittle_flow_retire, Messages) of
+        true -> ok;
+        false -> erlang:yield(), to_retire(Pid)
+    end.
+
 killed_in_resize(_) ->
     start(#{shards => 2}),
     {ok, [{A, _}, {B, _}]} = whittle_flow_pool:shards(pool),
@@ -106,7 +168,7 @@ calls_are_once(_) ->
     start(#{shards => 2}),
     Table = ets:new(handled, [public]),
     {ok, Pool} = whittle_flow_pool:start_link(counted, whittle_flow_counting_shard, Table,
-                                              #{shards => 2}),
+                                              #{shards => 2, intensity => {100, 3600}}),
     Self = self(),
     Callers = [spawn_link(fun() ->
                        Self ! {answered, answered(C, 1, [])}
@@ -122,13 +184,13 @@ calls_are_once(_) ->
     Answered = lists:append([receive {answered, L} -> L end || _ <- Callers]),
     [?assertEqual([{Key, 1}], ets:lookup(Table, Key)) || Key <- Answered],
     ?assertMatch({error, {handler_failed, {error, asked_to}}},
-                 whittle_flow_pool:call(pool, a, crash, 5000)).
+                 whittle_flow_pool:call(pool, a, crash, infinity)).
 
 %% Calls until it is told to stop; tells which were answered with ok.
 answered(C, N, Answered) ->
     receive stop -> Answered
     after 0 ->
-            case whittle_flow_pool:call(counted, {C, N}, x, 5000) of
+            case whittle_flow_pool:call(counted, {C, N}, x, infinity) of
                 ok -> answered(C, N + 1, [{C, N} | Answered]);
                 {error, _} -> answered(C, N + 1, Answered)
             end
@@ -145,10 +207,44 @@ kill(_) ->
     ok = whittle_flow_pool:send(pool, a, 1),
     ?assertEqual([1], told(a)),
     {ok, Shards} = whittle_flow_pool:shards(pool),
-    [begin exit(Pid, kill), gone(Pid) end || {Pid, _} <- Shards],
-    _ = sys:get_state(pool),
+    [begin exit(Pid, kill), replaced(Pid) end || {Pid, _} <- Shards],
+    ok = whittle_flow_pool:send(pool, a, 2),
+    ?assertEqual([2], told(a)),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_states_lost_total, [pool])).
+
+%% Until the pool has noticed the death and published the new routes.
+replaced(Pid) ->
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    case lists:keymember(Pid, 1, Shards) of
+        true -> erlang:yield(), replaced(Pid);
+        false -> ok
+    end.
+
+%% Nobody had time to take anything away; the next one begins afresh.
+pool_killed(_) ->
+    {ok, Pool} = start(#{shards => 2}),
+    ok = whittle_flow_pool:send(pool, a, 1),
+    ?assertEqual([1], told(a)),
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    exit(Pool, kill),
+    receive {'EXIT', Pool, killed} -> ok end,
+    [gone(Pid) || {Pid, _} <- Shards],
+    ok = whittle_flow_pool:send(pool, a, lost),
+    ?assertMatch({error, {unanswered, _}}, whittle_flow_pool:call(pool, a, 1, infinity)),
+    ?assertMatch({error, {no_pool, pool}}, whittle_flow_pool:resize(pool, 3)),
+    start(#{shards => 2}),
     ok = whittle_flow_pool:send(pool, a, 2),
     ?assertEqual([2], told(a)).
+
+%% A pool that is stopped leaves no process behind, old shards neither.
+stops_all(_) ->
+    {ok, Pool} = start(#{shards => 2}),
+    {ok, Old} = whittle_flow_pool:shards(pool),
+    ok = whittle_flow_pool:resize(pool, 3),
+    {ok, New} = whittle_flow_pool:shards(pool),
+    ok = gen_server:stop(Pool),
+    [gone(Pid) || {Pid, _} <- Old ++ New],
+    ?assertMatch({error, {no_pool, pool}}, whittle_flow_pool:send(pool, a, 1)).
 
 gone(Pid) ->
     Ref = monitor(process, Pid),
@@ -162,21 +258,20 @@ overload(_) ->
     Results = [whittle_flow_pool:send(pool, a, N) || N <- lists:seq(1, 1000)],
     ?assertEqual(99, length([ok || ok <- Results])),
     ?assertEqual({error, {overloaded, pool}}, lists:last(Results)),
-    ?assertMatch({error, {overloaded, {pool, [{a, 1}]}}}, whittle_flow_pool:send_many(pool, [{a, 1}])),
-    {message_queue_len, 99} = process_info(Shard, message_queue_len),
+    ?assertMatch({error, {overloaded, {pool, [{a, 1}]}}},
+                 whittle_flow_pool:send_many(pool, [{a, 1}])),
+    ?assertEqual({message_queue_len, 99}, process_info(Shard, message_queue_len)),
     Shard ! go,
     ?assertEqual({ok, 902}, whittle_counters:value(whittle_flow_shed_total, [pool, overloaded])),
-    ok = wait_until_ok(fun() -> whittle_flow_pool:send(pool, a, more) end),
+    sent(a, more),
     ?assertEqual(lists:seq(1, 99) ++ [more], told(a)).
-
-wait_until_ok(Send) ->
-    case Send() of ok -> ok; _ -> erlang:yield(), wait_until_ok(Send) end.
 
 bad_input(_) ->
     start(#{shards => 2, key => fun({K, _}) -> K end}),
     ok = whittle_flow_pool:send(pool, {k, 1}),
     ?assertEqual([{k, 1}], told(k)),
-    {error, {key_failed, {pool, {error, function_clause}}} = Reason} = whittle_flow_pool:send(pool, x),
+    {error, {key_failed, {pool, {error, function_clause}}} = Reason} =
+        whittle_flow_pool:send(pool, x),
     ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
     ok = whittle_flow_pool:send(pool, k, crash),
     ?assertEqual([{k, 1}], told(k)),
@@ -186,11 +281,36 @@ bad_input(_) ->
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{shards => 0})),
     ?assertMatch({error, {bad_option, {shard, 1}}},
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{shard => 1})),
-    ?assertMatch({error, {bad_option, _}}, whittle_flow_pool:resize(pool, 0)).
+    ?assertMatch({error, {bad_option, {intensity, 1}}},
+                 whittle_flow_pool:start_link(p, ?MODULE, [], #{intensity => 1})),
+    ?assertMatch({error, {bad_option, _}}, whittle_flow_pool:resize(pool, 0)),
+    ?assertMatch({error, {no_pool, nix}}, whittle_flow_pool:resize(nix, 2)).
+
+%% However many shards crash however often.
+crashes_are_logged_once(_) ->
+    start(#{shards => 4}),
+    #{level := Level} = logger:get_primary_config(),
+    {ok, #{level := Shown}} = logger:get_handler_config(default),
+    ok = logger:set_handler_config(default, level, none),
+    ok = logger:set_primary_config(level, error),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => self()}),
+    [{error, _} = whittle_flow_pool:call(pool, K, crash, infinity) || K <- lists:seq(1, 50)],
+    ok = logger:remove_handler(?MODULE),
+    ok = logger:set_primary_config(level, Level),
+    ok = logger:set_handler_config(default, level, Shown),
+    ?assertEqual(1, logged(0)),
+    ?assertEqual({ok, 50}, whittle_counters:value(whittle_flow_failed_total, [pool])).
+
+log(#{msg := {Format, _}}, #{config := Test}) ->
+    string:prefix(Format, "whittle_flow") =/= nomatch andalso (Test ! logged);
+log(_, _) -> ok.
+
+logged(N) ->
+    receive logged -> logged(N + 1) after 0 -> N end.
 
 %% A pool whose shards die all the time leaves it to its supervisor.
 dying_pool(_) ->
-    {ok, Pool} = start(#{shards => 1}),
+    {ok, Pool} = start(#{shards => 1, intensity => {3, 3600}}),
     kill_on(Pool),
     receive {'EXIT', Pool, Reason} -> ?assertMatch({shards_keep_dying, killed}, Reason) end,
     ?assertMatch({error, {no_pool, pool}}, whittle_flow_pool:send(pool, a, 1)).

@@ -16,6 +16,6 @@ init([]) ->
 handle_batch(Readings, {Stored, Sums}) ->
     {Stored, lists:foldl(fun({Sensor, Celsius, Taken}, Acc) ->
                                  ok = whittle_counters:observe_since(Stored, Taken),
-                                 maps:update_with(Sensor, fun({N, Sum}) -> {N + 1, Sum + Celsius} end,
-                                                  {1, Celsius}, Acc)
+                                 {N, Sum} = maps:get(Sensor, Acc, {0, 0.0}),
+                                 Acc#{Sensor => {N + 1, Sum + Celsius}}
                          end, Sums, Readings)}.

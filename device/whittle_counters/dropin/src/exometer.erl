@@ -1,12 +1,14 @@
 %% @doc exometer's common calls. A metric's name is a list, such as
 %% `[my, requests]', and becomes `my_requests'. Types: counter, gauge, histogram,
-%% meter (a counter with rates over 1, 5 and 15 minutes).
+%% meter (a counter with rates over 1, 5 and 15 minutes). A histogram's median
+%% and percentiles are those of all that was observed, within 4.4 %.
 -module(exometer).
 
--export([new/2, new/3, ensure/3, re_register/3, update/2, get_value/1, get_value/2, reset/1,
-         delete/1]).
+-export([new/2, new/3, ensure/3, re_register/3, update/2, update_or_create/4]).
+-export([get_value/1, get_value/2, sample/1, reset/1, delete/1]).
 
 -type name() :: [atom() | integer() | string() | binary()].
+-type point() :: atom() | 50..999.
 
 -spec new(name(), atom()) -> ok.
 new(Name, Type) -> new(Name, Type, []).
@@ -45,11 +47,24 @@ update(Name, Value) ->
         {error, _} -> {error, not_found}
     end.
 
--spec get_value(name()) -> {ok, [{atom(), term()}]} | {error, not_found}.
+-spec update_or_create(name(), number(), atom(), list()) -> ok | {error, term()}.
+update_or_create(Name, Value, Type, Options) ->
+    case update(Name, Value) of
+        {error, not_found} ->
+            ok = ensure(Name, Type, Options),
+            update(Name, Value);
+        Answer -> Answer
+    end.
+
+%% Nothing here is sampled.
+-spec sample(name()) -> ok.
+sample(_) -> ok.
+
+-spec get_value(name()) -> {ok, [{point(), term()}]} | {error, not_found}.
 get_value(Name) ->
     Id = id(Name),
     case whittle_counters:value(Id) of
-        {ok, #{count := Count, sum := Sum}} -> {ok, [{n, Count}, {mean, Sum / max(1, Count)}]};
+        {ok, #{} = Distribution} -> {ok, points(Id, Distribution)};
         {ok, Value} ->
             Rates = [{Key, Rate} || {Key, Window} <- [{one, 60}, {five, 300}, {fifteen, 900}],
                                     {ok, Rate} <- [whittle_counters:rate(Id, [], Window)]],
@@ -57,7 +72,14 @@ get_value(Name) ->
         {error, _} -> {error, not_found}
     end.
 
--spec get_value(name(), atom() | [atom()]) -> {ok, [{atom(), term()}]} | {error, not_found}.
+points(Id, #{count := Count, sum := Sum} = Distribution) ->
+    {ok, #{schema := Schema}, _} = whittle_counters_table:metric(Id),
+    Quantile = fun(Q) -> whittle_counters_scale:quantile(Schema, Distribution, Q) end,
+    [{n, Count}, {mean, Sum / max(1, Count)}, {min, Quantile(0)}, {max, Quantile(1)},
+     {median, Quantile(0.5)}, {50, Quantile(0.5)}, {75, Quantile(0.75)}, {90, Quantile(0.9)},
+     {95, Quantile(0.95)}, {99, Quantile(0.99)}, {999, Quantile(0.999)}].
+
+-spec get_value(name(), point() | [point()]) -> {ok, [{point(), term()}]} | {error, not_found}.
 get_value(Name, Points) ->
     case get_value(Name) of
         {ok, All} when is_list(Points) -> {ok, [P || {K, _} = P <- All, lists:member(K, Points)]};

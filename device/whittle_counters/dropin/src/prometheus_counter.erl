@@ -27,12 +27,7 @@ inc(Name, Labels, N) ->
 value(Name) -> value(Name, []).
 
 -spec value(name(), list()) -> non_neg_integer() | undefined.
-value(Name, Labels) ->
-    case whittle_counters:value(prometheus_spec:name(Name), Labels) of
-        {ok, Value} -> Value;
-        {error, {unknown_series, _}} -> undefined;
-        {error, Reason} -> error(Reason)
-    end.
+value(Name, Labels) -> prometheus_spec:value(Name, Labels).
 
 -spec reset(name()) -> boolean().
 reset(Name) -> reset(Name, []).

@@ -4,7 +4,7 @@
 -module(prometheus_histogram).
 
 -export([new/1, declare/1, observe/2, observe/3, observe_duration/2, observe_duration/3,
-         value/1, value/2, remove/1, remove/2]).
+         value/1, value/2, reset/1, reset/2, remove/1, remove/2]).
 
 -type name() :: atom() | string() | binary().
 
@@ -44,11 +44,17 @@ value(Name) -> value(Name, []).
 
 -spec value(name(), list()) -> {[pos_integer()], number()} | undefined.
 value(Name, Labels) ->
-    case prometheus_counter:value(Name, Labels) of
+    case prometheus_spec:value(Name, Labels) of
         #{sum := Sum, buckets := Buckets, zeros := Zeros} ->
             {[Zeros || Zeros > 0] ++ [N || {_, N} <- Buckets], Sum / ?RESOLUTION};
         undefined -> undefined
     end.
+
+-spec reset(name()) -> boolean().
+reset(Name) -> reset(Name, []).
+
+-spec reset(name(), list()) -> boolean().
+reset(Name, Labels) -> prometheus_counter:reset(Name, Labels).
 
 -spec remove(name()) -> boolean().
 remove(Name) -> remove(Name, []).
