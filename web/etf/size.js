@@ -15,8 +15,9 @@ export async function size(code) {
 
 /** Pages by what they use. */
 export const pages = {
-    "decode (plain view)": 'export { decode } from "./decode.js";',
-    "decoder alone, both views": 'export { plainDecoder, termDecoder } from "./decode.js";',
+    "decoder alone (plain view)": 'export { plainDecoder } from "./decode.js";',
+    "the same with inflate": 'export { plainDecoder } from "./decode.js"; export { inflate } from "./inflate.js";',
+    "decoder alone (term model)": 'export { termDecoder } from "./decode.js";',
     "encode": 'export { encode } from "./index.js";',
     "all": 'export * from "./index.js";',
 };

@@ -5,6 +5,7 @@
  * does: over-full and incomplete codes, distances before the start, the size and the checksum.
  */
 import { EtfError } from "./error.js";
+import type { Inflate } from "./reader.js";
 
 const lengthBase = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
 const lengthExtra = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
@@ -20,20 +21,11 @@ interface Code {
     symbols: Uint16Array;
 }
 
-interface Inflated {
-    /** Exactly `size` bytes. */
-    bytes: Uint8Array;
-    /** How many bytes of the input the stream took. */
-    used: number;
-}
-
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
  * sender's word and allocates nothing by itself.
  */
-export function inflate(input: Uint8Array, start: number, size: number): Inflated {
-    return new Inflater(input, start, size).run();
-}
+export const inflate: Inflate = (input, start, size) => new Inflater(input, start, size).run();
 
 class Inflater {
     private out: Uint8Array;
@@ -48,7 +40,7 @@ class Inflater {
         this.out = new Uint8Array(Math.min(size, Math.max(1024, (input.length - start) * 4)));
     }
 
-    run(): Inflated {
+    run(): ReturnType<Inflate> {
         const { input, start } = this;
         if (input.length - start < 2) this.fail("ends too early");
         const method = input[start];

@@ -4,11 +4,11 @@
  */
 import { canGenerate, objectBuilder, type Builder } from "./build.js";
 import type { Limits } from "./limits.js";
-import { ModelReader, type Place } from "./model.js";
-import { Reader } from "./reader.js";
+import { RareReader, type RecordHead } from "./rare.js";
+import type { Inflate } from "./reader.js";
 import { MAX_KEYS } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Atom, Binary, Float, ImproperList, Tuple } from "./term.js";
+import { Atom, ImproperList, Tuple } from "./term.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -60,9 +60,7 @@ interface Leaf {
 const WORTH_GENERATING = 8;
 
 /** A reader of the plain view. */
-export class PlainReader extends Reader<unknown, string, Leaf> {
-    private readonly model: ModelReader;
-    private readonly place: Place = { buf: this.buf, pos: 0, elements: 0, depth: 0 };
+export class PlainReader extends RareReader<unknown, string, Leaf> {
     private readonly atomStyle: "string" | "symbol" | "class";
     private readonly binaryStyle: "text" | "bytes" | "either";
     private readonly mapsAsMaps: boolean;
@@ -72,11 +70,10 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
     private readonly codegen: boolean;
-    private readonly atoms = new Map<string, symbol | Atom>();
+    private readonly symbols = new Set<string>();
 
-    constructor(options: PlainOptions, limits: Limits) {
-        super(limits);
-        this.model = new ModelReader(limits);
+    constructor(options: PlainOptions, limits: Limits, inflate: Inflate | undefined) {
+        super(limits, inflate);
         this.atomStyle = options.atoms ?? "string";
         this.binaryStyle = options.binaries ?? "text";
         this.mapsAsMaps = options.maps === "map";
@@ -94,7 +91,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
             case Tag.Binary: {
                 const length = view.getUint32(pos + 1);
                 this.pos = pos + 5 + length;
-                return this.binaryStyle === "text" ? this.text(pos + 5, length) : this.binary(pos + 5, length);
+                return this.binary(pos + 5, length);
             }
             case Tag.SmallInteger:
                 this.need(pos, 2);
@@ -143,8 +140,9 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
                 if (this.charlistsAsText) return this.latin1(pos + 3, length);
                 return Array.from(buf.subarray(pos + 3, pos + 3 + length));
             }
-            case Tag.Record:
-                return this.nativeRecord();
+            case Tag.SmallBig:
+                this.need(pos, 3);
+                return this.big(pos + 2, buf[pos + 1]);
             default:
                 return this.rare();
         }
@@ -214,18 +212,21 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
 
     /** An atom as a symbol or an object. */
     private made(name: string, pos: number): symbol | Atom {
-        const known = this.atoms.get(name);
-        if (known !== undefined) return known;
-        const room = this.atoms.size < this.limits.maxAtoms;
-        if (this.atomStyle === "symbol" && !room) {
-            this.fail("limit", `more than the ${this.limits.maxAtoms} different atoms allowed`, pos);
+        if (this.atomStyle === "class") return this.named(name);
+        const { maxAtoms } = this.limits;
+        if (this.symbols.size >= maxAtoms && !this.symbols.has(name)) {
+            this.fail("limit", `more than ${maxAtoms} different atoms`, pos);
         }
-        const atom = this.atomStyle === "symbol" ? Symbol.for(name) : new Atom(name);
-        if (room) this.atoms.set(name, atom);
-        return atom;
+        this.symbols.add(name);
+        return Symbol.for(name);
     }
 
-    private binary(start: number, length: number): string | Uint8Array {
+    protected float(value: number): number {
+        return value;
+    }
+
+    protected binary(start: number, length: number): string | Uint8Array {
+        if (this.binaryStyle === "text") return this.text(start, length);
         this.need(start, length);
         if (this.binaryStyle === "either") {
             try {
@@ -238,7 +239,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
     }
 
     /** `count` elements in an array. */
-    private sequence(count: number): unknown[] {
+    protected sequence(count: number): unknown[] {
         this.enter(count);
         if (count === 0) {
             this.depth--;
@@ -320,9 +321,9 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         }
     }
 
-    private nativeRecord(): unknown {
-        const { fields } = this.recordHead();
-        return objectBuilder(fields, false)(this.sequence(fields.length), 0);
+    protected record({ fields }: RecordHead): unknown {
+        const names = fields.map((field) => field.name);
+        return objectBuilder(names, false)(this.sequence(names.length), 0);
     }
 
     private object(size: number): unknown {
@@ -412,20 +413,6 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         if (this.buf[this.pos] !== Tag.Nil) return this.tailOf(items);
         this.pos++;
         return isProplist ? object : items;
-    }
-
-    /** What has no plain form is read by the term model. */
-    private rare(): unknown {
-        const place = this.place;
-        place.buf = this.buf;
-        place.pos = this.pos;
-        place.elements = this.elements;
-        place.depth = this.depth;
-        const term = this.model.readAt(place);
-        this.pos = place.pos;
-        this.elements = place.elements;
-        if (term instanceof Float) return term.value;
-        return term instanceof Binary ? this.binaryStyle === "bytes" ? term.bytes : term.text() : term;
     }
 }
 

@@ -4,7 +4,7 @@
  * failure: it comes back as a value that says where it was and what was found there.
  * @module
  */
-import { decodeTerm } from "./decode.js";
+import { decodeTerm } from "./standard.js";
 import { EtfError } from "./error.js";
 import { ErlMap } from "./map.js";
 import { show } from "./show.js";

@@ -3,7 +3,6 @@
  * bytes), the limits, atoms, and map keys recognised by shape.
  */
 import { EtfError } from "./error.js";
-import { inflate } from "./inflate.js";
 import { Input } from "./input.js";
 import type { Limits } from "./limits.js";
 import { Shape, Shapes } from "./shape.js";
@@ -14,6 +13,15 @@ export interface Prefix<T> {
     readonly value: T;
     readonly used: number;
 }
+
+/**
+ * Inflates the zlib stream that starts at `start` of the input. `bytes` are exactly `size` bytes
+ * (anything else is an {@link EtfError}), `used` is how many bytes the stream took.
+ */
+export type Inflate = (input: Uint8Array, start: number, size: number) => {
+    bytes: Uint8Array;
+    used: number;
+};
 
 /** Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a shape. */
 export abstract class Reader<T, K, L> extends Input {
@@ -27,7 +35,7 @@ export abstract class Reader<T, K, L> extends Input {
     protected stray: K | undefined = undefined;
     private readonly shapes = new Shapes<K, L>();
 
-    constructor(protected readonly limits: Limits) {
+    constructor(protected readonly limits: Limits, private readonly inflate: Inflate | undefined) {
         super();
     }
 
@@ -64,10 +72,12 @@ export abstract class Reader<T, K, L> extends Input {
     private compressed(bytes: Uint8Array): Prefix<T> {
         this.need(2, 4);
         const size = this.view.getUint32(2);
-        if (size > this.limits.maxInflatedBytes) {
-            this.fail("limit", `a compressed term of ${size} bytes is more than the ${this.limits.maxInflatedBytes} allowed`, 2);
+        const { maxInflatedBytes } = this.limits;
+        if (this.inflate === undefined) this.fail("inflate", "this decoder was given no inflate", 1);
+        if (size > maxInflatedBytes) {
+            this.fail("limit", `${size} inflated bytes are more than ${maxInflatedBytes}`, 2);
         }
-        const inflated = inflate(bytes, 6, size);
+        const inflated = this.inflate(bytes, 6, size);
         this.load(inflated.bytes);
         const value = this.value();
         if (this.pos < this.end) this.fail("trailing", "bytes follow the compressed term");
@@ -160,26 +170,14 @@ export abstract class Reader<T, K, L> extends Input {
         return name;
     }
 
-    /** What stands before the values of the native record at `pos`. */
-    protected recordHead(): { module: string; name: string; exported: boolean; fields: string[] } {
-        this.pos++;
-        this.need(this.pos, 5);
-        const count = this.view.getUint32(this.pos);
-        const flags = this.buf[this.pos + 4];
-        // 1 means exported: the format's documentation has both meanings for 1, external.c decides.
-        if (flags > 1) this.fail("value", "a record's flags are 0 or 1", this.pos + 4);
-        this.pos += 5;
-        const module = this.atomName();
-        const name = this.atomName();
-        if (2 * count > this.end - this.pos) this.truncated();
-        const fields: string[] = [];
-        const seen = new Set<string>();
-        while (fields.length < count) {
-            const start = this.pos;
-            const field = this.atomName();
-            fields.push(field);
-            if (seen.add(field).size < fields.length) this.fail("duplicate", `a record has the field ${field} twice`, start);
+    /** The integer whose sign stands at `at`, with `length` bytes of magnitude after it. */
+    protected big(at: number, length: number): number | bigint {
+        const { maxBigBytes } = this.limits;
+        if (length > maxBigBytes) {
+            this.fail("limit", `an integer of ${length} bytes is longer than ${maxBigBytes}`);
         }
-        return { module, name, exported: flags === 1, fields };
+        this.need(at, 1 + length);
+        this.pos = at + 1 + length;
+        return this.magnitude(at + 1, length, this.buf[at] !== 0);
     }
 }

@@ -95,7 +95,7 @@ export class ExportFun {
 }
 
 /** A local fun as Erlang sends it: where its code is, and the values it closed over. */
-export class Fun {
+export class Fun<T = Term> {
     constructor(
         readonly module: Atom,
         readonly arity: number,
@@ -106,18 +106,18 @@ export class Fun {
         readonly oldUniq: number,
         /** The process that made it. */
         readonly pid: Pid,
-        readonly free: readonly Term[],
+        readonly free: readonly T[],
     ) {}
 }
 
 /** A fun of before R8, which today's VM no longer reads. */
-export class OldFun {
+export class OldFun<T = Term> {
     constructor(
         readonly module: Atom,
         readonly index: number,
         readonly uniq: number,
         readonly pid: Pid,
-        readonly free: readonly Term[],
+        readonly free: readonly T[],
     ) {}
 }
 
