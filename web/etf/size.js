@@ -16,10 +16,13 @@ export async function size(code) {
 /** Pages by what they use. */
 export const pages = {
     "decoder alone (plain view)": 'export { plainDecoder } from "./decode.js";',
-    "the same with inflate": 'export { plainDecoder } from "./decode.js"; export { inflate } from "./inflate.js";',
+    "the same with inflate": `export { plainDecoder } from "./decode.js";
+        export { inflate } from "./inflate.js";`,
+    "the same with the platform's inflate": `export { plainDecoder } from "./decode.js";
+        export { asyncDecoder } from "./async.js";`,
     "decoder alone (term model)": 'export { termDecoder } from "./decode.js";',
     "encode": 'export { encode } from "./index.js";',
-    "all": 'export * from "./index.js";',
+    "all": 'export * from "./index.js"; export * from "./async.js";',
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

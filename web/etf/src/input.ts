@@ -151,14 +151,15 @@ export abstract class Input {
         return this.window.substring(start - this.windowStart, end - this.windowStart);
     }
 
-    /** Text of `length` bytes of ISO 8859-1 at `start`: atoms from before OTP 26 have it, and charlists. */
+    /** Text of `length` bytes of ISO 8859-1: atoms from before OTP 26 have it, and charlists. */
     protected latin1(start: number, length: number): string {
         this.need(start, length);
         let bits = 0;
         for (let i = start; i < start + length; i++) bits |= this.buf[i];
         if (bits < 0x80) return this.text(start, length);
-        if (length > LONG) return Array.from(this.buf.subarray(start, start + length), (byte) => String.fromCharCode(byte)).join("");
-        return String.fromCharCode(...this.buf.subarray(start, start + length));
+        let text = "";
+        for (let i = start; i < start + length; i++) text += String.fromCharCode(this.buf[i]);
+        return text;
     }
 
     /** An integer of `length` bytes, least significant first, at `start`. */
@@ -175,7 +176,9 @@ export abstract class Input {
             big = this.view.getBigUint64(start, true);
         } else {
             let digits = "0x";
-            for (let i = start + length - 1; i >= start; i--) digits += hexPairs[buf[i]];
+            for (let i = start + length - 1; i >= start; i--) {
+                digits += buf[i].toString(16).padStart(2, "0");
+            }
             big = BigInt(digits);
         }
         if (negative) big = -big;
@@ -183,5 +186,3 @@ export abstract class Input {
         return Number.isSafeInteger(small) ? small : big;
     }
 }
-
-const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

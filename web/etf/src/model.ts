@@ -4,7 +4,7 @@ import { ErlMap, Keys } from "./map.js";
 import { RareReader, type RecordHead } from "./rare.js";
 import { MAX_KEY_BYTES, MAX_KEYS } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Binary, ErlRecord, Float, ImproperList, Tuple, type Term } from "./term.js";
+import { Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
 /** A reader of the term model. */
 export class ModelReader extends RareReader<Term, Term, Keys> {
@@ -41,7 +41,7 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
             case Tag.List: {
                 const count = view.getUint32(pos + 1);
                 this.pos = pos + 5;
-                return this.list(count);
+                return this.list(this.sequence(count));
             }
             case Tag.SmallTuple:
                 this.need(pos, 2);
@@ -52,12 +52,8 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
                 this.pos = pos + 5;
                 return this.map(size);
             }
-            case Tag.String: {
-                const length = view.getUint16(pos + 1);
-                this.need(pos + 3, length);
-                this.pos = pos + 3 + length;
-                return Array.from(buf.subarray(pos + 3, pos + 3 + length));
-            }
+            case Tag.String:
+                return this.byteList();
             case Tag.LargeTuple: {
                 const count = view.getUint32(pos + 1);
                 this.pos = pos + 5;
@@ -91,35 +87,6 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
         const { module, name, exported, fields } = head;
         const values = this.sequence(fields.length);
         return new ErlRecord(module, name, exported, fields, values);
-    }
-
-    protected sequence(count: number): Term[] {
-        this.enter(count);
-        const terms: Term[] = [];
-        for (let i = 0; i < count; i++) terms.push(this.value());
-        this.depth--;
-        return terms;
-    }
-
-    /** Lists that are each other's tails become one, as they are in Erlang. */
-    private list(count: number): Term {
-        const items: Term[] = [];
-        for (;;) {
-            this.enter(count);
-            for (let i = 0; i < count; i++) items.push(this.value());
-            this.depth--;
-            if (this.buf[this.pos] !== Tag.List) break;
-            count = this.view.getUint32(this.pos + 1);
-            this.pos += 5;
-        }
-        if (this.buf[this.pos] === Tag.Nil) {
-            this.pos++;
-            return items;
-        }
-        const tail = this.value();
-        if (items.length === 0) return tail;
-        // Only a string is still a list here.
-        return Array.isArray(tail) ? [...items, ...tail as Term[]] : new ImproperList(items, tail);
     }
 
     private map(size: number): ErlMap {

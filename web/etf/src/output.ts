@@ -90,7 +90,7 @@ export class Output {
         this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
     }
 
-    private top(value: Encodable): void {
+    protected top(value: Encodable): void {
         this.start = this.pos;
         try {
             this.u8(Tag.Version);
@@ -124,7 +124,7 @@ export class Output {
         this.pos += 4;
     }
 
-    private bytes(bytes: Uint8Array): void {
+    protected bytes(bytes: Uint8Array): void {
         this.room(bytes.length);
         this.buf.set(bytes, this.pos);
         this.pos += bytes.length;
@@ -230,7 +230,7 @@ export class Output {
     }
 
     /** A binary of UTF-8. */
-    private text(text: string): void {
+    protected text(text: string): void {
         const length = text.length;
         if (this.pos + 5 + 3 * length > this.buf.length) this.room(5 + 3 * length);
         const start = this.pos + 5;
@@ -436,8 +436,9 @@ export class Output {
 
     private fun(fun: Fun): void {
         this.u8(Tag.NewFun);
+        this.room(4);
         const start = this.pos;
-        this.u32(0);
+        this.pos += 4;
         this.u8(fun.arity);
         this.bytes(fun.uniq);
         this.u32(fun.index);
@@ -504,8 +505,8 @@ function asTerm(key: Encodable): Term {
     }
 }
 
-/** @internal Whether a list is one that Erlang writes as a string. */
-export function isBytes(items: readonly unknown[]): boolean {
+/** Whether a list is one that Erlang writes as a string. */
+function isBytes(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
         const item = items[i];
         if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0)) return false;
@@ -518,8 +519,7 @@ function isAscii(text: string): boolean {
     return true;
 }
 
-/** @internal */
-export function isLatin1(text: string): boolean {
+function isLatin1(text: string): boolean {
     for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0xff) return false;
     return true;
 }

@@ -2,13 +2,13 @@
  * Reads terms into plain JavaScript values. What two terms turn into may be the same value: an
  * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
  */
-import { canGenerate, objectBuilder, type Builder } from "./build.js";
+import { canGenerate, fill, objectBuilder, type Builder } from "./build.js";
 import type { Limits } from "./limits.js";
 import { RareReader, type RecordHead } from "./rare.js";
 import type { Inflate } from "./reader.js";
 import { MAX_KEYS } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Atom, ImproperList, Tuple } from "./term.js";
+import { Atom, Tuple } from "./term.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -110,14 +110,14 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
             case Tag.AtomUtf8:
             case Tag.SmallAtom:
             case Tag.Atom:
-                return this.atom();
+                return this.atom(this.atomName(), pos);
             case Tag.Nil:
                 this.pos = pos + 1;
                 return [];
             case Tag.List: {
                 const count = view.getUint32(pos + 1);
                 this.pos = pos + 5;
-                return this.proplists ? this.proplist(count) : this.list(count);
+                return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
             }
             case Tag.Map: {
                 const size = view.getUint32(pos + 1);
@@ -134,11 +134,10 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
                 return this.tuple(count);
             }
             case Tag.String: {
+                if (!this.charlistsAsText) return this.byteList();
                 const length = view.getUint16(pos + 1);
-                this.need(pos + 3, length);
                 this.pos = pos + 3 + length;
-                if (this.charlistsAsText) return this.latin1(pos + 3, length);
-                return Array.from(buf.subarray(pos + 3, pos + 3 + length));
+                return this.latin1(pos + 3, length);
             }
             case Tag.SmallBig:
                 this.need(pos, 3);
@@ -178,33 +177,24 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
                 return String(this.value());
             default:
                 this.need(pos, 1);
-                return this.fail("key", "a key that is no text, atom or integer needs the option maps: \"map\"");
+                return this.fail("key", "a property is named by text, an atom or an integer");
         }
-        if (name === "__proto__") this.fail("key", "the key __proto__ needs the option maps: \"map\"", pos);
+        return this.property(name, pos);
+    }
+
+    /** Refuses the one name that would set a prototype and not a property. */
+    private property(name: string, pos: number): string {
+        if (name === "__proto__") this.fail("key", "__proto__ cannot be a property", pos);
         return name;
     }
 
-    private atom(): unknown {
-        const { buf, pos } = this;
-        const first = buf[pos + 2];
-        // The four atoms of JSON, before their names are made: t, f, n, and undefined's u.
-        if (buf[pos] === Tag.SmallAtomUtf8 && (first === 0x74 || first === 0x66 || first === 0x6e || first === 0x75)) {
-            const length = buf[pos + 1];
-            if (length >= 3 && length <= 9) {
-                const name = this.atomName();
-                if (name === "true") return true;
-                if (name === "false") return false;
-                if (name === "null" || name === "nil") return null;
-                if (name === "undefined") return undefined;
-                return this.atomStyle === "string" ? name : this.made(name, pos);
-            }
-        }
-        const name = this.atomName();
-        if (buf[pos] === Tag.SmallAtomUtf8 && this.atomStyle === "string") return name;
+    /** The atom of this name, which stands at `pos`. */
+    private atom(name: string, pos: number): unknown {
         switch (name) {
             case "true": return true;
             case "false": return false;
-            case "null": case "nil": return null;
+            case "null":
+            case "nil": return null;
             case "undefined": return undefined;
             default: return this.atomStyle === "string" ? name : this.made(name, pos);
         }
@@ -238,70 +228,12 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         return this.buf.subarray(start, start + length);
     }
 
-    /** `count` elements in an array. */
-    protected sequence(count: number): unknown[] {
-        this.enter(count);
-        if (count === 0) {
-            this.depth--;
-            return [];
-        }
-        const first = this.value();
-        let made: unknown[];
-        if (typeof first === "number") {
-            // An array that starts with a number often holds no others, and engines keep those
-            // unboxed; one that is cut from the stack would have them boxed.
-            made = [first];
-            for (let i = 1; i < count; i++) made.push(this.value());
-        } else {
-            const { stack, sp: base } = this;
-            stack[base] = first;
-            for (let i = 1; i < count; i++) {
-                this.sp = base + i;
-                const value = this.value();
-                stack[base + i] = value;
-            }
-            this.sp = base;
-            made = stack.slice(base, base + count);
-        }
-        this.depth--;
-        return made;
-    }
-
-    private list(count: number): unknown {
-        const items = this.sequence(count);
-        if (this.buf[this.pos] === Tag.Nil) {
-            this.pos++;
-            return items;
-        }
-        return this.tailOf(items);
-    }
-
-    /** What follows the items of a list that does not end there. */
-    private tailOf(items: unknown[]): unknown {
-        while (this.buf[this.pos] === Tag.List) {
-            const count = this.view.getUint32(this.pos + 1);
-            this.pos += 5;
-            for (const item of this.sequence(count)) items.push(item);
-        }
-        const end = this.buf[this.pos];
-        if (end === Tag.String) {
-            const length = this.view.getUint16(this.pos + 1);
-            this.need(this.pos + 3, length);
-            for (const byte of this.buf.subarray(this.pos + 3, this.pos + 3 + length)) items.push(byte);
-            this.pos += 3 + length;
-            return items;
-        }
-        const tail = this.value();
-        if (end === Tag.Nil) return items;
-        return items.length === 0 ? tail : new ImproperList(items, tail);
-    }
-
     private tuple(count: number): unknown {
         if (this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
             const fields = this.records.get(this.atomName());
             if (fields !== undefined && fields.length === count - 1) {
-                return objectBuilder(fields, false)(this.sequence(count - 1), 0);
+                return fill({}, fields, this.sequence(count - 1), 0);
             }
             this.pos = start;
         }
@@ -309,21 +241,9 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         return this.tuplesAsClass ? new Tuple(elements) : elements;
     }
 
-    private startsAtom(): boolean {
-        switch (this.buf[this.pos]) {
-            case Tag.SmallAtomUtf8:
-            case Tag.AtomUtf8:
-            case Tag.SmallAtom:
-            case Tag.Atom:
-                return true;
-            default:
-                return false;
-        }
-    }
-
     protected record({ fields }: RecordHead): unknown {
-        const names = fields.map((field) => field.name);
-        return objectBuilder(names, false)(this.sequence(names.length), 0);
+        const names = fields.map((field) => this.property(field.name, this.pos));
+        return fill({}, names, this.sequence(names.length), 0);
     }
 
     private object(size: number): unknown {
@@ -334,7 +254,7 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         for (let i = 0; i < size; i++) {
             const next = this.step(shape);
             if (next === undefined) {
-                const object = objectBuilder(shape.keys, false)(stack, base);
+                const object = fill({}, shape.keys, stack, base);
                 this.sp = base;
                 object[this.stray!] = this.value();
                 return this.largeObject(object, i + 1, size);
@@ -392,10 +312,8 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
                 items.push(this.value());
                 continue;
             }
-            const atomStart = this.pos;
             const name = this.atomName();
-            this.pos = atomStart;
-            const key = this.atom();
+            const key = this.atom(name, start);
             let value: unknown = true;
             if (isPair) {
                 this.enter(1);
@@ -410,9 +328,9 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
             else if (!hasOwn.call(object, name)) object[name] = value;
         }
         this.depth--;
-        if (this.buf[this.pos] !== Tag.Nil) return this.tailOf(items);
-        this.pos++;
-        return isProplist ? object : items;
+        isProplist &&= this.buf[this.pos] === Tag.Nil;
+        const list = this.list(items);
+        return isProplist ? object : list;
     }
 }
 

@@ -1,10 +1,17 @@
-/** Reads what both views see alike: the tags of which few messages have any. */
+/** Reads what both views see alike: lists, and the tags of which few messages have any. */
 import { Reader, type Inflate } from "./reader.js";
 import type { Limits } from "./limits.js";
 import { Tag } from "./tags.js";
 import {
-    Atom, BitBinary, ErlRecord, ExportFun, Fun, LocalTerm, OldFun, Pid, Port, Reference,
+    Atom, BitBinary, ErlRecord, ExportFun, Fun, ImproperList, LocalTerm, OldFun, Pid, Port,
+    Reference,
 } from "./term.js";
+
+/**
+ * Arrays of no more elements than this are made in their full size, others grow: every level of
+ * nesting may promise as many elements as there are bytes, and keep none of the promises.
+ */
+const PRESIZED = 64;
 
 /** What the rare tags become, in both views. */
 type Rare<T> =
@@ -13,7 +20,7 @@ type Rare<T> =
 /** What stands before the values of a native record. */
 export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
 
-/** A reader of the rare tags. See {@link Reader} for T, K and L. */
+/** A reader of these. See {@link Reader} for T, K and L. */
 export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     private readonly atoms = new Map<string, Atom>();
 
@@ -30,9 +37,6 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     /** What a native record becomes whose values stand at `pos`. */
     protected abstract record(head: RecordHead): T;
 
-    /** Reads `count` terms into an array. */
-    protected abstract sequence(count: number): T[];
-
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
         const known = this.atoms.get(name);
@@ -40,6 +44,47 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const made = new Atom(name);
         if (this.atoms.size < this.limits.maxAtoms) this.atoms.set(name, made);
         return made;
+    }
+
+    /** Reads `count` terms into an array. */
+    protected sequence(count: number): T[] {
+        this.enter(count);
+        const made = count > PRESIZED ? [] : new Array<T>(count);
+        for (let i = 0; i < count; i++) made[i] = this.value();
+        this.depth--;
+        return made;
+    }
+
+    /**
+     * Reads what follows the items of a list. Lists that are each other's tails become one, as
+     * they are in Erlang, in a loop: they may be many.
+     */
+    protected list(items: T[]): T | T[] | ImproperList<T> {
+        while (this.buf[this.pos] === Tag.List) {
+            this.pos++;
+            for (const item of this.sequence(this.u32())) items.push(item);
+        }
+        const tag = this.buf[this.pos];
+        if (tag === Tag.Nil) {
+            this.pos++;
+            return items;
+        }
+        if (tag === Tag.String) {
+            // Bytes are numbers in every view.
+            for (const byte of this.byteList()) items.push(byte as T);
+            return items;
+        }
+        const tail = this.value();
+        return items.length === 0 ? tail : new ImproperList(items, tail);
+    }
+
+    /** The list of bytes at `pos`, which Erlang wrote as a string. */
+    protected byteList(): number[] {
+        const start = this.pos + 3;
+        const length = this.view.getUint16(this.pos + 1);
+        this.need(start, length);
+        this.pos = start + length;
+        return Array.from(this.buf.subarray(start, this.pos));
     }
 
     /** Reads the term at `pos`, whose tag a view has not read itself. */

@@ -132,41 +132,28 @@ export abstract class Reader<T, K, L> extends Input {
         return grown;
     }
 
+    /** Whether an atom stands at `pos`. */
+    protected startsAtom(): boolean {
+        const tag = this.buf[this.pos];
+        return tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8 || tag === Tag.SmallAtom
+            || tag === Tag.Atom;
+    }
+
     /** The name of the atom at `pos`, of any encoding. */
     protected atomName(): string {
-        const pos = this.pos;
-        let name: string;
-        switch (this.buf[pos]) {
-            case Tag.SmallAtomUtf8: {
-                this.need(pos, 2);
-                const length = this.buf[pos + 1];
-                this.pos = pos + 2 + length;
-                // 255 bytes are at most 255 characters.
-                return this.text(pos + 2, length);
-            }
-            case Tag.AtomUtf8: {
-                const length = this.view.getUint16(pos + 1);
-                this.pos = pos + 3 + length;
-                name = this.text(pos + 3, length);
-                break;
-            }
-            case Tag.SmallAtom: {
-                this.need(pos, 2);
-                const length = this.buf[pos + 1];
-                this.pos = pos + 2 + length;
-                return this.latin1(pos + 2, length);
-            }
-            case Tag.Atom: {
-                const length = this.view.getUint16(pos + 1);
-                this.pos = pos + 3 + length;
-                name = this.latin1(pos + 3, length);
-                break;
-            }
-            default:
-                this.need(pos, 1);
-                this.fail("tag", "an atom is wanted here");
+        const { buf, pos } = this;
+        this.need(pos, 2);
+        if (!this.startsAtom()) this.fail("tag", "an atom is wanted here");
+        const tag = buf[pos];
+        const isShort = tag === Tag.SmallAtomUtf8 || tag === Tag.SmallAtom;
+        const length = isShort ? buf[pos + 1] : this.view.getUint16(pos + 1);
+        const start = pos + (isShort ? 2 : 3);
+        this.pos = start + length;
+        const name = tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8
+            ? this.text(start, length) : this.latin1(start, length);
+        if (length > 255 && [...name].length > 255) {
+            this.fail("value", "an atom has at most 255 characters", pos);
         }
-        if (name.length > 255 && [...name].length > 255) this.fail("value", "an atom has at most 255 characters", pos);
         return name;
     }
 

@@ -23,17 +23,19 @@ export class Shape<K, L> {
     private sibling: Shape<K, L> | undefined = undefined;
     private choices = 0;
 
-    /** The last key as words, filled up with zeros. */
+    /** The last key as bytes, tag included, and as many whole words as they make. */
+    private readonly key: Uint8Array;
     private readonly words: Int32Array;
-    /** The length of the last key, tag included. */
-    readonly keyLength: number;
 
     constructor(readonly keys: readonly K[], key: Uint8Array) {
-        this.keyLength = key.length;
-        const padded = new Uint8Array(key.length + 4 & ~3);
-        padded.set(key);
-        const view = new DataView(padded.buffer);
-        this.words = Int32Array.from({ length: padded.length / 4 }, (_, at) => view.getInt32(4 * at));
+        this.key = key.slice();
+        const view = new DataView(this.key.buffer);
+        this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
+    }
+
+    /** The length of the last key, tag included. */
+    get keyLength(): number {
+        return this.key.length;
     }
 
     /** The longer shape whose last key stands at `pos`. */
@@ -44,20 +46,13 @@ export class Shape<K, L> {
     }
 
     private isAt(view: DataView, pos: number): boolean {
-        const { keyLength, words } = this;
-        if (pos + words.length * 4 > view.byteLength) return this.isAtEnd(view, pos);
-        const whole = keyLength >> 2;
-        for (let i = 0; i < whole; i++) if (words[i] !== view.getInt32(pos + 4 * i)) return false;
-        // Of the last word only the bytes that the key has.
-        const rest = keyLength & 3;
-        return rest === 0 || (words[whole] ^ view.getInt32(pos + 4 * whole)) >>> (32 - 8 * rest) === 0;
-    }
-
-    /** The same where the input ends so soon that whole words would reach past it. */
-    private isAtEnd(view: DataView, pos: number): boolean {
-        if (pos + this.keyLength > view.byteLength) return false;
-        for (let i = 0; i < this.keyLength; i++) {
-            if (view.getUint8(pos + i) !== (this.words[i >> 2] >>> (24 - 8 * (i & 3)) & 255)) return false;
+        const { key, words } = this;
+        if (pos + key.length > view.byteLength) return false;
+        for (let i = 0; i < words.length; i++) {
+            if (words[i] !== view.getInt32(pos + 4 * i)) return false;
+        }
+        for (let i = 4 * words.length; i < key.length; i++) {
+            if (key[i] !== view.getUint8(pos + i)) return false;
         }
         return true;
     }

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { deflateSync, inflateSync } from "node:zlib";
 import {
-    decode, decodeTerm, encode, encoder, EtfError, FrameReader, MAX_DEPTH, plainDecoder, termDecoder, type TermDecoder,
+    Atom, decode, decodeTerm, encode, encoder, ErlMap, ErlRecord, EtfError, FrameReader, MAX_DEPTH, plainDecoder, termDecoder, type TermDecoder,
 } from "@whittle/etf";
 import { unhex } from "./describe.js";
 import { nests } from "./nested.js";
@@ -165,6 +165,8 @@ test("the deepest nesting allowed fits the stack, the default one half of it, an
 test("keys cannot reach a prototype", () => {
     assert.throws(() => decode(encode(new Map([["__proto__", 1]]))), (error: unknown) => error instanceof EtfError && error.code === "key");
     assert.throws(() => decode(encode(new Map([[Symbol.for("__proto__"), {}]]))), EtfError);
+    const record = new ErlRecord(new Atom("m"), new Atom("r"), true, [new Atom("__proto__")], [ErlMap.from([])]);
+    assert.throws(() => decode(encode(record)), (error: unknown) => error instanceof EtfError && error.code === "key");
     const many = new Map<string, unknown>(Array.from({ length: 100 }, (_, i) => [`k${i}`, i]));
     many.set("__proto__", { polluted: true });
     assert.throws(() => decode(encode(many as never)), EtfError);
