@@ -2,7 +2,7 @@
 export function adler32(bytes: Uint8Array): number {
     let a = 1;
     let b = 0;
-    for (let at = 0; at < bytes.length;) {
+    for (let at = 0; at < bytes.length; ) {
         // So many sums fit in 32 bits before the remainder must be taken.
         const end = Math.min(at + 5552, bytes.length);
         for (; at < end; at++) {

@@ -27,7 +27,8 @@ export interface InflateLimits {
  * inflate. The limits that were given to `decoder` hold for what comes out of inflating.
  */
 export function asyncDecoder<T>(
-    decoder: TermDecoder<T>, limits: InflateLimits = {},
+    decoder: TermDecoder<T>,
+    limits: InflateLimits = {},
 ): AsyncDecoder<T> {
     return { decode: async (bytes) => decoder.decode(await inflated(bytes, limits)) };
 }
@@ -37,9 +38,7 @@ export function asyncDecoder<T>(
  * which must be as long as its header says. Memory is taken for what came out, never for what
  * the header promises.
  */
-export async function inflated(
-    bytes: Uint8Array, limits: InflateLimits = {},
-): Promise<Uint8Array> {
+export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
     if (bytes.length < 6) {
         throw new EtfError("truncated", "the input ends inside a term", bytes.length);

@@ -11,11 +11,14 @@ export type Builder = (values: readonly unknown[], base: number) => Plain;
 
 /** A builder for these keys, all different and none of them `__proto__`; `dropped` is left out. */
 export function objectBuilder(
-    keys: readonly string[], generate: boolean, dropped?: string,
+    keys: readonly string[],
+    generate: boolean,
+    dropped?: string,
 ): Builder {
     if (generate) {
         const properties = keys.flatMap((key, at) =>
-            key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`]);
+            key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`],
+        );
         return new Function("v", "b", `return{${properties.join()}}`) as Builder;
     }
     const Roomy = roomy();
@@ -24,7 +27,10 @@ export function objectBuilder(
 
 /** Gives an object the properties that a builder of these keys gives it. */
 export function fill(
-    object: Plain, keys: readonly string[], values: readonly unknown[], base: number,
+    object: Plain,
+    keys: readonly string[],
+    values: readonly unknown[],
+    base: number,
     dropped?: string,
 ): Plain {
     for (let i = 0; i < keys.length; i++) {
@@ -53,7 +59,10 @@ function roomy(): new () => Plain {
 
 let generating: boolean | undefined;
 
-/** Whether this page may turn text into code. Asked once, since asking may be reported as a violation. */
+/**
+ * Whether this page may turn text into code. Asked once, since asking may be reported as a
+ * violation.
+ */
 export function canGenerate(): boolean {
     if (generating === undefined) {
         try {

@@ -3,7 +3,13 @@ import { canonical } from "./canonical.js";
 import type { ErlMap } from "./map.js";
 import { parts, rank, Rank } from "./parts.js";
 import {
-    Binary, Float, ImproperList, type Atom, type BitBinary, type LocalTerm, type Term,
+    Binary,
+    Float,
+    ImproperList,
+    type Atom,
+    type BitBinary,
+    type LocalTerm,
+    type Term,
 } from "./term.js";
 
 /**
@@ -21,13 +27,20 @@ export function compare(a: Term, b: Term, exact = false): number {
     const other = rank(b);
     if (kind !== other) return kind - other;
     switch (kind) {
-        case Rank.Number: return compareNumbers(a as Numeric, b as Numeric, exact);
-        case Rank.Atom: return compareText((a as Atom).name, (b as Atom).name);
-        case Rank.Map: return compareMaps(a as ErlMap, b as ErlMap, exact);
-        case Rank.List: return compareLists(a as List, b as List, exact);
-        case Rank.Bits: return compareBits(a as Bits, b as Bits);
-        case Rank.Local: return compareBytes((a as LocalTerm).bytes, (b as LocalTerm).bytes);
-        default: return compareItems(parts(a), parts(b), exact);
+        case Rank.Number:
+            return compareNumbers(a as Numeric, b as Numeric, exact);
+        case Rank.Atom:
+            return compareText((a as Atom).name, (b as Atom).name);
+        case Rank.Map:
+            return compareMaps(a as ErlMap, b as ErlMap, exact);
+        case Rank.List:
+            return compareLists(a as List, b as List, exact);
+        case Rank.Bits:
+            return compareBits(a as Bits, b as Bits);
+        case Rank.Local:
+            return compareBytes((a as LocalTerm).bytes, (b as LocalTerm).bytes);
+        default:
+            return compareItems(parts(a), parts(b), exact);
     }
 }
 
@@ -74,9 +87,14 @@ function compareItems(a: readonly Term[], b: readonly Term[], exact: boolean): n
 /** Smaller first, then the keys in their (exact) order, then the values in that of their keys. */
 function compareMaps(a: ErlMap, b: ErlMap, exact: boolean): number {
     const [x, y] = [a, b].map((map) =>
-        [...map].sort(([key], [other]) => compare(key, other, true)));
+        [...map].sort(([key], [other]) => compare(key, other, true)),
+    );
     const column = (at: 0 | 1, exactly: boolean) =>
-        compareItems(x.map((pair) => pair[at]), y.map((pair) => pair[at]), exactly);
+        compareItems(
+            x.map((pair) => pair[at]),
+            y.map((pair) => pair[at]),
+            exactly,
+        );
     return a.size - b.size || column(0, true) || column(1, exact);
 }
 
@@ -95,7 +113,7 @@ function compareLists(a: List, b: List, exact: boolean): number {
 }
 
 function compareBits(a: Bits, b: Bits): number {
-    const bits = (x: Bits) => x instanceof Binary ? 0 : x.bits - 8;
+    const bits = (x: Bits) => (x instanceof Binary ? 0 : x.bits - 8);
     return compareBytes(a.bytes, b.bytes) || bits(a) - bits(b);
 }
 

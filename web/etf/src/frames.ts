@@ -16,7 +16,9 @@ export class FrameReader {
     private bodyLength = 0;
     private wanted = 0;
 
-    /** @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input */
+    /**
+     * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
+     */
     constructor(limits: { readonly maxBytes?: number } = {}) {
         this.maxBytes = limits.maxBytes ?? defaultLimits.maxBytes;
     }
@@ -53,7 +55,9 @@ export class FrameReader {
         }
     }
 
-    /** Whether a message has begun that has not ended: true at the end of a stream means it was cut. */
+    /**
+     * Whether a message has begun that has not ended: true at the end of a stream means it was cut.
+     */
     get pending(): boolean {
         return this.headLength > 0;
     }
@@ -62,7 +66,11 @@ export class FrameReader {
         this.wanted = new DataView(this.head.buffer).getUint32(0);
         this.bodyLength = 0;
         if (this.wanted > this.maxBytes) {
-            throw new EtfError("limit", `a message of ${this.wanted} bytes is more than the ${this.maxBytes} allowed`, -1);
+            throw new EtfError(
+                "limit",
+                `a message of ${this.wanted} bytes is more than the ${this.maxBytes} allowed`,
+                -1,
+            );
         }
     }
 

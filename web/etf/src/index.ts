@@ -12,7 +12,14 @@ export type { DecodeOptions, ReaderOptions, TermDecoder } from "./decode.js";
 export { decode, decodeTerm, plainDecoder, termDecoder } from "./standard.js";
 export { byteSize } from "./size.js";
 export { compare, equal } from "./compare.js";
-export { encode, encodeInto, encoder, type Encodable, type EncodeOptions, type TermEncoder } from "./encode.js";
+export {
+    encode,
+    encodeInto,
+    encoder,
+    type Encodable,
+    type EncodeOptions,
+    type TermEncoder,
+} from "./encode.js";
 export { frame, FrameReader } from "./frames.js";
 export * as read from "./read.js";
 export * as write from "./write.js";

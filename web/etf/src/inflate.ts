@@ -27,7 +27,9 @@ const WINDOW = 32768;
 const MAX_RATIO = 1032 * 2;
 const WRONG_SIZE = "not of the size that its header gives";
 
-/** A canonical Huffman code: how many codes there are of each length, and their symbols in order. */
+/**
+ * A canonical Huffman code: how many codes there are of each length, and their symbols in order.
+ */
 interface Code {
     counts: Uint16Array;
     symbols: Uint16Array;
@@ -46,7 +48,11 @@ class Inflater {
     private bitCount = 0;
     private at: number;
 
-    constructor(private readonly input: Uint8Array, private readonly start: number, private readonly size: number) {
+    constructor(
+        private readonly input: Uint8Array,
+        private readonly start: number,
+        private readonly size: number,
+    ) {
         this.at = start;
         if (size > (input.length - start) * MAX_RATIO) this.fail(WRONG_SIZE);
         this.out = new Uint8Array(Math.min(size, Math.max(1024, (input.length - start) * 4)));
@@ -57,7 +63,12 @@ class Inflater {
         if (input.length - start < 2) this.fail();
         const method = input[start];
         const flags = input[start + 1];
-        if ((method & 15) !== 8 || method >> 4 > 7 || ((method << 8) | flags) % 31 !== 0 || (flags & 32) !== 0) {
+        if (
+            (method & 15) !== 8 ||
+            method >> 4 > 7 ||
+            ((method << 8) | flags) % 31 !== 0 ||
+            (flags & 32) !== 0
+        ) {
             this.fail();
         }
         this.at = start + 2;
@@ -74,7 +85,9 @@ class Inflater {
         this.at -= this.bitCount >> 3;
         if (this.at + 4 > input.length) this.fail();
         const bytes = this.out.subarray(0, this.size);
-        const sum = new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(this.at);
+        const sum = new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(
+            this.at,
+        );
         if (sum !== adler32(bytes)) this.fail();
         return { bytes, used: this.at + 4 - start };
     }
@@ -131,7 +144,7 @@ class Inflater {
         for (let i = 0; i < codeCount; i++) lengths[lengthOrder[i]] = this.take(3);
         const code = this.code(lengths.subarray(0, 19), false);
         lengths.fill(0);
-        for (let i = 0; i < lengthCount + distanceCount;) {
+        for (let i = 0; i < lengthCount + distanceCount; ) {
             const symbol = this.symbol(code);
             if (symbol < 16) {
                 lengths[i++] = symbol;
@@ -139,7 +152,12 @@ class Inflater {
             }
             if (symbol === 16 && i === 0) this.fail();
             const repeated = symbol === 16 ? lengths[i - 1] : 0;
-            let times = symbol === 16 ? 3 + this.take(2) : symbol === 17 ? 3 + this.take(3) : 11 + this.take(7);
+            let times =
+                symbol === 16
+                    ? 3 + this.take(2)
+                    : symbol === 17
+                      ? 3 + this.take(3)
+                      : 11 + this.take(7);
             if (i + times > lengthCount + distanceCount) this.fail();
             while (times-- > 0) lengths[i++] = repeated;
         }
@@ -205,7 +223,7 @@ class Inflater {
             const out = this.out;
             let to = this.length;
             this.length += count;
-            for (let from = to - distance; to < this.length;) out[to++] = out[from++];
+            for (let from = to - distance; to < this.length; ) out[to++] = out[from++];
         }
     }
 }
@@ -228,8 +246,15 @@ let fixedCodes: { lengths: Code; distances: Code } | undefined;
 /** The codes of blocks that bring none of their own, made when first met. */
 function fixed(): { lengths: Code; distances: Code } {
     if (fixedCodes === undefined) {
-        const lengths = new Uint8Array(288).fill(8, 0, 144).fill(9, 144, 256).fill(7, 256, 280).fill(8, 280);
-        fixedCodes = { lengths: makeCode(lengths), distances: makeCode(new Uint8Array(30).fill(5)) };
+        const lengths = new Uint8Array(288)
+            .fill(8, 0, 144)
+            .fill(9, 144, 256)
+            .fill(7, 256, 280)
+            .fill(8, 280);
+        fixedCodes = {
+            lengths: makeCode(lengths),
+            distances: makeCode(new Uint8Array(30).fill(5)),
+        };
     }
     return fixedCodes;
 }

@@ -4,13 +4,37 @@
  */
 import { ErlMap } from "./map.js";
 import {
-    Atom, Binary, BitBinary, ErlRecord, ExportFun, Float, Fun, ImproperList, LocalTerm, OldFun,
-    Pid, Port, Reference, Tuple, type Term,
+    Atom,
+    Binary,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
+    type Term,
 } from "./term.js";
 
 /** The ranks: number < atom < reference < fun < port < pid < tuple < record < map < list < bits. */
 export const enum Rank {
-    Number, Atom, Reference, Fun, Port, Pid, Tuple, Record, Map, List, Bits, Local,
+    Number,
+    Atom,
+    Reference,
+    Fun,
+    Port,
+    Pid,
+    Tuple,
+    Record,
+    Map,
+    List,
+    Bits,
+    Local,
 }
 
 /** The rank of a term. */
@@ -47,9 +71,7 @@ export function parts(term: Term): readonly Term[] {
     // Past the values that they closed over, what Erlang itself does not look at.
     if (term instanceof Fun) {
         const { module, index, oldUniq, free, arity, oldIndex, uniq } = term;
-        return [
-            1, module, index, oldUniq, free.length, ...free, arity, oldIndex, Binary.of(uniq),
-        ];
+        return [1, module, index, oldUniq, free.length, ...free, arity, oldIndex, Binary.of(uniq)];
     }
     const { module, index, uniq, free, pid } = term as OldFun;
     return [0, module, index, uniq, free.length, ...free, pid];

@@ -35,7 +35,9 @@ export interface PlainOptions {
      * (one character for each byte). Erlang does not say which lists are meant as text.
      */
     readonly charlists?: "array" | "text";
-    /** Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false. */
+    /**
+     * Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false.
+     */
     readonly proplists?: boolean;
     /**
      * Records to make objects of, by tag: `{ person: ["name", "age"] }`. A tuple with that tag and
@@ -44,7 +46,10 @@ export interface PlainOptions {
     readonly records?: { readonly [tag: string]: readonly string[] };
     /** Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects. */
     readonly structs?: "keep" | "drop";
-    /** Whether objects may be built by generated code, which is faster. Default: where the page allows it. */
+    /**
+     * Whether objects may be built by generated code, which is faster. Default: where the page
+     * allows it.
+     */
     readonly codegen?: boolean;
 }
 
@@ -191,12 +196,17 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
     /** The atom of this name, which stands at `pos`. */
     private atom(name: string, pos: number): unknown {
         switch (name) {
-            case "true": return true;
-            case "false": return false;
+            case "true":
+                return true;
+            case "false":
+                return false;
             case "null":
-            case "nil": return null;
-            case "undefined": return undefined;
-            default: return this.atomStyle === "string" ? name : this.made(name, pos);
+            case "nil":
+                return null;
+            case "undefined":
+                return undefined;
+            default:
+                return this.atomStyle === "string" ? name : this.made(name, pos);
         }
     }
 
@@ -266,8 +276,12 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         }
         this.sp = base;
         this.depth--;
-        const leaf = shape.leaf ??= { build: objectBuilder(shape.keys, false, this.dropped), uses: 0 };
-        if (++leaf.uses === WORTH_GENERATING && this.codegen) leaf.build = objectBuilder(shape.keys, true, this.dropped);
+        const leaf = (shape.leaf ??= {
+            build: objectBuilder(shape.keys, false, this.dropped),
+            uses: 0,
+        });
+        if (++leaf.uses === WORTH_GENERATING && this.codegen)
+            leaf.build = objectBuilder(shape.keys, true, this.dropped);
         return leaf.build(stack, base);
     }
 
@@ -276,7 +290,8 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         for (let i = done; i < size; i++) {
             const start = this.pos;
             const name = this.keyName();
-            if (hasOwn.call(object, name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+            if (hasOwn.call(object, name))
+                this.fail("duplicate", `a map has the key ${name} twice`, start);
             object[name] = this.value();
         }
         this.depth--;
@@ -290,7 +305,8 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         for (let i = 0; i < size; i++) {
             const start = this.pos;
             map.set(this.value(), this.value());
-            if (map.size <= i) this.fail("duplicate", "a map has two keys that are the same in JavaScript", start);
+            if (map.size <= i)
+                this.fail("duplicate", "a map has two keys that are the same in JavaScript", start);
         }
         this.depth--;
         return map;

@@ -3,7 +3,16 @@ import { Reader, type Inflate } from "./reader.js";
 import type { Limits } from "./limits.js";
 import { Tag } from "./tags.js";
 import {
-    Atom, BitBinary, ErlRecord, ExportFun, Fun, ImproperList, LocalTerm, OldFun, Pid, Port,
+    Atom,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
     Reference,
 } from "./term.js";
 
@@ -15,7 +24,16 @@ const PRESIZED = 64;
 
 /** What the rare tags become, in both views. */
 type Rare<T> =
-    | number | bigint | Pid | Port | Reference | ExportFun | Fun<T> | OldFun<T> | BitBinary | LocalTerm;
+    | number
+    | bigint
+    | Pid
+    | Port
+    | Reference
+    | ExportFun
+    | Fun<T>
+    | OldFun<T>
+    | BitBinary
+    | LocalTerm;
 
 /** What stands before the values of a native record. */
 export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
@@ -108,8 +126,10 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
                 const wide = tag === Tag.V4Port;
                 const high = wide ? this.u32() : 0;
                 const low = this.u32();
-                const id = high < 0x200000
-                    ? high * 0x100000000 + low : (BigInt(high) << 32n) | BigInt(low);
+                const id =
+                    high < 0x200000
+                        ? high * 0x100000000 + low
+                        : (BigInt(high) << 32n) | BigInt(low);
                 return new Port(node, id, this.creation(tag === Tag.Port), wide);
             }
             case Tag.NewerReference:
@@ -123,11 +143,17 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
                 this.pos += 4;
                 const arity = this.u8();
                 this.need(this.pos, 16);
-                const uniq = this.buf.slice(this.pos, this.pos += 16);
+                const uniq = this.buf.slice(this.pos, (this.pos += 16));
                 const index = this.u32();
                 const count = this.u32();
                 return new Fun(
-                    this.atomTerm(), arity, uniq, index, this.integer(), this.integer(), this.creator(),
+                    this.atomTerm(),
+                    arity,
+                    uniq,
+                    index,
+                    this.integer(),
+                    this.integer(),
+                    this.creator(),
                     this.sequence(count),
                 );
             }
@@ -135,7 +161,11 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
                 const count = this.u32();
                 const pid = this.creator();
                 return new OldFun(
-                    this.atomTerm(), this.integer(), this.integer(), pid, this.sequence(count),
+                    this.atomTerm(),
+                    this.integer(),
+                    this.integer(),
+                    pid,
+                    this.sequence(count),
                 );
             }
             case Tag.Record:
@@ -172,8 +202,10 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const start = this.pos;
         this.need(start, 1);
         const tag = this.buf[start];
-        const value = tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig
-            ? this.value() : -1;
+        const value =
+            tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig
+                ? this.value()
+                : -1;
         if (typeof value !== "number" || value < 0) {
             this.fail("value", "a fun has non-negative integers here", start);
         }

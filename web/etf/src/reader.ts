@@ -18,12 +18,19 @@ export interface Prefix<T> {
  * Inflates the zlib stream that starts at `start` of the input. `bytes` are exactly `size` bytes
  * (anything else is an {@link EtfError}), `used` is how many bytes the stream took.
  */
-export type Inflate = (input: Uint8Array, start: number, size: number) => {
+export type Inflate = (
+    input: Uint8Array,
+    start: number,
+    size: number,
+) => {
     bytes: Uint8Array;
     used: number;
 };
 
-/** Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a shape. */
+/**
+ * Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a
+ * shape.
+ */
 export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
     protected elements = 0;
@@ -35,7 +42,10 @@ export abstract class Reader<T, K, L> extends Input {
     protected stray: K | undefined = undefined;
     private readonly shapes = new Shapes<K, L>();
 
-    constructor(protected readonly limits: Limits, private readonly inflate: Inflate | undefined) {
+    constructor(
+        protected readonly limits: Limits,
+        private readonly inflate: Inflate | undefined,
+    ) {
         super();
     }
 
@@ -47,14 +57,21 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!(bytes instanceof Uint8Array)) throw new TypeError("the input of a decoder is a Uint8Array");
-        if (bytes.length > this.limits.maxBytes) {
-            throw new EtfError("limit", `the input has ${bytes.length} bytes, more than the ${this.limits.maxBytes} allowed`, 0);
+        if (!(bytes instanceof Uint8Array))
+            throw new TypeError("the input of a decoder is a Uint8Array");
+        const { maxBytes } = this.limits;
+        if (bytes.length > maxBytes) {
+            throw new EtfError(
+                "limit",
+                `the input has ${bytes.length} bytes, more than the ${maxBytes} allowed`,
+                0,
+            );
         }
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
-            if (this.end > 0 && this.buf[0] !== Tag.Version) this.fail("version", "a term starts with the byte 131");
+            if (this.end > 0 && this.buf[0] !== Tag.Version)
+                this.fail("version", "a term starts with the byte 131");
             if (this.end < 2) this.truncated();
             this.pos = 1;
             if (this.buf[1] === Tag.Compressed) return this.compressed(bytes);
@@ -73,7 +90,8 @@ export abstract class Reader<T, K, L> extends Input {
         this.need(2, 4);
         const size = this.view.getUint32(2);
         const { maxInflatedBytes } = this.limits;
-        if (this.inflate === undefined) this.fail("inflate", "this decoder was given no inflate", 1);
+        if (this.inflate === undefined)
+            this.fail("inflate", "this decoder was given no inflate", 1);
         if (size > maxInflatedBytes) {
             this.fail("limit", `${size} inflated bytes are more than ${maxInflatedBytes}`, 2);
         }
@@ -88,9 +106,15 @@ export abstract class Reader<T, K, L> extends Input {
     private explained(error: unknown): unknown {
         if (!(error instanceof Error) || error instanceof EtfError) return error;
         if (/stack|recursion/i.test(error.message)) {
-            return new EtfError("limit", "the term is nested deeper than the JavaScript stack has room for", this.pos);
+            return new EtfError(
+                "limit",
+                "the term is nested deeper than the JavaScript stack has room for",
+                this.pos,
+            );
         }
-        return error instanceof RangeError ? new EtfError("truncated", "the input ends inside a term", this.end) : error;
+        return error instanceof RangeError
+            ? new EtfError("truncated", "the input ends inside a term", this.end)
+            : error;
     }
 
     /** Enters a container of `count` elements, which need at least as many bytes. */
@@ -135,8 +159,12 @@ export abstract class Reader<T, K, L> extends Input {
     /** Whether an atom stands at `pos`. */
     protected startsAtom(): boolean {
         const tag = this.buf[this.pos];
-        return tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8 || tag === Tag.SmallAtom
-            || tag === Tag.Atom;
+        return (
+            tag === Tag.SmallAtomUtf8 ||
+            tag === Tag.AtomUtf8 ||
+            tag === Tag.SmallAtom ||
+            tag === Tag.Atom
+        );
     }
 
     /** The name of the atom at `pos`, of any encoding. */
@@ -149,8 +177,10 @@ export abstract class Reader<T, K, L> extends Input {
         const length = isShort ? buf[pos + 1] : this.view.getUint16(pos + 1);
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
-        const name = tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8
-            ? this.text(start, length) : this.latin1(start, length);
+        const name =
+            tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8
+                ? this.text(start, length)
+                : this.latin1(start, length);
         if (length > 255 && [...name].length > 255) {
             this.fail("value", "an atom has at most 255 characters", pos);
         }

@@ -15,7 +15,10 @@ export const MAX_KEY_BYTES = 64;
 const MAX_CHOICES = 8;
 const MAX_SHAPES = 4096;
 
-/** A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole sequence. */
+/**
+ * A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole
+ * sequence.
+ */
 export class Shape<K, L> {
     /** What the view keeps for maps that have exactly these keys. */
     leaf: L | undefined = undefined;
@@ -27,7 +30,10 @@ export class Shape<K, L> {
     private readonly key: Uint8Array;
     private readonly words: Int32Array;
 
-    constructor(readonly keys: readonly K[], key: Uint8Array) {
+    constructor(
+        readonly keys: readonly K[],
+        key: Uint8Array,
+    ) {
         this.key = key.slice();
         const view = new DataView(this.key.buffer);
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
@@ -74,12 +80,14 @@ export class Shape<K, L> {
 
 /** All shapes of one decoder. */
 export class Shapes<K, L> {
-    private readonly roots: (Shape<K, L> | undefined)[] = new Array<undefined>(MAX_KEYS + 1).fill(undefined);
+    private readonly roots: (Shape<K, L> | undefined)[] = new Array<undefined>(MAX_KEYS + 1).fill(
+        undefined,
+    );
     private count = 0;
 
     /** The empty beginning of maps with `size` keys, at most {@link MAX_KEYS}. */
     root(size: number): Shape<K, L> {
-        return this.roots[size] ??= new Shape<K, L>([], new Uint8Array(0));
+        return (this.roots[size] ??= new Shape<K, L>([], new Uint8Array(0)));
     }
 
     /** Remembers that `key` followed `shape`; undefined when there is no room for it. */

@@ -1,7 +1,10 @@
 /** The decoders of the main entry point, which inflate by themselves. */
 import {
-    plainDecoder as plainDecoderOf, termDecoder as termDecoderOf,
-    type DecodeOptions, type ReaderOptions, type TermDecoder,
+    plainDecoder as plainDecoderOf,
+    termDecoder as termDecoderOf,
+    type DecodeOptions,
+    type ReaderOptions,
+    type TermDecoder,
 } from "./decode.js";
 import { inflate } from "./inflate.js";
 import type { Term } from "./term.js";

@@ -9,16 +9,20 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-
 const root = new URL("../../", import.meta.url);
 
 test("the package is no larger than promised", async () => {
-    const { size, pages } = await import(new URL("size.js", root).href) as
-        { size: (code: string) => Promise<number>; pages: Record<string, string> };
+    const { size, pages } = (await import(new URL("size.js", root).href)) as {
+        size: (code: string) => Promise<number>;
+        pages: Record<string, string>;
+    };
     const limits: Record<string, number> = {
-        "decoder alone (plain view)": 6400, "the same with inflate": 7800,
-        "the same with the platform's inflate": 7000, "decoder alone (term model)": 6400,
-        "encode": 6500, "all": 17200,
+        "decoder alone (plain view)": 6400,
+        "the same with inflate": 7800,
+        "the same with the platform's inflate": 7000,
+        "decoder alone (term model)": 6400,
+        encode: 6500,
+        all: 17200,
     };
     assert.deepEqual(Object.keys(pages), Object.keys(limits));
     for (const [name, code] of Object.entries(pages)) {
@@ -33,11 +37,21 @@ test("what the README shows is what happens", async () => {
     assert.ok(snippets.length >= 5);
     for (const [at, code] of snippets.entries()) {
         // A comment that starts with an arrow says what the expression before it gives.
-        const checked = code.replace(/^(.+?);? *\/\/ → (.+)$/gm, (_, expression: string, expected: string) =>
-            `{ const shown = inspect((${expression.replace(/;$/, "")}), { breakLength: Infinity, depth: 9 }); ` +
-            `if (shown !== ${JSON.stringify(expected)}) throw new Error(shown + " is not " + ${JSON.stringify(expected)}); }`);
+        const checked = code.replace(
+            /^(.+?);? *\/\/ → (.+)$/gm,
+            (_, expression: string, expected: string) =>
+                `shows((${expression.replace(/;$/, "")}), ${JSON.stringify(expected)});`,
+        );
         const file = new URL(`build/readme-${at}.mjs`, root);
-        writeFileSync(file, `import { inspect } from "node:util";\n${checked}`);
+        writeFileSync(
+            file,
+            `import { inspect } from "node:util";
+            function shows(value, expected) {
+                const shown = inspect(value, { breakLength: Infinity, depth: 9 });
+                if (shown !== expected) throw new Error(shown + " is not " + expected);
+            }
+            ${checked}`,
+        );
         await import(file.href);
     }
 });
@@ -49,16 +63,20 @@ const tried = { terms: 283, truncations: 18010, inflated: 7, damaged: 70, texts:
 /** A program that runs the smoke test and prints what was tried; `before` comes first. */
 function program(before: string): string {
     return `${before}
-        const [etf, later, light, { smoke }] = await Promise.all([
-            import("${new URL("dist/index.js", root)}"), import("${new URL("dist/async.js", root)}"),
-            import("${new URL("dist/decode.js", root)}"), import("${new URL("build/test/smoke.js", root)}"),
-        ]);
+        const names = ["dist/index", "dist/async", "dist/decode", "build/test/smoke"];
+        const modules = names.map((name) => import("${root}" + name + ".js"));
+        const [etf, later, light, { smoke }] = await Promise.all(modules);
         const { readFileSync } = await import("node:fs");
         const lines = readFileSync(new URL("${vectorFile}"), "utf8").split("\\n");
         console.log(JSON.stringify(await smoke(etf, later, light, lines)));`;
 }
 
-const runtimes: readonly [name: string, command: string, arguments: readonly string[], before: string][] = [
+const runtimes: readonly [
+    name: string,
+    command: string,
+    arguments: readonly string[],
+    before: string,
+][] = [
     ["Node", process.execPath, [], ""],
     ["Node without its own conversions", process.execPath, [], "delete globalThis.Buffer;"],
     ["Deno", "deno", ["run", "--allow-read"], ""],
@@ -95,14 +113,19 @@ async function serve(done: (result: string) => void): Promise<Server> {
         const path = request.url ?? "/";
         if (path === "/done") {
             let body = "";
-            request.setEncoding("utf8").on("data", (piece: string) => body += piece).on("end", () => {
-                response.end();
-                done(body);
-            });
+            request
+                .setEncoding("utf8")
+                .on("data", (piece: string) => (body += piece))
+                .on("end", () => {
+                    response.end();
+                    done(body);
+                });
         } else if (path === "/vectors") {
             response.end(readFileSync(vectorFile));
         } else if (path.startsWith("/dist/") || path === "/build/test/smoke.js") {
-            response.setHeader("content-type", types["js"]).end(readFileSync(new URL(path.slice(1), root)));
+            response
+                .setHeader("content-type", types["js"])
+                .end(readFileSync(new URL(path.slice(1), root)));
         } else {
             response.setHeader("content-security-policy", "script-src 'self' 'unsafe-inline'");
             response.setHeader("content-type", types["html"]).end(page);
@@ -116,17 +139,35 @@ test("it works in a browser, under a policy that forbids generated code", async 
     const profile = mkdtempSync(join(tmpdir(), "etf-test-"));
     let finished: (result: string) => void = () => undefined;
     let failed: (error: Error) => void = () => undefined;
-    const result = new Promise<string>((resolve, reject) => [finished, failed] = [resolve, reject]);
+    const result = new Promise<string>(
+        (resolve, reject) => ([finished, failed] = [resolve, reject]),
+    );
     const server = await serve((body) => finished(body));
     const { port } = server.address() as { port: number };
-    const browser = spawn(process.env["CHROMIUM"] ?? "chromium", [
-        "--headless", "--no-sandbox", "--disable-gpu", `--user-data-dir=${profile}`, `http://127.0.0.1:${port}/`,
-    ], { stdio: "ignore" });
-    browser.on("error", () => failed(new Error("chromium does not start: run setup/install web, or name a browser in CHROMIUM")));
-    const closed = new Promise((resolve) => browser.on("close", (code) => {
-        failed(new Error(`the browser ended with ${code}`));
-        resolve(undefined);
-    }));
+    const browser = spawn(
+        process.env["CHROMIUM"] ?? "chromium",
+        [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            `--user-data-dir=${profile}`,
+            `http://127.0.0.1:${port}/`,
+        ],
+        { stdio: "ignore" },
+    );
+    browser.on("error", () =>
+        failed(
+            new Error(
+                "chromium does not start: run setup/install web, or name a browser in CHROMIUM",
+            ),
+        ),
+    );
+    const closed = new Promise((resolve) =>
+        browser.on("close", (code) => {
+            failed(new Error(`the browser ended with ${code}`));
+            resolve(undefined);
+        }),
+    );
     try {
         assert.deepEqual(JSON.parse(await result), { generated: false, ...tried });
     } finally {
@@ -138,10 +179,28 @@ test("it works in a browser, under a policy that forbids generated code", async 
 });
 
 test("there is no dependency at run time and no any in the public types", () => {
-    const manifest = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { dependencies?: object };
+    const manifest = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as {
+        dependencies?: object;
+    };
     assert.equal(manifest.dependencies, undefined);
-    for (const name of ["index", "decode", "encode", "read", "write", "term", "map", "frames", "compare", "size", "limits", "error"]) {
-        const types = readFileSync(new URL(`dist/${name}.d.ts`, root), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
+    for (const name of [
+        "index",
+        "decode",
+        "encode",
+        "read",
+        "write",
+        "term",
+        "map",
+        "frames",
+        "compare",
+        "size",
+        "limits",
+        "error",
+    ]) {
+        const types = readFileSync(new URL(`dist/${name}.d.ts`, root), "utf8").replace(
+            /\/\*[\s\S]*?\*\//g,
+            "",
+        );
         assert.doesNotMatch(types, /[:<|,(] *any\b/, name);
     }
 });

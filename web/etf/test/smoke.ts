@@ -19,7 +19,10 @@ function check(holds: boolean, what: string): void {
 }
 
 export async function smoke(
-    etf: Etf, { asyncDecoder, inflated }: Async, { termDecoder }: Light, lines: readonly string[],
+    etf: Etf,
+    { asyncDecoder, inflated }: Async,
+    { termDecoder }: Light,
+    lines: readonly string[],
 ): Promise<Tried> {
     const tried = { generated: true, terms: 0, truncations: 0, inflated: 0, damaged: 0, texts: 0 };
     try {
@@ -37,7 +40,10 @@ export async function smoke(
         }
     };
     const refusesLater = async (bytes: Uint8Array): Promise<boolean> =>
-        later.decode(bytes).then(() => false, (error: unknown) => error instanceof etf.EtfError);
+        later.decode(bytes).then(
+            () => false,
+            (error: unknown) => error instanceof etf.EtfError,
+        );
     for (const line of lines.filter((text) => text.includes("\t"))) {
         const [name, , hex] = line.split("\t");
         const pairs = hex.match(/../g) ?? [];
@@ -67,11 +73,21 @@ export async function smoke(
             wrong((copy) => copy.subarray(0, 7)),
             wrong((copy) => copy.subarray(0, 3)),
             wrong((copy) => Uint8Array.of(...copy, 1)),
-            wrong((copy) => { copy[last] ^= 1; }),
-            wrong((copy) => { copy[6] ^= 1; }),
-            wrong((copy) => { copy[5] += 1; }),
-            wrong((copy) => { copy[5] -= 1; }),
-            wrong((copy) => { copy[2] = 255; }),
+            wrong((copy) => {
+                copy[last] ^= 1;
+            }),
+            wrong((copy) => {
+                copy[6] ^= 1;
+            }),
+            wrong((copy) => {
+                copy[5] += 1;
+            }),
+            wrong((copy) => {
+                copy[5] -= 1;
+            }),
+            wrong((copy) => {
+                copy[2] = 255;
+            }),
         ];
         for (const [at, fault] of faults.entries()) {
             check(await refusesLater(fault), `${name} with fault ${at} is refused`);
