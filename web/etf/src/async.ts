@@ -6,7 +6,7 @@
  */
 import { adler32 } from "./adler32.js";
 import type { TermDecoder } from "./decode.js";
-import { EtfError } from "./error.js";
+import { EtfError, overLimit } from "./error.js";
 import { defaultLimits } from "./limits.js";
 import { Tag } from "./tags.js";
 
@@ -45,9 +45,7 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     }
     const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(2);
     const { maxInflatedBytes = defaultLimits.maxInflatedBytes } = limits;
-    if (size > maxInflatedBytes) {
-        throw new EtfError("limit", `${size} inflated bytes are more than ${maxInflatedBytes}`, 2);
-    }
+    if (size > maxInflatedBytes) throw overLimit("maxInflatedBytes", { maxInflatedBytes }, 2);
     const stream = bytes.subarray(6);
     const pieces = await collect(stream, size);
     const term = new Uint8Array(1 + size);

@@ -1,3 +1,5 @@
+import type { Limits } from "./limits.js";
+
 /**
  * What went wrong, in one word:
  * - `truncated`: the input ends inside a term;
@@ -43,4 +45,9 @@ export class EtfError extends Error {
     ) {
         super(offset < 0 ? reason : `${reason} (at byte ${offset})`);
     }
+}
+
+/** @internal The error of a limit that was passed. */
+export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
+    return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
 }

@@ -71,8 +71,7 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
         const start = this.pos;
         const key = this.value();
         const name = this.canonicalKey(key, start);
-        if (before.some((other) => canonical(other) === name))
-            this.fail("duplicate", "a map has the same key twice", start);
+        if (before.some((other) => canonical(other) === name)) this.twice(start);
         return key;
     }
 
@@ -125,8 +124,7 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
             const key = this.value();
             seen.add(this.canonicalKey(key, start));
             keys.push(key);
-            if (seen.size < keys.length)
-                this.fail("duplicate", "a map has the same key twice", start);
+            if (seen.size < keys.length) this.twice(start);
             values.push(this.value());
         }
         this.depth--;

@@ -155,7 +155,7 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
     protected key(before: readonly string[]): string {
         const start = this.pos;
         const name = this.keyName();
-        if (before.includes(name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+        if (before.includes(name)) this.twice(start);
         return name;
     }
 
@@ -213,9 +213,8 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
     /** An atom as a symbol or an object. */
     private made(name: string, pos: number): symbol | Atom {
         if (this.atomStyle === "class") return this.named(name);
-        const { maxAtoms } = this.limits;
-        if (this.symbols.size >= maxAtoms && !this.symbols.has(name)) {
-            this.fail("limit", `more than ${maxAtoms} different atoms`, pos);
+        if (this.symbols.size >= this.limits.maxAtoms && !this.symbols.has(name)) {
+            this.over("maxAtoms", pos);
         }
         this.symbols.add(name);
         return Symbol.for(name);
@@ -290,8 +289,7 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         for (let i = done; i < size; i++) {
             const start = this.pos;
             const name = this.keyName();
-            if (hasOwn.call(object, name))
-                this.fail("duplicate", `a map has the key ${name} twice`, start);
+            if (hasOwn.call(object, name)) this.twice(start);
             object[name] = this.value();
         }
         this.depth--;
@@ -305,8 +303,7 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
         for (let i = 0; i < size; i++) {
             const start = this.pos;
             map.set(this.value(), this.value());
-            if (map.size <= i)
-                this.fail("duplicate", "a map has two keys that are the same in JavaScript", start);
+            if (map.size <= i) this.twice(start);
         }
         this.depth--;
         return map;

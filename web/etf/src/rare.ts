@@ -182,6 +182,11 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         }
     }
 
+    /** Ends with an error at a field that follows a rare tag. */
+    private forbidden(at: number): never {
+        this.fail("value", "a field holds what its tag forbids", at);
+    }
+
     protected atomTerm(): Atom {
         return this.named(this.atomName());
     }
@@ -207,7 +212,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
                 ? this.value()
                 : -1;
         if (typeof value !== "number" || value < 0) {
-            this.fail("value", "a fun has non-negative integers here", start);
+            this.forbidden(start);
         }
         return value;
     }
@@ -217,7 +222,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const bits = this.u8();
         const start = this.pos;
         if (length === 0 || bits < 1 || bits > 8) {
-            this.fail("value", "a bit string has 1 to 8 bits in its last byte", start - 6);
+            this.forbidden(start - 6);
         }
         this.need(start, length);
         this.pos += length;
@@ -232,7 +237,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const text = String.fromCharCode(...this.buf.subarray(this.pos, this.pos + 31));
         const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
         const value = Number(digits);
-        if (!Number.isFinite(value)) this.fail("value", "a float is finite decimal text");
+        if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;
         return this.float(value);
     }
@@ -255,7 +260,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     private creation(small: boolean): number {
         if (!small) return this.u32();
         const creation = this.u8();
-        if (creation > 3) this.fail("value", "an old creation is at most 3", this.pos - 1);
+        if (creation > 3) this.forbidden(this.pos - 1);
         return creation;
     }
 
@@ -265,7 +270,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         let count = 1;
         if (tag !== Tag.Reference) {
             count = this.view.getUint16(this.pos);
-            if (count < 1 || count > 5) this.fail("value", "a reference has 1 to 5 words");
+            if (count < 1 || count > 5) this.forbidden(this.pos);
             this.pos += 2;
         }
         const node = this.atomTerm();
@@ -279,7 +284,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const count = this.u32();
         const flags = this.u8();
         // 1 means exported: the format's documentation has both meanings, external.c decides.
-        if (flags > 1) this.fail("value", "a record's flags are 0 or 1", this.pos - 1);
+        if (flags > 1) this.forbidden(this.pos - 1);
         const module = this.atomTerm();
         const name = this.atomTerm();
         if (2 * count > this.end - this.pos) this.truncated();
@@ -290,7 +295,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
             const field = this.atomTerm();
             fields.push(field);
             if (seen.add(field.name).size < fields.length) {
-                this.fail("duplicate", `a record has the field ${field.name} twice`, start);
+                this.twice(start);
             }
         }
         return { module, name, exported: flags === 1, fields };

@@ -2,7 +2,7 @@
  * What both views of a term share: the frame around a term (version, compression, trailing
  * bytes), the limits, atoms, and map keys recognised by shape.
  */
-import { EtfError } from "./error.js";
+import { EtfError, overLimit } from "./error.js";
 import { Input } from "./input.js";
 import type { Limits } from "./limits.js";
 import { Shape, Shapes } from "./shape.js";
@@ -59,14 +59,7 @@ export abstract class Reader<T, K, L> extends Input {
     read(bytes: Uint8Array): Prefix<T> {
         if (!(bytes instanceof Uint8Array))
             throw new TypeError("the input of a decoder is a Uint8Array");
-        const { maxBytes } = this.limits;
-        if (bytes.length > maxBytes) {
-            throw new EtfError(
-                "limit",
-                `the input has ${bytes.length} bytes, more than the ${maxBytes} allowed`,
-                0,
-            );
-        }
+        if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
@@ -78,7 +71,7 @@ export abstract class Reader<T, K, L> extends Input {
             const value = this.value();
             return { value, used: this.pos };
         } catch (error) {
-            throw this.explained(error);
+            return this.explained(error);
         } finally {
             this.unload();
             if (this.stack.length > 1024) this.stack = [];
@@ -89,11 +82,9 @@ export abstract class Reader<T, K, L> extends Input {
     private compressed(bytes: Uint8Array): Prefix<T> {
         this.need(2, 4);
         const size = this.view.getUint32(2);
-        const { maxInflatedBytes } = this.limits;
-        if (this.inflate === undefined)
+        if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
+        if (this.inflate === undefined) {
             this.fail("inflate", "this decoder was given no inflate", 1);
-        if (size > maxInflatedBytes) {
-            this.fail("limit", `${size} inflated bytes are more than ${maxInflatedBytes}`, 2);
         }
         const inflated = this.inflate(bytes, 6, size);
         this.load(inflated.bytes);
@@ -102,36 +93,38 @@ export abstract class Reader<T, K, L> extends Input {
         return { value, used: 6 + inflated.used };
     }
 
-    /** What the engine throws on reading past the end, or when the stack ends, in our own words. */
-    private explained(error: unknown): unknown {
-        if (!(error instanceof Error) || error instanceof EtfError) return error;
-        if (/stack|recursion/i.test(error.message)) {
-            return new EtfError(
-                "limit",
-                "the term is nested deeper than the JavaScript stack has room for",
-                this.pos,
-            );
+    /** Throws what the engine throws past the end, or when the stack ends, in our own words. */
+    private explained(error: unknown): never {
+        if (error instanceof Error && !(error instanceof EtfError)) {
+            if (/stack|recursion/i.test(error.message)) {
+                this.fail("limit", "nested deeper than the JavaScript stack has room for");
+            }
+            if (error instanceof RangeError) this.truncated();
         }
-        return error instanceof RangeError
-            ? new EtfError("truncated", "the input ends inside a term", this.end)
-            : error;
+        throw error;
     }
 
     /** Enters a container of `count` elements, which need at least as many bytes. */
     protected enter(count: number): void {
         if (count > this.end - this.pos) this.truncated();
         this.count(count);
-        if (++this.depth > this.limits.maxDepth) {
-            this.fail("limit", `nested deeper than the ${this.limits.maxDepth} levels allowed`);
-        }
+        if (++this.depth > this.limits.maxDepth) this.over("maxDepth");
     }
 
     /** Counts elements against their limit. */
     protected count(elements: number): void {
         this.elements += elements;
-        if (this.elements > this.limits.maxElements) {
-            this.fail("limit", `more than the ${this.limits.maxElements} elements allowed`);
-        }
+        if (this.elements > this.limits.maxElements) this.over("maxElements");
+    }
+
+    /** Ends with the error of a limit that was passed. */
+    protected over(limit: keyof Limits, at = this.pos): never {
+        throw overLimit(limit, this.limits, at);
+    }
+
+    /** Ends with the error of a key that stands at `at` for the second time. */
+    protected twice(at: number): never {
+        this.fail("duplicate", "the same key stands here twice", at);
     }
 
     /** The root of the shapes of maps with `size` keys. */
@@ -189,10 +182,7 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** The integer whose sign stands at `at`, with `length` bytes of magnitude after it. */
     protected big(at: number, length: number): number | bigint {
-        const { maxBigBytes } = this.limits;
-        if (length > maxBigBytes) {
-            this.fail("limit", `an integer of ${length} bytes is longer than ${maxBigBytes}`);
-        }
+        if (length > this.limits.maxBigBytes) this.over("maxBigBytes");
         this.need(at, 1 + length);
         this.pos = at + 1 + length;
         return this.magnitude(at + 1, length, this.buf[at] !== 0);

@@ -185,7 +185,7 @@ test("limits are kept, each with its own message", () => {
             );
         }
     };
-    limited({ maxBytes: 3 }, encode("abc"), /9 bytes, more than the 3/);
+    limited({ maxBytes: 3 }, encode("abc"), /the 3 of maxBytes/);
     limited(
         { maxElements: 10 },
         encode([
@@ -194,18 +194,18 @@ test("limits are kept, each with its own message", () => {
             [5000, 6],
             [7000, 8, 9],
         ]),
-        /10 elements/,
+        /the 10 of maxElements/,
     );
-    limited({ maxDepth: 3 }, encode([[[["x"]]]]), /3 levels/);
-    limited({ maxBigBytes: 20 }, encode(2n ** 200n), /26 bytes.*20/);
+    limited({ maxDepth: 3 }, encode([[[["x"]]]]), /the 3 of maxDepth/);
+    limited({ maxBigBytes: 20 }, encode(2n ** 200n), /the 20 of maxBigBytes/);
     const compressed = encoder({ deflate: (bytes) => deflateSync(bytes) }).encode("a".repeat(5000));
-    limited({ maxInflatedBytes: 4999 }, compressed, /5005 inflated bytes.*4999/);
+    limited({ maxInflatedBytes: 4999 }, compressed, /the 4999 of maxInflatedBytes/);
     assert.throws(
         () =>
             plainDecoder({ atoms: "symbol", limits: { maxAtoms: 2 } }).decode(
                 encode([Symbol.for("a1"), Symbol.for("a2"), Symbol.for("a3")]),
             ),
-        /2 different atoms/,
+        /the 2 of maxAtoms/,
     );
     assert.throws(() => termDecoder({ limits: { maxDepth: MAX_DEPTH + 1 } }), TypeError);
     assert.throws(

@@ -16,13 +16,14 @@ test("the package is no larger than promised", async () => {
         size: (code: string) => Promise<number>;
         pages: Record<string, string>;
     };
+    // What was reached. The bars are 6 kB for a decoder alone and 14 kB for all.
     const limits: Record<string, number> = {
-        "decoder alone (plain view)": 6400,
-        "the same with inflate": 7800,
-        "the same with the platform's inflate": 7000,
-        "decoder alone (term model)": 6400,
+        "decoder alone (plain view)": 6144,
+        "the same with inflate": 7600,
+        "the same with the platform's inflate": 6700,
+        "decoder alone (term model)": 6200,
         encode: 6500,
-        all: 17200,
+        all: 16800,
     };
     assert.deepEqual(Object.keys(pages), Object.keys(limits));
     for (const [name, code] of Object.entries(pages)) {
