@@ -103,7 +103,11 @@ function checkForms(answer: Term, words: string | undefined, release: number): v
 
 const { ETF_OTP29 } = process.env;
 if (!ETF_OTP29) {
-    test("OTP 29", { skip: "ETF_OTP29 names no erl of OTP 29 (test/run gives it)" }, () => undefined);
+    test(
+        "OTP 29",
+        { skip: "ETF_OTP29 names no erl of OTP 29 (test/run gives it)" },
+        () => undefined,
+    );
 }
 const erls = ["erl", ...(ETF_OTP29 ? [ETF_OTP29] : [])];
 for (const erl of erls) {
