@@ -20,6 +20,7 @@ import {
     termDecoder,
     type TermDecoder,
 } from "@whittle/etf";
+import { inflated } from "@whittle/etf/async";
 import { unhex } from "./describe.js";
 import { nests } from "./nested.js";
 import { Random } from "./random.js";
@@ -122,7 +123,7 @@ test("random bytes give a value or an EtfError", () => {
 });
 
 /** What zlib makes of a stream, if it is whole and nothing follows it. */
-function inflated(stream: Uint8Array): Uint8Array | undefined {
+function inflatedByZlib(stream: Uint8Array): Uint8Array | undefined {
     try {
         const { buffer, engine } = inflateSync(stream, { info: true }) as unknown as {
             buffer: Buffer;
@@ -149,7 +150,7 @@ test("a damaged zlib stream is refused or read as zlib does", () => {
             bytes[6 + random.below(bytes.length - 6)] ^= 1 << random.below(8);
             if (whole[1] !== 80) continue;
             // Zlib accepts a change in the bits that fill the last byte.
-            if (inflated(bytes.subarray(6)) === undefined)
+            if (inflatedByZlib(bytes.subarray(6)) === undefined)
                 assert.throws(() => decode(bytes), EtfError);
             else assert.deepEqual(decode(bytes), decode(plain));
         }
@@ -229,6 +230,29 @@ test("a compressed term must have the size that it says, and not be a bomb", () 
     refused([131, 80, 0, 0, 0, 100, ...bomb], "inflate");
 });
 
+test("inflating by the platform stops where the promised size is passed", async () => {
+    const stream = deflateSync(Buffer.alloc(60_000_000));
+    const { prototype } = ReadableStreamDefaultReader;
+    const { read } = prototype;
+    let reads = 0;
+    prototype.read = function (this: ReadableStreamDefaultReader) {
+        reads++;
+        return read.call(this);
+    } as typeof read;
+    try {
+        const bomb = Uint8Array.of(131, 80, 0, 0, 0, 100, ...stream);
+        await assert.rejects(inflated(bomb), { name: "EtfError", code: "inflate" });
+    } finally {
+        prototype.read = read;
+    }
+    assert.equal(reads, 1);
+    const small = { maxInflatedBytes: 99 };
+    await assert.rejects(inflated(Uint8Array.of(131, 80, 0, 0, 0, 100, ...stream), small), {
+        name: "EtfError",
+        code: "limit",
+    });
+});
+
 test("the deepest nesting fits the stack, the default one half of it, more is refused", () => {
     for (const make of nests) {
         const limits = { maxDepth: MAX_DEPTH };
@@ -303,6 +327,7 @@ test("what the VM refuses is refused, with the offset of the fault", () => {
     refused([131, 77, 0, 0, 0, 0, 1], "value", 1);
     refused([131, 90, 0, 6, 119, 1, 97, 0, 0, 0, 0], "value");
     refused([131, 113, 119, 1, 97, 119, 1, 98, 98, 255, 255, 255, 255], "value");
+    refused([131, 103, 119, 1, 97, 0, 0, 0, 1, 0, 0, 0, 0, 4], "value", 13);
     refused([131, 67, 0, 0, 0, 0, 2, 119, 1, 97, 119, 1, 98], "value");
     refused([131, 108, 0, 0, 0, 1, 121, 0, 0, 0, 0, 97, 1, 106], "tag");
 });

@@ -15,6 +15,9 @@ import {
     ErlMap,
     frame,
     FrameReader,
+    Pid,
+    Port,
+    Reference,
     Tuple,
     type Term,
 } from "@whittle/etf";
@@ -169,6 +172,7 @@ for (const erl of erls) {
  * 27).
  */
 function orderable(random: Random, depth: number): Term {
+    const node = (): Atom => new Atom(random.of(["a@b", "c@d"]));
     for (;;) {
         const term = random.of([
             () => random.below(3),
@@ -182,6 +186,13 @@ function orderable(random: Random, depth: number): Term {
                 ErlMap.from(
                     random.some(2, () => [random.below(3), orderable(random, depth - 1)] as const),
                 ),
+            () => new Pid(node(), random.below(3), random.below(3), 1 + random.below(2)),
+            () => new Port(node(), random.below(3), 1 + random.below(2)),
+            () =>
+                new Reference(node(), 1 + random.below(2), [
+                    random.below(2),
+                    ...random.some(2, () => random.below(2)),
+                ]),
             () => random.term(depth, false),
         ])();
         if (depth < 2 || !/fun\(|f8000000000000000|#\{[^}]*#\{/.test(describe(term))) return term;
