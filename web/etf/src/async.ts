@@ -55,7 +55,8 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
         term.set(piece, at);
         at += piece.length;
     }
-    // Not every platform looks at the checksum, or at what follows it.
+    // Not every platform looks at the checksum, or at what follows it: Deno does not do the
+    // first, Node not the second.
     if (stream.length < 6 || checksum(stream) !== adler32(term.subarray(1))) throw damaged();
     return term;
 }

@@ -1,6 +1,5 @@
 /** Reads what both views see alike: lists, and the tags of which few messages have any. */
-import { Reader, type Inflate } from "./reader.js";
-import type { Limits } from "./limits.js";
+import { Reader } from "./reader.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -41,10 +40,6 @@ export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields
 /** A reader of these. See {@link Reader} for T, K and L. */
 export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     private readonly atoms = new Map<string, Atom>();
-
-    constructor(limits: Limits, inflate: Inflate | undefined) {
-        super(limits, inflate);
-    }
 
     /** What a float becomes. */
     protected abstract float(value: number): T;
