@@ -2,7 +2,7 @@
 // without Node's own conversions, and in a real browser whose page forbids generated code.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -184,21 +184,10 @@ test("there is no dependency at run time and no any in the public types", () => 
         dependencies?: object;
     };
     assert.equal(manifest.dependencies, undefined);
-    for (const name of [
-        "index",
-        "decode",
-        "encode",
-        "read",
-        "write",
-        "term",
-        "map",
-        "frames",
-        "compare",
-        "size",
-        "limits",
-        "error",
-    ]) {
-        const types = readFileSync(new URL(`dist/${name}.d.ts`, root), "utf8").replace(
+    const files = readdirSync(new URL("dist/", root)).filter((name) => name.endsWith(".d.ts"));
+    assert.ok(files.length > 20);
+    for (const name of files) {
+        const types = readFileSync(new URL(`dist/${name}`, root), "utf8").replace(
             /\/\*[\s\S]*?\*\//g,
             "",
         );
