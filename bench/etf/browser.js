@@ -1,5 +1,6 @@
 // Runs cases.js in headless Chromium: node browser.js [ROUNDS [PAYLOAD...]]
-// The page gets one bundle from a server here and posts its tables back. CHROMIUM names the browser.
+// The page gets one bundle from a server here and posts its tables back. CHROMIUM names the
+// browser.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -8,15 +9,23 @@ import { join } from "node:path";
 import { build } from "esbuild";
 
 const [rounds = "11", ...only] = process.argv.slice(2);
+const chosen = only.length > 0 ? JSON.stringify(only) : "undefined";
 const page = `
     import { measure, tables } from "./cases.js";
-    const results = measure({ rounds: ${Number(rounds)}, only: ${only.length > 0 ? JSON.stringify(only) : "undefined"} });
+    const results = measure({ rounds: ${Number(rounds)}, only: ${chosen} });
     const version = /Chrome\\/[0-9.]+/.exec(navigator.userAgent)[0];
     await fetch("/done", { method: "POST", body: tables(results, "Headless " + version) });
 `;
 const bundle = await build({
-    stdin: { contents: page, resolveDir: import.meta.dirname ?? new URL(".", import.meta.url).pathname },
-    bundle: true, format: "esm", write: false, platform: "browser", target: "es2022",
+    stdin: {
+        contents: page,
+        resolveDir: import.meta.dirname ?? new URL(".", import.meta.url).pathname,
+    },
+    bundle: true,
+    format: "esm",
+    write: false,
+    platform: "browser",
+    target: "es2022",
 });
 const profile = mkdtempSync(join(tmpdir(), "etf-bench-"));
 let browser;
@@ -24,29 +33,46 @@ let browser;
 const server = createServer((request, response) => {
     if (request.url === "/done") {
         let body = "";
-        request.setEncoding("utf8").on("data", (piece) => body += piece).on("end", () => {
-            console.log(body);
-            response.end();
-            server.close();
-            browser.kill();
-        });
+        request
+            .setEncoding("utf8")
+            .on("data", (piece) => (body += piece))
+            .on("end", () => {
+                console.log(body);
+                response.end();
+                server.close();
+                browser.kill();
+            });
     } else if (request.url === "/bundle.js") {
         response.setHeader("content-type", "text/javascript").end(bundle.outputFiles[0].text);
     } else {
         response.setHeader("content-type", "text/html").end(
-            '<!doctype html><meta charset="utf-8"><script>onerror=(m)=>fetch("/done",{method:"POST",body:String(m)});' +
-            'onunhandledrejection=(e)=>fetch("/done",{method:"POST",body:String(e.reason)})</script><script type="module" src="/bundle.js"></script>');
+            `<!doctype html><meta charset="utf-8"><script>
+                const tell = (what) => fetch("/done", { method: "POST", body: String(what) });
+                onerror = tell;
+                onunhandledrejection = ({ reason }) => tell(reason);
+            </script><script type="module" src="/bundle.js"></script>`,
+        );
     }
 });
 server.listen(0, "127.0.0.1", () => {
-    browser = spawn(process.env.CHROMIUM ?? "chromium", [
-        "--headless", "--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc", `--user-data-dir=${profile}`,
-        `http://127.0.0.1:${server.address().port}/`,
-    ], { stdio: ["ignore", "ignore", "pipe"] });
+    browser = spawn(
+        process.env.CHROMIUM ?? "chromium",
+        [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--js-flags=--expose-gc",
+            `--user-data-dir=${profile}`,
+            `http://127.0.0.1:${server.address().port}/`,
+        ],
+        { stdio: ["ignore", "ignore", "pipe"] },
+    );
     let complaints = "";
-    browser.stderr.setEncoding("utf8").on("data", (text) => complaints += text);
+    browser.stderr.setEncoding("utf8").on("data", (text) => (complaints += text));
     browser.on("error", () => {
-        console.error("chromium does not start: run setup/install web, or name a browser in CHROMIUM");
+        console.error(
+            "chromium does not start: run setup/install web, or name a browser in CHROMIUM",
+        );
         process.exitCode = 1;
         server.close();
     });
@@ -57,6 +83,11 @@ server.listen(0, "127.0.0.1", () => {
             server.close();
         }
         server.closeAllConnections?.();
-        rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+        rmSync(profile, {
+            recursive: true,
+            force: true,
+            maxRetries: 20,
+            retryDelay: 200,
+        });
     });
 });

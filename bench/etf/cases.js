@@ -10,7 +10,9 @@ import { blobs, deep, metrics, people, table, texts } from "./payloads.js";
 const toBytes = new TextEncoder();
 const toText = new TextDecoder();
 
-/** Payloads by name: the value, how many times it is done in a round, and what JSON gets instead. */
+/**
+ * Payloads by name: the value, how many times it is done in a round, and what JSON gets instead.
+ */
 export const payloads = {
     "one person": { make: () => people(1)[0], times: 3000 },
     "10,000 people": { make: () => people(10000), times: 2 },
@@ -24,7 +26,8 @@ export const payloads = {
 
 const base64 = (bytes) => {
     let text = "";
-    for (let at = 0; at < bytes.length; at += 8190) text += String.fromCharCode(...bytes.subarray(at, at + 8190));
+    for (let at = 0; at < bytes.length; at += 8190)
+        text += String.fromCharCode(...bytes.subarray(at, at + 8190));
     return btoa(text);
 };
 
@@ -37,11 +40,14 @@ function codecs(name, payload, value) {
     const binaries = payload.binary === true;
     const etfValue = rows ? value.map((row) => tuple(...row)) : value;
     const json = () => JSON.stringify(binaries ? value.map(base64) : value);
-    const parsed = (text) => binaries ? JSON.parse(text).map(fromBase64) : JSON.parse(text);
+    const parsed = (text) => (binaries ? JSON.parse(text).map(fromBase64) : JSON.parse(text));
     const text = json();
     const jsonBytes = toBytes.encode(text);
     const plain = plainDecoder({ binaries: binaries ? "bytes" : "text" });
-    const noCode = plainDecoder({ binaries: binaries ? "bytes" : "text", codegen: false });
+    const noCode = plainDecoder({
+        binaries: binaries ? "bytes" : "text",
+        codegen: false,
+    });
     const model = termDecoder();
     const writer = encoder();
     const noCodeWriter = encoder({ codegen: false });
@@ -51,12 +57,21 @@ function codecs(name, payload, value) {
     const packr = new Packr({ useRecords: false });
     const unpackr = new Unpackr({ useRecords: false });
     const packed = Uint8Array.from(packr.pack(value));
-    const cborEncoder = new CborEncoder({ useRecords: false, tagUint8Array: false });
+    const cborEncoder = new CborEncoder({
+        useRecords: false,
+        tagUint8Array: false,
+    });
     const cborDecoder = new CborDecoder({ useRecords: false });
     const cbor = Uint8Array.from(cborEncoder.encode(value));
     const msgpack = Uint8Array.from(msgpackEncode(value));
     return {
-        sizes: { JSON: jsonBytes.length, ETF: etf.length, "ETF, atom keys": atoms.length, MessagePack: packed.length, CBOR: cbor.length },
+        sizes: {
+            JSON: jsonBytes.length,
+            ETF: etf.length,
+            "ETF, atom keys": atoms.length,
+            MessagePack: packed.length,
+            CBOR: cbor.length,
+        },
         decode: {
             "JSON.parse, bytes": () => parsed(toText.decode(jsonBytes)),
             "JSON.parse, string": () => parsed(text),
@@ -84,7 +99,8 @@ function codecs(name, payload, value) {
 /** Keeps results from being optimised away. */
 export let kept;
 
-const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
+const quantile = (sorted, share) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 
 /**
  * Measures everything; `only` chooses payloads. Each result: payload, direction, codec, median
@@ -112,7 +128,14 @@ export function measure({ rounds = 11, only, log = () => {} } = {}) {
             }
             for (const [codec, list] of times) {
                 list.sort((a, b) => a - b);
-                results.push({ payload: name, direction, codec, ms: quantile(list, 0.5), low: quantile(list, 0.25), high: quantile(list, 0.75) });
+                results.push({
+                    payload: name,
+                    direction,
+                    codec,
+                    ms: quantile(list, 0.5),
+                    low: quantile(list, 0.25),
+                    high: quantile(list, 0.75),
+                });
             }
             log(`${name}, ${direction}`);
         }
@@ -124,16 +147,28 @@ export function measure({ rounds = 11, only, log = () => {} } = {}) {
 export function tables(results, title) {
     const lines = [`### ${title}`, ""];
     for (const direction of ["decode", "encode"]) {
-        const names = [...new Set(results.filter((r) => r.direction === direction).map((r) => r.codec))];
+        const names = [
+            ...new Set(results.filter((r) => r.direction === direction).map((r) => r.codec)),
+        ];
         const shown = [...new Set(results.map((r) => r.payload))];
-        lines.push(`${direction}, ms (middle half of the rounds), times as fast as JSON with bytes`, "",
-            `| codec | ${shown.join(" | ")} |`, `|---|${shown.map(() => "---").join("|")}|`);
+        lines.push(
+            `${direction}, ms (middle half of the rounds), times as fast as JSON with bytes`,
+            "",
+            `| codec | ${shown.join(" | ")} |`,
+            `|---|${shown.map(() => "---").join("|")}|`,
+        );
         for (const codec of names) {
             const cells = shown.map((payload) => {
-                const find = (name) => results.find((r) => r.payload === payload && r.direction === direction && r.codec === name);
+                const find = (name) =>
+                    results.find(
+                        (r) =>
+                            r.payload === payload && r.direction === direction && r.codec === name,
+                    );
                 const { ms, low, high } = find(codec);
                 const digits = ms < 0.1 ? 4 : ms < 10 ? 2 : 1;
-                return `${ms.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)}) ${(find(names[0]).ms / ms).toFixed(2)}×`;
+                const shown = [ms, low, high].map((time) => time.toFixed(digits));
+                const times = (find(names[0]).ms / ms).toFixed(2);
+                return `${shown[0]} (${shown[1]}–${shown[2]}) ${times}×`;
             });
             lines.push(`| ${codec} | ${cells.join(" | ")} |`);
         }

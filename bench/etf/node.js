@@ -3,6 +3,11 @@
 import { measure, tables } from "./cases.js";
 
 const [rounds = "11", ...only] = process.argv.slice(2);
-const results = measure({ rounds: Number(rounds), only: only.length > 0 ? only : undefined, log: (line) => console.error(line) });
-for (const { payload, sizes } of results.filter((result) => result.sizes)) console.error(payload, sizes);
+const results = measure({
+    rounds: Number(rounds),
+    only: only.length > 0 ? only : undefined,
+    log: (line) => console.error(line),
+});
+for (const { payload, sizes } of results.filter((result) => result.sizes))
+    console.error(payload, sizes);
 console.log(tables(results, `Node ${process.version}, V8 ${process.versions.v8}`));

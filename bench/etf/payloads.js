@@ -15,8 +15,12 @@ export function random(seed) {
 }
 
 const first = "Ada Alan Barbara Claude Donald Edsger Grace Joe Leslie Mike Robert Tony".split(" ");
-const last = "Armstrong Dijkstra Hamilton Hoare Hopper Knuth Lamport Liskov Lovelace Shannon Turing Virding Williams".split(" ");
-const words = "a board holds one node and every node answers for its neighbours while the line is up or down until someone cuts it".split(" ");
+const last =
+    `Armstrong Dijkstra Hamilton Hoare Hopper Knuth Lamport Liskov Lovelace Shannon Turing Virding
+    Williams`.split(/\s+/);
+const words =
+    `a board holds one node and every node answers for its neighbours while the line is up or
+    down until someone cuts it`.split(/\s+/);
 const streets = "Canal Harbour Mill Orchard Station Tower".split(" ");
 const towns = "Uppsala Lund Visby Falun Kalmar Ystad".split(" ");
 const hex = "0123456789abcdef";
@@ -48,12 +52,19 @@ function person(index, pick) {
         company,
         email: `${name.replace(" ", ".").toLowerCase()}@${company.toLowerCase()}.example`,
         phone: `+46 ${pick.int(100, 999)} ${pick.int(1000, 9999)}`,
-        address: `${pick.int(1, 999)} ${pick.of(streets)} Street, ${pick.of(towns)}, ${pick.int(10000, 99999)}`,
-        registered: `20${pick.int(10, 24)}-0${pick.int(1, 9)}-${pick.int(10, 28)}T1${pick.int(0, 9)}:${pick.int(10, 59)}:${pick.int(10, 59)}Z`,
+        address:
+            `${pick.int(1, 999)} ${pick.of(streets)} Street, ` +
+            `${pick.of(towns)}, ${pick.int(10000, 99999)}`,
+        registered:
+            `20${pick.int(10, 24)}-0${pick.int(1, 9)}-${pick.int(10, 28)}` +
+            `T1${pick.int(0, 9)}:${pick.int(10, 59)}:${pick.int(10, 59)}Z`,
         latitude: pick.int(-90000000, 90000000) / 1000000,
         longitude: pick.int(-180000000, 180000000) / 1000000,
         tags: pick.some(7, () => pick.of(words)),
-        friends: pick.some(4, (id) => ({ id, name: `${pick.of(first)} ${pick.of(last)}` })),
+        friends: pick.some(4, (id) => ({
+            id,
+            name: `${pick.of(first)} ${pick.of(last)}`,
+        })),
         greeting: `Hello, ${name}! You have ${pick.int(1, 10)} unread messages.`,
         note: null,
     };
@@ -85,21 +96,29 @@ export function metrics(count = 2000, seed = 2) {
 export function table(rows = 20000, seed = 3) {
     const pick = picker(seed);
     return pick.some(rows, (index) => [
-        index, pick.int(0, 255), pick.int(-100000, 100000), pick.next() * 1e6, pick.int(0, 2 ** 40), pick.next(),
+        index,
+        pick.int(0, 255),
+        pick.int(-100000, 100000),
+        pick.next() * 1e6,
+        pick.int(0, 2 ** 40),
+        pick.next(),
     ]);
 }
 
 /** Many small terms inside each other: binary trees of single-field maps and pairs. */
 export function deep(trees = 400, height = 7, seed = 4) {
     const pick = picker(seed);
-    const tree = (level) => level === 0 ? pick.int(0, 9) : { l: tree(level - 1), r: [tree(level - 1)] };
+    const tree = (level) =>
+        level === 0 ? pick.int(0, 9) : { l: tree(level - 1), r: [tree(level - 1)] };
     return pick.some(trees, () => tree(height));
 }
 
 /** Paragraphs of `length` characters, ASCII or (about one in six) not. */
 export function texts(count = 300, length = 8000, ascii = true, seed = 5) {
     const pick = picker(seed);
-    const vocabulary = ascii ? words : [...words, "fjärrkontroll", "smörgås", "приём", "узел", "信号", "🛰️"];
+    const vocabulary = ascii
+        ? words
+        : [...words, "fjärrkontroll", "smörgås", "приём", "узел", "信号", "🛰️"];
     return pick.some(count, () => {
         let text = "";
         while (text.length < length) text += pick.of(vocabulary) + " ";
@@ -112,7 +131,8 @@ export function blobs(count = 8, length = 250000, seed = 6) {
     const pick = picker(seed);
     return pick.some(count, () => {
         const bytes = new Uint8Array(length);
-        for (let i = 0; i < length; i += 4) new DataView(bytes.buffer).setUint32(i, pick.next() * 4294967296);
+        for (let i = 0; i < length; i += 4)
+            new DataView(bytes.buffer).setUint32(i, pick.next() * 4294967296);
         return bytes;
     });
 }

@@ -8,19 +8,28 @@ import { build } from "esbuild";
 export async function size(code) {
     const bundle = await build({
         stdin: { contents: code, resolveDir: fileURLToPath(new URL("dist/", import.meta.url)) },
-        bundle: true, minify: true, format: "esm", target: "es2020", write: false,
+        bundle: true,
+        minify: true,
+        format: "esm",
+        target: "es2020",
+        write: false,
     });
     return gzipSync(bundle.outputFiles[0].contents, { level: 9 }).length;
 }
 
 /** Pages by what they use. */
 export const pages = {
-    "decode (plain view)": 'export { decode } from "./decode.js";',
-    "decoder alone, both views": 'export { plainDecoder, termDecoder } from "./decode.js";',
-    "encode": 'export { encode } from "./index.js";',
-    "all": 'export * from "./index.js";',
+    "decoder alone (plain view)": 'export { plainDecoder } from "./decode.js";',
+    "the same with inflate": `export { plainDecoder } from "./decode.js";
+        export { inflate } from "./inflate.js";`,
+    "the same with the platform's inflate": `export { plainDecoder } from "./decode.js";
+        export { asyncDecoder } from "./async.js";`,
+    "decoder alone (term model)": 'export { termDecoder } from "./decode.js";',
+    encode: 'export { encode } from "./index.js";',
+    all: 'export * from "./index.js"; export * from "./async.js";',
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-    for (const [name, code] of Object.entries(pages)) console.log(`${name}: ${await size(code)} bytes`);
+    for (const [name, code] of Object.entries(pages))
+        console.log(`${name}: ${await size(code)} bytes`);
 }

@@ -1,19 +1,20 @@
 /**
- * Decoding alone: the entry point `@whittle/etf/decode`, for pages that only listen.
+ * Decoding alone, for pages that only listen: the entry point `@whittle/etf/decode`. It holds no
+ * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected.
  * @module
  */
 import { EtfError } from "./error.js";
 import { checkedLimits, type Limits } from "./limits.js";
 import { ModelReader } from "./model.js";
 import { PlainReader, type PlainOptions } from "./plain.js";
-import type { Prefix } from "./reader.js";
+import type { Inflate, Prefix } from "./reader.js";
 import type { Term } from "./term.js";
 
 export { EtfError, type EtfErrorCode } from "./error.js";
 export { defaultLimits, MAX_DEPTH, type Limits } from "./limits.js";
 export { ErlMap } from "./map.js";
 export type { PlainOptions } from "./plain.js";
-export type { Prefix } from "./reader.js";
+export type { Inflate, Prefix } from "./reader.js";
 export * from "./term.js";
 
 /**
@@ -32,20 +33,25 @@ export interface TermDecoder<T> {
     decodePrefix(bytes: Uint8Array): Prefix<T>;
 }
 
-/** What a decoder is made with: limits, and how the plain view looks. */
-export interface DecodeOptions extends PlainOptions {
+/** What every decoder is made with. */
+export interface ReaderOptions {
     /** Limits that differ from {@link defaultLimits}. */
     readonly limits?: Partial<Limits>;
+    /** What inflates compressed terms. Without it they are refused, with the code `inflate`. */
+    readonly inflate?: Inflate;
 }
+
+/** What a decoder of the plain view is made with. */
+export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
-    return decoderOf(new PlainReader(options, checkedLimits(options.limits)));
+    return decoderOf(new PlainReader(options, checkedLimits(options.limits), options.inflate));
 }
 
 /** A decoder of the term model. */
-export function termDecoder(options: { readonly limits?: Partial<Limits> } = {}): TermDecoder<Term> {
-    return decoderOf(new ModelReader(checkedLimits(options.limits)));
+export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
+    return decoderOf(new ModelReader(checkedLimits(options.limits), options.inflate));
 }
 
 function decoderOf<T>(reader: { read(bytes: Uint8Array): Prefix<T> }): TermDecoder<T> {
@@ -57,17 +63,4 @@ function decoderOf<T>(reader: { read(bytes: Uint8Array): Prefix<T> }): TermDecod
         },
         decodePrefix: (bytes) => reader.read(bytes),
     };
-}
-
-let plain: TermDecoder<unknown> | undefined;
-let model: TermDecoder<Term> | undefined;
-
-/** Decodes one term into the plain view with default options: maps to objects, binaries to strings. */
-export function decode(bytes: Uint8Array): unknown {
-    return (plain ??= plainDecoder()).decode(bytes);
-}
-
-/** Decodes one term into the term model. */
-export function decodeTerm(bytes: Uint8Array): Term {
-    return (model ??= termDecoder()).decode(bytes);
 }

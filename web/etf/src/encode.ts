@@ -17,14 +17,20 @@ export interface EncodeOptions {
      * as with Erlang's option of that name. Default false: in the order in which they come.
      */
     readonly deterministic?: boolean;
-    /** Erlang's `minor_version`: 2 (default), 1 (atoms in Latin-1 where they can be), 0 (floats as text, too). */
+    /**
+     * Erlang's `minor_version`: 2 (default), 1 (atoms in Latin-1 where they can be), 0 (floats as
+     * text, too).
+     */
     readonly minorVersion?: 0 | 1 | 2;
     /**
      * Compresses into a zlib stream, `zlib.deflateSync` for example. The result is used where it
      * is smaller. Default none: compressing synchronously needs more code than all the rest.
      */
     readonly deflate?: (bytes: Uint8Array) => Uint8Array;
-    /** Whether objects may be read by generated code, which is faster. Default: where the page allows it. */
+    /**
+     * Whether objects may be read by generated code, which is faster. Default: where the page
+     * allows it.
+     */
     readonly codegen?: boolean;
 }
 
@@ -34,13 +40,25 @@ export interface EncodeOptions {
  * Whole numbers become integers; write `new Float(1)` for 1.0.
  */
 export type Encodable =
-    | Term | string | boolean | null | undefined | symbol | Uint8Array
-    | readonly Encodable[] | Tuple<readonly Encodable[]> | ImproperList<Encodable>
-    | ReadonlyMap<Encodable, Encodable> | { readonly [key: string]: Encodable };
+    | Term
+    | string
+    | boolean
+    | null
+    | undefined
+    | symbol
+    | Uint8Array
+    | readonly Encodable[]
+    | Tuple<readonly Encodable[]>
+    | ImproperList<Encodable>
+    | ReadonlyMap<Encodable, Encodable>
+    | { readonly [key: string]: Encodable };
 
 /** Turns values into bytes, again and again; one that is kept remembers the keys it wrote. */
 export interface TermEncoder {
-    /** The bytes of a value, the leading 131 included. Throws an EtfError of code `encode` for what has no term. */
+    /**
+     * The bytes of a value, the leading 131 included. Throws an EtfError of code `encode` for what
+     * has no term.
+     */
     encode(value: Encodable): Uint8Array;
     /**
      * Writes into the caller's buffer from `offset` (default 0) on and returns how many bytes it
@@ -60,11 +78,14 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
             return deflate === undefined ? bytes : compressed(bytes, deflate);
         },
         encodeInto(value, buffer, offset = 0) {
-            if (!(buffer instanceof Uint8Array)) throw new TypeError("the buffer to encode into is a Uint8Array");
-            if (!(offset >= 0 && offset <= buffer.length)) throw new TypeError("the offset lies outside the buffer");
+            if (!(buffer instanceof Uint8Array))
+                throw new TypeError("the buffer to encode into is a Uint8Array");
+            if (!(offset >= 0 && offset <= buffer.length))
+                throw new TypeError("the offset lies outside the buffer");
             if (deflate === undefined) return output.into(value, buffer, offset);
             const bytes = compressed(output.fresh(value), deflate);
-            if (bytes.length > buffer.length - offset) throw new EtfError("space", "the buffer is too small", -1);
+            if (bytes.length > buffer.length - offset)
+                throw new EtfError("space", "the buffer is too small", -1);
             buffer.set(bytes, offset);
             return bytes.length;
         },
@@ -90,7 +111,10 @@ export function encode(value: Encodable): Uint8Array {
     return (standard ??= encoder()).encode(value);
 }
 
-/** Encodes one value into the caller's buffer with default options; see {@link TermEncoder.encodeInto}. */
+/**
+ * Encodes one value into the caller's buffer with default options; see {@link
+ * TermEncoder.encodeInto}.
+ */
 export function encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number {
     return (standard ??= encoder()).encodeInto(value, buffer, offset);
 }

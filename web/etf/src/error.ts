@@ -1,3 +1,5 @@
+import type { Limits } from "./limits.js";
+
 /**
  * What went wrong, in one word:
  * - `truncated`: the input ends inside a term;
@@ -14,8 +16,18 @@
  * - `space`: the caller's buffer is too small.
  */
 export type EtfErrorCode =
-    | "truncated" | "version" | "tag" | "value" | "utf8" | "duplicate"
-    | "key" | "inflate" | "limit" | "trailing" | "encode" | "space";
+    | "truncated"
+    | "version"
+    | "tag"
+    | "value"
+    | "utf8"
+    | "duplicate"
+    | "key"
+    | "inflate"
+    | "limit"
+    | "trailing"
+    | "encode"
+    | "space";
 
 /** The one error that this package throws for bad input. Misuse of an option is a TypeError. */
 export class EtfError extends Error {
@@ -26,7 +38,16 @@ export class EtfError extends Error {
      * @param offset the byte where it was found (in compressed terms: of the inflated bytes),
      *   or -1 where no byte is to blame, as when encoding
      */
-    constructor(readonly code: EtfErrorCode, readonly reason: string, readonly offset: number) {
+    constructor(
+        readonly code: EtfErrorCode,
+        readonly reason: string,
+        readonly offset: number,
+    ) {
         super(offset < 0 ? reason : `${reason} (at byte ${offset})`);
     }
+}
+
+/** @internal The error of a limit that was passed. */
+export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
+    return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
 }

@@ -2,12 +2,12 @@
  * Messages with a length of four bytes before each, as `{packet, 4}` sockets send them, put
  * together again from pieces that were split anywhere.
  */
-import { EtfError } from "./error.js";
-import { defaultLimits } from "./limits.js";
+import { overLimit } from "./error.js";
+import { defaultLimits, type Limits } from "./limits.js";
 
 /** Collects pieces of a stream and gives the messages in them. */
 export class FrameReader {
-    private readonly maxBytes: number;
+    private readonly limits: Pick<Limits, "maxBytes">;
     /** The four bytes of the length, while some are missing. */
     private readonly head = new Uint8Array(4);
     private headLength = 0;
@@ -16,9 +16,11 @@ export class FrameReader {
     private bodyLength = 0;
     private wanted = 0;
 
-    /** @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input */
+    /**
+     * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
+     */
     constructor(limits: { readonly maxBytes?: number } = {}) {
-        this.maxBytes = limits.maxBytes ?? defaultLimits.maxBytes;
+        this.limits = { ...defaultLimits, ...limits };
     }
 
     /**
@@ -53,7 +55,9 @@ export class FrameReader {
         }
     }
 
-    /** Whether a message has begun that has not ended: true at the end of a stream means it was cut. */
+    /**
+     * Whether a message has begun that has not ended: true at the end of a stream means it was cut.
+     */
     get pending(): boolean {
         return this.headLength > 0;
     }
@@ -61,9 +65,7 @@ export class FrameReader {
     private begin(): void {
         this.wanted = new DataView(this.head.buffer).getUint32(0);
         this.bodyLength = 0;
-        if (this.wanted > this.maxBytes) {
-            throw new EtfError("limit", `a message of ${this.wanted} bytes is more than the ${this.maxBytes} allowed`, -1);
-        }
+        if (this.wanted > this.limits.maxBytes) throw overLimit("maxBytes", this.limits, -1);
     }
 
     private collect(part: Uint8Array): void {

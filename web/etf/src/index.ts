@@ -2,10 +2,24 @@
  * Erlang terms in JavaScript: decoding and encoding of the external term format.
  * @module
  */
-export * from "./decode.js";
+export * from "./term.js";
+export { EtfError, type EtfErrorCode } from "./error.js";
+export { defaultLimits, MAX_DEPTH, type Limits } from "./limits.js";
+export { ErlMap } from "./map.js";
+export type { PlainOptions } from "./plain.js";
+export type { Inflate, Prefix } from "./reader.js";
+export type { DecodeOptions, ReaderOptions, TermDecoder } from "./decode.js";
+export { decode, decodeTerm, plainDecoder, termDecoder } from "./standard.js";
 export { byteSize } from "./size.js";
 export { compare, equal } from "./compare.js";
-export { encode, encodeInto, encoder, type Encodable, type EncodeOptions, type TermEncoder } from "./encode.js";
+export {
+    encode,
+    encodeInto,
+    encoder,
+    type Encodable,
+    type EncodeOptions,
+    type TermEncoder,
+} from "./encode.js";
 export { frame, FrameReader } from "./frames.js";
 export * as read from "./read.js";
 export * as write from "./write.js";

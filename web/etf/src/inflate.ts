@@ -1,39 +1,45 @@
 /**
- * Inflates a zlib stream (RFC 1950 and 1951) whose inflated size is known. Synchronous and small:
+ * The entry point `@whittle/etf/inflate`, for decoders that have none:
+ * inflates a zlib stream (RFC 1950 and 1951) whose inflated size is known. Synchronous and small:
  * terms are compressed now and then, and a platform's own inflate is asynchronous in browsers.
  * It is the part of the package that handles untrusted input bit by bit, so it checks as zlib
  * does: over-full and incomplete codes, distances before the start, the size and the checksum.
+ * @module
  */
+import { adler32 } from "./adler32.js";
 import { EtfError } from "./error.js";
+import type { Inflate } from "./reader.js";
 
-const lengthBase = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
-const lengthExtra = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
+/** The shortest copy of each length symbol, and how many bits add to it. */
+const lengthBase: number[] = [];
+const lengthExtra: number[] = [];
+for (let symbol = 0, base = 3; symbol < 28; symbol++) {
+    lengthExtra[symbol] = symbol < 8 ? 0 : (symbol >> 2) - 1;
+    lengthBase[symbol] = base;
+    base += 1 << lengthExtra[symbol];
+}
+lengthBase[28] = 258;
+lengthExtra[28] = 0;
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
 const WINDOW = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
+const WRONG_SIZE = "not of the size that its header gives";
 
-/** A canonical Huffman code: how many codes there are of each length, and their symbols in order. */
+/**
+ * A canonical Huffman code: how many codes there are of each length, and their symbols in order.
+ */
 interface Code {
     counts: Uint16Array;
     symbols: Uint16Array;
-}
-
-interface Inflated {
-    /** Exactly `size` bytes. */
-    bytes: Uint8Array;
-    /** How many bytes of the input the stream took. */
-    used: number;
 }
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
  * sender's word and allocates nothing by itself.
  */
-export function inflate(input: Uint8Array, start: number, size: number): Inflated {
-    return new Inflater(input, start, size).run();
-}
+export const inflate: Inflate = (input, start, size) => new Inflater(input, start, size).run();
 
 class Inflater {
     private out: Uint8Array;
@@ -42,19 +48,28 @@ class Inflater {
     private bitCount = 0;
     private at: number;
 
-    constructor(private readonly input: Uint8Array, private readonly start: number, private readonly size: number) {
+    constructor(
+        private readonly input: Uint8Array,
+        private readonly start: number,
+        private readonly size: number,
+    ) {
         this.at = start;
-        if (size > (input.length - start) * MAX_RATIO) this.fail("cannot inflate to the size that its header gives");
+        if (size > (input.length - start) * MAX_RATIO) this.fail(WRONG_SIZE);
         this.out = new Uint8Array(Math.min(size, Math.max(1024, (input.length - start) * 4)));
     }
 
-    run(): Inflated {
+    run(): ReturnType<Inflate> {
         const { input, start } = this;
-        if (input.length - start < 2) this.fail("ends too early");
+        if (input.length - start < 2) this.fail();
         const method = input[start];
         const flags = input[start + 1];
-        if ((method & 15) !== 8 || method >> 4 > 7 || ((method << 8) | flags) % 31 !== 0 || (flags & 32) !== 0) {
-            this.fail("is not a zlib stream");
+        if (
+            (method & 15) !== 8 ||
+            method >> 4 > 7 ||
+            ((method << 8) | flags) % 31 !== 0 ||
+            (flags & 32) !== 0
+        ) {
+            this.fail();
         }
         this.at = start + 2;
         let last: number;
@@ -64,19 +79,21 @@ class Inflater {
             if (kind === 0) this.stored();
             else if (kind === 1) this.block(fixed().lengths, fixed().distances);
             else if (kind === 2) this.dynamic();
-            else this.fail("has a block of an unknown kind");
+            else this.fail();
         } while (last === 0);
-        if (this.length !== this.size) this.fail(`inflates to ${this.length} bytes, not to the ${this.size} of its header`);
+        if (this.length !== this.size) this.fail(WRONG_SIZE);
         this.at -= this.bitCount >> 3;
-        if (this.at + 4 > input.length) this.fail("ends too early");
+        if (this.at + 4 > input.length) this.fail();
         const bytes = this.out.subarray(0, this.size);
-        const sum = new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(this.at);
-        if (sum !== adler32(bytes)) this.fail("has a wrong checksum");
+        const sum = new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(
+            this.at,
+        );
+        if (sum !== adler32(bytes)) this.fail();
         return { bytes, used: this.at + 4 - start };
     }
 
-    private fail(reason: string): never {
-        throw new EtfError("inflate", `compressed data ${reason}`, this.at);
+    private fail(reason = "damaged"): never {
+        throw new EtfError("inflate", `compressed data is ${reason}`, this.at);
     }
 
     /** The next `count` bits, at most 16. */
@@ -89,7 +106,7 @@ class Inflater {
     }
 
     private refill(): void {
-        if (this.at >= this.input.length) this.fail("ends too early");
+        if (this.at >= this.input.length) this.fail();
         this.bits |= this.input[this.at++] << this.bitCount;
         this.bitCount += 8;
     }
@@ -97,7 +114,7 @@ class Inflater {
     /** Room for `count` more bytes, never past the promised size. */
     private room(count: number): void {
         const wanted = this.length + count;
-        if (wanted > this.size) this.fail(`inflates to more than the ${this.size} bytes of its header`);
+        if (wanted > this.size) this.fail(WRONG_SIZE);
         if (wanted <= this.out.length) return;
         const larger = new Uint8Array(Math.min(this.size, Math.max(wanted, this.out.length * 2)));
         larger.set(this.out.subarray(0, this.length));
@@ -107,11 +124,11 @@ class Inflater {
     private stored(): void {
         this.take(this.bitCount & 7);
         const length = this.take(16);
-        if (this.take(16) !== (~length & 0xffff)) this.fail("has a stored block of two lengths");
+        if (this.take(16) !== (~length & 0xffff)) this.fail();
         // Whole bytes may be waiting among the bits.
         this.at -= this.bitCount >> 3;
         this.bits = this.bitCount = 0;
-        if (this.at + length > this.input.length) this.fail("ends too early");
+        if (this.at + length > this.input.length) this.fail();
         this.room(length);
         this.out.set(this.input.subarray(this.at, this.at + length), this.length);
         this.at += length;
@@ -122,24 +139,29 @@ class Inflater {
         const lengthCount = this.take(5) + 257;
         const distanceCount = this.take(5) + 1;
         const codeCount = this.take(4) + 4;
-        if (lengthCount > 286 || distanceCount > 30) this.fail("has too many codes");
+        if (lengthCount > 286 || distanceCount > 30) this.fail();
         const lengths = new Uint8Array(320);
         for (let i = 0; i < codeCount; i++) lengths[lengthOrder[i]] = this.take(3);
         const code = this.code(lengths.subarray(0, 19), false);
         lengths.fill(0);
-        for (let i = 0; i < lengthCount + distanceCount;) {
+        for (let i = 0; i < lengthCount + distanceCount; ) {
             const symbol = this.symbol(code);
             if (symbol < 16) {
                 lengths[i++] = symbol;
                 continue;
             }
-            if (symbol === 16 && i === 0) this.fail("repeats a length before the first");
+            if (symbol === 16 && i === 0) this.fail();
             const repeated = symbol === 16 ? lengths[i - 1] : 0;
-            let times = symbol === 16 ? 3 + this.take(2) : symbol === 17 ? 3 + this.take(3) : 11 + this.take(7);
-            if (i + times > lengthCount + distanceCount) this.fail("has too many lengths");
+            let times =
+                symbol === 16
+                    ? 3 + this.take(2)
+                    : symbol === 17
+                      ? 3 + this.take(3)
+                      : 11 + this.take(7);
+            if (i + times > lengthCount + distanceCount) this.fail();
             while (times-- > 0) lengths[i++] = repeated;
         }
-        if (lengths[256] === 0) this.fail("has a block without an end");
+        if (lengths[256] === 0) this.fail();
         this.block(
             this.code(lengths.subarray(0, lengthCount), true),
             this.code(lengths.subarray(lengthCount, lengthCount + distanceCount), true),
@@ -154,10 +176,10 @@ class Inflater {
         for (let bits = 1; bits <= MAX_BITS; bits++) {
             left = left * 2 - code.counts[bits];
             used += code.counts[bits];
-            if (left < 0) this.fail("has an over-full code");
+            if (left < 0) this.fail();
         }
         if (left > 0 && !(loneAllowed && (used === 0 || (used === 1 && code.counts[1] === 1)))) {
-            this.fail("has an incomplete code");
+            this.fail();
         }
         return code;
     }
@@ -177,7 +199,7 @@ class Inflater {
             first = (first + count) << 1;
             value <<= 1;
         }
-        this.fail("has a code that means nothing");
+        this.fail();
     }
 
     private block(lengths: Code, distances: Code): void {
@@ -190,18 +212,18 @@ class Inflater {
             }
             if (symbol === 256) return;
             symbol -= 257;
-            if (symbol >= 29) this.fail("has a length that does not exist");
+            if (symbol >= 29) this.fail();
             const count = lengthBase[symbol] + this.take(lengthExtra[symbol]);
             const far = this.symbol(distances);
-            if (far >= 30) this.fail("has a distance that does not exist");
+            if (far >= 30) this.fail();
             const extra = far < 2 ? 0 : (far >> 1) - 1;
             const distance = (far < 2 ? far : (2 + (far & 1)) << extra) + 1 + this.take(extra);
-            if (distance > this.length || distance > WINDOW) this.fail("reaches back before its start");
+            if (distance > this.length || distance > WINDOW) this.fail();
             this.room(count);
             const out = this.out;
             let to = this.length;
             this.length += count;
-            for (let from = to - distance; to < this.length;) out[to++] = out[from++];
+            for (let from = to - distance; to < this.length; ) out[to++] = out[from++];
         }
     }
 }
@@ -224,24 +246,15 @@ let fixedCodes: { lengths: Code; distances: Code } | undefined;
 /** The codes of blocks that bring none of their own, made when first met. */
 function fixed(): { lengths: Code; distances: Code } {
     if (fixedCodes === undefined) {
-        const lengths = new Uint8Array(288).fill(8, 0, 144).fill(9, 144, 256).fill(7, 256, 280).fill(8, 280);
-        fixedCodes = { lengths: makeCode(lengths), distances: makeCode(new Uint8Array(30).fill(5)) };
+        const lengths = new Uint8Array(288)
+            .fill(8, 0, 144)
+            .fill(9, 144, 256)
+            .fill(7, 256, 280)
+            .fill(8, 280);
+        fixedCodes = {
+            lengths: makeCode(lengths),
+            distances: makeCode(new Uint8Array(30).fill(5)),
+        };
     }
     return fixedCodes;
-}
-
-function adler32(bytes: Uint8Array): number {
-    let a = 1;
-    let b = 0;
-    for (let at = 0; at < bytes.length;) {
-        // So many sums fit in 32 bits before the remainder must be taken.
-        const end = Math.min(at + 5552, bytes.length);
-        for (; at < end; at++) {
-            a += bytes[at];
-            b += a;
-        }
-        a %= 65521;
-        b %= 65521;
-    }
-    return ((b << 16) | a) >>> 0;
 }

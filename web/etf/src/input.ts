@@ -12,8 +12,9 @@ import { EtfError } from "./error.js";
 import { decodeUtf8 } from "./utf8.js";
 
 /**
- * Bytes of a window. V8 copies strings smaller than this when it collects garbage; larger ones
- * stay where they are (bench/etf/README.md has what that is worth).
+ * Bytes of a window. V8 moves strings of up to 128 kB when it collects garbage and leaves larger
+ * ones where they are: a string of this size is the smallest that `v8.getHeapSpaceStatistics`
+ * shows among the large objects (Node 20). bench/etf/README.md has what other sizes cost.
  */
 const WINDOW = 131072;
 /** Strings longer than this are decoded by the platform, on their own. */
@@ -28,7 +29,8 @@ const HIGH_BITS = 0x80808080 | 0;
 type Latin1Slice = (this: Uint8Array, start: number, end: number) => string;
 
 /** Node's (and Bun's) own conversion, where there is one; its result is the same. */
-const latin1Slice = (globalThis as { Buffer?: { prototype: { latin1Slice?: Latin1Slice } } }).Buffer?.prototype.latin1Slice;
+const latin1Slice = (globalThis as { Buffer?: { prototype: { latin1Slice?: Latin1Slice } } }).Buffer
+    ?.prototype.latin1Slice;
 
 /** windows-1252, in truth: one character for each byte, and ASCII for ASCII. */
 const bytewise = new TextDecoder("latin1");
@@ -118,25 +120,37 @@ export abstract class Input {
             const b = length > 8 ? view.getInt32(start + 4) : 0;
             const c = view.getInt32(end - 4);
             if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
-            const hash = Math.imul(a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0x9e3779b1) ^ length, 0x27d4eb2d);
+            const hash = Math.imul(
+                a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0x9e3779b1) ^ length,
+                0x27d4eb2d,
+            );
             const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
             const at = slot << 2;
             const words = this.slotWords;
-            if (words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === length) {
+            if (
+                words[at] === a &&
+                words[at + 1] === b &&
+                words[at + 2] === c &&
+                words[at + 3] === length
+            ) {
                 return this.slotTexts[slot];
             }
             words[at] = a;
             words[at + 1] = b;
             words[at + 2] = c;
             words[at + 3] = length;
-            return this.slotTexts[slot] = this.cut(start, end);
+            return (this.slotTexts[slot] = this.cut(start, end));
         }
         let bits = view.getInt32(end - 4);
         let at = start;
-        for (const last = end - 8; at < last; at += 8) bits |= view.getInt32(at) | view.getInt32(at + 4);
+        for (const last = end - 8; at < last; at += 8)
+            bits |= view.getInt32(at) | view.getInt32(at + 4);
         if (at < end - 4) bits |= view.getInt32(at);
         if ((bits & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
-        if (length > LONG) return latin1Slice ? latin1Slice.call(this.buf, start, end) : decodeUtf8(this.buf, start, end);
+        if (length > LONG)
+            return latin1Slice
+                ? latin1Slice.call(this.buf, start, end)
+                : decodeUtf8(this.buf, start, end);
         return this.cut(start, end);
     }
 
@@ -151,14 +165,15 @@ export abstract class Input {
         return this.window.substring(start - this.windowStart, end - this.windowStart);
     }
 
-    /** Text of `length` bytes of ISO 8859-1 at `start`: atoms from before OTP 26 have it, and charlists. */
+    /** Text of `length` bytes of ISO 8859-1: atoms from before OTP 26 have it, and charlists. */
     protected latin1(start: number, length: number): string {
         this.need(start, length);
         let bits = 0;
         for (let i = start; i < start + length; i++) bits |= this.buf[i];
         if (bits < 0x80) return this.text(start, length);
-        if (length > LONG) return Array.from(this.buf.subarray(start, start + length), (byte) => String.fromCharCode(byte)).join("");
-        return String.fromCharCode(...this.buf.subarray(start, start + length));
+        let text = "";
+        for (let i = start; i < start + length; i++) text += String.fromCharCode(this.buf[i]);
+        return text;
     }
 
     /** An integer of `length` bytes, least significant first, at `start`. */
@@ -175,7 +190,9 @@ export abstract class Input {
             big = this.view.getBigUint64(start, true);
         } else {
             let digits = "0x";
-            for (let i = start + length - 1; i >= start; i--) digits += hexPairs[buf[i]];
+            for (let i = start + length - 1; i >= start; i--) {
+                digits += buf[i].toString(16).padStart(2, "0");
+            }
             big = BigInt(digits);
         }
         if (negative) big = -big;
@@ -183,5 +200,3 @@ export abstract class Input {
         return Number.isSafeInteger(small) ? small : big;
     }
 }
-
-const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

@@ -25,7 +25,12 @@ export class Layout {
     write: Writer;
     private uses = 0;
 
-    constructor(readonly names: readonly string[], keys: readonly Uint8Array[], ordered: readonly string[], generate: boolean) {
+    constructor(
+        readonly names: readonly string[],
+        keys: readonly Uint8Array[],
+        ordered: readonly string[],
+        generate: boolean,
+    ) {
         const size = 5 + keys.reduce((sum, key) => sum + key.length, 0);
         this.write = (output, object) => {
             if (generate && ++this.uses === WORTH_GENERATING) this.write = generated(ordered, keys);
@@ -52,7 +57,11 @@ export class Layout {
 export class Layouts {
     private readonly bySize: Layout[][] = Array.from({ length: MAX_NAMES + 1 }, () => []);
 
-    constructor(readonly atomKeys: boolean, private readonly sorted: boolean, private readonly generate: boolean) {}
+    constructor(
+        readonly atomKeys: boolean,
+        private readonly sorted: boolean,
+        private readonly generate: boolean,
+    ) {}
 
     /** The layout of objects with these names. */
     of(names: readonly string[]): Layout {
@@ -67,18 +76,25 @@ export class Layouts {
     private make(names: readonly string[], generate: boolean): Layout {
         let ordered = names;
         if (this.sorted) {
-            const term = (name: string) => this.atomKeys ? new Atom(name) : Binary.of(name);
+            const term = (name: string) => (this.atomKeys ? new Atom(name) : Binary.of(name));
             ordered = [...names].sort((a, b) => compare(term(a), term(b), true));
         }
-        return new Layout(names, ordered.map((name) => this.key(name)), ordered, generate);
+        return new Layout(
+            names,
+            ordered.map((name) => this.key(name)),
+            ordered,
+            generate,
+        );
     }
 
     /** The bytes of a name, tag included. */
     private key(name: string): Uint8Array {
         const text = encodeUtf8(name);
-        const head = !this.atomKeys ? [Tag.Binary, text.length >>> 24, text.length >>> 16, text.length >>> 8, text.length]
-            : text.length < 256 ? [Tag.SmallAtomUtf8, text.length]
-            : [Tag.AtomUtf8, text.length >>> 8, text.length];
+        const head = !this.atomKeys
+            ? [Tag.Binary, text.length >>> 24, text.length >>> 16, text.length >>> 8, text.length]
+            : text.length < 256
+              ? [Tag.SmallAtomUtf8, text.length]
+              : [Tag.AtomUtf8, text.length >>> 8, text.length];
         const key = new Uint8Array(head.length + text.length);
         key.set(head);
         key.set(text, head.length);
@@ -92,7 +108,11 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
     let pending = [Tag.Map, 0, 0, 0, names.length] as number[];
     names.forEach((name, i) => {
         pending.push(...keys[i]);
-        lines.push(`if(o.pos+${pending.length}>o.buf.length)o.room(${pending.length});`, stores(pending), `o.write(x[${JSON.stringify(name)}]);`);
+        lines.push(
+            `if(o.pos+${pending.length}>o.buf.length)o.room(${pending.length});`,
+            stores(pending),
+            `o.write(x[${JSON.stringify(name)}]);`,
+        );
         pending = [];
     });
     if (names.length === 0) lines.push("o.room(5);", stores(pending));
@@ -101,11 +121,11 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
 
 /** Code that writes constant bytes: whole words, the last of which may overlap the one before. */
 function stores(bytes: readonly number[]): string {
-    const word = (at: number) =>
-        `v.setInt32(p+${at},${(bytes[at] << 24) | (bytes[at + 1] << 16) | (bytes[at + 2] << 8) | bytes[at + 3]});`;
+    const view = new DataView(Uint8Array.from(bytes).buffer);
+    const word = (at: number) => `v.setInt32(p+${at},${view.getInt32(at)});`;
     let code = "{const p=o.pos,v=o.view;";
     if (bytes.length < 4) {
-        bytes.forEach((byte, at) => code += `v.setUint8(p+${at},${byte});`);
+        bytes.forEach((byte, at) => (code += `v.setUint8(p+${at},${byte});`));
     } else {
         for (let at = 0; at + 4 <= bytes.length; at += 4) code += word(at);
         if (bytes.length % 4 !== 0) code += word(bytes.length - 4);

@@ -5,7 +5,10 @@
 export interface Limits {
     /** Bytes of the whole input. Default 64 MiB. */
     readonly maxBytes: number;
-    /** Bytes that a compressed term may inflate to, checked before and while inflating. Default 64 MiB. */
+    /**
+     * Bytes that a compressed term may inflate to, checked before and while inflating. Default 64
+     * MiB.
+     */
     readonly maxInflatedBytes: number;
     /**
      * Elements of all containers together: list and tuple elements, map keys and values, and in the
@@ -45,13 +48,11 @@ export const defaultLimits: Limits = {
 
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
-    const limits: Record<string, number> = { ...defaultLimits };
-    for (const [name, value] of Object.entries(given)) {
-        if (!(name in limits)) throw new TypeError(`no limit is called ${name}`);
-        if (value === undefined) continue;
-        if (!(value >= 0)) throw new TypeError(`limit ${name} must be a number of at least 0, not ${String(value)}`);
-        limits[name] = value;
+    const limits = { ...defaultLimits, ...given };
+    for (const [name, value] of Object.entries(limits)) {
+        if (!(name in defaultLimits)) throw new TypeError(`no limit is called ${name}`);
+        const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
+        if (!(value >= 0 && value <= most)) throw new TypeError(`${name} cannot be ${value}`);
     }
-    if (limits["maxDepth"]! > MAX_DEPTH) throw new TypeError(`limit maxDepth can be at most ${MAX_DEPTH}`);
-    return limits as unknown as Limits;
+    return limits;
 }

@@ -2,7 +2,9 @@
 import { canonical } from "./canonical.js";
 import type { Term } from "./term.js";
 
-/** The keys of a map, shared by all maps that came with the same keys in the same order. @internal */
+/**
+ * The keys of a map, shared by all maps that came with the same keys in the same order. @internal
+ */
 export class Keys {
     private index: Map<string, number> | undefined = undefined;
 
@@ -22,14 +24,22 @@ export class Keys {
  */
 export class ErlMap {
     /** @internal */
-    constructor(private readonly own: Keys, readonly values: readonly Term[]) {}
+    constructor(
+        private readonly own: Keys,
+        readonly values: readonly Term[],
+    ) {}
 
-    /** A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`. */
+    /**
+     * A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`.
+     */
     static from(entries: Iterable<readonly [Term, Term]>): ErlMap {
         const last = new Map<string, readonly [Term, Term]>();
         for (const entry of entries) last.set(canonical(entry[0]), entry);
         const kept = [...last.values()];
-        return new ErlMap(new Keys(kept.map(([key]) => key)), kept.map(([, value]) => value));
+        return new ErlMap(
+            new Keys(kept.map(([key]) => key)),
+            kept.map(([, value]) => value),
+        );
     }
 
     /** The keys; values[i] belongs to keys[i]. */
@@ -37,6 +47,7 @@ export class ErlMap {
         return this.own.terms;
     }
 
+    /** How many entries it has. */
     get size(): number {
         return this.values.length;
     }
@@ -47,14 +58,17 @@ export class ErlMap {
         return at < 0 ? undefined : this.values[at];
     }
 
+    /** Whether a key is there. */
     has(key: Term): boolean {
         return this.own.find(key) >= 0;
     }
 
+    /** Keys with their values, in the order in which they were written. */
     *entries(): IterableIterator<readonly [Term, Term]> {
         for (let i = 0; i < this.values.length; i++) yield [this.keys[i], this.values[i]];
     }
 
+    /** The same as {@link entries}. */
     [Symbol.iterator](): IterableIterator<readonly [Term, Term]> {
         return this.entries();
     }

@@ -7,20 +7,36 @@ import { ErlMap } from "./map.js";
 import { Layouts, type Layout } from "./layout.js";
 import { Tag } from "./tags.js";
 import {
-    Atom, Binary, BitBinary, ErlRecord, ExportFun, Float, Fun, ImproperList, LocalTerm, OldFun, Pid, Port, Reference,
-    Tuple, type Term,
+    Atom,
+    Binary,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
+    type Term,
 } from "./term.js";
 import { checkSurrogates, utf8Length } from "./utf8.js";
 
-/** A result that fills less than half of its buffer, or is smaller than this, is copied out of it. */
+/**
+ * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
+ */
 const COPIED = 65536;
-/** Strings longer than this are written by the platform (bench/etf/strings.js). */
-const SHORT = 40;
+/** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
+const SHORT = 24;
 
 const encoder = new TextEncoder();
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
 /** Node's (and Bun's) own conversion, where there is one; its result is the same. */
-const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer?.prototype.utf8Write;
+const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer
+    ?.prototype.utf8Write;
 
 /** Writes one term at a time. */
 export class Output {
@@ -43,7 +59,11 @@ export class Output {
 
     constructor(options: EncodeOptions) {
         const version = options.minorVersion ?? 2;
-        this.layouts = new Layouts(options.keys === "atom", options.deterministic ?? false, options.codegen ?? canGenerate());
+        this.layouts = new Layouts(
+            options.keys === "atom",
+            options.deterministic ?? false,
+            options.codegen ?? canGenerate(),
+        );
         this.nullName = options.null ?? "null";
         this.deterministic = options.deterministic ?? false;
         this.latin1Atoms = version < 2;
@@ -78,9 +98,11 @@ export class Output {
             this.fixed = false;
             this.use(buf);
         }
-        // Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
+        // Room is asked for generously, three bytes for each unit of a text: it may fit all the
+        // same.
         const bytes = this.fresh(value);
-        if (bytes.length > buffer.length - offset) throw new EtfError("space", "the buffer is too small", -1);
+        if (bytes.length > buffer.length - offset)
+            throw new EtfError("space", "the buffer is too small", -1);
         buffer.set(bytes, offset);
         return bytes.length;
     }
@@ -90,13 +112,17 @@ export class Output {
         this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
     }
 
-    private top(value: Encodable): void {
+    protected top(value: Encodable): void {
         this.start = this.pos;
         try {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            if (error instanceof Error && !(error instanceof EtfError) && /stack|recursion/i.test(error.message)) {
+            if (
+                error instanceof Error &&
+                !(error instanceof EtfError) &&
+                /stack|recursion/i.test(error.message)
+            ) {
                 throw new EtfError("encode", "the value is nested too deeply, or holds itself", -1);
             }
             throw error;
@@ -124,7 +150,7 @@ export class Output {
         this.pos += 4;
     }
 
-    private bytes(bytes: Uint8Array): void {
+    protected bytes(bytes: Uint8Array): void {
         this.room(bytes.length);
         this.buf.set(bytes, this.pos);
         this.pos += bytes.length;
@@ -141,12 +167,18 @@ export class Output {
     /** @internal Writes any value. */
     write(value: Encodable): void {
         switch (typeof value) {
-            case "string": return this.text(value);
-            case "number": return this.number(value);
-            case "boolean": return this.atom(value ? "true" : "false");
-            case "undefined": return this.atom("undefined");
-            case "bigint": return this.big(value);
-            case "symbol": return this.symbol(value);
+            case "string":
+                return this.text(value);
+            case "number":
+                return this.number(value);
+            case "boolean":
+                return this.atom(value ? "true" : "false");
+            case "undefined":
+                return this.atom("undefined");
+            case "bigint":
+                return this.big(value);
+            case "symbol":
+                return this.symbol(value);
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
@@ -156,7 +188,8 @@ export class Output {
                 }
                 return this.instance(value);
             }
-            default: throw new EtfError("encode", `a ${typeof value} is no term`, -1);
+            default:
+                throw new EtfError("encode", `a ${typeof value} is no term`, -1);
         }
     }
 
@@ -182,7 +215,8 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (value - value !== 0) throw new EtfError("encode", `${value} is no term: Erlang's floats are finite`, -1);
+        if (value - value !== 0)
+            throw new EtfError("encode", `${value} is no term: Erlang's floats are finite`, -1);
         if (this.textFloats) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -230,7 +264,7 @@ export class Output {
     }
 
     /** A binary of UTF-8. */
-    private text(text: string): void {
+    protected text(text: string): void {
         const length = text.length;
         if (this.pos + 5 + 3 * length > this.buf.length) this.room(5 + 3 * length);
         const start = this.pos + 5;
@@ -253,16 +287,18 @@ export class Output {
             }
             if (at === length) return length;
         }
-        const written = utf8Write !== undefined
-            ? utf8Write.call(buf, text, start, 3 * length)
-            : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
+        const written =
+            utf8Write !== undefined
+                ? utf8Write.call(buf, text, start, 3 * length)
+                : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
         checkSurrogates(text, written);
         return written;
     }
 
     private atom(name: string): void {
         const length = name.length;
-        if (length > 255 && [...name].length > 255) throw new EtfError("encode", "an atom has at most 255 characters", -1);
+        if (length > 255 && [...name].length > 255)
+            throw new EtfError("encode", "an atom has at most 255 characters", -1);
         this.room(3 + 3 * length);
         const { buf } = this;
         if (this.latin1Atoms && isLatin1(name)) {
@@ -286,7 +322,8 @@ export class Output {
 
     private symbol(symbol: symbol): void {
         const name = symbol.description;
-        if (name === undefined) throw new EtfError("encode", "a symbol without a description names no atom", -1);
+        if (name === undefined)
+            throw new EtfError("encode", "a symbol without a description names no atom", -1);
         this.atom(name);
     }
 
@@ -307,8 +344,10 @@ export class Output {
     }
 
     private improper(list: ImproperList<Encodable>): void {
-        if (list.items.length === 0) throw new EtfError("encode", "an improper list has at least one item", -1);
-        if (Array.isArray(list.tail)) return this.list([...list.items, ...list.tail as readonly Encodable[]]);
+        if (list.items.length === 0)
+            throw new EtfError("encode", "an improper list has at least one item", -1);
+        if (Array.isArray(list.tail))
+            return this.list([...list.items, ...(list.tail as readonly Encodable[])]);
         this.head(Tag.List, list.items.length);
         for (const item of list.items) this.write(item);
         this.write(list.tail);
@@ -367,7 +406,11 @@ export class Output {
         if (value instanceof Tuple) return this.tuple(value.elements);
         if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
         if (value instanceof Uint8Array) return this.binary(value);
-        if (value instanceof Map) return this.pairs([...value.keys() as Iterable<Encodable>], [...value.values() as Iterable<Encodable>]);
+        if (value instanceof Map)
+            return this.pairs(
+                [...(value.keys() as Iterable<Encodable>)],
+                [...(value.values() as Iterable<Encodable>)],
+            );
         if (value instanceof ImproperList) return this.improper(value);
         if (value instanceof BitBinary) return this.bitBinary(value);
         if (value instanceof Pid) return this.pid(value);
@@ -378,14 +421,20 @@ export class Output {
         if (value instanceof OldFun) return this.oldFun(value);
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
-        const name = (value.constructor as { name?: string } | undefined)?.name ?? "object without a constructor";
+        const name =
+            (value.constructor as { name?: string } | undefined)?.name ??
+            "object without a constructor";
         throw new EtfError("encode", `a ${name} is no term; turn it into one first`, -1);
     }
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
         if (bytes.length === 0 || !(bits >= 1 && bits <= 7)) {
-            throw new EtfError("encode", "a bit string has at least one byte, and 1 to 7 bits in its last", -1);
+            throw new EtfError(
+                "encode",
+                "a bit string has at least one byte, and 1 to 7 bits in its last",
+                -1,
+            );
         }
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
@@ -417,7 +466,8 @@ export class Output {
 
     private reference(reference: Reference): void {
         const { node, creation, words } = reference;
-        if (words.length < 1 || words.length > 5) throw new EtfError("encode", "a reference has 1 to 5 words", -1);
+        if (words.length < 1 || words.length > 5)
+            throw new EtfError("encode", "a reference has 1 to 5 words", -1);
         this.room(3);
         this.buf[this.pos] = Tag.NewerReference;
         this.view.setUint16(this.pos + 1, words.length);
@@ -436,8 +486,9 @@ export class Output {
 
     private fun(fun: Fun): void {
         this.u8(Tag.NewFun);
+        this.room(4);
         const start = this.pos;
-        this.u32(0);
+        this.pos += 4;
         this.u8(fun.arity);
         this.bytes(fun.uniq);
         this.u32(fun.index);
@@ -472,7 +523,11 @@ export class Output {
     /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
         if (this.pos !== this.start + 1) {
-            throw new EtfError("encode", "a local term cannot stand inside another: nothing says where it ends", -1);
+            throw new EtfError(
+                "encode",
+                "a local term cannot stand inside another: nothing says where it ends",
+                -1,
+            );
         }
         this.u8(Tag.Local);
         this.bytes(term.bytes);
@@ -493,22 +548,27 @@ function floatText(value: number): string {
 /** What orders a key among others: the term that it is written as. */
 function asTerm(key: Encodable): Term {
     switch (typeof key) {
-        case "string": return Binary.of(key);
+        case "string":
+            return Binary.of(key);
         case "boolean":
-        case "undefined": return new Atom(String(key));
-        case "symbol": return new Atom(key.description ?? "");
+        case "undefined":
+            return new Atom(String(key));
+        case "symbol":
+            return new Atom(key.description ?? "");
         case "object":
             if (key === null) return new Atom("null");
-            return key instanceof Uint8Array ? Binary.of(key) : key as Term;
-        default: return key as Term;
+            return key instanceof Uint8Array ? Binary.of(key) : (key as Term);
+        default:
+            return key as Term;
     }
 }
 
-/** @internal Whether a list is one that Erlang writes as a string. */
-export function isBytes(items: readonly unknown[]): boolean {
+/** Whether a list is one that Erlang writes as a string. */
+function isBytes(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
         const item = items[i];
-        if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0)) return false;
+        if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0))
+            return false;
     }
     return true;
 }
@@ -518,8 +578,7 @@ function isAscii(text: string): boolean {
     return true;
 }
 
-/** @internal */
-export function isLatin1(text: string): boolean {
+function isLatin1(text: string): boolean {
     for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0xff) return false;
     return true;
 }

@@ -2,13 +2,13 @@
  * Reads terms into plain JavaScript values. What two terms turn into may be the same value: an
  * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
  */
-import { canGenerate, objectBuilder, type Builder } from "./build.js";
+import { canGenerate, fill, objectBuilder, type Builder } from "./build.js";
 import type { Limits } from "./limits.js";
-import { ModelReader, type Place } from "./model.js";
-import { Reader } from "./reader.js";
+import { RareReader, type RecordHead } from "./rare.js";
+import type { Inflate } from "./reader.js";
 import { MAX_KEYS } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Atom, Binary, Float, ImproperList, Tuple } from "./term.js";
+import { Atom, Tuple } from "./term.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -35,7 +35,9 @@ export interface PlainOptions {
      * (one character for each byte). Erlang does not say which lists are meant as text.
      */
     readonly charlists?: "array" | "text";
-    /** Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false. */
+    /**
+     * Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false.
+     */
     readonly proplists?: boolean;
     /**
      * Records to make objects of, by tag: `{ person: ["name", "age"] }`. A tuple with that tag and
@@ -44,7 +46,10 @@ export interface PlainOptions {
     readonly records?: { readonly [tag: string]: readonly string[] };
     /** Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects. */
     readonly structs?: "keep" | "drop";
-    /** Whether objects may be built by generated code, which is faster. Default: where the page allows it. */
+    /**
+     * Whether objects may be built by generated code, which is faster. Default: where the page
+     * allows it.
+     */
     readonly codegen?: boolean;
 }
 
@@ -60,9 +65,7 @@ interface Leaf {
 const WORTH_GENERATING = 8;
 
 /** A reader of the plain view. */
-export class PlainReader extends Reader<unknown, string, Leaf> {
-    private readonly model: ModelReader;
-    private readonly place: Place = { buf: this.buf, pos: 0, elements: 0, depth: 0 };
+export class PlainReader extends RareReader<unknown, string, Leaf> {
     private readonly atomStyle: "string" | "symbol" | "class";
     private readonly binaryStyle: "text" | "bytes" | "either";
     private readonly mapsAsMaps: boolean;
@@ -72,11 +75,10 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
     private readonly codegen: boolean;
-    private readonly atoms = new Map<string, symbol | Atom>();
+    private readonly symbols = new Set<string>();
 
-    constructor(options: PlainOptions, limits: Limits) {
-        super(limits);
-        this.model = new ModelReader(limits);
+    constructor(options: PlainOptions, limits: Limits, inflate: Inflate | undefined) {
+        super(limits, inflate);
         this.atomStyle = options.atoms ?? "string";
         this.binaryStyle = options.binaries ?? "text";
         this.mapsAsMaps = options.maps === "map";
@@ -94,7 +96,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
             case Tag.Binary: {
                 const length = view.getUint32(pos + 1);
                 this.pos = pos + 5 + length;
-                return this.binaryStyle === "text" ? this.text(pos + 5, length) : this.binary(pos + 5, length);
+                return this.binary(pos + 5, length);
             }
             case Tag.SmallInteger:
                 this.need(pos, 2);
@@ -113,14 +115,14 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
             case Tag.AtomUtf8:
             case Tag.SmallAtom:
             case Tag.Atom:
-                return this.atom();
+                return this.atom(this.atomName(), pos);
             case Tag.Nil:
                 this.pos = pos + 1;
                 return [];
             case Tag.List: {
                 const count = view.getUint32(pos + 1);
                 this.pos = pos + 5;
-                return this.proplists ? this.proplist(count) : this.list(count);
+                return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
             }
             case Tag.Map: {
                 const size = view.getUint32(pos + 1);
@@ -137,14 +139,14 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
                 return this.tuple(count);
             }
             case Tag.String: {
+                if (!this.charlistsAsText) return this.byteList();
                 const length = view.getUint16(pos + 1);
-                this.need(pos + 3, length);
                 this.pos = pos + 3 + length;
-                if (this.charlistsAsText) return this.latin1(pos + 3, length);
-                return Array.from(buf.subarray(pos + 3, pos + 3 + length));
+                return this.latin1(pos + 3, length);
             }
-            case Tag.Record:
-                return this.nativeRecord();
+            case Tag.SmallBig:
+                this.need(pos, 3);
+                return this.big(pos + 2, buf[pos + 1]);
             default:
                 return this.rare();
         }
@@ -153,7 +155,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
     protected key(before: readonly string[]): string {
         const start = this.pos;
         const name = this.keyName();
-        if (before.includes(name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+        if (before.includes(name)) this.twice(start);
         return name;
     }
 
@@ -180,52 +182,50 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
                 return String(this.value());
             default:
                 this.need(pos, 1);
-                return this.fail("key", "a key that is no text, atom or integer needs the option maps: \"map\"");
+                return this.fail("key", "a property is named by text, an atom or an integer");
         }
-        if (name === "__proto__") this.fail("key", "the key __proto__ needs the option maps: \"map\"", pos);
+        return this.property(name, pos);
+    }
+
+    /** Refuses the one name that would set a prototype and not a property. */
+    private property(name: string, pos: number): string {
+        if (name === "__proto__") this.fail("key", "__proto__ cannot be a property", pos);
         return name;
     }
 
-    private atom(): unknown {
-        const { buf, pos } = this;
-        const first = buf[pos + 2];
-        // The four atoms of JSON, before their names are made: t, f, n, and undefined's u.
-        if (buf[pos] === Tag.SmallAtomUtf8 && (first === 0x74 || first === 0x66 || first === 0x6e || first === 0x75)) {
-            const length = buf[pos + 1];
-            if (length >= 3 && length <= 9) {
-                const name = this.atomName();
-                if (name === "true") return true;
-                if (name === "false") return false;
-                if (name === "null" || name === "nil") return null;
-                if (name === "undefined") return undefined;
-                return this.atomStyle === "string" ? name : this.made(name, pos);
-            }
-        }
-        const name = this.atomName();
-        if (buf[pos] === Tag.SmallAtomUtf8 && this.atomStyle === "string") return name;
+    /** The atom of this name, which stands at `pos`. */
+    private atom(name: string, pos: number): unknown {
         switch (name) {
-            case "true": return true;
-            case "false": return false;
-            case "null": case "nil": return null;
-            case "undefined": return undefined;
-            default: return this.atomStyle === "string" ? name : this.made(name, pos);
+            case "true":
+                return true;
+            case "false":
+                return false;
+            case "null":
+            case "nil":
+                return null;
+            case "undefined":
+                return undefined;
+            default:
+                return this.atomStyle === "string" ? name : this.made(name, pos);
         }
     }
 
     /** An atom as a symbol or an object. */
     private made(name: string, pos: number): symbol | Atom {
-        const known = this.atoms.get(name);
-        if (known !== undefined) return known;
-        const room = this.atoms.size < this.limits.maxAtoms;
-        if (this.atomStyle === "symbol" && !room) {
-            this.fail("limit", `more than the ${this.limits.maxAtoms} different atoms allowed`, pos);
+        if (this.atomStyle === "class") return this.named(name);
+        if (this.symbols.size >= this.limits.maxAtoms && !this.symbols.has(name)) {
+            this.over("maxAtoms", pos);
         }
-        const atom = this.atomStyle === "symbol" ? Symbol.for(name) : new Atom(name);
-        if (room) this.atoms.set(name, atom);
-        return atom;
+        this.symbols.add(name);
+        return Symbol.for(name);
     }
 
-    private binary(start: number, length: number): string | Uint8Array {
+    protected float(value: number): number {
+        return value;
+    }
+
+    protected binary(start: number, length: number): string | Uint8Array {
+        if (this.binaryStyle === "text") return this.text(start, length);
         this.need(start, length);
         if (this.binaryStyle === "either") {
             try {
@@ -237,70 +237,12 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         return this.buf.subarray(start, start + length);
     }
 
-    /** `count` elements in an array. */
-    private sequence(count: number): unknown[] {
-        this.enter(count);
-        if (count === 0) {
-            this.depth--;
-            return [];
-        }
-        const first = this.value();
-        let made: unknown[];
-        if (typeof first === "number") {
-            // An array that starts with a number often holds no others, and engines keep those
-            // unboxed; one that is cut from the stack would have them boxed.
-            made = [first];
-            for (let i = 1; i < count; i++) made.push(this.value());
-        } else {
-            const { stack, sp: base } = this;
-            stack[base] = first;
-            for (let i = 1; i < count; i++) {
-                this.sp = base + i;
-                const value = this.value();
-                stack[base + i] = value;
-            }
-            this.sp = base;
-            made = stack.slice(base, base + count);
-        }
-        this.depth--;
-        return made;
-    }
-
-    private list(count: number): unknown {
-        const items = this.sequence(count);
-        if (this.buf[this.pos] === Tag.Nil) {
-            this.pos++;
-            return items;
-        }
-        return this.tailOf(items);
-    }
-
-    /** What follows the items of a list that does not end there. */
-    private tailOf(items: unknown[]): unknown {
-        while (this.buf[this.pos] === Tag.List) {
-            const count = this.view.getUint32(this.pos + 1);
-            this.pos += 5;
-            for (const item of this.sequence(count)) items.push(item);
-        }
-        const end = this.buf[this.pos];
-        if (end === Tag.String) {
-            const length = this.view.getUint16(this.pos + 1);
-            this.need(this.pos + 3, length);
-            for (const byte of this.buf.subarray(this.pos + 3, this.pos + 3 + length)) items.push(byte);
-            this.pos += 3 + length;
-            return items;
-        }
-        const tail = this.value();
-        if (end === Tag.Nil) return items;
-        return items.length === 0 ? tail : new ImproperList(items, tail);
-    }
-
     private tuple(count: number): unknown {
         if (this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
             const fields = this.records.get(this.atomName());
             if (fields !== undefined && fields.length === count - 1) {
-                return objectBuilder(fields, false)(this.sequence(count - 1), 0);
+                return fill({}, fields, this.sequence(count - 1), 0);
             }
             this.pos = start;
         }
@@ -308,21 +250,9 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         return this.tuplesAsClass ? new Tuple(elements) : elements;
     }
 
-    private startsAtom(): boolean {
-        switch (this.buf[this.pos]) {
-            case Tag.SmallAtomUtf8:
-            case Tag.AtomUtf8:
-            case Tag.SmallAtom:
-            case Tag.Atom:
-                return true;
-            default:
-                return false;
-        }
-    }
-
-    private nativeRecord(): unknown {
-        const { fields } = this.recordHead();
-        return objectBuilder(fields, false)(this.sequence(fields.length), 0);
+    protected record({ fields }: RecordHead): unknown {
+        const names = fields.map((field) => this.property(field.name, this.pos));
+        return fill({}, names, this.sequence(names.length), 0);
     }
 
     private object(size: number): unknown {
@@ -333,7 +263,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         for (let i = 0; i < size; i++) {
             const next = this.step(shape);
             if (next === undefined) {
-                const object = objectBuilder(shape.keys, false)(stack, base);
+                const object = fill({}, shape.keys, stack, base);
                 this.sp = base;
                 object[this.stray!] = this.value();
                 return this.largeObject(object, i + 1, size);
@@ -345,8 +275,12 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         }
         this.sp = base;
         this.depth--;
-        const leaf = shape.leaf ??= { build: objectBuilder(shape.keys, false, this.dropped), uses: 0 };
-        if (++leaf.uses === WORTH_GENERATING && this.codegen) leaf.build = objectBuilder(shape.keys, true, this.dropped);
+        const leaf = (shape.leaf ??= {
+            build: objectBuilder(shape.keys, false, this.dropped),
+            uses: 0,
+        });
+        if (++leaf.uses === WORTH_GENERATING && this.codegen)
+            leaf.build = objectBuilder(shape.keys, true, this.dropped);
         return leaf.build(stack, base);
     }
 
@@ -355,7 +289,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         for (let i = done; i < size; i++) {
             const start = this.pos;
             const name = this.keyName();
-            if (hasOwn.call(object, name)) this.fail("duplicate", `a map has the key ${name} twice`, start);
+            if (hasOwn.call(object, name)) this.twice(start);
             object[name] = this.value();
         }
         this.depth--;
@@ -369,7 +303,7 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
         for (let i = 0; i < size; i++) {
             const start = this.pos;
             map.set(this.value(), this.value());
-            if (map.size <= i) this.fail("duplicate", "a map has two keys that are the same in JavaScript", start);
+            if (map.size <= i) this.twice(start);
         }
         this.depth--;
         return map;
@@ -391,10 +325,8 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
                 items.push(this.value());
                 continue;
             }
-            const atomStart = this.pos;
             const name = this.atomName();
-            this.pos = atomStart;
-            const key = this.atom();
+            const key = this.atom(name, start);
             let value: unknown = true;
             if (isPair) {
                 this.enter(1);
@@ -409,23 +341,9 @@ export class PlainReader extends Reader<unknown, string, Leaf> {
             else if (!hasOwn.call(object, name)) object[name] = value;
         }
         this.depth--;
-        if (this.buf[this.pos] !== Tag.Nil) return this.tailOf(items);
-        this.pos++;
-        return isProplist ? object : items;
-    }
-
-    /** What has no plain form is read by the term model. */
-    private rare(): unknown {
-        const place = this.place;
-        place.buf = this.buf;
-        place.pos = this.pos;
-        place.elements = this.elements;
-        place.depth = this.depth;
-        const term = this.model.readAt(place);
-        this.pos = place.pos;
-        this.elements = place.elements;
-        if (term instanceof Float) return term.value;
-        return term instanceof Binary ? this.binaryStyle === "bytes" ? term.bytes : term.text() : term;
+        isProplist &&= this.buf[this.pos] === Tag.Nil;
+        const list = this.list(items);
+        return isProplist ? object : list;
     }
 }
 

@@ -4,7 +4,7 @@
  * failure: it comes back as a value that says where it was and what was found there.
  * @module
  */
-import { decodeTerm } from "./decode.js";
+import { decodeTerm } from "./standard.js";
 import { EtfError } from "./error.js";
 import { ErlMap } from "./map.js";
 import { show } from "./show.js";
@@ -23,12 +23,17 @@ export interface ReadError {
 }
 
 /** What a decoder returns. */
-export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: ReadError };
+export type Result<T> =
+    | { readonly ok: true; readonly value: T }
+    | { readonly ok: false; readonly error: ReadError };
 
 /** A failure on its way up to where the decoder was called. */
 class Failure {
     readonly path: (string | number)[] = [];
-    constructor(readonly expected: string, readonly found: string) {}
+    constructor(
+        readonly expected: string,
+        readonly found: string,
+    ) {}
 
     under(step: string | number): this {
         this.path.unshift(step);
@@ -51,8 +56,11 @@ export class Decoder<out T> {
         const taken = this.take(term);
         if (!(taken instanceof Failure)) return { ok: true, value: taken };
         const { path, expected, found } = taken;
-        const place = path.map((step) => typeof step === "number" ? `[${step}]` : `.${step}`).join("");
-        const message = `${place === "" ? "" : `at ${place}: `}expected ${expected}, found ${found}`;
+        const place = path
+            .map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`))
+            .join("");
+        const where = place === "" ? "" : `at ${place}: `;
+        const message = `${where}expected ${expected}, found ${found}`;
         return { ok: false, error: { path, expected, found, message } };
     }
 
@@ -64,7 +72,15 @@ export class Decoder<out T> {
         } catch (error) {
             if (!(error instanceof EtfError)) throw error;
             const found = `bytes that are no term: ${error.message}`;
-            return { ok: false, error: { path: [], expected: this.wants, found, message: `expected ${this.wants}, found ${found}` } };
+            return {
+                ok: false,
+                error: {
+                    path: [],
+                    expected: this.wants,
+                    found,
+                    message: `expected ${this.wants}, found ${found}`,
+                },
+            };
         }
         return this.read(term);
     }
@@ -73,8 +89,10 @@ export class Decoder<out T> {
 /** What a decoder makes. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
-type Decoders<T extends readonly unknown[]> = { readonly [I in keyof T]: Decoder<T[I]> };
-type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
+/** A decoder for each of these types. */
+export type Decoders<T extends readonly unknown[]> = { readonly [I in keyof T]: Decoder<T[I]> };
+/** A decoder for each property. */
+export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
 /** A decoder of terms for which `make` gives something else than undefined. */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
@@ -88,18 +106,24 @@ function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<
 export const term: Decoder<Term> = new Decoder("any term", (found) => found);
 
 /** An integer that a number holds exactly. */
-export const integer: Decoder<number> = simple("an integer", (found) => typeof found === "number" ? found : undefined);
+export const integer: Decoder<number> = simple("an integer", (found) =>
+    typeof found === "number" ? found : undefined,
+);
 
 /** An integer of any size. */
 export const bigint: Decoder<bigint> = simple("an integer", (found) =>
-    typeof found === "bigint" ? found : typeof found === "number" ? BigInt(found) : undefined);
+    typeof found === "bigint" ? found : typeof found === "number" ? BigInt(found) : undefined,
+);
 
 /** A float. */
-export const float: Decoder<number> = simple("a float", (found) => found instanceof Float ? found.value : undefined);
+export const float: Decoder<number> = simple("a float", (found) =>
+    found instanceof Float ? found.value : undefined,
+);
 
 /** A float, or an integer that a number holds exactly. */
 export const number: Decoder<number> = simple("a number", (found) =>
-    typeof found === "number" ? found : found instanceof Float ? found.value : undefined);
+    typeof found === "number" ? found : found instanceof Float ? found.value : undefined,
+);
 
 /** A binary of UTF-8, as text. */
 export const string: Decoder<string> = simple("text", (found) => {
@@ -112,26 +136,47 @@ export const string: Decoder<string> = simple("text", (found) => {
 });
 
 /** A binary, as bytes. */
-export const bytes: Decoder<Uint8Array> = simple("a binary", (found) => found instanceof Binary ? found.bytes : undefined);
+export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>
+    found instanceof Binary ? found.bytes : undefined,
+);
 
 /** A list of characters, as text. */
 export const charlist: Decoder<string> = simple("a list of characters", (found) => {
     if (!Array.isArray(found)) return undefined;
     const points = found as readonly Term[];
-    const valid = points.every((point) => typeof point === "number" && point >= 0 && point <= 0x10ffff && (point & ~0x7ff) !== 0xd800);
-    return valid ? points.map((point) => String.fromCodePoint(point as number)).join("") : undefined;
+    const valid = points.every(
+        (point) =>
+            typeof point === "number" &&
+            point >= 0 &&
+            point <= 0x10ffff &&
+            (point & ~0x7ff) !== 0xd800,
+    );
+    return valid
+        ? points.map((point) => String.fromCodePoint(point as number)).join("")
+        : undefined;
 });
 
 /** The atoms true and false. */
 export const boolean: Decoder<boolean> = simple("true or false", (found) =>
-    !(found instanceof Atom) ? undefined : found.name === "true" ? true : found.name === "false" ? false : undefined);
+    !(found instanceof Atom)
+        ? undefined
+        : found.name === "true"
+          ? true
+          : found.name === "false"
+            ? false
+            : undefined,
+);
 
 /** Any atom, by name. */
-export const anyAtom: Decoder<string> = simple("an atom", (found) => found instanceof Atom ? found.name : undefined);
+export const anyAtom: Decoder<string> = simple("an atom", (found) =>
+    found instanceof Atom ? found.name : undefined,
+);
 
 /** One of these atoms, by name. */
 export function atom<const N extends string>(...names: readonly N[]): Decoder<N> {
-    return simple(names.join(" or "), (found) => found instanceof Atom ? names.find((name) => name === found.name) : undefined);
+    return simple(names.join(" or "), (found) =>
+        found instanceof Atom ? names.find((name) => name === found.name) : undefined,
+    );
 }
 
 /** Always this value, whatever the term. */
@@ -163,14 +208,17 @@ export function list<T>(element: Decoder<T>): Decoder<T[]> {
 export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): Decoder<T> {
     const wants = `a tuple of ${elements.length}`;
     return new Decoder(wants, (found) => {
-        if (!(found instanceof Tuple) || found.elements.length !== elements.length) return new Failure(wants, show(found));
+        if (!(found instanceof Tuple) || found.elements.length !== elements.length)
+            return new Failure(wants, show(found));
         return inOrder(elements, found.elements, (at) => at) as T | Failure;
     });
 }
 
 /** The values of terms that stand in order, or the first failure, with its place. */
 function inOrder(
-    decoders: readonly Decoder<unknown>[], terms: readonly Term[], place: (at: number) => string | number,
+    decoders: readonly Decoder<unknown>[],
+    terms: readonly Term[],
+    place: (at: number) => string | number,
 ): unknown[] | Failure {
     const made: unknown[] = [];
     for (let at = 0; at < decoders.length; at++) {
@@ -185,7 +233,12 @@ function inOrder(
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
     const wants = `a tuple or a list with an element ${at}`;
     return new Decoder(wants, (found) => {
-        const items = found instanceof Tuple ? found.elements : Array.isArray(found) ? found as readonly Term[] : [];
+        const items =
+            found instanceof Tuple
+                ? found.elements
+                : Array.isArray(found)
+                  ? (found as readonly Term[])
+                  : [];
         if (!(at >= 0 && at < items.length)) return new Failure(wants, show(found));
         const value = element.take(items[at]);
         return value instanceof Failure ? value.under(at) : value;
@@ -193,8 +246,8 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
 }
 
 /**
- * The value of a map or native record under a key. A string means the atom or the text of that name,
- * the atom first; for other keys give the term.
+ * The value of a map or native record under a key. A string means the atom or the text of that
+ * name, the atom first; for other keys give the term.
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     const name = typeof key === "string" ? key : show(key);
@@ -215,17 +268,25 @@ function lookup(found: Term, key: string | Term): Term | undefined {
 }
 
 /** As {@link field}, or the fallback where the key is missing. */
-export function optionalField<T, F>(key: string | Term, value: Decoder<T>, fallback: F): Decoder<T | F> {
+export function optionalField<T, F>(
+    key: string | Term,
+    value: Decoder<T>,
+    fallback: F,
+): Decoder<T | F> {
     const present = field<T>(key, value);
     return new Decoder<T | F>("a map", (found) => {
-        if (!(found instanceof ErlMap || found instanceof ErlRecord)) return new Failure("a map", show(found));
+        if (!(found instanceof ErlMap || found instanceof ErlRecord))
+            return new Failure("a map", show(found));
         return lookup(found, key) === undefined ? fallback : present.take(found);
     });
 }
 
 /** The value at the end of a way of keys (as in {@link field}) and places (as in {@link index}). */
 export function at<T>(path: readonly (string | number)[], value: Decoder<T>): Decoder<T> {
-    return path.reduceRight<Decoder<T>>((inner, step) => typeof step === "number" ? index(step, inner) : field(step, inner), value);
+    return path.reduceRight<Decoder<T>>(
+        (inner, step) => (typeof step === "number" ? index(step, inner) : field(step, inner)),
+        value,
+    );
 }
 
 /** A map or native record with these fields at least, as an object. */
@@ -245,7 +306,12 @@ export function object<T extends object>(fields: Fields<T>): Decoder<T> {
 
 /** Sets an own property, also where its name is one that prototypes react to. */
 function define(target: object, name: string, value: unknown): void {
-    Object.defineProperty(target, name, { value, writable: true, enumerable: true, configurable: true });
+    Object.defineProperty(target, name, {
+        value,
+        writable: true,
+        enumerable: true,
+        configurable: true,
+    });
 }
 
 /** A map whose keys and values are all alike, as a Map. */
@@ -257,7 +323,8 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
             const madeKey = key.take(k);
             if (madeKey instanceof Failure) return madeKey.under(`key ${show(k)}`);
             const madeValue = value.take(v);
-            if (madeValue instanceof Failure) return madeValue.under(typeof madeKey === "string" ? madeKey : show(k));
+            if (madeValue instanceof Failure)
+                return madeValue.under(typeof madeKey === "string" ? madeKey : show(k));
             made.set(madeKey, madeValue);
         }
         return made;
@@ -273,7 +340,8 @@ export function record<T extends object>(name: string, fields: Fields<T>): Decod
     const decoders = names.map((field) => fields[field]);
     const wants = `a record ${name} of ${names.length} fields`;
     return new Decoder(wants, (found) => {
-        if (!(found instanceof Tuple) || found.elements.length !== names.length + 1) return new Failure(wants, show(found));
+        if (!(found instanceof Tuple) || found.elements.length !== names.length + 1)
+            return new Failure(wants, show(found));
         const [tag, ...values] = found.elements;
         if (!(tag instanceof Atom) || tag.name !== name) return new Failure(wants, show(found));
         const made = inOrder(decoders, values, (place) => names[place]);
@@ -285,12 +353,18 @@ export function record<T extends object>(name: string, fields: Fields<T>): Decod
 }
 
 /** A native record of this module and name, with these fields at least. */
-export function nativeRecord<T extends object>(module: string, name: string, fields: Fields<T>): Decoder<T> {
+export function nativeRecord<T extends object>(
+    module: string,
+    name: string,
+    fields: Fields<T>,
+): Decoder<T> {
     const inner = object<T>(fields);
     const wants = `a native record ${module}:${name}`;
     return new Decoder(wants, (found) =>
         found instanceof ErlRecord && found.module.name === module && found.name.name === name
-            ? inner.take(found) : new Failure(wants, show(found)));
+            ? inner.take(found)
+            : new Failure(wants, show(found)),
+    );
 }
 
 /** The first of these that accepts the term. */
@@ -308,12 +382,18 @@ export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): De
 /** The value, or null for the atoms nil, null and undefined. */
 export function nullable<T>(value: Decoder<T>): Decoder<T | null> {
     return new Decoder<T | null>(`${value.wants} or nil`, (found) =>
-        found instanceof Atom && (found.name === "nil" || found.name === "null" || found.name === "undefined")
-            ? null : value.take(found));
+        found instanceof Atom &&
+        (found.name === "nil" || found.name === "null" || found.name === "undefined")
+            ? null
+            : value.take(found),
+    );
 }
 
 /** What `change` makes of the values of up to any number of decoders of the same term. */
-export function map<A extends readonly unknown[], T>(change: (...values: A) => T, ...decoders: Decoders<A>): Decoder<T> {
+export function map<A extends readonly unknown[], T>(
+    change: (...values: A) => T,
+    ...decoders: Decoders<A>
+): Decoder<T> {
     return new Decoder(decoders.map((decoder) => decoder.wants).join(" and "), (found) => {
         const values: unknown[] = [];
         for (const decoder of decoders) {
@@ -321,7 +401,7 @@ export function map<A extends readonly unknown[], T>(change: (...values: A) => T
             if (value instanceof Failure) return value;
             values.push(value);
         }
-        return change(...values as unknown as A);
+        return change(...(values as unknown as A));
     });
 }
 

@@ -2,8 +2,7 @@
  * What both views of a term share: the frame around a term (version, compression, trailing
  * bytes), the limits, atoms, and map keys recognised by shape.
  */
-import { EtfError } from "./error.js";
-import { inflate } from "./inflate.js";
+import { EtfError, overLimit } from "./error.js";
 import { Input } from "./input.js";
 import type { Limits } from "./limits.js";
 import { Shape, Shapes } from "./shape.js";
@@ -15,7 +14,23 @@ export interface Prefix<T> {
     readonly used: number;
 }
 
-/** Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a shape. */
+/**
+ * Inflates the zlib stream that starts at `start` of the input. `bytes` are exactly `size` bytes
+ * (anything else is an {@link EtfError}), `used` is how many bytes the stream took.
+ */
+export type Inflate = (
+    input: Uint8Array,
+    start: number,
+    size: number,
+) => {
+    bytes: Uint8Array;
+    used: number;
+};
+
+/**
+ * Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a
+ * shape.
+ */
 export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
     protected elements = 0;
@@ -27,7 +42,10 @@ export abstract class Reader<T, K, L> extends Input {
     protected stray: K | undefined = undefined;
     private readonly shapes = new Shapes<K, L>();
 
-    constructor(protected readonly limits: Limits) {
+    constructor(
+        protected readonly limits: Limits,
+        private readonly inflate: Inflate | undefined,
+    ) {
         super();
     }
 
@@ -39,21 +57,21 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!(bytes instanceof Uint8Array)) throw new TypeError("the input of a decoder is a Uint8Array");
-        if (bytes.length > this.limits.maxBytes) {
-            throw new EtfError("limit", `the input has ${bytes.length} bytes, more than the ${this.limits.maxBytes} allowed`, 0);
-        }
+        if (!(bytes instanceof Uint8Array))
+            throw new TypeError("the input of a decoder is a Uint8Array");
+        if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
-            if (this.end > 0 && this.buf[0] !== Tag.Version) this.fail("version", "a term starts with the byte 131");
+            if (this.end > 0 && this.buf[0] !== Tag.Version)
+                this.fail("version", "a term starts with the byte 131");
             if (this.end < 2) this.truncated();
             this.pos = 1;
             if (this.buf[1] === Tag.Compressed) return this.compressed(bytes);
             const value = this.value();
             return { value, used: this.pos };
         } catch (error) {
-            throw this.explained(error);
+            return this.explained(error);
         } finally {
             this.unload();
             if (this.stack.length > 1024) this.stack = [];
@@ -64,40 +82,49 @@ export abstract class Reader<T, K, L> extends Input {
     private compressed(bytes: Uint8Array): Prefix<T> {
         this.need(2, 4);
         const size = this.view.getUint32(2);
-        if (size > this.limits.maxInflatedBytes) {
-            this.fail("limit", `a compressed term of ${size} bytes is more than the ${this.limits.maxInflatedBytes} allowed`, 2);
+        if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
+        if (this.inflate === undefined) {
+            this.fail("inflate", "this decoder was given no inflate", 1);
         }
-        const inflated = inflate(bytes, 6, size);
+        const inflated = this.inflate(bytes, 6, size);
         this.load(inflated.bytes);
         const value = this.value();
         if (this.pos < this.end) this.fail("trailing", "bytes follow the compressed term");
         return { value, used: 6 + inflated.used };
     }
 
-    /** What the engine throws on reading past the end, or when the stack ends, in our own words. */
-    private explained(error: unknown): unknown {
-        if (!(error instanceof Error) || error instanceof EtfError) return error;
-        if (/stack|recursion/i.test(error.message)) {
-            return new EtfError("limit", "the term is nested deeper than the JavaScript stack has room for", this.pos);
+    /** Throws what the engine throws past the end, or when the stack ends, in our own words. */
+    private explained(error: unknown): never {
+        if (error instanceof Error && !(error instanceof EtfError)) {
+            if (/stack|recursion/i.test(error.message)) {
+                this.fail("limit", "nested deeper than the JavaScript stack has room for");
+            }
+            if (error instanceof RangeError) this.truncated();
         }
-        return error instanceof RangeError ? new EtfError("truncated", "the input ends inside a term", this.end) : error;
+        throw error;
     }
 
     /** Enters a container of `count` elements, which need at least as many bytes. */
     protected enter(count: number): void {
         if (count > this.end - this.pos) this.truncated();
         this.count(count);
-        if (++this.depth > this.limits.maxDepth) {
-            this.fail("limit", `nested deeper than the ${this.limits.maxDepth} levels allowed`);
-        }
+        if (++this.depth > this.limits.maxDepth) this.over("maxDepth");
     }
 
     /** Counts elements against their limit. */
     protected count(elements: number): void {
         this.elements += elements;
-        if (this.elements > this.limits.maxElements) {
-            this.fail("limit", `more than the ${this.limits.maxElements} elements allowed`);
-        }
+        if (this.elements > this.limits.maxElements) this.over("maxElements");
+    }
+
+    /** Ends with the error of a limit that was passed. */
+    protected over(limit: keyof Limits, at = this.pos): never {
+        throw overLimit(limit, this.limits, at);
+    }
+
+    /** Ends with the error of a key that stands at `at` for the second time. */
+    protected twice(at: number): never {
+        this.fail("duplicate", "the same key stands here twice", at);
     }
 
     /** The root of the shapes of maps with `size` keys. */
@@ -122,64 +149,42 @@ export abstract class Reader<T, K, L> extends Input {
         return grown;
     }
 
+    /** Whether an atom stands at `pos`. */
+    protected startsAtom(): boolean {
+        const tag = this.buf[this.pos];
+        return (
+            tag === Tag.SmallAtomUtf8 ||
+            tag === Tag.AtomUtf8 ||
+            tag === Tag.SmallAtom ||
+            tag === Tag.Atom
+        );
+    }
+
     /** The name of the atom at `pos`, of any encoding. */
     protected atomName(): string {
-        const pos = this.pos;
-        let name: string;
-        switch (this.buf[pos]) {
-            case Tag.SmallAtomUtf8: {
-                this.need(pos, 2);
-                const length = this.buf[pos + 1];
-                this.pos = pos + 2 + length;
-                // 255 bytes are at most 255 characters.
-                return this.text(pos + 2, length);
-            }
-            case Tag.AtomUtf8: {
-                const length = this.view.getUint16(pos + 1);
-                this.pos = pos + 3 + length;
-                name = this.text(pos + 3, length);
-                break;
-            }
-            case Tag.SmallAtom: {
-                this.need(pos, 2);
-                const length = this.buf[pos + 1];
-                this.pos = pos + 2 + length;
-                return this.latin1(pos + 2, length);
-            }
-            case Tag.Atom: {
-                const length = this.view.getUint16(pos + 1);
-                this.pos = pos + 3 + length;
-                name = this.latin1(pos + 3, length);
-                break;
-            }
-            default:
-                this.need(pos, 1);
-                this.fail("tag", "an atom is wanted here");
+        const { buf, pos } = this;
+        this.need(pos, 2);
+        if (!this.startsAtom()) this.fail("tag", "an atom is wanted here");
+        const tag = buf[pos];
+        const isShort = tag === Tag.SmallAtomUtf8 || tag === Tag.SmallAtom;
+        const length = isShort ? buf[pos + 1] : this.view.getUint16(pos + 1);
+        const start = pos + (isShort ? 2 : 3);
+        this.pos = start + length;
+        const name =
+            tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8
+                ? this.text(start, length)
+                : this.latin1(start, length);
+        if (length > 255 && [...name].length > 255) {
+            this.fail("value", "an atom has at most 255 characters", pos);
         }
-        if (name.length > 255 && [...name].length > 255) this.fail("value", "an atom has at most 255 characters", pos);
         return name;
     }
 
-    /** What stands before the values of the native record at `pos`. */
-    protected recordHead(): { module: string; name: string; exported: boolean; fields: string[] } {
-        this.pos++;
-        this.need(this.pos, 5);
-        const count = this.view.getUint32(this.pos);
-        const flags = this.buf[this.pos + 4];
-        // 1 means exported: the format's documentation has both meanings for 1, external.c decides.
-        if (flags > 1) this.fail("value", "a record's flags are 0 or 1", this.pos + 4);
-        this.pos += 5;
-        const module = this.atomName();
-        const name = this.atomName();
-        if (2 * count > this.end - this.pos) this.truncated();
-        const fields: string[] = [];
-        const seen = new Set<string>();
-        while (fields.length < count) {
-            const start = this.pos;
-            const field = this.atomName();
-            fields.push(field);
-            if (seen.add(field).size < fields.length) this.fail("duplicate", `a record has the field ${field} twice`, start);
-        }
-        return { module, name, exported: flags === 1, fields };
+    /** The integer whose sign stands at `at`, with `length` bytes of magnitude after it. */
+    protected big(at: number, length: number): number | bigint {
+        if (length > this.limits.maxBigBytes) this.over("maxBigBytes");
+        this.need(at, 1 + length);
+        this.pos = at + 1 + length;
+        return this.magnitude(at + 1, length, this.buf[at] !== 0);
     }
 }

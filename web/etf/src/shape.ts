@@ -15,7 +15,10 @@ export const MAX_KEY_BYTES = 64;
 const MAX_CHOICES = 8;
 const MAX_SHAPES = 4096;
 
-/** A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole sequence. */
+/**
+ * A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole
+ * sequence.
+ */
 export class Shape<K, L> {
     /** What the view keeps for maps that have exactly these keys. */
     leaf: L | undefined = undefined;
@@ -23,17 +26,22 @@ export class Shape<K, L> {
     private sibling: Shape<K, L> | undefined = undefined;
     private choices = 0;
 
-    /** The last key as words, filled up with zeros. */
+    /** The last key as bytes, tag included, and as many whole words as they make. */
+    private readonly key: Uint8Array;
     private readonly words: Int32Array;
-    /** The length of the last key, tag included. */
-    readonly keyLength: number;
 
-    constructor(readonly keys: readonly K[], key: Uint8Array) {
-        this.keyLength = key.length;
-        const padded = new Uint8Array(key.length + 4 & ~3);
-        padded.set(key);
-        const view = new DataView(padded.buffer);
-        this.words = Int32Array.from({ length: padded.length / 4 }, (_, at) => view.getInt32(4 * at));
+    constructor(
+        readonly keys: readonly K[],
+        key: Uint8Array,
+    ) {
+        this.key = key.slice();
+        const view = new DataView(this.key.buffer);
+        this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
+    }
+
+    /** The length of the last key, tag included. */
+    get keyLength(): number {
+        return this.key.length;
     }
 
     /** The longer shape whose last key stands at `pos`. */
@@ -44,20 +52,13 @@ export class Shape<K, L> {
     }
 
     private isAt(view: DataView, pos: number): boolean {
-        const { keyLength, words } = this;
-        if (pos + words.length * 4 > view.byteLength) return this.isAtEnd(view, pos);
-        const whole = keyLength >> 2;
-        for (let i = 0; i < whole; i++) if (words[i] !== view.getInt32(pos + 4 * i)) return false;
-        // Of the last word only the bytes that the key has.
-        const rest = keyLength & 3;
-        return rest === 0 || (words[whole] ^ view.getInt32(pos + 4 * whole)) >>> (32 - 8 * rest) === 0;
-    }
-
-    /** The same where the input ends so soon that whole words would reach past it. */
-    private isAtEnd(view: DataView, pos: number): boolean {
-        if (pos + this.keyLength > view.byteLength) return false;
-        for (let i = 0; i < this.keyLength; i++) {
-            if (view.getUint8(pos + i) !== (this.words[i >> 2] >>> (24 - 8 * (i & 3)) & 255)) return false;
+        const { key, words } = this;
+        if (pos + key.length > view.byteLength) return false;
+        for (let i = 0; i < words.length; i++) {
+            if (words[i] !== view.getInt32(pos + 4 * i)) return false;
+        }
+        for (let i = 4 * words.length; i < key.length; i++) {
+            if (key[i] !== view.getUint8(pos + i)) return false;
         }
         return true;
     }
@@ -79,12 +80,14 @@ export class Shape<K, L> {
 
 /** All shapes of one decoder. */
 export class Shapes<K, L> {
-    private readonly roots: (Shape<K, L> | undefined)[] = new Array<undefined>(MAX_KEYS + 1).fill(undefined);
+    private readonly roots: (Shape<K, L> | undefined)[] = new Array<undefined>(MAX_KEYS + 1).fill(
+        undefined,
+    );
     private count = 0;
 
     /** The empty beginning of maps with `size` keys, at most {@link MAX_KEYS}. */
     root(size: number): Shape<K, L> {
-        return this.roots[size] ??= new Shape<K, L>([], new Uint8Array(0));
+        return (this.roots[size] ??= new Shape<K, L>([], new Uint8Array(0)));
     }
 
     /** Remembers that `key` followed `shape`; undefined when there is no room for it. */

@@ -1,6 +1,22 @@
 /** Terms in Erlang's notation, shortened for messages. */
 import { ErlMap } from "./map.js";
-import { Atom, Binary, BitBinary, ErlRecord, ExportFun, Float, Fun, ImproperList, LocalTerm, OldFun, Pid, Port, Reference, Tuple, type Term } from "./term.js";
+import {
+    Atom,
+    Binary,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
+    type Term,
+} from "./term.js";
 
 const MOST = 5;
 
@@ -8,9 +24,11 @@ const MOST = 5;
 export function show(term: Term, levels = 2): string {
     if (typeof term === "number" || typeof term === "bigint") return shorten(String(term));
     if (term instanceof Atom) return shorten(term.toString());
-    if (term instanceof Float) return Number.isInteger(term.value) ? term.value.toFixed(1) : String(term.value);
+    if (term instanceof Float)
+        return Number.isInteger(term.value) ? term.value.toFixed(1) : String(term.value);
     if (term instanceof Binary) return showBinary(term);
-    if (term instanceof BitBinary) return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;
+    if (term instanceof BitBinary)
+        return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;
     if (term instanceof Pid) return `<${term.node.name}.${term.id}.${term.serial}>`;
     if (term instanceof Port) return `#Port<${term.node.name}.${term.id}>`;
     if (term instanceof Reference) return `#Ref<${term.node.name}.${term.words.join(".")}>`;
@@ -19,15 +37,24 @@ export function show(term: Term, levels = 2): string {
     if (term instanceof OldFun) return `#Fun<${term.module}.${term.index}.${term.uniq}>`;
     if (term instanceof LocalTerm) return "a term that only its node can read";
     if (term instanceof Tuple) return `{${showAll(term.elements, levels)}}`;
-    if (term instanceof ImproperList) return `[${showAll(term.items, levels)}|${show(term.tail, levels - 1)}]`;
+    if (term instanceof ImproperList)
+        return `[${showAll(term.items, levels)}|${show(term.tail, levels - 1)}]`;
     if (term instanceof ErlMap) {
         if (levels === 0) return "#{...}";
-        const pairs = term.keys.slice(0, MOST).map((key, at) => `${show(key, levels - 1)} => ${show(term.values[at], levels - 1)}`);
+        const pairs = term.keys
+            .slice(0, MOST)
+            .map((key, at) => `${show(key, levels - 1)} => ${show(term.values[at], levels - 1)}`);
         return `#{${pairs.join(", ")}${term.size > MOST ? ", ..." : ""}}`;
     }
     if (term instanceof ErlRecord) {
-        const pairs = term.fields.slice(0, MOST).map((field, at) => `${field} = ${levels === 0 ? "..." : show(term.values[at], levels - 1)}`);
-        return `#${term.module}:${term.name}{${pairs.join(", ")}${term.fields.length > MOST ? ", ..." : ""}}`;
+        const pairs = term.fields
+            .slice(0, MOST)
+            .map(
+                (field, at) =>
+                    `${field} = ${levels === 0 ? "..." : show(term.values[at], levels - 1)}`,
+            );
+        const more = term.fields.length > MOST ? ", ..." : "";
+        return `#${term.module}:${term.name}{${pairs.join(", ")}${more}}`;
     }
     return `[${showAll(term, levels)}]`;
 }

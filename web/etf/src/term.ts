@@ -8,21 +8,44 @@ import type { ErlMap } from "./map.js";
 
 /** Any Erlang term. */
 export type Term =
-    | number | bigint | Float | Atom | readonly Term[] | ImproperList | Tuple | ErlMap | Binary | BitBinary
-    | Pid | Port | Reference | ExportFun | Fun | OldFun | ErlRecord | LocalTerm;
+    | number
+    | bigint
+    | Float
+    | Atom
+    | readonly Term[]
+    | ImproperList
+    | Tuple
+    | ErlMap
+    | Binary
+    | BitBinary
+    | Pid
+    | Port
+    | Reference
+    | ExportFun
+    | Fun
+    | OldFun
+    | ErlRecord
+    | LocalTerm;
 
 /** An atom. Two atoms are the same when their names are. */
 export class Atom {
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
+    /** As Erlang writes it, in quotes where it needs them. */
     toString(): string {
-        return /^[a-z][A-Za-z0-9_@]*$/.test(this.name) ? this.name : `'${this.name.replace(/['\\]/g, "\\$&")}'`;
+        return /^[a-z][A-Za-z0-9_@]*$/.test(this.name)
+            ? this.name
+            : `'${this.name.replace(/['\\]/g, "\\$&")}'`;
     }
 }
 
-/** A float, also where its value is whole: Erlang's 1.0 is another term than 1. Never NaN or infinite. */
+/**
+ * A float, also where its value is whole: Erlang's 1.0 is another term than 1. Never NaN or
+ * infinite.
+ */
 export class Float {
     constructor(readonly value: number) {}
+    /** The number, so that `+float` gives it. */
     valueOf(): number {
         return this.value;
     }
@@ -39,13 +62,20 @@ export class ImproperList<T = Term> {
      * @param items at least one
      * @param tail any term but a list
      */
-    constructor(readonly items: readonly T[], readonly tail: T) {}
+    constructor(
+        readonly items: readonly T[],
+        readonly tail: T,
+    ) {}
 }
 
 /** A binary. One that was decoded is a window on the input: it shares its memory. */
 export class Binary {
     /** @internal */
-    constructor(private readonly source: Uint8Array, private readonly start: number, readonly length: number) {}
+    constructor(
+        private readonly source: Uint8Array,
+        private readonly start: number,
+        readonly length: number,
+    ) {}
     /** A binary of these bytes (not copied), or of this text in UTF-8. */
     static of(value: Uint8Array | string): Binary {
         const bytes = typeof value === "string" ? encodeUtf8(value) : value;
@@ -67,12 +97,20 @@ export class BitBinary {
      * @param bytes at least one; the unused low bits of the last are 0
      * @param bits how many high bits of the last byte count, 1 to 7
      */
-    constructor(readonly bytes: Uint8Array, readonly bits: number) {}
+    constructor(
+        readonly bytes: Uint8Array,
+        readonly bits: number,
+    ) {}
 }
 
 /** A process identifier. */
 export class Pid {
-    constructor(readonly node: Atom, readonly id: number, readonly serial: number, readonly creation: number) {}
+    constructor(
+        readonly node: Atom,
+        readonly id: number,
+        readonly serial: number,
+        readonly creation: number,
+    ) {}
 }
 
 /** A port identifier. Its number is a BigInt only past 2^53. */
@@ -81,21 +119,34 @@ export class Port {
      * @param wide whether it is written with a number of 64 bits, as OTP 29 always does and
      *   OTP 25 did for large numbers only. It makes no other port.
      */
-    constructor(readonly node: Atom, readonly id: number | bigint, readonly creation: number, readonly wide = true) {}
+    constructor(
+        readonly node: Atom,
+        readonly id: number | bigint,
+        readonly creation: number,
+        readonly wide = true,
+    ) {}
 }
 
 /** A reference, of one to five 32-bit words, as they stand on the wire. */
 export class Reference {
-    constructor(readonly node: Atom, readonly creation: number, readonly words: readonly number[]) {}
+    constructor(
+        readonly node: Atom,
+        readonly creation: number,
+        readonly words: readonly number[],
+    ) {}
 }
 
 /** An external fun: `fun Module:Function/Arity`. */
 export class ExportFun {
-    constructor(readonly module: Atom, readonly fun: Atom, readonly arity: number) {}
+    constructor(
+        readonly module: Atom,
+        readonly fun: Atom,
+        readonly arity: number,
+    ) {}
 }
 
 /** A local fun as Erlang sends it: where its code is, and the values it closed over. */
-export class Fun {
+export class Fun<T = Term> {
     constructor(
         readonly module: Atom,
         readonly arity: number,
@@ -106,18 +157,18 @@ export class Fun {
         readonly oldUniq: number,
         /** The process that made it. */
         readonly pid: Pid,
-        readonly free: readonly Term[],
+        readonly free: readonly T[],
     ) {}
 }
 
 /** A fun of before R8, which today's VM no longer reads. */
-export class OldFun {
+export class OldFun<T = Term> {
     constructor(
         readonly module: Atom,
         readonly index: number,
         readonly uniq: number,
         readonly pid: Pid,
-        readonly free: readonly Term[],
+        readonly free: readonly T[],
     ) {}
 }
 

@@ -10,12 +10,15 @@ import { ErlMap } from "./map.js";
 /** Makes a term of a T. */
 export type Encoder<T> = (value: T) => Term;
 
-type Encoders<T extends readonly unknown[]> = { readonly [I in keyof T]: Encoder<T[I]> };
-type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
+/** An encoder for each of these types. */
+export type Encoders<T extends readonly unknown[]> = { readonly [I in keyof T]: Encoder<T[I]> };
+/** An encoder for each property. */
+export type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
 
 /** An integer. A number that is none throws an EtfError of code `encode`. */
 export const integer: Encoder<number | bigint> = (value) => {
-    if (typeof value === "number" && !Number.isInteger(value)) throw new EtfError("encode", `${value} is no integer`, -1);
+    if (typeof value === "number" && !Number.isInteger(value))
+        throw new EtfError("encode", `${value} is no integer`, -1);
     return value;
 };
 
@@ -26,7 +29,8 @@ export const float: Encoder<number> = (value) => new Float(value);
 export const string: Encoder<string> = (value) => Binary.of(value);
 
 /** Text, as a list of characters. */
-export const charlist: Encoder<string> = (value) => Array.from(value, (character) => character.codePointAt(0)!);
+export const charlist: Encoder<string> = (value) =>
+    Array.from(value, (character) => character.codePointAt(0)!);
 
 /** Bytes, as a binary. */
 export const bytes: Encoder<Uint8Array> = (value) => Binary.of(value);
@@ -42,7 +46,7 @@ export const term: Encoder<Term> = (value) => value;
 
 /** The value, or an atom (default `nil`) for null. */
 export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> {
-    return (given) => given === null ? new Atom(none) : value(given);
+    return (given) => (given === null ? new Atom(none) : value(given));
 }
 
 /** A list of such elements. */
@@ -58,22 +62,38 @@ export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): E
 /** A record as `-record` defines it: the name, then the fields in this order. */
 export function record<T extends object>(name: string, fields: Fields<T>): Encoder<T> {
     const names = Object.keys(fields) as (keyof T & string)[];
-    return (value) => new Tuple([new Atom(name), ...names.map((field) => fields[field](value[field]))]);
+    return (value) =>
+        new Tuple([new Atom(name), ...names.map((field) => fields[field](value[field]))]);
 }
 
 /** A native record (OTP 29); fields are in this order, as in its definition. */
-export function nativeRecord<T extends object>(module: string, name: string, fields: Fields<T>, exported = true): Encoder<T> {
+export function nativeRecord<T extends object>(
+    module: string,
+    name: string,
+    fields: Fields<T>,
+    exported = true,
+): Encoder<T> {
     const names = Object.keys(fields) as (keyof T & string)[];
     const atoms = names.map((field) => new Atom(field));
     return (value) =>
-        new ErlRecord(new Atom(module), new Atom(name), exported, atoms, names.map((field) => fields[field](value[field])));
+        new ErlRecord(
+            new Atom(module),
+            new Atom(name),
+            exported,
+            atoms,
+            names.map((field) => fields[field](value[field])),
+        );
 }
 
 /** A map of these fields; `keys` (default `atom`) says what their names become. */
-export function object<T extends object>(fields: Fields<T>, keys: "atom" | "binary" = "atom"): Encoder<T> {
+export function object<T extends object>(
+    fields: Fields<T>,
+    keys: "atom" | "binary" = "atom",
+): Encoder<T> {
     const names = Object.keys(fields) as (keyof T & string)[];
-    const terms = names.map((name) => keys === "atom" ? new Atom(name) : Binary.of(name));
-    return (value) => ErlMap.from(names.map((name, at) => [terms[at], fields[name](value[name])] as const));
+    const terms = names.map((name) => (keys === "atom" ? new Atom(name) : Binary.of(name)));
+    return (value) =>
+        ErlMap.from(names.map((name, at) => [terms[at], fields[name](value[name])] as const));
 }
 
 /** A map whose keys and values are all alike. */

@@ -1,6 +1,18 @@
 // A term in words: the notation of vectors/etf/terms.escript, made on this side.
 import {
-    Atom, Binary, BitBinary, ErlMap, ErlRecord, ExportFun, Float, Fun, ImproperList, Pid, Port, Reference, Tuple,
+    Atom,
+    Binary,
+    BitBinary,
+    ErlMap,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
     type Term,
 } from "@whittle/etf";
 
@@ -18,7 +30,9 @@ export function same(actual: string, expected: string, what = ""): void {
     let at = 0;
     while (actual[at] === expected[at]) at++;
     const around = (text: string) => text.slice(Math.max(0, at - 60), at + 60);
-    throw new Error(`${what} differs at ${at}:\n  is        ${around(actual)}\n  should be ${around(expected)}`);
+    throw new Error(
+        `${what} differs at ${at}:\n  is        ${around(actual)}\n  should be ${around(expected)}`,
+    );
 }
 
 export function describe(term: Term): string {
@@ -32,21 +46,39 @@ export function describe(term: Term): string {
     if (term instanceof Binary) return `b${hex(term.bytes)}`;
     if (term instanceof BitBinary) return `B${term.bits}:${hex(term.bytes)}`;
     if (term instanceof Tuple) return `{${term.elements.map(describe).join()}}`;
-    if (term instanceof ImproperList) return `[${term.items.map(describe).join()}|${describe(term.tail)}]`;
+    if (term instanceof ImproperList)
+        return `[${term.items.map(describe).join()}|${describe(term.tail)}]`;
     if (term instanceof ErlMap) {
-        return `#{${[...term].map(([key, value]) => `${describe(key)}=>${describe(value)}`).sort().join()}}`;
+        return `#{${[...term]
+            .map(([key, value]) => `${describe(key)}=>${describe(value)}`)
+            .sort()
+            .join()}}`;
     }
-    if (term instanceof Pid) return `pid(${describe(term.node)},${term.id},${term.serial},${term.creation})`;
+    if (term instanceof Pid)
+        return `pid(${describe(term.node)},${term.id},${term.serial},${term.creation})`;
     if (term instanceof Port) return `port(${describe(term.node)},${term.id},${term.creation})`;
-    if (term instanceof Reference) return `ref(${[describe(term.node), term.creation, ...term.words].join()})`;
-    if (term instanceof ExportFun) return `fun(${[term.module, term.fun, term.arity].map(describe).join()})`;
+    if (term instanceof Reference)
+        return `ref(${[describe(term.node), term.creation, ...term.words].join()})`;
+    if (term instanceof ExportFun)
+        return `fun(${[term.module, term.fun, term.arity].map(describe).join()})`;
     if (term instanceof Fun) {
-        const parts = [term.module, term.arity, Binary.of(term.uniq), term.index, term.oldIndex, term.oldUniq, ...term.free];
+        const parts = [
+            term.module,
+            term.arity,
+            Binary.of(term.uniq),
+            term.index,
+            term.oldIndex,
+            term.oldUniq,
+            ...term.free,
+        ];
         return `fun(${parts.map(describe).join()})`;
     }
     if (term instanceof ErlRecord) {
         const head = [term.module, term.name, new Atom(String(term.exported))].map(describe);
-        return `record(${[...head, ...term.fields.map((field, i) => `${describe(field)}=${describe(term.values[i])}`)].join()})`;
+        const fields = term.fields.map(
+            (name, i) => `${describe(name)}=${describe(term.values[i])}`,
+        );
+        return `record(${[...head, ...fields].join()})`;
     }
     if (Array.isArray(term)) return `[${term.map(describe).join()}]`;
     throw new TypeError(`no words for ${String(term)}`);

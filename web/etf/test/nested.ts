@@ -9,17 +9,62 @@ const levels: readonly (readonly [open: readonly number[], close: readonly numbe
     [[104, 1], []],
     [[116, 0, 0, 0, 1, 97, 1], []],
     [[116, 0, 0, 0, 1], [106]],
-    [[112, 0, 0, 0, 0, 0, ...Array<number>(16).fill(0), 0, 0, 0, 0, 0, 0, 0, 1,
-        119, 1, 97, 97, 0, 97, 0, 88, 119, 1, 97, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], []],
+    [
+        [
+            112,
+            0,
+            0,
+            0,
+            0,
+            0,
+            ...Array<number>(16).fill(0),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            1,
+            119,
+            1,
+            97,
+            97,
+            0,
+            97,
+            0,
+            88,
+            119,
+            1,
+            97,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+        [],
+    ],
 ];
 
 /** For each way, what makes a term of so many levels. */
-export const nests = levels.map(([open, close]) => (depth: number): Uint8Array => Buffer.concat([
-    Uint8Array.of(131),
-    ...Array<Uint8Array>(depth).fill(Uint8Array.from(open)),
-    Uint8Array.of(106),
-    ...Array<Uint8Array>(depth).fill(Uint8Array.from(close)),
-]));
+export const nests = levels.map(
+    ([open, close]) =>
+        (depth: number): Uint8Array =>
+            Buffer.concat([
+                Uint8Array.of(131),
+                ...Array<Uint8Array>(depth).fill(Uint8Array.from(open)),
+                Uint8Array.of(106),
+                ...Array<Uint8Array>(depth).fill(Uint8Array.from(close)),
+            ]),
+);
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
     for (const make of nests) {

@@ -1,6 +1,18 @@
 // Random values from a seed: the same ones on every machine.
 import {
-    Atom, Binary, BitBinary, ErlMap, ErlRecord, ExportFun, Float, Fun, ImproperList, Pid, Port, Reference, Tuple,
+    Atom,
+    Binary,
+    BitBinary,
+    ErlMap,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
     type Term,
 } from "@whittle/etf";
 
@@ -41,7 +53,9 @@ export class Random {
     }
 
     text(most: number): string {
-        return this.some(most, () => this.of(["a", "q", "Z", "0", " ", "å", "λ", "信", "🛰", "\u0000"])).join("");
+        return this.some(most, () =>
+            this.of(["a", "q", "Z", "0", " ", "å", "λ", "信", "🛰", "\u0000"]),
+        ).join("");
     }
 
     private integer(): number | bigint {
@@ -63,7 +77,20 @@ export class Random {
     }
 
     atom(): Atom {
-        return new Atom(this.of(["ok", "true", "nil", "", "with space", "åäö", "λ", "🛰", "a".repeat(255), "å".repeat(200)]));
+        return new Atom(
+            this.of([
+                "ok",
+                "true",
+                "nil",
+                "",
+                "with space",
+                "åäö",
+                "λ",
+                "🛰",
+                "a".repeat(255),
+                "å".repeat(200),
+            ]),
+        );
     }
 
     private node(): Atom {
@@ -92,10 +119,23 @@ export class Random {
             },
             () => this.pid(),
             () => {
-                const wide = BigInt(this.word()) << 32n | BigInt(this.word());
-                return new Port(this.node(), this.below(2) === 0 ? this.below(1 << 28) : wide > 9007199254740991n ? wide : Number(wide), this.word());
+                const wide = (BigInt(this.word()) << 32n) | BigInt(this.word());
+                return new Port(
+                    this.node(),
+                    this.below(2) === 0
+                        ? this.below(1 << 28)
+                        : wide > 9007199254740991n
+                          ? wide
+                          : Number(wide),
+                    this.word(),
+                );
             },
-            () => new Reference(this.node(), this.word(), Array.from({ length: this.of([1, 2, 3, 5]) }, () => this.word())),
+            () =>
+                new Reference(
+                    this.node(),
+                    this.word(),
+                    Array.from({ length: this.of([1, 2, 3, 5]) }, () => this.word()),
+                ),
             () => new ExportFun(this.atom(), this.atom(), this.below(200)),
             () => this.some(12, () => this.below(256)),
             () => this.of<Term>([[], new Tuple([]), ErlMap.from([]), Binary.of("")]),
@@ -108,18 +148,41 @@ export class Random {
                 const items = this.some(4, inner);
                 const tail = inner();
                 if (items.length === 0) return tail;
-                if (Array.isArray(tail)) return [...items, ...tail as Term[]];
-                return tail instanceof ImproperList ? new ImproperList([...items, ...tail.items], tail.tail) : new ImproperList(items, tail);
+                if (Array.isArray(tail)) return [...items, ...(tail as Term[])];
+                return tail instanceof ImproperList
+                    ? new ImproperList([...items, ...tail.items], tail.tail)
+                    : new ImproperList(items, tail);
             },
             () => ErlMap.from(this.some(8, () => [inner(), inner()] as const)),
-            () => Array.from({ length: 3 }, () => ErlMap.from(["a", "b", "c"].map((key) => [new Atom(key), inner()] as const))),
+            () =>
+                Array.from({ length: 3 }, () =>
+                    ErlMap.from(["a", "b", "c"].map((key) => [new Atom(key), inner()] as const)),
+                ),
             () => ErlMap.from(Array.from({ length: 70 }, (_, at) => [at, at % 2] as const)),
-            () => new Fun(this.atom(), this.below(20), this.bytes(16), this.below(100), this.below(100), this.below(1 << 27), this.pid(), this.some(3, inner)),
+            () =>
+                new Fun(
+                    this.atom(),
+                    this.below(20),
+                    this.bytes(16),
+                    this.below(100),
+                    this.below(100),
+                    this.below(1 << 27),
+                    this.pid(),
+                    this.some(3, inner),
+                ),
         ];
         if (records) {
             nodes.push(() => {
-                const fields = ["x", "y", "z", "four", "5"].slice(0, this.below(6)).map((name) => new Atom(name));
-                return new ErlRecord(this.atom(), this.atom(), this.below(2) === 0, fields, fields.map(inner));
+                const fields = ["x", "y", "z", "four", "5"]
+                    .slice(0, this.below(6))
+                    .map((name) => new Atom(name));
+                return new ErlRecord(
+                    this.atom(),
+                    this.atom(),
+                    this.below(2) === 0,
+                    fields,
+                    fields.map(inner),
+                );
             });
         }
         return this.of(this.below(3) === 0 ? leaves : nodes)();

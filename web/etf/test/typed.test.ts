@@ -1,7 +1,18 @@
 // Typed decoders and encoders. That their types are inferred is checked by compiling this file.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { atom, decodeTerm, encode, equal, Float, read, tuple, write, type Decoded, type Decoder } from "@whittle/etf";
+import {
+    atom,
+    decodeTerm,
+    encode,
+    equal,
+    Float,
+    read,
+    tuple,
+    write,
+    type Decoded,
+    type Decoder,
+} from "@whittle/etf";
 
 const person = read.object({
     name: read.string,
@@ -25,13 +36,18 @@ test("a decoder makes a typed value", () => {
 
 test("a failure names the path, what was wanted and what was found", () => {
     const people = read.field("people", read.list(person));
-    const result = people.readBytes(encode({ people: [{ name: "Joe", age: 68, email: null, tags: ["a", 7] }] }));
+    const result = people.readBytes(
+        encode({ people: [{ name: "Joe", age: 68, email: null, tags: ["a", 7] }] }),
+    );
     assert.ok(!result.ok);
     assert.deepEqual(result.error.path, ["people", 0, "tags", 1]);
     assert.equal(result.error.message, "at .people[0].tags[1]: expected text, found 7");
     const missing = person.readBytes(encode({ name: "Joe" }));
     assert.ok(!missing.ok);
-    assert.equal(missing.error.message, 'expected a map with the key age, found #{<<"name">> => <<"Joe">>}');
+    assert.equal(
+        missing.error.message,
+        'expected a map with the key age, found #{<<"name">> => <<"Joe">>}',
+    );
     const broken = person.readBytes(Uint8Array.of(131, 116));
     assert.ok(!broken.ok);
     assert.match(broken.error.message, /bytes that are no term/);
@@ -39,26 +55,47 @@ test("a failure names the path, what was wanted and what was found", () => {
 
 test("tuples, records, alternatives and recursion", () => {
     const reply = read.oneOf(
-        read.map((_: "ok", value: number) => ({ ok: true as const, value }), read.index(0, read.atom("ok")), read.index(1, read.integer)),
-        read.map(([, reason]: [string, string]) => ({ ok: false as const, reason }), read.tuple(read.atom("error"), read.anyAtom)),
+        read.map(
+            (_: "ok", value: number) => ({ ok: true as const, value }),
+            read.index(0, read.atom("ok")),
+            read.index(1, read.integer),
+        ),
+        read.map(
+            ([, reason]: [string, string]) => ({ ok: false as const, reason }),
+            read.tuple(read.atom("error"), read.anyAtom),
+        ),
     );
     const accept = (bytes: Uint8Array) => {
         const result = reply.readBytes(bytes);
         return result.ok ? result.value : result.error.message;
     };
     assert.deepEqual(accept(encode(tuple(atom("ok"), 5))), { ok: true, value: 5 });
-    assert.deepEqual(accept(encode(tuple(atom("error"), atom("enoent")))), { ok: false, reason: "enoent" });
+    assert.deepEqual(accept(encode(tuple(atom("error"), atom("enoent")))), {
+        ok: false,
+        reason: "enoent",
+    });
     assert.match(String(accept(encode(5))), /found 5/);
 
     const pair: Decoder<[number, string]> = read.tuple(read.integer, read.string);
     assert.deepEqual(pair.read(tuple(1, decodeTerm(encode("x")))), { ok: true, value: [1, "x"] });
 
-    interface Tree { readonly value: number; readonly children: readonly Tree[] }
-    const tree: Decoder<Tree> = read.record<Tree>("tree", { value: read.integer, children: read.list(read.lazy(() => tree)) });
+    interface Tree {
+        readonly value: number;
+        readonly children: readonly Tree[];
+    }
+    const tree: Decoder<Tree> = read.record<Tree>("tree", {
+        value: read.integer,
+        children: read.list(read.lazy(() => tree)),
+    });
     const grown = tree.readBytes(encode(tuple(atom("tree"), 1, [tuple(atom("tree"), 2, [])])));
-    assert.deepEqual(grown, { ok: true, value: { value: 1, children: [{ value: 2, children: [] }] } });
+    assert.deepEqual(grown, {
+        ok: true,
+        value: { value: 1, children: [{ value: 2, children: [] }] },
+    });
 
-    const sized = read.andThen(read.field("kind", read.atom("a", "b")), (kind) => kind === "a" ? read.field("a", read.integer) : read.fail("a map of kind a"));
+    const sized = read.andThen(read.field("kind", read.atom("a", "b")), (kind) =>
+        kind === "a" ? read.field("a", read.integer) : read.fail("a map of kind a"),
+    );
     assert.deepEqual(sized.readBytes(encode({ kind: atom("a"), a: 3 })), { ok: true, value: 3 });
     assert.equal(sized.readBytes(encode({ kind: atom("b") })).ok, false);
 });
@@ -84,23 +121,36 @@ test("the remaining decoders", () => {
     assert.equal(read.integer.readBytes(encode(new Float(1))).ok, false);
     assert.equal(read.integer.readBytes(encode(2n ** 70n)).ok, false);
     assert.equal(read.string.readBytes(encode(Uint8Array.of(255))).ok, false);
-    assert.deepEqual(ok(read.object({ ["__proto__"]: read.integer }), new Map([["__proto__", 1]])), JSON.parse('{"__proto__":1}'));
+    assert.deepEqual(
+        ok(read.object({ ["__proto__"]: read.integer }), new Map([["__proto__", 1]])),
+        JSON.parse('{"__proto__":1}'),
+    );
 });
 
 test("encoders write what decoders read", () => {
     const out = write.object<Person>({
-        name: write.string, age: write.integer, email: write.nullable(write.string), tags: write.list(write.string),
+        name: write.string,
+        age: write.integer,
+        email: write.nullable(write.string),
+        tags: write.list(write.string),
     });
     const joe: Person = { name: "Joe", age: 68, email: null, tags: [] };
     assert.deepEqual(person.read(out(joe)), { ok: true, value: joe });
-    const point = write.record<{ x: number; y: number }>("point", { x: write.float, y: write.float });
+    const point = write.record<{ x: number; y: number }>("point", {
+        x: write.float,
+        y: write.float,
+    });
     assert.ok(equal(point({ x: 1, y: 2 }), tuple(atom("point"), new Float(1), new Float(2))));
     const native = write.nativeRecord<{ x: number }>("shop", "item", { x: write.integer });
     const inside = read.nativeRecord<{ x: number }>("shop", "item", { x: read.integer });
     assert.deepEqual(inside.readBytes(encode(native({ x: 4 }))), { ok: true, value: { x: 4 } });
     assert.deepEqual(inside.read(native({ x: 4 })), { ok: true, value: { x: 4 } });
     const map = write.dict(write.atom, write.tuple(write.integer, write.boolean));
-    assert.deepEqual(read.dict(read.anyAtom, read.tuple(read.integer, read.boolean)).read(map(new Map([["k", [1, true]]]))),
-        { ok: true, value: new Map([["k", [1, true]]]) });
+    assert.deepEqual(
+        read
+            .dict(read.anyAtom, read.tuple(read.integer, read.boolean))
+            .read(map(new Map([["k", [1, true]]]))),
+        { ok: true, value: new Map([["k", [1, true]]]) },
+    );
     assert.throws(() => write.integer(1.5), /no integer/);
 });

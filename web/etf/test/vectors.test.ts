@@ -8,8 +8,13 @@ import { describe, hex, unhex } from "./describe.js";
 const folder = new URL("../../../../vectors/etf/", import.meta.url);
 
 // What OTP 25 writes by default is minor version 1, since OTP 26 it is 2.
-for (const [file, minorVersion] of [["otp25.tsv", 1], ["otp29.tsv", 2]] as const) {
-    const lines = readFileSync(new URL(file, folder), "utf8").split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+for (const [file, minorVersion] of [
+    ["otp25.tsv", 1],
+    ["otp29.tsv", 2],
+] as const) {
+    const lines = readFileSync(new URL(file, folder), "utf8")
+        .split("\n")
+        .filter((line) => line !== "" && !line.startsWith("#"));
     test(`${file}: ${lines.length} terms are what Erlang says they are`, () => {
         assert.ok(lines.length > 250);
         for (const line of lines) {
@@ -25,8 +30,16 @@ for (const [file, minorVersion] of [["otp25.tsv", 1], ["otp29.tsv", 2]] as const
             // From here on come tags that Erlang reads but does not write.
             read ||= name === "pid of another node";
             if (read || name.endsWith("compressed")) continue;
-            const minor = name.endsWith("minor 1") ? 1 : name.endsWith("minor 0") ? 0 : minorVersion;
-            assert.equal(hex(encoder({ minorVersion: minor }).encode(decodeTerm(unhex(bytes)))), bytes, name);
+            const minor = name.endsWith("minor 1")
+                ? 1
+                : name.endsWith("minor 0")
+                  ? 0
+                  : minorVersion;
+            assert.equal(
+                hex(encoder({ minorVersion: minor }).encode(decodeTerm(unhex(bytes)))),
+                bytes,
+                name,
+            );
             compared++;
         }
         assert.ok(compared > 200);

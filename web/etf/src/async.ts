@@ -1,0 +1,99 @@
+/**
+ * Compressed terms with the platform's own inflate, which is asynchronous: the entry point
+ * `@whittle/etf/async`. It needs `DecompressionStream` (browsers of 2023, Node 18, Deno, Bun
+ * and workers have it) and no inflate of ours.
+ * @module
+ */
+import { adler32 } from "./adler32.js";
+import type { TermDecoder } from "./decode.js";
+import { EtfError, overLimit } from "./error.js";
+import { defaultLimits } from "./limits.js";
+import { Tag } from "./tags.js";
+
+/** A decoder whose results come later. */
+export interface AsyncDecoder<T> {
+    /** The one term that `bytes` hold. Rejects with an EtfError for anything else. */
+    decode(bytes: Uint8Array): Promise<T>;
+}
+
+/** What {@link inflated} may be told. */
+export interface InflateLimits {
+    /** Bytes that a compressed term may inflate to. Default 64 MiB, as for other decoders. */
+    readonly maxInflatedBytes?: number;
+}
+
+/**
+ * A decoder that inflates compressed terms before it hands them to `decoder`, which needs no
+ * inflate. The limits that were given to `decoder` hold for what comes out of inflating.
+ */
+export function asyncDecoder<T>(
+    decoder: TermDecoder<T>,
+    limits: InflateLimits = {},
+): AsyncDecoder<T> {
+    return { decode: async (bytes) => decoder.decode(await inflated(bytes, limits)) };
+}
+
+/**
+ * The same term, not compressed: the bytes themselves if they are not, else what they inflate to,
+ * which must be as long as its header says. Memory is taken for what came out, never for what
+ * the header promises.
+ */
+export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
+    if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
+    if (bytes.length < 6) {
+        throw new EtfError("truncated", "the input ends inside a term", bytes.length);
+    }
+    const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(2);
+    const { maxInflatedBytes = defaultLimits.maxInflatedBytes } = limits;
+    if (size > maxInflatedBytes) throw overLimit("maxInflatedBytes", { maxInflatedBytes }, 2);
+    const stream = bytes.subarray(6);
+    const pieces = await collect(stream, size);
+    const term = new Uint8Array(1 + size);
+    term[0] = Tag.Version;
+    let at = 1;
+    for (const piece of pieces) {
+        term.set(piece, at);
+        at += piece.length;
+    }
+    // Not every platform looks at the checksum, or at what follows it: Deno does not do the
+    // first, Node not the second.
+    if (stream.length < 6 || checksum(stream) !== adler32(term.subarray(1))) throw damaged();
+    return term;
+}
+
+function damaged(reason = "damaged"): EtfError {
+    return new EtfError("inflate", `compressed data is ${reason}`, 6);
+}
+
+/** The four bytes that end a zlib stream. */
+function checksum(stream: Uint8Array): number {
+    return new DataView(stream.buffer, stream.byteOffset + stream.length - 4).getUint32(0);
+}
+
+/** What the stream inflates to, in pieces, `size` bytes in all. Stops when there are more. */
+async function collect(stream: Uint8Array, size: number): Promise<Uint8Array[]> {
+    const inflater = new DecompressionStream("deflate");
+    const writer = inflater.writable.getWriter();
+    // What is wrong with the stream is told to its reader, too.
+    const unheard = (): void => undefined;
+    writer.write(stream as BufferSource).catch(unheard);
+    writer.close().catch(unheard);
+    const reader = inflater.readable.getReader();
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    try {
+        for (;;) {
+            const { done, value } = await reader.read();
+            if (done) break;
+            pieces.push(value);
+            length += value.length;
+            if (length > size) break;
+        }
+    } catch {
+        throw damaged();
+    } finally {
+        reader.cancel().catch(unheard);
+    }
+    if (length !== size) throw damaged("not of the size that its header gives");
+    return pieces;
+}

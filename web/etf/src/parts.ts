@@ -1,0 +1,85 @@
+/**
+ * What terms consist of, once for all that compares them: a rank, by which Erlang orders kinds of
+ * terms, and parts, by which it orders the terms of a kind.
+ */
+import { ErlMap } from "./map.js";
+import {
+    Atom,
+    Binary,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Float,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
+    Reference,
+    Tuple,
+    type Term,
+} from "./term.js";
+
+/** The ranks: number < atom < reference < fun < port < pid < tuple < record < map < list < bits. */
+export const enum Rank {
+    Number,
+    Atom,
+    Reference,
+    Fun,
+    Port,
+    Pid,
+    Tuple,
+    Record,
+    Map,
+    List,
+    Bits,
+    Local,
+}
+
+/** The rank of a term. */
+export function rank(term: Term): Rank {
+    if (typeof term === "number" || typeof term === "bigint" || term instanceof Float) {
+        return Rank.Number;
+    }
+    if (term instanceof Atom) return Rank.Atom;
+    if (term instanceof Binary || term instanceof BitBinary) return Rank.Bits;
+    if (Array.isArray(term) || term instanceof ImproperList) return Rank.List;
+    if (term instanceof Tuple) return Rank.Tuple;
+    if (term instanceof ErlMap) return Rank.Map;
+    if (term instanceof Reference) return Rank.Reference;
+    if (term instanceof Port) return Rank.Port;
+    if (term instanceof Pid) return Rank.Pid;
+    if (term instanceof ErlRecord) return Rank.Record;
+    return term instanceof LocalTerm ? Rank.Local : Rank.Fun;
+}
+
+/** The parts of a term of the ranks that are not treated on their own: the first decides. */
+export function parts(term: Term): readonly Term[] {
+    if (term instanceof Tuple) return [term.elements.length, ...term.elements];
+    if (term instanceof Pid) return [term.serial, term.id, term.node, term.creation];
+    if (term instanceof Port) return [term.node, term.creation, term.id];
+    if (term instanceof Reference) {
+        const words = significant(term.words);
+        return [term.node, term.creation, words.length, ...words];
+    }
+    if (term instanceof ErlRecord) {
+        const { module, name, exported, fields, values } = term;
+        return [module, name, Number(exported), fields.length, ...fields, ...values];
+    }
+    if (term instanceof ExportFun) return [2, term.module, term.fun, term.arity];
+    // Past the values that they closed over, what Erlang itself does not look at.
+    if (term instanceof Fun) {
+        const { module, index, oldUniq, free, arity, oldIndex, uniq } = term;
+        return [1, module, index, oldUniq, free.length, ...free, arity, oldIndex, Binary.of(uniq)];
+    }
+    const { module, index, uniq, free, pid } = term as OldFun;
+    return [0, module, index, uniq, free.length, ...free, pid];
+}
+
+/** A reference's words, the highest first. More zeros at that end make no other reference. */
+function significant(words: readonly number[]): readonly number[] {
+    const reversed = [...words].reverse();
+    const first = reversed.findIndex((word) => word !== 0);
+    return first < 0 ? [0] : reversed.slice(first);
+}

@@ -1,0 +1,298 @@
+/** Reads what both views see alike: lists, and the tags of which few messages have any. */
+import { Reader } from "./reader.js";
+import { Tag } from "./tags.js";
+import {
+    Atom,
+    BitBinary,
+    ErlRecord,
+    ExportFun,
+    Fun,
+    ImproperList,
+    LocalTerm,
+    OldFun,
+    Pid,
+    Port,
+    Reference,
+} from "./term.js";
+
+/**
+ * Arrays of no more elements than this are made in their full size, others grow: every level of
+ * nesting may promise as many elements as there are bytes, and keep none of the promises.
+ */
+const PRESIZED = 64;
+
+/** What the rare tags become, in both views. */
+type Rare<T> =
+    | number
+    | bigint
+    | Pid
+    | Port
+    | Reference
+    | ExportFun
+    | Fun<T>
+    | OldFun<T>
+    | BitBinary
+    | LocalTerm;
+
+/** What stands before the values of a native record. */
+export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
+
+/** A reader of these. See {@link Reader} for T, K and L. */
+export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
+    private readonly atoms = new Map<string, Atom>();
+
+    /** What a float becomes. */
+    protected abstract float(value: number): T;
+
+    /** What the binary of `length` bytes at `start` becomes. */
+    protected abstract binary(start: number, length: number): T;
+
+    /** What a native record becomes whose values stand at `pos`. */
+    protected abstract record(head: RecordHead): T;
+
+    /** The atom of this name, the same object each time as far as the limit goes. */
+    protected named(name: string): Atom {
+        const known = this.atoms.get(name);
+        if (known !== undefined) return known;
+        const made = new Atom(name);
+        if (this.atoms.size < this.limits.maxAtoms) this.atoms.set(name, made);
+        return made;
+    }
+
+    /** Reads `count` terms into an array. */
+    protected sequence(count: number): T[] {
+        this.enter(count);
+        const made = count > PRESIZED ? [] : new Array<T>(count);
+        for (let i = 0; i < count; i++) made[i] = this.value();
+        this.depth--;
+        return made;
+    }
+
+    /**
+     * Reads what follows the items of a list. Lists that are each other's tails become one, as
+     * they are in Erlang, in a loop: they may be many.
+     */
+    protected list(items: T[]): T | T[] | ImproperList<T> {
+        while (this.buf[this.pos] === Tag.List) {
+            this.pos++;
+            for (const item of this.sequence(this.u32())) items.push(item);
+        }
+        const tag = this.buf[this.pos];
+        if (tag === Tag.Nil) {
+            this.pos++;
+            return items;
+        }
+        if (tag === Tag.String) {
+            // Bytes are numbers in every view.
+            for (const byte of this.byteList()) items.push(byte as T);
+            return items;
+        }
+        const tail = this.value();
+        return items.length === 0 ? tail : new ImproperList(items, tail);
+    }
+
+    /** The list of bytes at `pos`, which Erlang wrote as a string. */
+    protected byteList(): number[] {
+        const start = this.pos + 3;
+        const length = this.view.getUint16(this.pos + 1);
+        this.need(start, length);
+        this.pos = start + length;
+        return Array.from(this.buf.subarray(start, this.pos));
+    }
+
+    /** Reads the term at `pos`, whose tag a view has not read itself. */
+    protected rare(): T | Rare<T> {
+        const start = this.pos++;
+        const tag = this.buf[start];
+        switch (tag) {
+            case Tag.LargeBig:
+                return this.big(start + 5, this.u32());
+            case Tag.BitBinary:
+                return this.bits();
+            case Tag.Float:
+                return this.oldFloat();
+            case Tag.NewPid:
+            case Tag.Pid:
+                return this.pid(tag);
+            case Tag.V4Port:
+            case Tag.NewPort:
+            case Tag.Port: {
+                const node = this.atomTerm();
+                const wide = tag === Tag.V4Port;
+                const high = wide ? this.u32() : 0;
+                const low = this.u32();
+                const id =
+                    high < 0x200000
+                        ? high * 0x100000000 + low
+                        : (BigInt(high) << 32n) | BigInt(low);
+                return new Port(node, id, this.creation(tag === Tag.Port), wide);
+            }
+            case Tag.NewerReference:
+            case Tag.NewReference:
+            case Tag.Reference:
+                return this.reference(tag);
+            case Tag.Export:
+                return new ExportFun(this.atomTerm(), this.atomTerm(), this.integer());
+            case Tag.NewFun: {
+                // The size is skipped, as the VM does: some releases wrote it too large.
+                this.pos += 4;
+                const arity = this.u8();
+                this.need(this.pos, 16);
+                const uniq = this.buf.slice(this.pos, (this.pos += 16));
+                const index = this.u32();
+                const count = this.u32();
+                return new Fun(
+                    this.atomTerm(),
+                    arity,
+                    uniq,
+                    index,
+                    this.integer(),
+                    this.integer(),
+                    this.creator(),
+                    this.sequence(count),
+                );
+            }
+            case Tag.Fun: {
+                const count = this.u32();
+                const pid = this.creator();
+                return new OldFun(
+                    this.atomTerm(),
+                    this.integer(),
+                    this.integer(),
+                    pid,
+                    this.sequence(count),
+                );
+            }
+            case Tag.Record:
+                return this.record(this.recordHead());
+            case Tag.Local:
+                // It stands first, after the version (which an inflated term has not).
+                if (start > 1) this.fail("tag", "a local term stands alone", start);
+                this.pos = this.end;
+                return new LocalTerm(this.buf.slice(start + 1));
+            case undefined:
+                return this.truncated();
+            default:
+                return this.fail("tag", `no term starts with ${tag}`, start);
+        }
+    }
+
+    /** Ends with an error at a field that follows a rare tag. */
+    private forbidden(at: number): never {
+        this.fail("value", "a field holds what its tag forbids", at);
+    }
+
+    protected atomTerm(): Atom {
+        return this.named(this.atomName());
+    }
+
+    private u8(): number {
+        this.need(this.pos, 1);
+        return this.buf[this.pos++];
+    }
+
+    private u32(): number {
+        const value = this.view.getUint32(this.pos);
+        this.pos += 4;
+        return value;
+    }
+
+    /** An integer, small enough to be a number, as it stands inside a fun. */
+    private integer(): number {
+        const start = this.pos;
+        this.need(start, 1);
+        const tag = this.buf[start];
+        const value =
+            tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig
+                ? this.value()
+                : -1;
+        if (typeof value !== "number" || value < 0) {
+            this.forbidden(start);
+        }
+        return value;
+    }
+
+    private bits(): T | BitBinary {
+        const length = this.u32();
+        const bits = this.u8();
+        const start = this.pos;
+        if (length === 0 || bits < 1 || bits > 8) {
+            this.forbidden(start - 6);
+        }
+        this.need(start, length);
+        this.pos += length;
+        if (bits === 8) return this.binary(start, length);
+        const bytes = this.buf.slice(start, this.pos);
+        bytes[length - 1] &= 0xff << (8 - bits);
+        return new BitBinary(bytes, bits);
+    }
+
+    private oldFloat(): T {
+        this.need(this.pos, 31);
+        const text = String.fromCharCode(...this.buf.subarray(this.pos, this.pos + 31));
+        const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
+        const value = Number(digits);
+        if (!Number.isFinite(value)) this.forbidden(this.pos);
+        this.pos += 31;
+        return this.float(value);
+    }
+
+    /** A process identifier whose tag was just read. */
+    private pid(tag: number): Pid {
+        return new Pid(this.atomTerm(), this.u32(), this.u32(), this.creation(tag === Tag.Pid));
+    }
+
+    /** The process that made a fun. */
+    private creator(): Pid {
+        const tag = this.u8();
+        if (tag !== Tag.NewPid && tag !== Tag.Pid) {
+            this.fail("tag", "a fun has a process here", this.pos - 1);
+        }
+        return this.pid(tag);
+    }
+
+    /** Old tags have a creation of one byte, of which only two bits were ever used. */
+    private creation(small: boolean): number {
+        if (!small) return this.u32();
+        const creation = this.u8();
+        if (creation > 3) this.forbidden(this.pos - 1);
+        return creation;
+    }
+
+    /** The oldest tag has its one word before the creation, the others theirs behind. */
+    private reference(tag: Tag.NewerReference | Tag.NewReference | Tag.Reference): Reference {
+        const words: number[] = [];
+        let count = 1;
+        if (tag !== Tag.Reference) {
+            count = this.view.getUint16(this.pos);
+            if (count < 1 || count > 5) this.forbidden(this.pos);
+            this.pos += 2;
+        }
+        const node = this.atomTerm();
+        if (tag === Tag.Reference) words.push(this.u32());
+        const creation = this.creation(tag !== Tag.NewerReference);
+        while (words.length < count) words.push(this.u32());
+        return new Reference(node, creation, words);
+    }
+
+    private recordHead(): RecordHead {
+        const count = this.u32();
+        const flags = this.u8();
+        // 1 means exported: the format's documentation has both meanings, external.c decides.
+        if (flags > 1) this.forbidden(this.pos - 1);
+        const module = this.atomTerm();
+        const name = this.atomTerm();
+        if (2 * count > this.end - this.pos) this.truncated();
+        const seen = new Set<string>();
+        const fields: Atom[] = [];
+        while (fields.length < count) {
+            const start = this.pos;
+            const field = this.atomTerm();
+            fields.push(field);
+            if (seen.add(field.name).size < fields.length) {
+                this.twice(start);
+            }
+        }
+        return { module, name, exported: flags === 1, fields };
+    }
+}
