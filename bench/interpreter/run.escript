@@ -17,7 +17,8 @@ main([Root, Runs, Vm, Flavour]) ->
     [] = os:cmd(Root ++ "/bin/erlc -o " ++ Work ++ " " ++ Here ++ "/cases.erl"),
     Tail = " -S 1 -- -root " ++ Root ++ " -bindir " ++ bin(Root) ++ " -progname erl --"
         " -home / -- -noshell -pa " ++ Work ++ " -s cases main",
-    Stock = filename:join(bin(Root), case Flavour of "jit" -> "beam.smp"; "emu" -> "beam.emu" end),
+    Emulator = case Flavour of "jit" -> "beam.smp"; "emu" -> "beam.emu" end,
+    Stock = filename:join(bin(Root), Emulator),
     Pairs = [{once(Root, Stock ++ Tail), once(Root, Vm ++ Tail)}
              || _ <- lists:seq(1, list_to_integer(Runs))],
     io:format("~-14s ~10s ~10s  ~s~n", ["", "stock us", "ours us", "ours / stock"]),
