@@ -1,0 +1,169 @@
+%% What the results of OTP's suites come to: counts, failures with their reasons, and
+%% what of the known reasons is wrong. Pure.
+-module(otp_suites_table).
+
+-export([account/2, explained/1, markdown/1, json/1]).
+-export_type([known/0, account/0, failure/0]).
+
+%% A line of test/otp-suites.config. Case is as in the table; a `*' at its end stands
+%% for anything.
+-type known() ::
+        {App :: string(), Suite :: string(), Case :: string(),
+         ours                           % this project's doing
+         | environment                  % the stock interpreter fails too, or can
+         | static,                      % nothing can be loaded into a static VM
+         Reason :: string()}.
+
+-type failure() ::
+        #{app := string(), suite := string(), variant := static | dynamic,
+          'case' := string(),
+          said := string(),             % by common_test
+          kind := ours | environment | static | none,
+          why := string(),              % from the known reasons
+          stock := passed | failed | unknown,
+          dynamic := passed | failed | unknown}.
+
+-type account() ::
+        #{rows := [row()],
+          failures := [failure()],
+          stale := [known()]}.          % that explain nothing of what was run
+
+-type row() ::
+        #{app := string(), suite := string(), variant := static | dynamic,
+          passed := non_neg_integer(), failed := non_neg_integer(),
+          skipped := non_neg_integer(), lost := non_neg_integer(),
+          seconds := non_neg_integer()}.
+
+%% The account of all results, by variant.
+-spec account([{otp_suites_tree:variant(), otp_suites_run:result()}], [known()]) ->
+          account().
+account(Results, Known) ->
+    Outcomes = maps:from_list([{{Variant, App, Suite, Path}, Outcome}
+                               || {Variant, #{app := App, suite := Suite, cases := Cases}}
+                                      <- Results,
+                                  {Path, Outcome, _} <- Cases]),
+    Shown = lists:sort(fun({V, A}, {W, B}) -> place(A, V) =< place(B, W) end,
+                       [R || R = {Variant, _} <- Results, Variant =/= stock]),
+    Failures = [failure(Variant, Result, Case, Known, Outcomes)
+                || {Variant, Result = #{cases := Cases}} <- Shown,
+                   Case = {_, failed, _} <- Cases],
+    #{rows => [row(Variant, Result) || {Variant, Result} <- Shown],
+      failures => Failures,
+      stale => [K || K <- Known, is_run(K, Shown), not explains_any(K, Failures)]}.
+
+place(#{app := App, suite := Suite}, Variant) ->
+    {App, Suite, Variant =:= dynamic}.
+
+row(Variant, #{app := App, suite := Suite, cases := Cases, seconds := Seconds}) ->
+    Count = fun(Which) -> length([C || C = {_, Outcome, _} <- Cases, Outcome =:= Which]) end,
+    #{app => App, suite => Suite, variant => Variant, seconds => Seconds,
+      passed => Count(passed), failed => Count(failed), skipped => Count(skipped),
+      lost => Count(lost)}.
+
+failure(Variant, #{app := App, suite := Suite}, {Path, failed, Said}, Known, Outcomes) ->
+    On = fun(Other) ->
+                 case Outcomes of
+                     #{{Other, App, Suite, Path} := passed} -> passed;
+                     #{{Other, App, Suite, Path} := failed} -> failed;
+                     #{} -> unknown
+                 end
+         end,
+    {Kind, Why} =
+        case [{K, W} || {_, _, _, K, W} = Entry <- Known,
+                        matches(Entry, App, Suite, Path),
+                        K =/= static orelse Variant =:= static] of
+            [First | _] -> First;
+            [] -> {none, ""}
+        end,
+    #{app => App, suite => Suite, variant => Variant, 'case' => Path, said => Said,
+      kind => Kind, why => Why, stock => On(stock), dynamic => On(dynamic)}.
+
+matches({App, Suite, Pattern, _, _}, App, Suite, Path) ->
+    case lists:reverse(Pattern) of
+        "*" ++ Start -> lists:prefix(lists:reverse(Start), Path);
+        _ -> Pattern =:= Path
+    end;
+matches(_, _, _, _) ->
+    false.
+
+is_run({App, Suite, _, _, _}, Shown) ->
+    lists:any(fun({_, #{app := A, suite := S}}) -> {A, S} =:= {App, Suite} end, Shown).
+
+explains_any({_, _, _, Kind, Why} = Known, Failures) ->
+    lists:any(fun(#{app := App, suite := Suite, 'case' := Path, kind := K, why := W}) ->
+                      {K, W} =:= {Kind, Why} andalso matches(Known, App, Suite, Path)
+              end, Failures).
+
+%% Whether each failure has its reason.
+-spec explained(account()) -> boolean().
+explained(#{failures := Failures}) ->
+    [] =:= [F || F = #{kind := none} <- Failures].
+
+%%% For people
+
+-spec markdown(account()) -> unicode:chardata().
+markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
+    [totals(Rows),
+     "\n| suite | passed | failed | skipped | not run | seconds |\n"
+     "|---|--:|--:|--:|--:|--:|\n",
+     [["| ", name(Row), [[" | ", number(maps:get(Key, Row))]
+                         || Key <- [passed, failed, skipped, lost, seconds]], " |\n"]
+      || Row <- Rows],
+     case Failures of
+         [] -> "";
+         _ -> ["\n| failed | whose | stock VM | why |\n|---|---|---|---|\n",
+               [line(F) || F <- Failures]]
+     end,
+     [["\nKnown, but did not fail: ", App, " ", Suite, " ", Case, "\n"]
+      || {App, Suite, Case, _, _} <- Stale]].
+
+totals(Rows) ->
+    [[atom_to_list(Variant), ": ", number(length(Of)), " suites, ",
+      number(sum(passed, Of)), " passed, ", number(sum(failed, Of)), " failed, ",
+      number(sum(skipped, Of)), " skipped, ", number(sum(lost, Of)), " not run, in ",
+      number(sum(seconds, Of) div 60), " minutes\n"]
+     || Variant <- [static, dynamic],
+        Of <- [[R || R = #{variant := V} <- Rows, V =:= Variant]], Of =/= []].
+
+sum(Key, Rows) ->
+    lists:sum([maps:get(Key, R) || R <- Rows]).
+
+name(#{app := App, suite := Suite, variant := Variant}) ->
+    [App, " ", Suite, case Variant of static -> ""; dynamic -> ", dynamic" end].
+
+line(#{'case' := Path, kind := Kind, why := Why, said := Said, stock := Stock} = Failure) ->
+    {Whose, Text} = case Kind of
+                        none -> {"**unknown**", ["said: ", string:slice(Said, 0, 300)]};
+                        _ -> {atom_to_list(Kind), Why}
+                    end,
+    ["| ", name(Failure), " ", Path, " | ", Whose, " | ",
+     case Stock of unknown -> "-"; _ -> atom_to_list(Stock) end,
+     " | ", string:replace(Text, "|", "\\|", all), " |\n"].
+
+number(N) -> integer_to_list(N).
+
+%%% For programs
+
+-spec json(account()) -> unicode:chardata().
+json(#{rows := Rows, failures := Failures, stale := Stale}) ->
+    object([{"rows", array([entries(R) || R <- Rows])},
+            {"failures", array([entries(F) || F <- Failures])},
+            {"stale", array([array([string(Part) || Part <- [App, Suite, Case]])
+                             || {App, Suite, Case, _, _} <- Stale])}]).
+
+entries(Map) ->
+    object([{atom_to_list(Key), value(Value)} || {Key, Value} <- lists:sort(maps:to_list(Map))]).
+
+value(Number) when is_integer(Number) -> number(Number);
+value(Atom) when is_atom(Atom) -> string(atom_to_list(Atom));
+value(Text) -> string(Text).
+
+object(Members) -> ["{", lists:join(",", [[string(N), ":", V] || {N, V} <- Members]), "}"].
+
+array(Values) -> ["[", lists:join(",", Values), "]"].
+
+string(Text) -> [$", [escaped(C) || C <- Text], $"].
+
+escaped(C) when C =:= $"; C =:= $\\ -> [$\\, C];
+escaped(C) when C < 32 -> io_lib:format("\\u~4.16.0b", [C]);
+escaped(C) -> C.
