@@ -94,9 +94,11 @@ parts() ->
     Otp = made(whittle_runtime:otp(whittle_runtime:default_otp(), progress())),
     #{otp := Release} = Otp,
     Suites = made(whittle_runtime:suites(Release, progress())),
-    Runtime = made(whittle_runtime:ensure(#{target => "x86_64", otp => Release,
-                                            flavour => size, natives => []}, progress())),
-    #{otp => Otp, suites => Suites, runtime => Runtime}.
+    #{otp => Otp, suites => Suites, runtime => runtime(Release, static)}.
+
+runtime(Release, Linkage) ->
+    made(whittle_runtime:ensure(#{target => "x86_64", otp => Release, flavour => size,
+                                  natives => [], linkage => Linkage}, progress())).
 
 made({ok, Made}) -> Made;
 made({error, Error}) -> throw({failed, whittle_runtime:format_error(Error), ""}).
@@ -159,14 +161,20 @@ tell(#{ended := Ended, seconds := Seconds, cases := Cases}) ->
     [say("    ~ts: ~ts", [Path, string:slice(Why, 0, 400)]) || {Path, failed, Why} <- Cases],
     ok.
 
-tree_parts(Variant, Parts = #{otp := Otp, suites := Suites, runtime := Runtime}) ->
-    #{otp => Otp, suites => Suites, key => key(Variant, Parts), cc => "gcc",
-      vm => case Variant of
-                stock -> none;
-                static -> maps:get(executable, Runtime)
-            end}.
+tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites}) ->
+    Common = #{otp => Otp, suites => Suites, key => key(Variant, Parts)},
+    case Variant of
+        stock ->
+            Common#{vm => none, cc => "gcc"};
+        static ->
+            #{runtime := #{executable := Vm}} = Parts,
+            Common#{vm => Vm, cc => "gcc"};
+        dynamic ->
+            #{executable := Vm} = runtime(Release, dynamic),
+            Common#{vm => Vm, cc => "musl-gcc"}
+    end.
 
-%% What a result depends on.
+%% What a result depends on. The dynamic VM is made of what the static one is.
 key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime}}) ->
     {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end}.
 
@@ -193,7 +201,7 @@ known(Root) ->
     {ok, Known} = file:consult(filename:join([Root, "test", "otp-suites.config"])),
     Known.
 
-verdict(Chosen, Parts, #{json := Json}, Root, Out) ->
+verdict(Chosen, Parts, #{json := Json, show := Show}, Root, Out) ->
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
@@ -202,6 +210,8 @@ verdict(Chosen, Parts, #{json := Json}, Root, Out) ->
                      true -> [otp_suites_table:json(Account), "\n"];
                      false -> otp_suites_table:markdown(Account)
                  end),
+    [io:put_chars(["otp: ", otp_suites_table:summary(Account), "\n"])
+     || Show =:= run, not Json],
     case otp_suites_table:explained(Account) of
         true -> 0;
         false -> 1

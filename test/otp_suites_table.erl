@@ -2,7 +2,7 @@
 %% what of the known reasons is wrong. Pure.
 -module(otp_suites_table).
 
--export([account/2, explained/1, markdown/1, json/1]).
+-export([account/2, explained/1, markdown/1, json/1, summary/1]).
 -export_type([known/0, account/0, failure/0]).
 
 %% A line of test/otp-suites.config. Case is as in the table; a `*' at its end stands
@@ -99,11 +99,20 @@ explains_any({_, _, _, Kind, Why} = Known, Failures) ->
 explained(#{failures := Failures}) ->
     [] =:= [F || F = #{kind := none} <- Failures].
 
+%% One line; failures that have their reason are counted apart.
+-spec summary(account()) -> unicode:chardata().
+summary(#{rows := Rows, failures := Failures}) ->
+    Unknown = [F || F = #{kind := none} <- Failures],
+    [number(sum(passed, Rows)), " passed, ", number(length(Unknown)), " failed, ",
+     number(length(Failures) - length(Unknown)), " failed for known reasons"].
+
 %%% For people
 
 -spec markdown(account()) -> unicode:chardata().
 markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
-    [totals(Rows),
+    ["<!-- Written by test/otp-suites --table; see otp-suites.md. -->\n"
+     "# What OTP's own suites say\n\n",
+     totals(Rows),
      "\n| suite | passed | failed | skipped | not run | seconds |\n"
      "|---|--:|--:|--:|--:|--:|\n",
      [["| ", name(Row), [[" | ", number(maps:get(Key, Row))]
@@ -118,7 +127,7 @@ markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
       || {App, Suite, Case, _, _} <- Stale]].
 
 totals(Rows) ->
-    [[atom_to_list(Variant), ": ", number(length(Of)), " suites, ",
+    [["- ", atom_to_list(Variant), ": ", number(length(Of)), " suites, ",
       number(sum(passed, Of)), " passed, ", number(sum(failed, Of)), " failed, ",
       number(sum(skipped, Of)), " skipped, ", number(sum(lost, Of)), " not run, in ",
       number(sum(seconds, Of) div 60), " minutes\n"]

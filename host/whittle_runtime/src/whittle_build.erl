@@ -152,6 +152,7 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flav
 linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     #{name := Name, identify := Identify} = Target,
     #{otp := Release, flavour := Flavour, natives := Natives} = Spec,
+    Linkage = maps:get(linkage, Spec, static),
     Launcher = filename:join(native(Options), "launcher"),
     Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
     Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
@@ -170,9 +171,12 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
-                                      | [atom_to_list(N) || N <- Natives]], "-"),
+                                      | [atom_to_list(N) || N <- Natives]]
+                                     ++ [atom_to_list(Linkage) || Linkage =/= static],
+                                     "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
-                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives),
+                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives,
+                                                Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
                              cxx => case Flavour of

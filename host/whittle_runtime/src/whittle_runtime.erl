@@ -19,7 +19,10 @@
         #{target := string(),           % a name that targets/0 lists
           otp := string(),              % an OTP release: "29"
           flavour := size | speed,      % the interpreter, or the JIT
-          natives := [crypto | asn1]}.  % NIFs of OTP to link in
+          natives := [crypto | asn1],   % NIFs of OTP to link in
+          linkage => static | dynamic}. % default: static; dynamic: needs musl's
+                                        % libc.so, and can load NIFs, which OTP's
+                                        % own suites do
 
 -type options() ::
         #{cache => file:filename(),     % default: see whittle_cache:root/0
