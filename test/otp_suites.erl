@@ -128,10 +128,12 @@ chosen(#{apps := Apps, suites := Named, quick := Quick}, #{suites := #{dir := Di
 %% whose fault it is; what a static VM cannot do on the dynamic one.
 all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Out) ->
     Cases = ensure(static, Which, Parts, Options, Out),
-    Failed = [C || C = {_, failed, _} <- Cases],
-    Failed =:= [] orelse Quick orelse ensure(stock, Which, Parts, Options, Out),
-    Cannot = [K || K = {A, S, _, static, _} <- Known, {A, S} =:= {App, Suite}],
-    Cannot =:= [] orelse Quick orelse ensure(dynamic, Which, Parts, Options, Out),
+    Kinds = [Kind || {Path, failed, _} <- Cases,
+                     {Kind, _} <- [otp_suites_table:reason(App, Suite, Path, Known)]],
+    Quick orelse not lists:member(static, Kinds)
+        orelse ensure(dynamic, Which, Parts, Options, Out),
+    Quick orelse [K || K <- Kinds, K =/= static] =:= []
+        orelse ensure(stock, Which, Parts, Options, Out),
     ok.
 
 ensure(Variant, Which = {App, Suite}, Parts, Options, Out) ->

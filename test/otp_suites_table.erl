@@ -2,7 +2,7 @@
 %% what of the known reasons is wrong. Pure.
 -module(otp_suites_table).
 
--export([account/2, explained/1, markdown/1, json/1, summary/1]).
+-export([account/2, reason/4, explained/1, markdown/1, json/1, summary/1]).
 -export_type([known/0, account/0, failure/0]).
 
 %% A line of test/otp-suites.config. Case is as in the table; a `*' at its end stands
@@ -65,18 +65,39 @@ failure(Variant, #{app := App, suite := Suite}, {Path, failed, Said}, Known, Out
                  case Outcomes of
                      #{{Other, App, Suite, Path} := passed} -> passed;
                      #{{Other, App, Suite, Path} := failed} -> failed;
-                     #{} -> unknown
+                     #{} -> unnamed(Path, [C || {{V, A, S, _}, _} = C <- maps:to_list(Outcomes),
+                                                {V, A, S} =:= {Other, App, Suite}])
                  end
          end,
     {Kind, Why} =
-        case [{K, W} || {_, _, _, K, W} = Entry <- Known,
-                        matches(Entry, App, Suite, Path),
-                        K =/= static orelse Variant =:= static] of
-            [First | _] -> First;
-            [] -> {none, ""}
+        case {reason(App, Suite, Path, Known), Variant, On(dynamic)} of
+            {{static, Reason}, static, passed} -> {static, Reason};
+            %% What loads nothing fails on the dynamic VM too.
+            {{static, _}, _, _} -> {none, ""};
+            {Found, _, _} -> Found
         end,
     #{app => App, suite => Suite, variant => Variant, 'case' => Path, said => Said,
       kind => Kind, why => Why, stock => On(stock), dynamic => On(dynamic)}.
+
+%% Of what comes before and after cases only failures are named in a result.
+unnamed(Path, [_ | _]) ->
+    case lists:last(string:split(Path, "/", all)) of
+        "init_per_" ++ _ -> passed;
+        "end_per_" ++ _ -> passed;
+        _ -> unknown
+    end;
+unnamed(_, []) ->
+    unknown.
+
+%% The first known reason for a case: the special ones come before those with a `*'.
+-spec reason(string(), string(), string(), [known()]) ->
+          {ours | environment | static, string()} | {none, string()}.
+reason(App, Suite, Path, Known) ->
+    case [{Kind, Why} || {_, _, _, Kind, Why} = Entry <- Known,
+                         matches(Entry, App, Suite, Path)] of
+        [First | _] -> First;
+        [] -> {none, ""}
+    end.
 
 matches({App, Suite, Pattern, _, _}, App, Suite, Path) ->
     case lists:reverse(Pattern) of
@@ -121,7 +142,7 @@ markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
      case Failures of
          [] -> "";
          _ -> ["\n| failed | whose | stock VM | why |\n|---|---|---|---|\n",
-               [line(F) || F <- Failures]]
+               lists:uniq([line(F, Failures) || F <- Failures])]
      end,
      [["\nKnown, but did not fail: ", App, " ", Suite, " ", Case, "\n"]
       || {App, Suite, Case, _, _} <- Stale]].
@@ -140,7 +161,12 @@ sum(Key, Rows) ->
 name(#{app := App, suite := Suite, variant := Variant}) ->
     [App, " ", Suite, case Variant of static -> ""; dynamic -> ", dynamic" end].
 
-line(#{'case' := Path, kind := Kind, why := Why, said := Said, stock := Stock} = Failure) ->
+%% What a static VM cannot load is one line a suite.
+line(#{app := App, suite := Suite, kind := static, why := Why} = Failure, Failures) ->
+    Like = [F || F = #{app := A, suite := S, kind := static, why := W} <- Failures,
+                 {A, S, W} =:= {App, Suite, Why}],
+    ["| ", name(Failure), ": ", number(length(Like)), " cases | static | - | ", Why, " |\n"];
+line(#{'case' := Path, kind := Kind, why := Why, said := Said, stock := Stock} = Failure, _) ->
     {Whose, Text} = case Kind of
                         none -> {"**unknown**", ["said: ", string:slice(Said, 0, 300)]};
                         _ -> {atom_to_list(Kind), Why}
