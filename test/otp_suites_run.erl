@@ -17,8 +17,8 @@
           seconds := non_neg_integer(),
           cases := ['case'()]}.
 
-%% Everything that a suite starts carries this in its environment, by which it is
-%% found and ended: suites start daemons, and nodes that heart starts again.
+%% Everything that a suite starts carries this in its environment, with the tree, by
+%% which it is found and ended: suites start daemons, and nodes that heart starts again.
 -define(MARK, "WHITTLE_OTP_SUITE").
 
 %% Runs a suite in a tree for at most so many seconds; what its node says goes to the
@@ -31,11 +31,12 @@ suite(Tree, {App, Suite}, Seconds, Log) ->
     Events = filename:join([Tree, "home", "events"]),
     _ = file:delete(Events),
     ok = file:write_file(filename:join(Tests, "one.spec"), spec(Tests, App, Suite)),
-    Mark = Suite ++ "-" ++ os:getpid(),
+    Mark = ?MARK ++ "=" ++ Tree,
+    ok = end_all(Mark),                 % of a call that was itself ended
     Begun = erlang:monotonic_time(second),
     Ended = run(node_words(Tests, Server, Tree, Events), Server,
-                [{?MARK, Mark} | otp_suites_tree:environment(Tree)], Seconds, Log),
-    ok = end_all(?MARK ++ "=" ++ Mark),
+                [{?MARK, Tree} | otp_suites_tree:environment(Tree)], Seconds, Log),
+    ok = end_all(Mark),
     {Outcome, Cases} = result(events(Events), Ended),
     #{app => App, suite => Suite, ended => Outcome, cases => Cases,
       seconds => erlang:monotonic_time(second) - Begun}.

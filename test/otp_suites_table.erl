@@ -110,9 +110,9 @@ matches(_, _, _, _) ->
 is_run({App, Suite, _, _, _}, Shown) ->
     lists:any(fun({_, #{app := A, suite := S}}) -> {A, S} =:= {App, Suite} end, Shown).
 
-explains_any({_, _, _, Kind, Why} = Known, Failures) ->
-    lists:any(fun(#{app := App, suite := Suite, 'case' := Path, kind := K, why := W}) ->
-                      {K, W} =:= {Kind, Why} andalso matches(Known, App, Suite, Path)
+explains_any(Known, Failures) ->
+    lists:any(fun(#{app := App, suite := Suite, 'case' := Path}) ->
+                      matches(Known, App, Suite, Path)
               end, Failures).
 
 %% Whether each failure has its reason.
