@@ -56,7 +56,8 @@ reachable(Base) ->
         {0, _} ->
             Base;
         _ ->
-            Elsewhere = filename:join("/var/tmp", "whittle-otp-suites"),
+            Name = "whittle-otp-suites-" ++ integer_to_list(erlang:phash2(Base)),
+            Elsewhere = filename:join("/var/tmp", Name),
             ok = filelib:ensure_path(Elsewhere),
             Elsewhere
     end.
