@@ -146,6 +146,8 @@ is_quick({App, Suite}) ->
 
 %% The static VM first; what fails there once more on the stock interpreter, to see
 %% whose fault it is; what a static VM cannot do on the dynamic one.
+all_variants(Which, _Known, Parts, Options = #{variants := [_ | _] = Named}, Out) ->
+    lists:foreach(fun(Variant) -> ensure(Variant, Which, Parts, Options, Out) end, Named);
 all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Out) ->
     Cases = ensure(static, Which, Parts, Options, Out),
     Kinds = [Kind || {Path, failed, _} <- Cases,
@@ -157,13 +159,10 @@ all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Ou
     ok.
 
 ensure(Variant, Which = {App, Suite}, Parts, Options, Out) ->
-    #{limit := Limit, again := Again, variants := Only} = Options,
-    Wanted = Only =:= [] orelse lists:member(Variant, Only),
+    #{limit := Limit, again := Again} = Options,
     case kept(Variant, Which, Parts, Out) of
-        #{cases := Cases} when not Again; not Wanted ->
+        #{cases := Cases} when not Again ->
             Cases;
-        none when not Wanted ->
-            [];
         _ ->
             Tree = otp_suites_tree:ensure(Variant, tree_parts(Variant, Parts), Out),
             Log = filename:join([Out, "logs", atom_to_list(Variant), App ++ "." ++ Suite]),

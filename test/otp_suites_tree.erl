@@ -90,8 +90,8 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "\"$OTP/bin/erlc\" -o \"$DIR/test_server\" \"$TESTS/otp_suites_events.erl\"",
                "cd \"$DIR\"",
                "mkdir home logs",
-               "[ \"$(id -u)\" != 0 ] ||"
-               " chown -R " ?NOBODY ":" ?NOBODY " *_test test_server home logs"]),
+               %% The installation too: suites add applications to it.
+               "[ \"$(id -u)\" != 0 ] || chown -R " ?NOBODY ":" ?NOBODY " ."]),
             Variables, Dir)),
     Install = words(user(), ["erl", "-noinput", "-eval",
                              "ok = ts_install:install(install_local, []), halt()."]),
