@@ -21,7 +21,8 @@ handle_event({event, tc_done, _Node, {_Suite, What, Result}}, Handle) ->
     {Outcome, Reason} = result(Result),
     say({done, name(What), Outcome, Reason}, Handle);
 handle_event({event, tc_auto_skip, _Node, {_Suite, What, Reason}}, Handle) ->
-    say({done, name(What), lost, words(Reason)}, Handle);
+    {Outcome, Words} = result({auto_skipped, Reason}),
+    say({done, name(What), Outcome, Words}, Handle);
 handle_event({event, tc_user_skip, _Node, {_Suite, What, Reason}}, Handle) ->
     say({done, name(What), skipped, words(Reason)}, Handle);
 handle_event({event, test_done, _Node, _}, Handle) ->
@@ -44,6 +45,8 @@ name(What) -> What.
 
 result(ok) -> {passed, ""};
 result({skipped, Reason}) -> {skipped, words(Reason)};
+%% What is required is a laboratory of its makers: machines with certain names.
+result({auto_skipped, {require_failed, _} = Reason}) -> {skipped, words(Reason)};
 result({auto_skipped, Reason}) -> {lost, words(Reason)};
 result({failed, Reason}) -> {failed, words(Reason)}.
 

@@ -36,11 +36,20 @@
 -spec ensure(variant(), parts(), file:filename()) -> file:filename().
 ensure(Variant, Parts = #{key := Key}, Base) ->
     Dir = filename:join(reachable(Base), atom_to_list(Variant)),
+    Own = [erlang:md5(Bytes) || File <- ["otp_suites_events.erl", "otp_suites_role.c"],
+                                {ok, Bytes} <- [file:read_file(filename:join(here(), File))]],
+    Made = {Key, Own},
     case file:consult(filename:join(Dir, "tree.config")) of
-        {ok, [Key]} -> ok;
-        _ -> make(Dir, Parts)
+        {ok, [Made]} ->
+            ok;
+        _ ->
+            make(Dir, Parts),
+            ok = file:write_file(filename:join(Dir, "tree.config"),
+                                 io_lib:format("~tp.~n", [Made]))
     end,
     Dir.
+
+here() -> filename:dirname(code:which(?MODULE)).
 
 -spec remove(file:filename()) -> ok.
 remove(Dir) ->
@@ -62,12 +71,10 @@ reachable(Base) ->
             Elsewhere
     end.
 
-make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc,
-            key := Key}) ->
+make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc}) ->
     remove(Dir),
     ok = filelib:ensure_path(Dir),
-    Here = filename:dirname(code:which(?MODULE)),
-    Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", Here},
+    Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
                  {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc}],
     done(sh(lists:join("\n",
               ["set -e",
@@ -95,8 +102,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
             Variables, Dir)),
     Install = words(user(), ["erl", "-noinput", "-eval",
                              "ok = ts_install:install(install_local, []), halt()."]),
-    done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))),
-    ok = file:write_file(filename:join(Dir, "tree.config"), io_lib:format("~tp.~n", [Key])).
+    done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))).
 
 done({0, _}) -> ok;
 done({_, Output}) -> throw({failed, "cannot make the suites' place", Output}).
