@@ -161,7 +161,10 @@ all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Ou
 ensure(Variant, Which = {App, Suite}, Parts, Options, Out) ->
     #{limit := Limit, again := Again} = Options,
     case kept(Variant, Which, Parts, Out) of
-        #{cases := Cases} when not Again ->
+        %% One that was ended may come to its end if it is given longer.
+        #{cases := Cases, ended := Ended}
+          when not Again, Ended =:= finished orelse Ended =:= died
+               orelse element(2, Ended) >= Limit ->
             Cases;
         _ ->
             Tree = otp_suites_tree:ensure(Variant, tree_parts(Variant, Parts), Out),
