@@ -225,14 +225,18 @@ known(Root) ->
     {ok, Known} = file:consult(filename:join([Root, "test", "otp-suites.config"])),
     Known.
 
-verdict(Chosen, Parts, #{json := Json, show := Show}, Root, Out) ->
+verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}},
+        #{json := Json, show := Show}, Root, Out) ->
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
     Account = otp_suites_table:account(Results, known(Root)),
     io:put_chars(case Json of
                      true -> [otp_suites_table:json(Account), "\n"];
-                     false -> otp_suites_table:markdown(Account)
+                     false ->
+                         What = "OTP " ++ Vsn ++ ", VM " ++ string:slice(Id, 0, 16),
+                         otp_suites_table:markdown(Account, #{'of' => What,
+                                                              all => length(Chosen)})
                  end),
     [io:put_chars(["otp: ", otp_suites_table:summary(Account), "\n"])
      || Show =:= run, not Json],

@@ -2,7 +2,7 @@
 %% what of the known reasons is wrong. Pure.
 -module(otp_suites_table).
 
--export([account/2, reason/4, explained/1, markdown/1, json/1, summary/1]).
+-export([account/2, reason/4, explained/1, markdown/2, json/1, summary/1]).
 -export_type([known/0, account/0, failure/0]).
 
 %% A line of test/otp-suites.config. Case is as in the table; a `*' at its end stands
@@ -129,11 +129,13 @@ summary(#{rows := Rows, failures := Failures}) ->
 
 %%% For people
 
--spec markdown(account()) -> unicode:chardata().
-markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
+%% Of what: "OTP 29.1.1, VM 0123...". All: how many suites there are.
+-spec markdown(account(), #{'of' := string(), all := non_neg_integer()}) ->
+          unicode:chardata().
+markdown(#{rows := Rows, failures := Failures, stale := Stale}, #{'of' := What, all := All}) ->
     ["<!-- Written by test/otp-suites --table; see otp-suites.md. -->\n"
-     "# What OTP's own suites say\n\n",
-     totals(Rows),
+     "# What OTP's own suites say\n\n", What, "\n\n",
+     totals(Rows, All),
      "\n| suite | passed | failed | skipped | not run | seconds |\n"
      "|---|--:|--:|--:|--:|--:|\n",
      [["| ", name(Row), [[" | ", number(maps:get(Key, Row))]
@@ -147,8 +149,8 @@ markdown(#{rows := Rows, failures := Failures, stale := Stale}) ->
      [["\nKnown, but did not fail: ", App, " ", Suite, " ", Case, "\n"]
       || {App, Suite, Case, _, _} <- Stale]].
 
-totals(Rows) ->
-    [["- ", atom_to_list(Variant), ": ", number(length(Of)), " suites, ",
+totals(Rows, All) ->
+    [["- ", atom_to_list(Variant), ": ", number(length(Of)), " of ", number(All), " suites, ",
       number(sum(passed, Of)), " passed, ", number(sum(failed, Of)), " failed, ",
       number(sum(skipped, Of)), " skipped, ", number(sum(lost, Of)), " not run, in ",
       number(sum(seconds, Of) div 60), " minutes\n"]
