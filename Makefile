@@ -2,7 +2,7 @@
 # newcomer needs; each installs what is missing (setup/install) and says so.
 
 OTP ?= 29
-.PHONY: all demo test runtimes check format matrix web clean help
+.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table web clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -29,6 +29,12 @@ matrix: setup-build setup-test all ## VMs of the other OTP releases and flavours
 	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true
 	@rebar3 ct --suite test/matrix_SUITE --group matrix --readable=true
 
+otp-suites: setup-build all ## OTP's own suites on our VM (hours; goes on where it was ended)
+	@test/otp-suites
+
+otp-suites-table: all ## write what they came to into docs/
+	@test/otp-suites --table >out/otp-suites/table.md; mv out/otp-suites/table.md docs/otp-suites-results.md
+
 web: setup-web ## the web packages
 	@$(MAKE) -C web test
 
@@ -39,4 +45,4 @@ clean: ## remove what was built here; the cache of runtimes (docs/runtime.md) st
 	@rm -rf _build out
 
 help:
-	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-12s %s\n", t[1], $$2 }' Makefile
+	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-17s %s\n", t[1], $$2 }' Makefile

@@ -9,7 +9,8 @@
          pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
          empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
          writes_nothing/1, no_home/1, priv_files/1, pack_is_read_only/1,
-         null_device/1, ports/1, commands/1, names/1, tcp/1, udp/1, sockets/1,
+         null_device/1, ports/1, commands/1, names/1, address_without_a_name/1, tcp/1,
+         udp/1, sockets/1,
          own_flags/1, unknown_own_flag/1, info/1, damaged/1, config_file/1,
          vm_args_file/1, flags_variables/1]).
 
@@ -164,6 +165,11 @@ commands(Config) ->
 names(Config) ->
     {0, Output} = probe(Config, ["resolve", "localhost"]),
     ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1} | _]}}, term(Output)).
+
+address_without_a_name(Config) ->
+    ?assertMatch({0, <<"{error,nxdomain}", _/binary>>}, probe(Config, ["who", "127.1.2.3"])),
+    {0, Output} = probe(Config, ["who", "127.0.0.1"]),
+    ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1}]}}, term(Output)).
 
 tcp(Config) ->
     [?assertEqual({0, <<"{ok,<<\"OVER TCP\\n\">>}\n">>}, probe(Config, ["tcp", Backend]))

@@ -5,7 +5,7 @@
 %% the artefacts that go in, and what the compiler says it is.
 -module(whittle_build).
 
--export([otp/2, runtime/2]).
+-export([otp/2, runtime/2, suites/2]).
 
 -define(NATIVES, [crypto, asn1]).
 %% The release of OpenSSL that crypto is linked with, in priv/sources.config.
@@ -38,6 +38,26 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
         Error ->
             Error
     end.
+
+%% @doc See {@link whittle_runtime:suites/2}.
+-spec suites(string(), whittle_runtime:options()) ->
+          {ok, whittle_runtime:suites()} | whittle_runtime:error().
+suites(Release, Options) ->
+    all([fun(_) -> otp(Release, Options) end,
+         fun(Otp) ->
+                 all([fun(_) -> whittle_source:find(erlang, Release, Options) end,
+                      fun(Source) -> suites_of(Source, Otp, Options) end])
+         end]).
+
+suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Options) ->
+    build(#{name => "suites-" ++ Release,
+            task => "test suites of OTP " ++ Vsn,
+            plan => whittle_recipe_suites:plan(Source),
+            source => Source, inputs => #{otp => Id}, identify => [],
+            variables => [{"OTP", Root}],
+            describe => fun(_) -> #{otp => Release, vsn => Vsn,
+                                    apps => whittle_recipe_suites:apps()}
+                        end}, Options).
 
 %% @doc See {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
@@ -132,6 +152,7 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flav
 linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     #{name := Name, identify := Identify} = Target,
     #{otp := Release, flavour := Flavour, natives := Natives} = Spec,
+    Linkage = maps:get(linkage, Spec, static),
     Launcher = filename:join(native(Options), "launcher"),
     Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
     Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
@@ -150,9 +171,12 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
-                                      | [atom_to_list(N) || N <- Natives]], "-"),
+                                      | [atom_to_list(N) || N <- Natives]]
+                                     ++ [atom_to_list(Linkage) || Linkage =/= static],
+                                     "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
-                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives),
+                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives,
+                                                Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
                              cxx => case Flavour of

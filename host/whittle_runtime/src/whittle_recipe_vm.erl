@@ -5,7 +5,7 @@
 %% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour,
 %%     and makes its static library (`libbeam.a') and those of the libraries in
 %%     it;</li>
-%% <li>{@link link/3} compiles the launcher and ERTS's small programs, and links
+%% <li>{@link link/4} compiles the launcher and ERTS's small programs, and links
 %%     all into one executable.</li>
 %% </ul>
 %% Every target is built in the same, cross, way: also the machine's own.
@@ -13,7 +13,7 @@
 %% What each measure gave is in docs/runtime-size.md.
 -module(whittle_recipe_vm).
 
--export([erts/4, link/3, has_zstd/1]).
+-export([erts/4, link/4, has_zstd/1]).
 %% Shared with the recipes of other libraries
 -export([tools/2, cflags/2]).
 
@@ -107,10 +107,11 @@ erts(Target, Flavour, Source, Patches) ->
 %% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
 %% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
 %% C++ needs; OPENSSL and ZSTD, the artefacts of those, where Natives or the release
-%% ask for them.
--spec link(whittle_target:target(), {string(), size | speed}, [crypto | asn1]) ->
-          whittle_plan:plan().
-link(Target, {Release, Flavour}, Natives) ->
+%% ask for them. Linked dynamically it can load NIFs and drivers when it runs, which
+%% only OTP's own suites ask of it.
+-spec link(whittle_target:target(), {string(), size | speed}, [crypto | asn1],
+           static | dynamic) -> whittle_plan:plan().
+link(Target, {Release, Flavour}, Natives, Linkage) ->
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
     %% The debug symbols name sources: without the places of this machine. What LTO
     %% has kept names them from here, by the workplace beside this one.
@@ -120,7 +121,7 @@ link(Target, {Release, Flavour}, Natives) ->
         ++ cflags(Target, Flavour),
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ tools(Target, Flags)
-           ++ ["for part in main pack flags process vfs note"
+           ++ ["for part in main pack flags process vfs names note"
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
@@ -138,14 +139,15 @@ link(Target, {Release, Flavour}, Natives) ->
      #{name => "link", seconds => 60, lines => 5,
        script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavour)])
            ++ cxx(Target, Flavour)
+           ++ ["LDFLAGS=${LDFLAGS#-static}" || Linkage =:= dynamic]
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
                "inside=$(find \"$ERTS/erts/emulator\" -path '*/obj/*/opt/*.a')",
                lists:flatten(
-                 ["$CC $CFLAGS -w -static -no-pie -Wl,--gc-sections"
+                 ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections"
                   " -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code"
                   " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
                   " launcher/main.o launcher/pack.o launcher/flags.o"
-                  " launcher/process.o launcher/vfs.o launcher/note.o",
+                  " launcher/process.o launcher/vfs.o launcher/names.o launcher/note.o",
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""
                   " natives/driver_tab.o -Wl,--no-whole-archive",
@@ -159,6 +161,9 @@ link(Target, {Release, Flavour}, Natives) ->
      #{name => "strip", seconds => 1, lines => 5,
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                   Strip ++ " -R .comment -o \"$OUT/vm\" vm"]}].
+
+linkage(static) -> "-static";
+linkage(dynamic) -> "-rdynamic".
 
 program({Name, Sources}, Objcopy) ->
     Objects = ["programs/" ++ Name ++ "-" ++ filename:basename(S, ".c") ++ ".o"

@@ -10,16 +10,19 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1]).
+-export([ensure/2, otp/2, suites/2, targets/0, otps/0, default_otp/0, format_error/1]).
 
--export_type([spec/0, options/0, runtime/0, otp/0, component/0, progress/0,
-              error/0]).
+-export_type([spec/0, options/0, runtime/0, otp/0, suites/0, component/0,
+              progress/0, error/0]).
 
 -type spec() ::
         #{target := string(),           % a name that targets/0 lists
           otp := string(),              % an OTP release: "29"
           flavour := size | speed,      % the interpreter, or the JIT
-          natives := [crypto | asn1]}.  % NIFs of OTP to link in
+          natives := [crypto | asn1],   % NIFs of OTP to link in
+          linkage => static | dynamic}. % default: static; dynamic: needs musl's
+                                        % libc.so, and can load NIFs, which OTP's
+                                        % own suites do
 
 -type options() ::
         #{cache => file:filename(),     % default: see whittle_cache:root/0
@@ -56,6 +59,14 @@
           id := string(),
           dir := file:filename()}.
 
+%% OTP's own test suites, laid out as its makefiles release them.
+-type suites() ::
+        #{otp := string(),              % "29"
+          vsn := string(),              % "29.1.1"
+          apps := [string()],           % below dir: APP_test, and test_server
+          id := string(),
+          dir := file:filename()}.
+
 %% A piece of other people's work that is linked into a runtime.
 -type component() ::
         #{name := string(),
@@ -88,6 +99,13 @@ ensure(Spec, Options) ->
 -spec otp(string(), options()) -> {ok, otp()} | error().
 otp(Release, Options) ->
     whittle_build:otp(Release, Options).
+
+%% @doc OTP's own test suites, compiled by the stock OTP of the same release. The
+%% same options as {@link ensure/2}. The directory is shared: who runs them copies
+%% it first, for they write where they lie.
+-spec suites(string(), options()) -> {ok, suites()} | error().
+suites(Release, Options) ->
+    whittle_build:suites(Release, Options).
 
 %% @doc The targets that can be built for, by name.
 -spec targets() -> [whittle_target:target()].

@@ -45,7 +45,7 @@ targets_are_described(_) ->
     Targets = whittle_runtime:targets(),
     ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
     ?assertEqual("29", whittle_runtime:default_otp()),
-    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavour}, []))
+    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavour}, [], static))
      || T = #{flavours := Flavours} <- Targets, Flavour <- Flavours,
         Otp <- whittle_runtime:otps()].
 
@@ -107,8 +107,11 @@ plans_name_no_place(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "/home/someone/x.dsc", sums => #{}, origin => ""},
     [Target | _] = whittle_runtime:targets(),
-    Plans = [whittle_recipe_vm:erts(Target, size, Source, ["a.patch"]),
-             whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto]),
+    Plans = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
+             || Linkage <- [static, dynamic]]
+        ++
+            [whittle_recipe_vm:erts(Target, size, Source, ["a.patch"]),
+             whittle_recipe_suites:plan(Source),
              whittle_recipe_otp:plan(Source),
              whittle_recipe_lib:openssl(Target, size, Source),
              whittle_recipe_lib:zstd(Target, size, Source)],

@@ -1,0 +1,47 @@
+%% @doc The recipe of OTP's own test suites, ready to run.
+%%
+%% They are laid out as OTP's makefiles release them: a directory `APP_test' for
+%% each application, and `test_server' beside them, which the suites' C parts are
+%% configured and compiled with when they run (docs/otp-suites.md). The Erlang
+%% parts are compiled here, by the stock OTP of the same release: on the VM that
+%% is tested this would take several times as long.
+-module(whittle_recipe_suites).
+
+-export([plan/1, apps/0]).
+
+%% Where an application's tests lie in the source.
+-define(APPS, [{"emulator", "erts/emulator/test"},
+               {"kernel", "lib/kernel/test"},
+               {"stdlib", "lib/stdlib/test"}]).
+
+%% @doc The applications whose suites are made.
+-spec apps() -> [string()].
+apps() ->
+    [App || {App, _} <- ?APPS].
+
+%% @doc The plan for a source. Variables: SOURCE, the source's main file; OTP, the
+%% root of the stock OTP that compiles.
+-spec plan(whittle_source:source()) -> whittle_plan:plan().
+plan(Source) ->
+    Top = "export ERL_TOP=\"$WORK/src\"",
+    [#{name => "unpack", seconds => 12, lines => 40,
+       script => whittle_source:unpack(Source)},
+     #{name => "configure", seconds => 25, lines => 500,
+       %% Only for the makefiles of the tests: nothing of lib/ is built.
+       script => ["rm -f src/lib/*/configure", "cd src", Top,
+                  "./configure --without-termcap --without-ssl --without-javac"
+                  " --without-wx --without-odbc --disable-jit"]},
+     #{name => "lay out", seconds => 5, lines => 200,
+       script => [Top, "export PATH=\"$OTP/bin:$PATH\""]
+           ++ ["make -C \"src/" ++ Dir ++ "\" release_tests TESTROOT=\"$OUT\""
+               || {_, Dir} <- ?APPS]
+           ++ ["mkdir \"$OUT/test_server\"",
+               "cd src/lib/common_test/test_server",
+               "cp *.erl *.hrl conf_vars.in configure config.sub config.guess"
+               " install-sh ts.config ts.unix.config \"$OUT/test_server\""]},
+     #{name => "compile", seconds => 300, lines => 300,
+       script => [Top, "export PATH=\"$OTP/bin:$PATH\"",
+                  "cd \"$OUT/test_server\"", "erlc +nowarn_deprecated_catch ts*.erl",
+                  "echo \"" ++ string:join(apps(), "\n") ++ "\" |"
+                  " xargs -P \"$JOBS\" -I APP"
+                  " sh -c 'cd \"$OUT/APP_test\" && erl -noinput -make'"]}].

@@ -1,0 +1,249 @@
+%% The command test/otp-suites: which suites are to be run, what has been run, and
+%% what it comes to.
+-module(otp_suites).
+
+-export([main/2]).
+
+-define(USAGE,
+"usage: test/otp-suites [--app APP] [--suite SUITE] [--quick] [--again] [OPTION...]
+
+Runs OTP's own suites on the VM of flavour `size`, each in a node of its own.
+Those that were run on the same VM before are not run again.
+
+  --app APP       only those of emulator, kernel or stdlib; may be repeated
+  --suite SUITE   only this one; may be repeated
+  --quick         the chosen part that `make test` runs
+  --again         run what is named also if it was run before
+  --limit SECONDS end a suite after so long (default 3600)
+  --variant V     only static, dynamic or stock
+  --list          say what there is and what was run; run nothing
+  --table         print the table of all that was run; run nothing
+  --json          the table as JSON
+
+exit code: 0 every failure has its reason in test/otp-suites.config; 1 one has
+not; 2 the words were wrong
+").
+
+%% What most goes through for its time: see docs/otp-suites.md.
+-define(QUICK,
+        [{"emulator", ["smoke_test", "big", "decode_packet", "system_info"]},
+         {"kernel", ["os", "prim_file", "ram_file", "standard_error", "zlib",
+                     "error_handler", "sendfile"]},
+         {"stdlib", ["io", "lists", "math"]}]).
+
+-spec main([string()], file:filename()) -> 0..2.
+main(Words, Root) ->
+    try
+        run(words(Words, #{apps => [], suites => [], quick => false, again => false,
+                           limit => 3600, variants => [], show => run, json => false}),
+            Root)
+    catch
+        throw:{words, What} ->
+            say("otp-suites: ~ts; try --help", [What]),
+            2;
+        throw:{failed, What, Output} ->
+            say("otp-suites: ~ts~n~ts", [What, Output]),
+            1
+    end.
+
+words([], Options) -> Options;
+words(["--app", App | Rest], Options = #{apps := Apps}) ->
+    words(Rest, Options#{apps := [App | Apps]});
+words(["--suite", Suite | Rest], Options = #{suites := Suites}) ->
+    words(Rest, Options#{suites := [Suite | Suites]});
+words(["--limit", Seconds | Rest], Options) ->
+    try list_to_integer(Seconds) of
+        Limit when Limit > 0 -> words(Rest, Options#{limit := Limit});
+        _ -> throw({words, "--limit takes seconds"})
+    catch
+        error:badarg -> throw({words, "--limit takes seconds"})
+    end;
+words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
+    case [V || V <- [static, dynamic, stock], atom_to_list(V) =:= Name] of
+        [Variant] -> words(Rest, Options#{variants := [Variant | Variants]});
+        [] -> throw({words, "there is no variant " ++ Name})
+    end;
+words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});
+words(["--again" | Rest], Options) -> words(Rest, Options#{again := true});
+words(["--json" | Rest], Options) -> words(Rest, Options#{json := true});
+words(["--list" | Rest], Options) -> words(Rest, Options#{show := list});
+words(["--table" | Rest], Options) -> words(Rest, Options#{show := table});
+words(["--help" | _], Options) -> Options#{show := help};
+words([Word | _], _) -> throw({words, "what is " ++ Word ++ "?"}).
+
+run(#{show := help}, _Root) ->
+    io:put_chars(?USAGE),
+    0;
+run(Options = #{show := Show}, Root) ->
+    Out = filename:join([Root, "out", "otp-suites"]),
+    Parts = parts(),
+    Chosen = chosen(Options, Parts),
+    case Show of
+        list ->
+            [io:format("~ts ~ts~ts~n", [App, Suite, [[" ", atom_to_list(V)] || V <- Ran]])
+             || {App, Suite} = Which <- Chosen,
+                Ran <- [[V || V <- [static, dynamic, stock],
+                              kept(V, Which, Parts, Out) =/= none]]],
+            0;
+        table ->
+            verdict(Chosen, Parts, Options, Root, Out);
+        run ->
+            Known = known(Root),
+            Lock = lock(Out),
+            lists:foreach(fun(Which) -> all_variants(Which, Known, Parts, Options, Out) end,
+                          Chosen),
+            port_close(Lock),
+            verdict(Chosen, Parts, Options, Root, Out)
+    end.
+
+%% Two suites cannot run in one tree. flock(1) ends when we do.
+lock(Out) ->
+    ok = filelib:ensure_path(Out),
+    Port = open_port({spawn_executable, os:find_executable("flock")},
+                     [{args, ["-n", filename:join(Out, "lock"), "sh", "-c",
+                              "echo held; exec cat"]}, exit_status, binary, hide]),
+    receive
+        {Port, {data, _}} -> Port;
+        {Port, {exit_status, _}} -> throw({failed, "it is running here already", ""})
+    end.
+
+parts() ->
+    Otp = made(whittle_runtime:otp(whittle_runtime:default_otp(), progress())),
+    #{otp := Release} = Otp,
+    Suites = made(whittle_runtime:suites(Release, progress())),
+    #{otp => Otp, suites => Suites, runtime => runtime(Release, static)}.
+
+runtime(Release, Linkage) ->
+    made(whittle_runtime:ensure(#{target => "x86_64", otp => Release, flavour => size,
+                                  natives => [], linkage => Linkage}, progress())).
+
+made({ok, Made}) -> Made;
+made({error, Error}) -> throw({failed, whittle_runtime:format_error(Error), ""}).
+
+progress() ->
+    #{progress => fun(#{task := Task, step := Step, percent := Percent}) ->
+                          say("~ts: ~ts ~b %", [Task, Step, Percent])
+                  end}.
+
+chosen(#{apps := Apps, suites := Named, quick := Quick}, #{suites := #{dir := Dir, apps := All}}) ->
+    Unknown = [A || A <- Apps, not lists:member(A, All)],
+    Unknown =:= [] orelse throw({words, "there are no suites of " ++ hd(Unknown)}),
+    There = [{App, filename:basename(File, ".beam")}
+             || App <- All,
+                File <- lists:sort(filelib:wildcard(filename:join([Dir, App ++ "_test",
+                                                                   "*_SUITE.beam"])))],
+    Missing = Named -- [Suite || {_, Suite} <- There],
+    Missing =:= [] orelse throw({words, "there is no suite " ++ hd(Missing)}),
+    [Which || {App, Suite} = Which <- There,
+              Apps =:= [] orelse lists:member(App, Apps),
+              Named =:= [] orelse lists:member(Suite, Named),
+              not Quick orelse is_quick(Which)].
+
+is_quick({App, Suite}) ->
+    lists:member(Suite, [Name ++ "_SUITE" || Name <- proplists:get_value(App, ?QUICK, [])]).
+
+%%% Running
+
+%% The static VM first; what fails there once more on the stock interpreter, to see
+%% whose fault it is; what a static VM cannot do on the dynamic one.
+all_variants(Which, _Known, Parts, Options = #{variants := [_ | _] = Named}, Out) ->
+    lists:foreach(fun(Variant) -> ensure(Variant, Which, Parts, Options, Out) end, Named);
+all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Out) ->
+    Cases = ensure(static, Which, Parts, Options, Out),
+    Kinds = [Kind || {Path, failed, _} <- Cases,
+                     {Kind, _} <- [otp_suites_table:reason(App, Suite, Path, Known)]],
+    Quick orelse not lists:member(static, Kinds)
+        orelse ensure(dynamic, Which, Parts, Options, Out),
+    Quick orelse [K || K <- Kinds, K =/= static] =:= []
+        orelse ensure(stock, Which, Parts, Options, Out),
+    ok.
+
+ensure(Variant, Which = {App, Suite}, Parts, Options, Out) ->
+    #{limit := Limit, again := Again} = Options,
+    case kept(Variant, Which, Parts, Out) of
+        %% One that was ended may come to its end if it is given longer.
+        #{cases := Cases, ended := Ended}
+          when not Again, Ended =:= finished orelse Ended =:= died
+               orelse element(2, Ended) >= Limit ->
+            Cases;
+        _ ->
+            Tree = otp_suites_tree:ensure(Variant, tree_parts(Variant, Parts), Out),
+            Log = filename:join([Out, "logs", atom_to_list(Variant), App ++ "." ++ Suite]),
+            ok = filelib:ensure_dir(Log),
+            say("~ts ~ts (~ts)", [App, Suite, Variant]),
+            Result = #{cases := Cases} = otp_suites_run:suite(Tree, Which, Limit, Log),
+            keep(Variant, Which, Parts, Result, Out),
+            tell(Result),
+            Cases
+    end.
+
+tell(#{ended := Ended, seconds := Seconds, cases := Cases}) ->
+    Count = fun(Which) -> length([C || C = {_, Outcome, _} <- Cases, Outcome =:= Which]) end,
+    say("    ~b passed, ~b failed, ~b skipped, ~b not run, ~b s~ts",
+        [Count(passed), Count(failed), Count(skipped), Count(lost), Seconds,
+         case Ended of finished -> ""; _ -> io_lib:format(", ~0p", [Ended]) end]),
+    [say("    ~ts: ~ts", [Path, string:slice(Why, 0, 400)]) || {Path, failed, Why} <- Cases],
+    ok.
+
+tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites}) ->
+    Common = #{otp => Otp, suites => Suites, key => key(Variant, Parts)},
+    case Variant of
+        stock ->
+            Common#{vm => none, cc => "gcc"};
+        static ->
+            #{runtime := #{executable := Vm}} = Parts,
+            Common#{vm => Vm, cc => "gcc"};
+        dynamic ->
+            #{executable := Vm} = runtime(Release, dynamic),
+            Common#{vm => Vm, cc => "musl-gcc"}
+    end.
+
+%% What a result depends on. The dynamic VM is made of what the static one is.
+key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime}}) ->
+    {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end}.
+
+%%% Results, each in a file of its own
+
+kept(Variant, Which, Parts, Out) ->
+    Key = key(Variant, Parts),
+    case file:consult(file(Variant, Which, Out)) of
+        {ok, [{Key, Result}]} -> Result;
+        _ -> none
+    end.
+
+keep(Variant, Which, Parts, Result, Out) ->
+    File = file(Variant, Which, Out),
+    ok = filelib:ensure_dir(File),
+    Text = io_lib:format("%% coding: utf-8~n~tp.~n", [{key(Variant, Parts), Result}]),
+    ok = file:write_file(File ++ ".new", unicode:characters_to_binary(Text)),
+    ok = file:rename(File ++ ".new", File).
+
+file(Variant, {App, Suite}, Out) ->
+    filename:join([Out, "results", atom_to_list(Variant), App ++ "." ++ Suite ++ ".config"]).
+
+known(Root) ->
+    {ok, Known} = file:consult(filename:join([Root, "test", "otp-suites.config"])),
+    Known.
+
+verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}},
+        #{json := Json, show := Show}, Root, Out) ->
+    Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
+                                    Result <- [kept(Variant, Which, Parts, Out)],
+                                    Result =/= none],
+    Account = otp_suites_table:account(Results, known(Root)),
+    io:put_chars(case Json of
+                     true -> [otp_suites_table:json(Account), "\n"];
+                     false ->
+                         What = "OTP " ++ Vsn ++ ", VM " ++ string:slice(Id, 0, 16),
+                         otp_suites_table:markdown(Account, #{'of' => What,
+                                                              all => length(Chosen)})
+                 end),
+    [io:put_chars(["otp: ", otp_suites_table:summary(Account), "\n"])
+     || Show =:= run, not Json],
+    case otp_suites_table:explained(Account) of
+        true -> 0;
+        false -> 1
+    end.
+
+say(Format, Arguments) ->
+    io:format(standard_error, Format ++ "~n", Arguments).

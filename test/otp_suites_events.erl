@@ -1,0 +1,58 @@
+%% Writes what common_test says of each case, as it says it, one Erlang term a line:
+%% so that a node that dies in the middle has left what it had found out, and the
+%% case that it died in. Runs inside the node under test, compiled by its OTP.
+-module(otp_suites_events).
+-behaviour(gen_event).
+
+-export([init/1, handle_event/2, handle_call/2, handle_info/2, terminate/2]).
+
+%% Reasons are for a person; the whole one is in common_test's own log.
+-define(DEPTH, 40).
+-define(LENGTH, 1500).
+
+init(File) ->
+    {ok, Handle} = file:open(File, [write, raw]),
+    {ok, Handle}.
+
+%% The first element is common_test's record name; the header is not of every OTP.
+handle_event({event, tc_start, _Node, {_Suite, What}}, Handle) ->
+    say({started, name(What)}, Handle);
+handle_event({event, tc_done, _Node, {_Suite, What, Result}}, Handle) ->
+    {Outcome, Reason} = result(Result),
+    say({done, name(What), Outcome, Reason}, Handle);
+handle_event({event, tc_auto_skip, _Node, {_Suite, What, Reason}}, Handle) ->
+    {Outcome, Words} = result({auto_skipped, Reason}),
+    say({done, name(What), Outcome, Words}, Handle);
+handle_event({event, tc_user_skip, _Node, {_Suite, What, Reason}}, Handle) ->
+    say({done, name(What), skipped, words(Reason)}, Handle);
+handle_event({event, test_done, _Node, _}, Handle) ->
+    say(finished, Handle);
+handle_event(_, Handle) ->
+    {ok, Handle}.
+
+handle_call(_, Handle) -> {ok, ok, Handle}.
+
+handle_info(_, Handle) -> {ok, Handle}.
+
+terminate(_, Handle) -> file:close(Handle).
+
+say(Term, Handle) ->
+    ok = file:write(Handle, unicode:characters_to_binary(io_lib:format("~0tp.~n", [Term]))),
+    {ok, Handle}.
+
+name({Conf, Group, _Properties}) -> {Conf, Group};
+name(What) -> What.
+
+result(ok) -> {passed, ""};
+result({skipped, Reason}) -> {skipped, words(Reason)};
+%% What is required is a laboratory of its makers: machines with certain names.
+result({auto_skipped, {require_failed, _} = Reason}) -> {skipped, words(Reason)};
+result({auto_skipped, Reason}) -> {lost, words(Reason)};
+result({failed, Reason}) -> {failed, words(Reason)}.
+
+words(Reason) ->
+    Text = case io_lib:printable_unicode_list(Reason) of
+               true -> Reason;
+               false -> lists:flatten(io_lib:format("~0tP", [Reason, ?DEPTH]))
+           end,
+    string:slice(lists:flatten(string:replace(Text, "\n", " ", all)), 0, ?LENGTH).

@@ -1,0 +1,142 @@
+%% The place where suites run: a copy of the stock installation in which the VM under
+%% test stands for `beam.smp' and for ERTS's small programs, and a copy of the suites,
+%% which write where they lie.
+%%
+%% ```
+%% DIR/otp                  the installation; `erl' of it is first on the PATH
+%% DIR/APP_test             the suites of an application
+%% DIR/test_server          OTP's own means to compile the suites' C parts
+%% DIR/home, DIR/logs       the user's; common_test's
+%% DIR/tree.config          what it was made of; written last
+%% '''
+%%
+%% Suites run as an ordinary user: as root, half of what file permissions mean could
+%% not be tested. Root runs them as nobody.
+-module(otp_suites_tree).
+
+-export([ensure/3, remove/1, user/0, environment/1, sh/3]).
+-export_type([variant/0, parts/0]).
+
+%% static: the VM as it is shipped. dynamic: the same objects, linked so that NIFs and
+%% drivers can be loaded. stock: the stock interpreter, to tell our failures from the
+%% environment's.
+-type variant() :: static | dynamic | stock.
+
+-type parts() ::
+        #{otp := whittle_runtime:otp(),
+          suites := whittle_runtime:suites(),
+          vm := file:filename() | none,  % none: the stock interpreter
+          cc := string(),                % compiles the suites' C parts
+          key := term()}.                % what all of it depends on
+
+-define(NOBODY, "65534").
+-define(ROLES, ["erl_child_setup", "inet_gethost", "heart", "epmd"]).
+
+%% The tree of a variant below Base, made now unless it is there.
+-spec ensure(variant(), parts(), file:filename()) -> file:filename().
+ensure(Variant, Parts = #{key := Key}, Base) ->
+    Dir = filename:join(reachable(Base), atom_to_list(Variant)),
+    Own = [erlang:md5(Bytes) || File <- ["otp_suites_events.erl", "otp_suites_role.c"],
+                                {ok, Bytes} <- [file:read_file(filename:join(here(), File))]],
+    Made = {Key, Own},
+    case file:consult(filename:join(Dir, "tree.config")) of
+        {ok, [Made]} ->
+            ok;
+        _ ->
+            make(Dir, Parts),
+            ok = file:write_file(filename:join(Dir, "tree.config"),
+                                 io_lib:format("~tp.~n", [Made]))
+    end,
+    Dir.
+
+here() -> filename:dirname(code:which(?MODULE)).
+
+-spec remove(file:filename()) -> ok.
+remove(Dir) ->
+    %% Suites leave directories without permissions behind.
+    _ = sh("test ! -e \"$DIR\" || { chmod -R u+rwX \"$DIR\"; rm -rf \"$DIR\"; }",
+           [{"DIR", Dir}], "/"),
+    ok.
+
+%% nobody has to be able to go there; a checkout below root's home is out of reach.
+reachable(Base) ->
+    ok = filelib:ensure_path(Base),
+    case sh(words(user(), ["test", "-x", Base]), [], "/") of
+        {0, _} ->
+            Base;
+        _ ->
+            Name = "whittle-otp-suites-" ++ integer_to_list(erlang:phash2(Base)),
+            Elsewhere = filename:join("/var/tmp", Name),
+            ok = filelib:ensure_path(Elsewhere),
+            Elsewhere
+    end.
+
+make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc}) ->
+    remove(Dir),
+    ok = filelib:ensure_path(Dir),
+    Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
+                 {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc}],
+    done(sh(lists:join("\n",
+              ["set -e",
+               "cp -R \"$OTP\" \"$DIR/otp\"",
+               "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
+               "cd \"$DIR\"/otp/erts-*/bin",
+               %% The nodes that suites start take what is called beam.smp.
+               "case $VM in",
+               "  '') cp -f beam.emu beam.smp ;;",
+               "  *) cp -f \"$VM\" beam.smp; ln -f beam.smp beam.emu",
+               "     for role in " ++ lists:join(" ", ?ROLES) ++ "; do",
+               "         rm -f $role",
+               "         musl-gcc -static -Os -DNAME=\"\\\"$role\\\"\" -o $role"
+               "             \"$TESTS/otp_suites_role.c\"",
+               "     done ;;",
+               "esac",
+               %% Debian's source comes without these two, which only dress reports.
+               "(cd \"$DIR\"/otp/lib/common_test-*/priv &&"
+               " touch jquery-latest.js jquery.tablesorter.min.js)",
+               "\"$OTP/bin/erlc\" -o \"$DIR/test_server\" \"$TESTS/otp_suites_events.erl\"",
+               "cd \"$DIR\"",
+               "mkdir home logs",
+               %% The installation too: suites add applications to it.
+               "[ \"$(id -u)\" != 0 ] || chown -R " ?NOBODY ":" ?NOBODY " ."]),
+            Variables, Dir)),
+    Install = words(user(), ["erl", "-noinput", "-eval",
+                             "ok = ts_install:install(install_local, []), halt()."]),
+    done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))).
+
+done({0, _}) -> ok;
+done({_, Output}) -> throw({failed, "cannot make the suites' place", Output}).
+
+%% The words before a command that make it the ordinary user's.
+-spec user() -> [string()].
+user() ->
+    case os:cmd("id -u") of
+        "0\n" -> ["setpriv", "--reuid=" ?NOBODY, "--regid=" ?NOBODY, "--clear-groups"];
+        _ -> []
+    end.
+
+%% Nothing of the caller's environment but what is named here.
+-spec environment(file:filename()) -> [{string(), string() | false}].
+environment(Dir) ->
+    [{Name, false} || Setting <- os:getenv(), [Name | _] <- [string:split(Setting, "=")]]
+        ++ [{"PATH", filename:join(Dir, "otp/bin") ++ ":/usr/local/bin:/usr/bin:/bin"},
+            {"HOME", filename:join(Dir, "home")}, {"LANG", "C.UTF-8"}, {"TERM", "xterm"},
+            {"SHELL", "/bin/sh"}].
+
+words(User, Words) ->
+    lists:join(" ", [[$', W, $'] || W <- User ++ Words]).
+
+%% Runs lines of sh: the exit code and all that was said.
+-spec sh(iodata(), [{string(), string() | false}], file:filename()) ->
+          {non_neg_integer(), binary()}.
+sh(Script, Variables, Dir) ->
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", unicode:characters_to_list(Script)]}, {env, Variables},
+                      {cd, Dir}, exit_status, binary, stderr_to_stdout, hide]),
+    collect(Port, []).
+
+collect(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, [Output, Data]);
+        {Port, {exit_status, Code}} -> {Code, iolist_to_binary(Output)}
+    end.
