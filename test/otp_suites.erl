@@ -26,9 +26,9 @@ not; 2 the words were wrong
 
 %% What most goes through for its time: see docs/otp-suites.md.
 -define(QUICK,
-        [{"emulator", ["smoke_test", "big", "decode_packet", "system_info"]},
+        [{"emulator", ["smoke_test", "big", "decode_packet"]},
          {"kernel", ["os", "prim_file", "ram_file", "standard_error", "zlib",
-                     "error_handler", "sendfile"]},
+                     "error_handler"]},
          {"stdlib", ["io", "lists", "math"]}]).
 
 -spec main([string()], file:filename()) -> 0..2.
