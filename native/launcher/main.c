@@ -168,6 +168,8 @@ static char *read_file(const char *path)
             fail(EXIT_FAILED, path, "out of memory");
         length += fread(text + length, 1, room - length, file);
     } while (length == room);
+    if (ferror(file))
+        fail(EXIT_FAILED, path, strerror(errno));
     text[length] = '\0';
     fclose(file);
     return text;
@@ -268,6 +270,9 @@ static void set_node_from_environment(struct flags *flags)
     const char *node = variable("RELEASE_NODE");
     const char *kind = variable("RELEASE_DISTRIBUTION");
 
+    if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
+        strcmp(kind, "none") != 0)
+        fail(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
     if (kind != NULL && strcmp(kind, "none") == 0) {
         flags_remove(flags, "name", 1);
         flags_remove(flags, "sname", 1);
@@ -282,6 +287,10 @@ static void set_node_from_environment(struct flags *flags)
 static void set_fixed_port(struct flags *flags)
 {
     const char *port = variable("ERL_DIST_PORT");
+
+    if (port != NULL && (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
+                         atoi(port) < 1 || atoi(port) > 65535))
+        fail(EXIT_MISUSED, "ERL_DIST_PORT is a port, 1 to 65535", port);
     if (port != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
         add_flag(flags, "-erl_epmd_port", port);
         add_flag(flags, "-start_epmd", "false");

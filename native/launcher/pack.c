@@ -53,15 +53,23 @@ static uint32_t get32(const unsigned char *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* The last segment of the table, when it is read-only and begins with the
-   magic; NULL otherwise. A program's own constants may begin with it too. */
-static const unsigned char *find_segment(size_t *size)
+/* Whether our file ends before the segment does: touching what is missing
+   would end us with SIGBUS. Not known where the file cannot be found. */
+static int is_cut_off(const ElfW(Phdr) *segment)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    struct stat status;
+    return path != NULL && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           (uint64_t)status.st_size < segment->p_offset + segment->p_filesz;
+}
+
+/* The last segment of the table when it is read-only, as a plain VM's is not. */
+static const ElfW(Phdr) *find_segment(const unsigned char **start)
 {
     const ElfW(Phdr) *header = (const ElfW(Phdr) *)getauxval(AT_PHDR);
     const ElfW(Phdr) *last = NULL;
     unsigned long count = getauxval(AT_PHNUM);
     uintptr_t base = 0;
-    const unsigned char *start;
     unsigned long i;
 
     if (header == NULL)
@@ -74,11 +82,8 @@ static const unsigned char *find_segment(size_t *size)
     }
     if (last == NULL || last->p_flags != PF_R || last->p_filesz < HEADER_SIZE)
         return NULL;
-    start = (const unsigned char *)(base + last->p_vaddr);
-    if (memcmp(start, magic, sizeof magic) != 0)
-        return NULL;
-    *size = last->p_filesz;
-    return start;
+    *start = (const unsigned char *)(base + last->p_vaddr);
+    return last;
 }
 
 static enum pack_state damaged(const char *what)
@@ -147,17 +152,20 @@ static int read_index(const unsigned char *index, uint32_t size)
 
 enum pack_state pack_open(void)
 {
-    size_t mapped = 0;
+    const ElfW(Phdr) *segment = find_segment(&pack);
     uint32_t index_stored, index_raw, i;
     const unsigned char *index_bytes;
     unsigned char *index;
     size_t tables;
 
-    pack = find_segment(&mapped);
-    if (pack == NULL)
+    if (segment == NULL)
         return PACK_ABSENT;
+    if (is_cut_off(segment))
+        return damaged("it is cut off");
+    if (memcmp(pack, magic, sizeof magic) != 0)
+        return damaged("the pack does not begin as one");
     pack_size = get32(pack + 12);
-    if (pack_size < HEADER_SIZE || pack_size > mapped)
+    if (pack_size < HEADER_SIZE || pack_size > segment->p_filesz)
         return damaged("its length is wrong");
     if (crc32(crc32(0, NULL, 0), pack + 12, pack_size - 12) != get32(pack + 8))
         return damaged("its checksum is wrong");

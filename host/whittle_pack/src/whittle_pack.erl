@@ -93,6 +93,8 @@ format_error({in, {File, Error}}) ->
     line("~ts: ~ts", [File, format_error(Error)]);
 format_error({is_directory, Out}) ->
     line("~ts is a directory: name a file with -o, or use --format dir", [Out]);
+format_error({not_a_file, Out}) ->
+    line("~ts is a device or a pipe: name a file with -o", [Out]);
 format_error({not_ours, Out}) ->
     line("~ts is there and was not made by whittle: remove it, or name another "
          "directory with -o", [Out]);

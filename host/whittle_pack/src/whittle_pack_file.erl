@@ -12,6 +12,7 @@
 -export_type([error/0]).
 
 -type error() :: {is_directory, file:filename_all()}
+               | {not_a_file, file:filename_all()}        % a device, a pipe
                | {not_ours, file:filename_all()}  % a directory with other things
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
 
@@ -21,9 +22,10 @@
 %% @doc Whether {@link write/3} may go there.
 -spec check(file:filename_all()) -> ok | {error, error()}.
 check(Out) ->
-    case filelib:is_dir(Out) of
-        true -> {error, {is_directory, Out}};
-        false -> check_parent(Out)
+    case file:read_file_info(Out) of
+        {ok, #file_info{type = directory}} -> {error, {is_directory, Out}};
+        {ok, #file_info{type = Type}} when Type =/= regular -> {error, {not_a_file, Out}};
+        _ -> check_parent(Out)
     end.
 
 %% @doc Writes a file and its mode; an output that exists is replaced.

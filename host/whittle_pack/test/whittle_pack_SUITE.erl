@@ -265,7 +265,7 @@ damaged(Config) ->
 
 %% Every error is one line, and ends with what to do.
 errors(_) ->
-    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_ours, "out"},
+    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"}, {not_ours, "out"},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},

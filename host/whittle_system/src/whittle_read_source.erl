@@ -45,7 +45,16 @@ project(Dir, Own, Apps, Notes) ->
                     _ -> {filename:basename(filename:absname(Dir)), "0"}
                 end,
             {ok, #{name => Name, vsn => Vsn, apps => Apps, roots => Roots,
-                   starts => all, notes => Notes}}
+                   starts => all, notes => Notes ++ unused_configuration(Dir)}}
+    end.
+
+%% relx puts these into a release; a project's applications have none.
+unused_configuration(Dir) ->
+    case [File || File <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
+                  filelib:is_regular(filename:join([Dir, "config", File]))] of
+        [] -> [];
+        Files -> [["config/", lists:join(", config/", Files), " belong to a release: to have"
+                   " them packed, run `rebar3 release' and build _build/default/rel/NAME"]]
     end.
 
 vsn(Root, Apps) ->
