@@ -50,7 +50,7 @@ home() ->
 %% @doc Bytes in lower-case hex.
 -spec hex(binary()) -> string().
 hex(Bytes) ->
-    lists:flatten([io_lib:format("~2.16.0b", [B]) || <<B>> <= Bytes]).
+    binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
 
 %% @doc A kept source, or the one that Make fetches into the directory it is
 %% given. Make returns the source with file names relative to that directory.
