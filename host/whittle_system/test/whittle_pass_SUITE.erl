@@ -5,7 +5,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([ledger/1, stripped_runs/1, no_paths/1, attributes_dropped/1, attributes_kept/1,
-         attributes_option/1, includes/1, boot_follows/1, start_modules/1, vm_args_cookie/1, terms/1]).
+         attributes_option/1, includes/1, boot_follows/1, start_modules/1,
+         vm_args_cookie/1, terms/1]).
 
 all() ->
     [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
