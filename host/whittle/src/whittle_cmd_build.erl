@@ -129,8 +129,7 @@ program_size(File) ->
 
 %% @doc Modules that a node has loaded when it prints its first line, beside
 %% those that the kernel's own boot needs: loaded together they cost less than
-%% one by one. Measured on OTP 29: `code:all_loaded/0' of `erl -noshell' right
-%% after the start; a module that an OTP does not have is passed over.
+%% one by one. How they were found is written in their file.
 -spec start_modules() -> [module()].
 start_modules() ->
     {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle), "start_modules.config")),
