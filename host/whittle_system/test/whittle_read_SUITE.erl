@@ -5,18 +5,19 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1, mix_release/1,
-         rebar3_escript/1, source_escript/1, escript_exit_codes/1, escript_flags/1,
-         relay_on_two_nodes/1, many_modules/1, optional_applications/1,
+         named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1,
+         mix_release/1, rebar3_escript/1, source_escript/1, escript_exit_codes/1,
+         escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application,
-     named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release, rebar3_escript,
-     source_escript, escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
-     optional_applications, included_applications, application_start_order].
+     named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
+     rebar3_escript, source_escript, escript_exit_codes, escript_flags,
+     relay_on_two_nodes, many_modules, optional_applications, included_applications,
+     application_start_order].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
