@@ -32,6 +32,7 @@ start() ->
         {error, {work, Line}} -> finish(1, standard_error, ["whittle: ", Line, $\n])
     catch
         Class:Reason:Stack ->
+            whittle_progress:clear(),
             finish(1, standard_error,
                    ["whittle: this is a mistake in whittle itself; please report it: ",
                     io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])

@@ -45,7 +45,7 @@ read(#{path := Path, otp := #{lib := Lib}} = Build) ->
     end.
 
 add_control(#{system := System} = Build) ->
-    case whittle_device:add_control(built, System) of
+    case whittle_device:add_control(System) of
         {ok, With} -> {ok, Build#{system := With}};
         {error, Error} -> system_error(Error)
     end.
@@ -72,13 +72,10 @@ trim(#{system := System, values := Values} = Build) ->
 
 get_runtime(#{system := System,
               values := #{target := Target, otp := Otp, vm := Vm}} = Build) ->
-    %% The other natives of OTP's applications (dyntrace, megaco's scanner) are
-    %% optional: without them the applications use their Erlang.
-    Natives = [Native || Native <- whittle_system:natives(System),
-                         lists:member(Native, [crypto, asn1])],
     Flavour = case Vm of "size" -> size; "speed" -> speed end,
     case whittle_runtime:ensure(#{target => Target, otp => Otp, flavour => Flavour,
-                                  natives => Natives}, runtime_options()) of
+                                  natives => whittle_system:natives(System)},
+                                runtime_options()) of
         {ok, Runtime} -> {ok, Build#{runtime => Runtime}};
         Error -> runtime_error(Error)
     end.
@@ -132,8 +129,7 @@ program_size(File) ->
 
 %% @doc Modules that a node has loaded when it prints its first line, beside
 %% those that the kernel's own boot needs: loaded together they cost less than
-%% one by one. Measured on OTP 29: `code:all_loaded/0' of `erl -noshell' right
-%% after the start; a module that an OTP does not have is passed over.
+%% one by one. How they were found is written in their file.
 -spec start_modules() -> [module()].
 start_modules() ->
     {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle), "start_modules.config")),

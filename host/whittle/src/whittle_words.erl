@@ -64,7 +64,9 @@ table() ->
        help => "the machines that can be built for", options => [json()]},
      #{name => "run", arguments => ["OUT", "[ARGUMENT...]"], module => whittle_cmd_run,
        help => "run an executable, in an emulator if it is not for this machine",
-       options => []}].
+       options => []},
+     #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
+       help => "a script for bash: source <(whittle completion bash)", options => []}].
 
 json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
@@ -84,6 +86,10 @@ parse(["--help"]) -> {show, overview()};
 parse(["-h"]) -> {show, overview()};
 parse(["version"]) -> {show, version()};
 parse(["--version"]) -> {show, version()};
+parse([Word, Extra | _]) when Word =:= "version"; Word =:= "--version" ->
+    {error, ["`", Extra, "' is one word too many; see `whittle help'"]};
+parse(["help", _, Extra | _]) ->
+    {error, ["`", Extra, "' is one word too many; see `whittle help'"]};
 parse(["help", Name]) -> with_command(Name, fun(Command) -> {show, usage(Command)} end);
 parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Words) end).
 
@@ -119,7 +125,7 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
                     {error, [Line, help_hint(Name)]}
             end;
         {error, Reason} ->
-            {error, [mistake(Reason), help_hint(Name)]}
+            {error, [mistake(Reason, Options), help_hint(Name)]}
     end.
 
 specification(#{name := Name, long := Long} = Option) ->
@@ -144,12 +150,11 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
 
 is_any_number(Argument) -> hd(Argument) =:= $[.
 
-mistake({invalid_option, Option}) -> ["there is no option ", Option];
-mistake({missing_option_arg, Name}) ->
-    [Long] = [Long || #{options := Options} <- table(),
-                      #{name := N, long := Long} <- Options, N =:= Name],
+mistake({invalid_option, Option}, _) -> ["there is no option ", Option];
+mistake({missing_option_arg, Name}, Options) ->
+    [Long] = [Long || #{name := N, long := Long} <- Options, N =:= Name],
     ["--", Long, " needs a value"];
-mistake({Reason, What}) -> io_lib:format("~ts: ~tp", [words(Reason), What]).
+mistake({Reason, What}, _) -> io_lib:format("~ts: ~tp", [words(Reason), What]).
 
 words(Reason) -> string:replace(atom_to_list(Reason), "_", " ", all).
 
@@ -163,7 +168,7 @@ overview() ->
             {"version", "the version of whittle"}],
     ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
      "usage: whittle COMMAND ...\n\n",
-     [io_lib:format("  ~-9ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
+     [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
      "\nExit code: 0 done, 1 the work failed, 2 the words were wrong.\n"].
 
 usage(#{name := Name, arguments := Arguments, help := Help, options := Options}) ->

@@ -4,7 +4,7 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1,
+-export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, bad_inputs/1, bad_outputs/1, broken_runtime/1,
          no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, terminate/1,
@@ -15,7 +15,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [no_words, help, help_of_command, version, wrong_words, targets, targets_json,
+    [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, bad_inputs,
      bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
      interrupt, terminate, full_disk, size, size_json, bad_files, run, run_emulated,
@@ -80,12 +80,13 @@ no_words(Config) ->
 help(Config) ->
     Text = "whittle cuts an Erlang system to fit the machine it runs on.\n\n"
            "usage: whittle COMMAND ...\n\n"
-           "  build    make one executable from an application, a release or an escript\n"
-           "  size     where every byte of an executable went\n"
-           "  targets  the machines that can be built for\n"
-           "  run      run an executable, in an emulator if it is not for this machine\n"
-           "  help     this, or `whittle help COMMAND'\n"
-           "  version  the version of whittle\n\n"
+           "  build       make one executable from an application, a release or an escript\n"
+           "  size        where every byte of an executable went\n"
+           "  targets     the machines that can be built for\n"
+           "  run         run an executable, in an emulator if it is not for this machine\n"
+           "  completion  a script for bash: source <(whittle completion bash)\n"
+           "  help        this, or `whittle help COMMAND'\n"
+           "  version     the version of whittle\n\n"
            "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
@@ -117,6 +118,9 @@ wrong_words(Config) ->
      || {Words, Line} <-
             [{["nope"], "there is no command nope; `whittle help' lists them"},
              {["help", "nope"], "there is no command nope; `whittle help' lists them"},
+             {["help", "build", "x"], "`x' is one word too many; see `whittle help'"},
+             {["version", "x"], "`x' is one word too many; see `whittle help'"},
+             {["completion", "tcsh"], "there is no completion for tcsh; take bash"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
              {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
              {["build", "a", "--nope"],
@@ -136,6 +140,34 @@ wrong_words(Config) ->
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
     ok.
+
+%% bash itself completes; the last word is the one that is begun.
+completion(Config) ->
+    {0, Script, ""} = whittle(Config, ["completion", "bash"]),
+    File = filename:join(?config(dir, Config), "completion"),
+    ok = file:write_file(File, Script),
+    Complete = fun(Words) ->
+                       Line = [". '", File, "'; COMP_WORDS=(whittle ", Words, ");",
+                               " COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _whittle;",
+                               " echo ${COMPREPLY[@]}\n"],
+                       ok = file:write_file(File ++ ".try", Line),
+                       string:trim(os:cmd("bash '" ++ File ++ ".try' 2>&1"))
+               end,
+    [?assertEqual({Words, Offered}, {Words, Complete(Words)})
+     || {Words, Offered} <-
+            [{"\"\"", "help version build size targets run completion"},
+             {"ru", "run"},
+             {"help s", "size"},
+             {"build \"\"", ""},                 % names of files
+             {"build app --t", "--target"},
+             {"build app -", "--out -o --target --otp --vm --format --keep-include --ca-certs"
+              " --json"},
+             {"build --otp \"\"", "25 17"},
+             {"build app --target x", "x86_64"},
+             {"build -o b", ""},
+             {"size --", "--json"},
+             {"run out --", ""},
+             {"run build -", ""}]].
 
 targets(Config) ->
     ?assertEqual({0, "x86_64  size         64-bit PCs\n"

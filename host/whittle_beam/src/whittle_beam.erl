@@ -28,6 +28,9 @@
                                                 % default: none
           types => keep | drop,                 % `Type', which only the JIT
                                                 % uses; default: keep
+          paths => keep | drop,                 % directories of source files that
+                                                % `Line' names by absolute paths;
+                                                % default: keep
           literals => keep | {plain, pos_integer()}}. % not deflated, as that
                                                 % OTP release can read it;
                                                 % default: keep
@@ -416,6 +419,8 @@ rewrite(<<"LitT">>, Data, #{literals := {plain, Otp}},
         Otp >= 28 -> <<0:32, Plain/binary>>;
         true -> <<(byte_size(Plain)):32, (stored(Plain))/binary>>
     end;
+rewrite(<<"Line">>, Data, #{paths := drop}, _) ->
+    whittle_beam_code:without_directories(Data);
 rewrite(_, Data, _, _) -> Data.
 
 %% A zlib stream that holds its data as it is: the form for loaders that know

@@ -1,11 +1,12 @@
-%% @doc The instructions of a module: which ones it uses.
+%% @doc What is written in compact terms: the instructions that a module uses, and
+%% its table of lines.
 %%
 %% The `Code' chunk is a list of instructions, each an opcode and its operands
 %% as compact terms (`lib/compiler/src/beam_asm.erl' writes them). Their operand
 %% counts never change: a changed instruction gets a new number.
 -module(whittle_beam_code).
 
--export([opcodes/1, newest_otp/1, dropped/1]).
+-export([opcodes/1, newest_otp/1, dropped/1, without_directories/1]).
 
 -type opcode() :: pos_integer().
 
@@ -49,7 +50,43 @@ dropped(Otp) ->
     Until29 = [89, 90, 91, 92, 109, 111, 131, 134, 135, 137, 144, 145, 146, 147, 148],
     Before25 ++ [Op || Otp >= 26, Op <- Until27] ++ [Op || Otp >= 28, Op <- Until29].
 
+%% @doc A `Line' chunk in which each source file that is named by an absolute path
+%% has its last part only, as the option `deterministic' of the compiler names it.
+%% What is no such chunk is left as it is: it carries no instruction.
+-spec without_directories(binary()) -> binary().
+without_directories(<<0:32, _Flags:32, _Instructions:32, Lines:32, Count:32,
+                      Rest/binary>> = Chunk) ->
+    try skip_lines(Lines, Rest) of
+        Names ->
+            Files = [Name || <<Size:16, Name:Size/binary>> <= Names],
+            Head = binary:part(Chunk, 0, byte_size(Chunk) - byte_size(Names)),
+            case length(Files) =:= Count
+                andalso iolist_size(Files) + 2 * Count =:= byte_size(Names) of
+                true -> iolist_to_binary([Head | [file_name(File) || File <- Files]]);
+                false -> Chunk
+            end
+    catch
+        throw:{?MODULE, damaged} -> Chunk
+    end;
+without_directories(Chunk) ->
+    Chunk.
+
+file_name(<<$/, _/binary>> = Path) -> counted(lists:last(binary:split(Path, <<"/">>, [global])));
+file_name(Name) -> counted(Name).
+
+counted(Name) -> [<<(byte_size(Name)):16>>, Name].
+
 %% Internal
+
+%% Each is a line; where it is in another file than the one before, the file's
+%% number (tag 2) stands before it.
+skip_lines(0, Rest) -> Rest;
+skip_lines(Lines, <<_:5, 2:3, _/binary>> = File) ->
+    {_, Line} = number(File),
+    skip_lines(Lines, Line);
+skip_lines(Lines, Line) ->
+    {_, Rest} = number(Line),
+    skip_lines(Lines - 1, Rest).
 
 walk(<<3, _/binary>>, _, Seen) ->               % int_code_end
     Seen;

@@ -5,12 +5,12 @@
 
 -export([all/0]).
 -export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
-         gzipped/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
+         gzipped/1, paths/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
          cut/1, inflates_no_further/1, instructions/1, too_old/1, damaged_code/1]).
 
 all() ->
     [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
-     mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
+     paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
      instructions, too_old, damaged_code].
 
 %% What beam_lib reads is what we read.
@@ -60,6 +60,41 @@ loader_takes_stripped(_) ->
              _Prepared -> ok
          end
      end || Bytes <- beams()].
+
+%% Files that are named by their place on the machine keep their names, and stack
+%% traces still find the right one of two.
+paths(_) ->
+    Forms = [{attribute, 1, file, {"/home/me/app/src/placed.erl", 1}},
+             {attribute, 1, module, placed},
+             {attribute, 2, export, [{one, 0}, {two, 0}]},
+             raises(one, 5),
+             {attribute, 1, file, {"include/rel.hrl", 300}},
+             raises(two, 301)],
+    {ok, placed, Bytes} = compile:forms(Forms, [binary]),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    Stripped = whittle_beam:strip(#{paths => drop}, Beam),
+    ?assertEqual(nomatch, binary:match(Stripped, <<"/home">>)),
+    ?assertMatch({_, _}, binary:match(whittle_beam:strip(#{}, Beam), <<"/home/me">>)),
+    {module, placed} = code:load_binary(placed, "", Stripped),
+    ?assertEqual([{"placed.erl", 5}, {"include/rel.hrl", 301}],
+                 [try placed:F()
+                  catch error:F:Stack ->
+                          [{placed, F, 0, [{file, File}, {line, At}]} | _] = Stack,
+                          {File, At}
+                  end || F <- [one, two]]),
+    %% A chunk without paths is left as it is; what is no chunk of lines too.
+    [?assertEqual(Line, whittle_beam_code:without_directories(Line))
+     || Each <- beams(), {ok, One} <- [whittle_beam:read(Each)],
+        {ok, Line} <- [whittle_beam:chunk(<<"Line">>, One)],
+        binary:match(Line, <<"/">>) =:= nomatch],
+    {ok, Line} = whittle_beam:chunk(<<"Line">>, Beam),
+    [?assertEqual(Cut, whittle_beam_code:without_directories(Cut))
+     || Size <- lists:seq(0, byte_size(Line) - 1), Cut <- [binary:part(Line, 0, Size)]].
+
+raises(Name, Line) ->
+    Call = {call, Line, {remote, Line, {atom, Line, erlang}, {atom, Line, error}},
+            [{atom, Line, Name}]},
+    {function, Line, Name, 0, [{clause, Line, [], [], [Call]}]}.
 
 %% Both forms hold the same literals, and the plain one packs better.
 plain_literals(_) ->

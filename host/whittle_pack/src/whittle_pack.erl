@@ -37,12 +37,19 @@
 -define(MARK, <<"tree/etc/info.json">>).
 
 %% @doc Whether an output can be written there, as far as can be told without
-%% writing: for before the long work. `format' is the only option that counts.
+%% writing: for before the long work. `zstd' has to be there, and the certificates.
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
 check_output(Out, Options) ->
-    case maps:get(format, Options, exe) of
-        exe -> whittle_pack_file:check(Out);
-        dir -> whittle_pack_file:check_dir(Out, ?MARK)
+    Place = case maps:get(format, Options, exe) of
+                exe -> whittle_pack_file:check(Out);
+                dir -> whittle_pack_file:check_dir(Out, ?MARK)
+            end,
+    Checks = steps([fun(_) -> Place end,
+                    fun(_) -> whittle_pack_zstd:check() end,
+                    fun(_) -> read_ca_certs(Options) end]),
+    case Checks of
+        {ok, _} -> ok;
+        Error -> Error
     end.
 
 %% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
@@ -53,12 +60,12 @@ check_output(Out, Options) ->
             file:filename_all(), options()) ->
           {ok, #{size := pos_integer(), vm := pos_integer()}} | {error, error()}.
 write(System, #{executable := File} = Runtime, Out, Options) ->
-    steps([fun(_) -> read_ca_certs(Options) end,
-           fun(Tree) -> blocks(System, Runtime, Tree) end,
-           fun(Blocks) ->
-                   steps([fun(_) -> read_bytes(File) end,
-                          fun(Vm) -> write_as(maps:get(format, Options, exe),
-                                              System, Vm, File, Blocks, Out) end])
+    steps([fun(_) -> read_bytes(File) end,
+           fun(Vm) ->
+                   steps([fun(_) -> read_ca_certs(Options) end,
+                          fun(Tree) -> blocks(System, Runtime, Vm, Tree) end,
+                          fun(Blocks) -> write_as(maps:get(format, Options, exe),
+                                                  System, Vm, File, Blocks, Out) end])
            end]).
 
 %% @doc What an executable holds; no block is inflated. Its checksum is right.
@@ -110,7 +117,7 @@ format_error({unreadable, {File, Reason}}) ->
 format_error({env_line, Name}) ->
     line("the variable ~ts has a value of several lines: set it in one line", [Name]);
 format_error({no_zstd, Program}) ->
-    line("the program ~ts is not there: install it", [Program]);
+    line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
 format_error({zstd_failed, {Code, Words}}) ->
     line("zstd ended with ~b: ~ts: run the build again", [Code, Words]);
 format_error({pack_damaged, What}) ->
@@ -142,8 +149,8 @@ read_ca_certs(#{ca_certs := File} = Options) ->
 read_ca_certs(Options) ->
     {ok, Options}.
 
-blocks(System, Runtime, Options) ->
-    case whittle_pack_papers:files(System, Runtime) of
+blocks(System, Runtime, Vm, Options) ->
+    case whittle_pack_papers:files(System, Runtime, Vm) of
         {ok, Papers} -> whittle_pack_tree:blocks(System, Papers, Options);
         Error -> Error
     end.
@@ -196,7 +203,8 @@ about(_, Ok) -> Ok.
 
 steps(Steps) ->
     lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
+                   (Step, ok) -> Step([]);
                    (_, Error) -> Error
-                end, {ok, []}, Steps).
+                end, ok, Steps).
 
 line(Format, Values) -> io_lib:format(Format, Values).

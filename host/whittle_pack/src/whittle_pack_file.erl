@@ -50,10 +50,7 @@ check_dir(Out, Mark) ->
           ok | {error, error()}.
 write_dir(Out, Files, Mark) ->
     steps([fun() -> check_dir(Out, Mark) end,
-           fun() ->
-                   in_place(Out, fun(Place) -> all_files(Place, Files) end,
-                            fun() -> remove(Out) end)
-           end]).
+           fun() -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
 
 %% @doc Removes what a write that was stopped had begun. For the process that
 %% is about to end the VM.
@@ -77,25 +74,37 @@ check_parent(Out) ->
     end.
 
 in_place(Out, Write) ->
-    in_place(Out, Write, fun() -> ok end).
-
-in_place(Out, Write, MakeRoom) ->
-    Place = filename:join(filename:dirname(Out),
-                          ["." , filename:basename(Out), ".", os:getpid(), ".unfinished"]),
+    Place = beside(Out, ".unfinished"),
     ok = persistent_term:put(?UNFINISHED, Place),
     remove(Place),      % of a process of the same number that was killed
-    Result = steps([fun() -> Write(Place) end,
-                    MakeRoom,
-                    fun() -> file:rename(Place, Out) end]),
-    case Result of
-        ok -> ok;
-        {error, _} -> remove(Place)
-    end,
-    _ = persistent_term:erase(?UNFINISHED),
-    case Result of
+    try steps([fun() -> Write(Place) end, fun() -> replace(Out, Place) end]) of
         ok -> ok;
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
+    after
+        remove(Place),
+        _ = persistent_term:erase(?UNFINISHED)
     end.
+
+beside(Out, Suffix) ->
+    filename:join(filename:dirname(Out), [".", filename:basename(Out), ".", os:getpid(), Suffix]).
+
+%% A directory that holds something cannot be replaced in one step: the older one
+%% is moved aside first, and comes back when the new one cannot take its place.
+replace(Out, Place) ->
+    case file:rename(Place, Out) of
+        {error, eexist} ->
+            Old = beside(Out, ".old"),
+            remove(Old),
+            steps([fun() -> file:rename(Out, Old) end,
+                   fun() -> exchange(file:rename(Place, Out), Out, Old) end]);
+        Result ->
+            Result
+    end.
+
+exchange(ok, _, Old) ->
+    remove(Old);
+exchange(Error, Out, Old) ->
+    steps([fun() -> file:rename(Old, Out) end, fun() -> Error end]).
 
 remove(Place) ->
     case file:del_dir_r(Place) of

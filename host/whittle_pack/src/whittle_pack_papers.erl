@@ -6,7 +6,7 @@
 %% runtime alone, so the same inputs give the same bytes.
 -module(whittle_pack_papers).
 
--export([files/2, parts/2]).
+-export([files/3]).
 
 -export_type([part/0]).
 
@@ -27,24 +27,19 @@
 
 -define(UNKNOWN, <<"NOASSERTION">>).
 
-%% @doc The files, by virtual path.
--spec files(whittle_system:system(), whittle_runtime:runtime()) ->
+%% @doc The files, by virtual path. `Vm' is the runtime's executable.
+-spec files(whittle_system:system(), whittle_runtime:runtime(), Vm :: binary()) ->
           {ok, [whittle_pack_format:file()]}
         | {error, {unreadable, {file:filename_all(), file:posix()}}}.
-files(System, #{executable := File} = Runtime) ->
+files(System, Runtime, Vm) ->
     case parts(System, Runtime) of
-        {ok, Parts} ->
-            case file:read_file(File) of
-                {ok, Vm} -> {ok, papers(info(System, Runtime, Vm, Parts), Parts)};
-                {error, Reason} -> {error, {unreadable, {File, Reason}}}
-            end;
-        Error ->
-            Error
+        {ok, Parts} -> {ok, papers(info(System, Runtime, Vm, Parts), Parts)};
+        Error -> Error
     end.
 
-%% @doc The components that are linked into the VM, then the applications.
--spec parts(whittle_system:system(), whittle_runtime:runtime()) ->
-          {ok, [part()]} | {error, {unreadable, {file:filename_all(), file:posix()}}}.
+%% Internal: parts
+
+%% The components that are linked into the VM, then the applications.
 parts(System, #{components := Components, dir := Dir}) ->
     Read = [{File, file:read_file(filename:join(Dir, File))}
             || #{notices := Files} <- Components, File <- Files],
@@ -56,8 +51,6 @@ parts(System, #{components := Components, dir := Dir}) ->
         [{File, Reason} | _] ->
             {error, {unreadable, {filename:join(Dir, File), Reason}}}
     end.
-
-%% Internal: parts
 
 component(#{name := Name, version := Version, license := License,
             copyright := Copyright, homepage := Homepage, notices := Files},
@@ -150,7 +143,4 @@ text(Atom) when is_atom(Atom) -> atom_to_binary(Atom);
 text(Chars) -> unicode:characters_to_binary(Chars).
 
 sha256(Bytes) ->
-    << <<(hex(N))>> || <<N:4>> <= crypto:hash(sha256, Bytes) >>.
-
-hex(N) when N < 10 -> $0 + N;
-hex(N) -> $a + N - 10.
+    string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).

@@ -5,7 +5,7 @@
 %% counts the bytes and ends the input for it.
 -module(whittle_pack_zstd).
 
--export([compress/1, decompress/1]).
+-export([check/0, compress/1, decompress/1]).
 
 -export_type([error/0]).
 
@@ -19,6 +19,14 @@
 %% OTP 29 and took as long; it matters for systems of more than 8 MB. The
 %% executable's pack has a CRC of its own.
 -define(ARGUMENTS, "-q -c -22 --ultra --no-check").
+
+%% @doc Whether the command is there.
+-spec check() -> ok | {error, {no_zstd, string()}}.
+check() ->
+    case os:find_executable("zstd") of
+        false -> {error, {no_zstd, "zstd"}};
+        _ -> ok
+    end.
 
 %% @doc Compresses each binary to one frame, as many at a time as there are
 %% schedulers. A frame tells its content's size.
@@ -35,9 +43,9 @@ decompress(Frames) ->
 %% Internal
 
 each(Fun, Items) ->
-    case os:find_executable("zstd") of
-        false -> {error, {no_zstd, "zstd"}};
-        _ -> collect(parallel(Fun, Items, erlang:system_info(schedulers_online)))
+    case check() of
+        ok -> collect(parallel(Fun, Items, erlang:system_info(schedulers_online)));
+        Error -> Error
     end.
 
 compress_one(Blob) ->

@@ -4,8 +4,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
-         read_file/1, ca_certs/1, block_size/1, papers/1, bill/1, directory/1,
-         directory_of_others/1, output_is_directory/1, full_disk/1, no_rights/1,
+         read_file/1, ca_certs/1, no_zstd/1, block_size/1, papers/1, bill/1, directory/1,
+         directory_stays/1, directory_of_others/1, output_is_directory/1, full_disk/1, no_rights/1,
          no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -14,7 +14,7 @@
 
 all() ->
     [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
-     block_size, papers, bill, directory, directory_of_others,
+     no_zstd, block_size, papers, bill, directory, directory_stays, directory_of_others,
      output_is_directory, full_disk, no_rights, no_runtime, foreign_runtime,
      env_lines, damaged, errors].
 
@@ -106,7 +106,22 @@ ca_certs(Config) ->
     ?assertMatch(#{<<"fallback/etc/ssl/certs/ca-certificates.crt">> :=
                        {8#644, <<"-----BEGIN CERTIFICATE-----\n">>}}, unpacked(Out)),
     ?assertEqual({error, {unreadable, {"/no.pem", enoent}}},
-                 try_write(Config, #{ca_certs => "/no.pem"})).
+                 try_write(Config, #{ca_certs => "/no.pem"})),
+    ?assertEqual({error, {unreadable, {"/no.pem", enoent}}},
+                 whittle_pack:check_output(Out, #{ca_certs => "/no.pem"})).
+
+%% Known before the long work, too.
+no_zstd(Config) ->
+    Path = os:getenv("PATH"),
+    os:putenv("PATH", "/nowhere"),
+    try
+        ?assertEqual({error, {no_zstd, "zstd"}},
+                     whittle_pack:check_output(?config(out, Config), #{})),
+        ?assertEqual({error, {no_zstd, "zstd"}}, try_write(Config, #{}))
+    after
+        os:putenv("PATH", Path)
+    end,
+    ?assertEqual([], files(Config)).
 
 block_size(Config) ->
     Blocks = fun(Options) ->
@@ -178,6 +193,20 @@ directory(Config) ->
     ok = file:write_file(filename:join(Out, "tree/old"), ""),
     {ok, _} = try_write(Config, #{format => dir}),
     ?assertNot(filelib:is_file(filename:join(Out, "tree/old"))),
+    ?assertEqual(["sample"], files(Config)).
+
+%% What fails while the new one is written, also by a mistake of ours, leaves the
+%% older one, and nothing beside it.
+directory_stays(Config) ->
+    Out = ?config(out, Config),
+    {ok, _} = try_write(Config, #{format => dir}),
+    ok = file:write_file(filename:join(Out, "tree/old"), ""),
+    Clash = #{<<"etc">> => #{mode => 8#644, bytes => <<>>}},
+    ?assertMatch({error, {cannot_write, {Out, _}}},
+                 try_write(Config, #{format => dir, files => Clash})),
+    ?assertError(_, whittle_pack_file:write_dir(Out, [{17, <<>>, 8#644}],
+                                                <<"tree/etc/info.json">>)),
+    ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
 
 directory_of_others(Config) ->

@@ -110,6 +110,10 @@ from_suite(Suite, Package, Release, Context) ->
            "-o", "Dir::Cache=" ++ filename:join(State, "cache"),
            %% Root would download as a user that cannot write here.
            "-o", "APT::Sandbox::User=root",
+           %% Whatever this machine's owner allows for his own.
+           "-o", "Acquire::AllowInsecureRepositories=false",
+           "-o", "Acquire::AllowWeakRepositories=false",
+           "-o", "APT::Get::AllowUnauthenticated=false",
            %% Only the list of sources is wanted, and half of one is none.
            "-o", "Acquire::Languages=none",
            "-o", "APT::Update::Error-Mode=any"],

@@ -28,6 +28,8 @@
           id := string()}.
 
 -define(META, "whittle.config").
+%% What flock(1) ends with when another holds the lock; none of its own codes.
+-define(BUSY, 99).
 
 %% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
 %% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
@@ -50,7 +52,7 @@ home() ->
 %% @doc Bytes in lower-case hex.
 -spec hex(binary()) -> string().
 hex(Bytes) ->
-    lists:flatten([io_lib:format("~2.16.0b", [B]) || <<B>> <= Bytes]).
+    binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
 
 %% @doc A kept source, or the one that Make fetches into the directory it is
 %% given. Make returns the source with file names relative to that directory.
@@ -212,21 +214,26 @@ lock(File, Name, Options) ->
             {error, {no_tool, #{tool => "flock", package => "util-linux"}}};
         Flock ->
             case try_lock(Flock, ["-n"], File) of
-                {ok, Port} ->
-                    {ok, Port};
                 busy ->
                     whittle_plan:tell(Name, "waiting for another build of it", Options),
-                    {ok, _} = try_lock(Flock, [], File)
+                    try_lock(Flock, [], File);
+                Result ->
+                    Result
             end
     end.
 
 try_lock(Flock, Flags, File) ->
-    Arguments = Flags ++ [File, "sh", "-c", "echo held; exec cat"],
-    Port = open_port({spawn_executable, Flock},
-                     [{args, Arguments}, exit_status, binary, hide]),
+    Arguments = Flags ++ ["-E", integer_to_list(?BUSY), File, "sh", "-c",
+                          "echo held; exec cat"],
+    %% What it says goes nowhere: the exit code tells enough.
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", "exec \"$@\" 2>/dev/null", "sh", Flock | Arguments]},
+                      exit_status, binary, hide]),
     receive
-        {Port, {data, _}} -> {ok, Port};
-        {Port, {exit_status, _}} -> busy
+        {Port, {data, <<"held\n">>}} -> {ok, Port};
+        {Port, {exit_status, ?BUSY}} -> busy;
+        {Port, {exit_status, _}} ->
+            {error, {cache_unwritable, #{dir => filename:dirname(File), reason => eacces}}}
     end.
 
 unlock(Port) ->

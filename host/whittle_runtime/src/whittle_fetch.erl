@@ -23,6 +23,8 @@ get(Address, File, Sum, Options) ->
             checked(whittle_source:digest(Partial), Sum, Partial, File, Address);
         {ok, {{_, Status, _}, _, _}} ->
             unreachable(Address, {status, Status});
+        {error, enospc} ->
+            disk_full(File);
         {error, Reason} ->
             unreachable(Address, Reason)
     after
@@ -57,11 +59,14 @@ checked({ok, Sum}, Sum, Partial, File, _Address) ->
 checked({ok, Actual}, Sum, _Partial, _File, Address) ->
     {error, {bad_checksum, #{file => Address, expected => Sum,
                              actual => Actual}}};
+checked({error, enospc}, _Sum, _Partial, File, _Address) ->
+    disk_full(File);
 checked({error, Reason}, _Sum, _Partial, _File, Address) ->
     unreachable(Address, Reason).
 
-unreachable(_Address, enospc) ->
-    {error, {disk_full, #{dir => "."}}};
+disk_full(File) ->
+    {error, {disk_full, #{dir => filename:dirname(File)}}}.
+
 unreachable(Address, Reason) ->
     {error, {unreachable, #{address => Address, reason => reason(Reason)}}}.
 

@@ -2,7 +2,9 @@
 %% and for which releases.
 -module(whittle_patches).
 
--export([for/2, parse/1]).
+-export([for/2]).
+%% Pure part, for tests
+-export([parse/1]).
 
 %% @doc The patches for a release, in order: file names in Dir, with the SHA-256
 %% of each. `bad_series' names the line that cannot be read.

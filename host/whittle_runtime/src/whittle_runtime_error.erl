@@ -24,7 +24,7 @@ format({no_source, #{component := Component, release := Release,
      lists:join("; ", [reason(T) || T <- Tried]), "); ", instead(Component)];
 format({unreadable_source, #{file := File, reason := Reason}}) ->
     ["cannot read the source ", File, ": ", file:format_error(Reason),
-     "; name a tarball of OTP's source"];
+     "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
 format({not_a_source, #{file := File}}) ->
     [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz)"];
 format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
@@ -37,9 +37,10 @@ format({damaged_source, #{file := File}}) ->
     ["the cached source ", File, " was damaged and is now removed; run this"
      " again to fetch it anew"];
 format({no_apt, #{reason := Reason}}) ->
-    ["apt brought no source: ", Reason, "; name a tarball"];
+    ["apt brought no source: ", Reason, "; name a tarball with WHITTLE_SOURCE=FILE"];
 format({unreachable, #{address := Address, reason := Reason}}) ->
-    [Address, ": ", Reason, "; check the network, or name a tarball"];
+    [Address, ": ", Reason, "; check the network, or name a tarball with"
+     " WHITTLE_SOURCE=FILE"];
 %% The machine
 format({no_compiler, #{missing := Missing, packages := Packages}}) ->
     ["cannot compile here: no ", lists:join(", no ", Missing), "; install the"
@@ -72,8 +73,8 @@ reason({unreachable, #{address := Address, reason := Reason}}) ->
 reason({Tag, _}) -> atom_to_list(Tag).
 
 instead(erlang) ->
-    "name a tarball of it with --source FILE or WHITTLE_SOURCE, or connect this"
-    " machine to the network";
+    "name a tarball of it with WHITTLE_SOURCE=FILE, or connect this machine to the"
+    " network";
 instead(_) ->
     "connect this machine to the network".
 

@@ -94,7 +94,14 @@ unwritable(Config) ->
     ok = file:write_file(Blocked, ""),
     Result = whittle_cache:artefact("thing", in, fun(_) -> {ok, #{}} end,
                                     #{cache => Blocked}),
-    ?assertMatch({error, {cache_unwritable, _}}, Result).
+    ?assertMatch({error, {cache_unwritable, _}}, Result),
+    %% A lock that cannot be opened is not one that somebody holds.
+    Locks = filename:join(dir(Config), "locks"),
+    ok = filelib:ensure_path(Locks),
+    ok = file:make_symlink("/nowhere/lock", filename:join(Locks, "locked")),
+    Make = fun(_) -> error(not_reached) end,
+    ?assertMatch({error, {cache_unwritable, #{dir := Locks}}},
+                 whittle_cache:source("locked", Make, #{cache => dir(Config)})).
 
 %% Equal inputs have one key, however a map came to be.
 keys(Config) ->

@@ -168,7 +168,7 @@ in_control(Instruction, _) -> [Instruction].
 
 %% OTP's list has them although nothing calls them before the code server, which
 %% loads them when they are called, is up. They are a quarter of the code that
-%% an idle node has loaded (docs/start-time.md).
+%% an idle node has loaded (bench/README.md).
 evaluator() -> [erl_eval, erl_lint, erl_parse].
 
 load(_, []) -> [];

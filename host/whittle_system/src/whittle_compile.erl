@@ -26,7 +26,7 @@ with_rebar3(Dir) ->
 with_erlc(Dir, Otp, Read) ->
     in_temporary(fun(Tmp) ->
                          Ebin = filename:join(Tmp, "ebin"),
-                         ok = file:make_dir(Ebin),
+                         done(file:make_dir(Ebin), Ebin),
                          case erlc(Dir, Tmp, Ebin, Otp) of
                              ok -> Read(Ebin);
                              {error, _} = Error -> Error
@@ -35,18 +35,18 @@ with_erlc(Dir, Otp, Read) ->
 
 %% @doc Compiles modules again from their debug information, with the compiler of
 %% the given `erl'. What cannot be compiled so is not in the result.
--spec again(file:filename(), [{module(), binary()}]) -> #{module() => binary()}.
+-spec again(file:filename(), [{module(), binary()}]) ->
+          {ok, #{module() => binary()}} | {error, whittle_system:error()}.
 again(Erl, Modules) ->
     in_temporary(
       fun(Tmp) ->
               File = fun(Name, N) -> filename:join(Tmp, Name ++ integer_to_list(N)) end,
-              [ok = file:write_file(File("in", N), Bytes)
-               || {N, {_, Bytes}} <- numbered(Modules)],
+              _ = [write(File("in", N), Bytes) || {N, {_, Bytes}} <- numbered(Modules)],
               {_, _} = run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
                                  "-eval", again_expression(), "-extra", Tmp], ".", []),
-              maps:from_list([{Module, Bytes}
-                              || {N, {Module, _}} <- numbered(Modules),
-                                 {ok, Bytes} <- [file:read_file(File("out", N))]])
+              {ok, maps:from_list([{Module, Bytes}
+                                   || {N, {Module, _}} <- numbered(Modules),
+                                      {ok, Bytes} <- [file:read_file(File("out", N))]])}
       end).
 
 numbered(List) ->
@@ -87,7 +87,7 @@ escript(File, Name, Otp) ->
     First = unicode:characters_to_binary([Attribute, "-export([main/1]).\n"]),
     in_temporary(fun(Tmp) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
-                         ok = file:write_file(Source, [First, Body]),
+                         write(Source, [First, Body]),
                          case erlc_steps([["+deterministic", "-o", Tmp, Source]], File, Otp) of
                              ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
                              {error, {not_compiled, {_, Command, Output}}} ->
@@ -155,9 +155,14 @@ program(Name, Otp) ->
         error -> os:find_executable(Name)
     end.
 
+%% Of a file that cannot be read erlc says so.
 is_tool(File) ->
-    {ok, Text} = file:read_file(File),
-    re:run(Text, "^-callback|^parse_transform\\(", [multiline, {capture, none}]) =:= match.
+    case file:read_file(File) of
+        {ok, Text} ->
+            re:run(Text, "^-callback|^parse_transform\\(", [multiline, {capture, none}]) =:= match;
+        {error, _} ->
+            false
+    end.
 
 %% The .app file is the source's, with the modules that were compiled.
 app_file(Dir, Ebin) ->
@@ -170,29 +175,35 @@ app_file(Dir, Ebin) ->
                     Spec = {application, Name,
                             lists:keystore(modules, 1, Props, {modules, Compiled})},
                     Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
-                    file:write_file(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
-                                    unicode:characters_to_binary(Text));
+                    write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
+                          unicode:characters_to_binary(Text));
                 {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
                 {error, Why} -> {error, {bad_app_file, {File, file:format_error(Why)}}}
             end;
         [] -> {error, {no_app_file, Dir}}
     end.
 
+%% Calls the function with a directory that is removed afterwards.
 in_temporary(Fun) ->
-    Tmp = temporary(),
-    try
-        Fun(Tmp)
-    after
-        ok = file:del_dir_r(Tmp)
-    end.
-
-temporary() ->
     Base = os:getenv("TMPDIR", "/tmp"),
     Name = io_lib:format("whittle-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
-    ok = file:make_dir(Dir),
-    ok = file:change_mode(Dir, 8#700),
-    Dir.
+    try
+        done(file:make_dir(Dir), Dir),
+        done(file:change_mode(Dir, 8#700), Dir),
+        Fun(Dir)
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    after
+        _ = file:del_dir_r(Dir)
+    end.
+
+write(File, Bytes) ->
+    done(file:write_file(File, Bytes), File).
+
+done(ok, _) -> ok;
+done({error, Reason}, File) ->
+    throw({?MODULE, {no_temporary, {filename:dirname(File), Reason}}}).
 
 %% Runs a program and gives its exit code and all that it printed.
 run(Program, Arguments, Dir, Env) ->

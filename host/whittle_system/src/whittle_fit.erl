@@ -41,11 +41,17 @@ misfit(Name, Module, Bytes, Release) ->
     end.
 
 renew(Old, Apps, Otp) ->
-    Renewed = case whittle_otp_lib:program("erl", Otp) of
-                  {ok, Erl} ->
-                      whittle_compile:again(Erl, [{Module, Bytes} || {_, Module, Bytes, _} <- Old]);
-                  error -> #{}
-              end,
+    Modules = [{Module, Bytes} || {_, Module, Bytes, _} <- Old],
+    Result = case whittle_otp_lib:program("erl", Otp) of
+                 {ok, Erl} -> whittle_compile:again(Erl, Modules);
+                 error -> {ok, #{}}
+             end,
+    case Result of
+        {ok, Renewed} -> replace(Old, Renewed, Apps, Otp);
+        {error, _} = Error -> Error
+    end.
+
+replace(Old, Renewed, Apps, Otp) ->
     case [{Name, Module, Opcodes, whittle_otp_lib:otp(Otp)}
           || {Name, Module, _, Opcodes} <- Old, not is_map_key(Module, Renewed)] of
         [] ->

@@ -15,12 +15,11 @@ is_otp(Name) ->
                   tftp, tools, wx, xmerl]).
 
 %% @doc What the runtime has to link for an application of OTP, as long as the
-%% module that loads it is there.
+%% module that loads it is there. Without their natives the others (dyntrace of
+%% runtime_tools, megaco's scanner) use their Erlang.
 -spec natives(whittle_system:app()) -> [whittle_system:native()].
 natives(#{name := crypto, modules := #{crypto := _}}) -> [crypto];
 natives(#{name := asn1, modules := #{asn1rt_nif := _}}) -> [asn1];
-natives(#{name := runtime_tools, modules := #{dyntrace := _}}) -> [runtime_tools];
-natives(#{name := megaco, modules := #{megaco_flex_scanner := _}}) -> [megaco];
 natives(_) -> [].
 
 %% @doc Why an application of OTP cannot work in one static file, or `false'.

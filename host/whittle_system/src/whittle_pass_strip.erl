@@ -2,7 +2,10 @@
 %%
 %% Kept are the chunks that the loader reads, line numbers with them, since stack
 %% traces are worth more than their bytes. Debug information, documentation,
-%% Elixir's checker data, names of local functions and the compiler's notes go.
+%% Elixir's checker data, names of local functions and the compiler's notes go. Of
+%% a source file that was compiled by its absolute path, as rebar3 does it, stack
+%% traces keep the name alone: the path is of the machine that it was built on, and
+%% the same sources in another place give the same bytes.
 %%
 %% <b>Attributes</b> (`Attr') are read at run time by some programs. To ask for
 %% them takes the atom `attributes' (`M:module_info(attributes)', `beam_lib:
@@ -47,7 +50,7 @@ run(System, Options) ->
         {ok, Beams} ->
             Readers = readers(Strip, Beams, System),
             Chunks = #{keep => [<<"Attr">> || Readers =/= []] ++ maps:get(chunks, Strip, []),
-                       types => maps:get(types, Strip, keep)},
+                       types => maps:get(types, Strip, keep), paths => drop},
             {ok, note(Readers, rewrite(Beams, Chunks, System))};
         {error, _} = Error -> Error
     end.

@@ -18,9 +18,6 @@
 
 -type options() ::
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
-          device_lib => file:filename(),    % where Whittle's own device
-                                            % applications are built; default:
-                                            % beside this application
           add => [whittle_system:app_name()]}.  % applications to take in that
                                             % nothing asks for; default: none
 
@@ -47,7 +44,7 @@
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 read(Path, #{otp_lib := Lib} = Options) ->
     maybe_ok([fun(_) -> whittle_otp_lib:open(Lib) end,
-              fun(Otp) -> found(Path, Otp, Options) end,
+              fun(Otp) -> found(Path, Otp) end,
               fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
 
 maybe_ok(Steps) ->
@@ -55,12 +52,12 @@ maybe_ok(Steps) ->
                    (_, {error, _} = Error) -> Error
                 end, {ok, start}, Steps).
 
-found(Path, Otp, Options) ->
+found(Path, Otp) ->
     Result = case kind(Path) of
                  application -> whittle_read_source:application(Path, Otp);
                  project -> whittle_read_source:project(Path);
                  release -> whittle_read_release:read(Path, Otp);
-                 escript -> whittle_read_escript:read(Path, Otp, Options);
+                 escript -> whittle_read_escript:read(Path, Otp);
                  Reason -> {error, {Reason, Path}}
              end,
     case Result of

@@ -67,8 +67,7 @@ prebuilt(#{modules := Modules, files := Files}) ->
 app(Dir, Files, #{kind := Kind} = Context) ->
     {AppFile, {application, Name, Props} = Spec} = spec(Dir, Files),
     Beams = maps:from_list(
-              [{list_to_atom(filename:basename(binary_to_list(Path), ".beam")),
-                {Path, Read}}
+              [{binary_to_atom(filename:basename(Path, <<".beam">>)), {Path, Read}}
                || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
                   filename:extension(Path) =:= <<".beam">>]),
     Listed = proplists:get_value(modules, Props, []),
@@ -182,7 +181,7 @@ notes(Name, Listed, Modules, Dropped, Kind) ->
                    [Name, lists:join(", ", Dropped)])
      || Dropped =/= []].
 
-where(Dir, Path) -> filename:join(Dir, binary_to_list(Path)).
+where(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 
 bytes(File, Read) ->
     case Read() of

@@ -6,25 +6,25 @@
 %% modules call by name are taken in too.
 -module(whittle_read_escript).
 
--export([read/3]).
+-export([read/2]).
 
 %% @doc Reads the escript in a file.
--spec read(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:options()) ->
+-spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-read(File, Otp, Options) ->
+read(File, Otp) ->
     try
-        {ok, found(File, Otp, Options)}
+        {ok, found(File, Otp)}
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% Internal
 
-found(File, Otp, Options) ->
+found(File, Otp) ->
     {Flags, Type, Body} = sections(File),
     Name = filename:rootname(filename:basename(File)),
     {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, Otp),
-    Starter = starter(Options),
+    Starter = starter(),
     {Imported, Unknown} = imported(Apps, Otp),
     {VmArgs, Cookie} = whittle_vm_args:without_cookie(Flags),
     #{name => Name, vsn => vsn(Main, Apps), main => Main, starts => none,
@@ -121,7 +121,7 @@ archived(Entries, Name, File) ->
     Tops = lists:usort([hd(binary:split(Path, <<"/">>))
                         || {Path, _} <- Files, filename:extension(Path) =:= <<".app">>]),
     Read = [archived_app(Top, Files, File) || Top <- Tops],
-    Loose = [{list_to_atom(binary_to_list(filename:basename(Path, <<".beam">>))), Bytes}
+    Loose = [{binary_to_atom(filename:basename(Path, <<".beam">>)), Bytes}
              || {Path, Bytes} <- Files, filename:extension(Path) =:= <<".beam">>,
                 not lists:member(hd(binary:split(Path, <<"/">>)), Tops)],
     More = [wrapped(Loose, Name, File) || Loose =/= []],
@@ -165,8 +165,8 @@ from_files(Dir, Files, File) ->
 
 %% Internal: what it needs
 
-starter(Options) ->
-    case whittle_device:read(whittle_start, maps:get(device_lib, Options, built)) of
+starter() ->
+    case whittle_device:read(whittle_start) of
         {ok, App} -> App;
         {error, Error} -> fail(Error)
     end.

@@ -26,7 +26,7 @@ found(Dir, Otp) ->
     {{Name, RelVsn}, Erts, Listed} = rel(Place),
     {Apps0, Notes0} = apps(Dir, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
-    {Files, Env, Notes2} = whittle_release_files:read(Dir, Place, Name, RelVsn),
+    {Files, Env, Notes2} = ok(whittle_release_files:read(Dir, Place, Name, RelVsn)),
     Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts,
               roots => [App || {App, _, _} <- Listed],
               starts => [{App, Type} || {App, _, Type} <- Listed],
@@ -138,6 +138,9 @@ bytes(File) ->
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
+
+ok({ok, Value}) -> Value;
+ok({error, Error}) -> fail(Error).
 
 -spec fail(whittle_system:error()) -> no_return().
 fail(Error) -> throw({?MODULE, Error}).

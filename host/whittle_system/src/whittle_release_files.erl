@@ -8,11 +8,21 @@
 %% environment, and notes. Cookies are taken out here, so that none is ever in a
 %% system.
 -spec read(file:filename(), file:filename(), string(), string()) ->
-          {#{whittle_system:path() => whittle_system:file()},
-           #{binary() => whittle_system:env_value()},
-           [unicode:chardata()]}.
+          {ok, {#{whittle_system:path() => whittle_system:file()},
+                #{binary() => whittle_system:env_value()},
+                [unicode:chardata()]}}
+        | {error, {unreadable, {file:filename_all(), file:posix()}}}.
 read(Dir, Place, Name, Vsn) ->
-    Kept = [File || {Path, _, _} = File <- whittle_read_app:tree(Place), is_kept(Path)],
+    Kept = [{Path, Mode, Read()} || {Path, Mode, Read} <- whittle_read_app:tree(Place),
+                                    is_kept(Path)],
+    case [{filename:join(Place, Path), Reason} || {Path, _, {error, Reason}} <- Kept] of
+        [] -> {ok, found(Kept, Dir, Place, Name, Vsn)};
+        [Unreadable | _] -> {error, {unreadable, Unreadable}}
+    end.
+
+%% Internal
+
+found(Kept, Dir, Place, Name, Vsn) ->
     {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
     {Shell, ShellNotes} = shell_env(filename:join(Place, "env.sh")),
     Cookie = ["releases/COOKIE was taken out"
@@ -31,8 +41,7 @@ is_kept(Path) ->
                      [<<".boot">>, <<".script">>, <<".rel">>, <<".bat">>, <<".sh">>])
         andalso not lists:member(Path, [<<"elixir">>, <<"iex">>, <<"remote.vm.args">>]).
 
-file({Path, Mode, Read}, Notes) ->
-    {ok, Bytes0} = Read(),
+file({Path, Mode, {ok, Bytes0}}, Notes) ->
     {Bytes, New} = content(Path, Bytes0),
     {{Path, #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
 

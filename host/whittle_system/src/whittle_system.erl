@@ -14,12 +14,11 @@
 %% A system and what it is called
 -export([new/1, name/1, vsn/1, otp/1, erts/1, main/1, set_main/2]).
 %% Applications
--export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, find_module/2,
-         modules/1]).
+-export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, modules/1]).
 %% How it starts
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
 %% Files and environment of the release
--export([files/1, put_file/3, remove_file/2, env/1, put_env/3]).
+-export([files/1, put_file/3, env/1, put_env/3]).
 %% Questions that other rooms ask
 -export([natives/1, sizes/1, format_error/1]).
 %% The ledger
@@ -62,7 +61,7 @@
 
 %% A library that OTP's own application expects as NIF or driver, and that the
 %% runtime has to link: the application that brings it.
--type native() :: crypto | asn1 | runtime_tools | megaco.
+-type native() :: crypto | asn1.
 
 -type entry() ::
         #{pass := atom(),                           % the pass, or `read'
@@ -148,15 +147,6 @@ remove_app(Name, #system{apps = Apps} = System) ->
 app_dir(#{name := Name, vsn := Vsn}) ->
     unicode:characters_to_binary(["lib/", atom_to_list(Name), $-, Vsn]).
 
-%% @doc The application that holds a module, and the module's bytes.
--spec find_module(module(), system()) -> {ok, app_name(), binary()} | error.
-find_module(Module, System) ->
-    case [{Name, Beam} || #{name := Name, modules := #{Module := Beam}}
-                              <- apps(System)] of
-        [{Name, Beam} | _] -> {ok, Name, Beam};
-        [] -> error
-    end.
-
 %% @doc Every module with its application and bytes, ordered by application and
 %% module.
 -spec modules(system()) -> [{app_name(), module(), binary()}].
@@ -194,11 +184,6 @@ files(#system{files = Files}) -> Files.
 put_file(Path, #{mode := _, bytes := _} = File, #system{files = Files} = System) ->
     ok = check_path(Path),
     System#system{files = Files#{Path => File}}.
-
-%% @doc Takes a file of the release out, if it is there.
--spec remove_file(path(), system()) -> system().
-remove_file(Path, #system{files = Files} = System) ->
-    System#system{files = maps:remove(Path, Files)}.
 
 %% @doc The environment that the VM is started with, beside the caller's.
 -spec env(system()) -> #{binary() => env_value()}.

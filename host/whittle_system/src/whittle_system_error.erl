@@ -16,6 +16,9 @@ format({mix_project, Path}) ->
          "the directory that it prints", [Path]);
 format({no_program, {Program, From}}) ->
     line("~ts is not on the PATH: install it (~ts)", [Program, From]);
+format({no_temporary, {Dir, Reason}}) ->
+    line("~ts cannot be written (~ts): make room there, or name another directory with "
+         "TMPDIR", [Dir, file:format_error(Reason)]);
 format({not_compiled, {Dir, Command, Output}}) ->
     line("~ts does not compile; mend this and try again: ~ts said: ~ts",
          [Dir, Command, tail(Output)]);

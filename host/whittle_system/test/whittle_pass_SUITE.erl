@@ -4,12 +4,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([ledger/1, stripped_runs/1, attributes_dropped/1, attributes_kept/1, attributes_option/1,
-         includes/1, boot_follows/1, start_modules/1, vm_args_cookie/1, terms/1]).
+-export([ledger/1, stripped_runs/1, no_paths/1, attributes_dropped/1, attributes_kept/1,
+         attributes_option/1, includes/1, boot_follows/1, start_modules/1,
+         vm_args_cookie/1, terms/1]).
 
 all() ->
-    [ledger, stripped_runs, attributes_dropped, attributes_kept, attributes_option, includes,
-     boot_follows, start_modules, vm_args_cookie, terms].
+    [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
+     includes, boot_follows, start_modules, vm_args_cookie, terms].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -41,6 +42,19 @@ stripped_runs(Config) ->
     {Status, Output} = staged:run(System, Dir, ["crash"]),
     ?assert(Status =/= 0),
     ?assertMatch({match, _}, re:run(Output, "on_purpose.*{line,6}", [dotall])).
+
+%% Where the sources lay makes no difference, and is not told.
+no_paths(Config) ->
+    Beams = [begin
+                 Dir = made:app(in(Place, Config), placed, [],
+                                [{placed, "-file(\"" ++ in(Place, Config) ++ "/placed.erl\", 1). "
+                                  "-module(placed). -export([f/0]). f() -> error(a)."}]),
+                 {ok, System} = strip(read(Dir), #{}),
+                 {ok, #{modules := #{placed := Beam}}} = whittle_system:app(placed, System),
+                 ?assertEqual(nomatch, binary:match(Beam, unicode:characters_to_binary(Place))),
+                 Beam
+             end || Place <- ["here", "elsewhere"]],
+    ?assertMatch([Same, Same], Beams).
 
 attributes_dropped(Config) ->
     {ok, System} = strip(hello(Config), #{}),

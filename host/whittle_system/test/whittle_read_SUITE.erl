@@ -5,18 +5,19 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         umbrella/1, relx_release/1, release_without_system_libs/1, mix_release/1,
-         rebar3_escript/1, source_escript/1, escript_exit_codes/1, escript_flags/1,
-         relay_on_two_nodes/1, many_modules/1, optional_applications/1,
+         named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1,
+         mix_release/1, rebar3_escript/1, source_escript/1, escript_exit_codes/1,
+         escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [hello_project, embedded_mode, plain_source, compiled_application, umbrella,
-     relx_release, release_without_system_libs, mix_release, rebar3_escript,
-     source_escript, escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
-     optional_applications, included_applications, application_start_order].
+    [hello_project, embedded_mode, plain_source, compiled_application,
+     named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
+     rebar3_escript, source_escript, escript_exit_codes, escript_flags,
+     relay_on_two_nodes, many_modules, optional_applications, included_applications,
+     application_start_order].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -76,6 +77,19 @@ compiled_application(Config) ->
     {ok, App} = whittle_system:app(one, read(Dir)),
     ?assertMatch(#{files := #{<<"priv/a/b.txt">> := #{bytes := <<"text">>}},
                    origin := #{kind := input, asked_by := []}}, App).
+
+%% Module names are UTF-8 in files' names, whatever this machine's locale is.
+named_in_unicode(_Config) ->
+    Name = unicode:characters_to_list(<<"gr\xc3\xb6\xc3\x9fe">>),
+    Module = list_to_atom(Name),
+    Beam = made:beam("-module('" ++ Name ++ "'). -export([f/0]). f() -> ok."),
+    Spec = io_lib:format("{application, wide, [{vsn, \"1\"}, {modules, [~tp]}]}.", [Module]),
+    Path = unicode:characters_to_binary(["ebin/", Name, ".beam"]),
+    Files = [{P, 8#644, fun() -> {ok, Bytes} end}
+             || {P, Bytes} <- [{Path, Beam},
+                               {<<"ebin/wide.app">>, unicode:characters_to_binary(Spec)}]],
+    ?assertMatch({ok, #{modules := #{Module := Beam}}, []},
+                 whittle_read_app:from_files("wide", Files, #{kind => input})).
 
 umbrella(Config) ->
     Dir = in("umbrella", Config),

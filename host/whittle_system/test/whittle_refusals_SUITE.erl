@@ -8,15 +8,15 @@
          prebuilt_nif/1, unused_prebuilt_nif/1, missing_application/1, absent_module/1,
          unlisted_module/1, damaged_beam/1, foreign_beam/1, misnamed_beam/1, newer_beam/1,
          module_twice/1, too_old_beam/1, compiled_again/1, other_otp/1, bad_app_file/1,
-         bad_release/1, does_not_compile/1, circular/1, unsupported/1, no_otp/1, otp_natives/1,
-         damaged_escript/1]).
+         bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
+         unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
      prebuilt_nif, unused_prebuilt_nif, missing_application, absent_module, unlisted_module,
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
-     module_twice, other_otp, bad_app_file, bad_release, does_not_compile, circular,
-     unsupported, no_otp, otp_natives, damaged_escript].
+     module_twice, other_otp, bad_app_file, bad_release, unreadable,
+     does_not_compile, no_temporary, circular, unsupported, no_otp, otp_natives, damaged_escript].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -255,6 +255,39 @@ bad_release(Config) ->
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
     made:file(filename:join(Dir, "releases/start_erl.data"), "x"),
     refused(Dir, bad_start_data, "does not say which version").
+
+%% The kernel gives nobody the first bytes of its own memory.
+unreadable(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, "1.2.3", "[]"),
+    ok = file:make_symlink("/proc/self/mem", filename:join(Dir, "releases/1/sys.config")),
+    refused(Dir, unreadable, "releases/1/sys.config cannot be read .*: check its permissions").
+
+%% Nowhere to compile: no such directory, or no room in it.
+no_temporary(Config) ->
+    Dir = in("src_only", Config),
+    made:file(filename:join(Dir, "src/s.app.src"), "{application, s, [{vsn, \"1\"}]}."),
+    made:file(filename:join(Dir, "src/s.erl"), "-module(s)."),
+    Script = made:file(in("script", Config),
+                       ["#!/usr/bin/env escript\n%% ", lists:duplicate(100000, $x),
+                        "\nmain(_) -> ok.\n"]),
+    Small = in("small", Config),
+    ok = file:make_dir(Small),
+    "" = os:cmd("mount -t tmpfs -o size=8k none '" ++ Small ++ "'"),
+    Before = os:getenv("TMPDIR"),
+    try
+        true = os:putenv("TMPDIR", in("none", Config)),
+        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): make"),
+        true = os:putenv("TMPDIR", Small),
+        refused(Script, no_temporary, "cannot be written \\(no space left on device\\): make room"),
+        ?assertEqual({ok, []}, file:list_dir(Small))
+    after
+        "" = os:cmd("umount '" ++ Small ++ "'"),
+        case Before of
+            false -> os:unsetenv("TMPDIR");
+            _ -> os:putenv("TMPDIR", Before)
+        end
+    end.
 
 does_not_compile(Config) ->
     Dir = in("broken", Config),
