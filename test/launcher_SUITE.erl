@@ -11,7 +11,8 @@
          writes_nothing/1, no_home/1, priv_files/1, pack_is_read_only/1,
          null_device/1, ports/1, commands/1, names/1, address_without_a_name/1, tcp/1,
          udp/1, sockets/1,
-         own_flags/1, unknown_own_flag/1, info/1, damaged/1, config_file/1,
+         own_flags/1, unknown_own_flag/1, info/1, damaged/1, cut_off/1, not_a_pack/1,
+         settings_that_say_nothing/1, config_file/1,
          vm_args_file/1, flags_variables/1]).
 
 all() ->
@@ -206,17 +207,47 @@ info(Config) ->
 damaged(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
-    File = filename:join(directory(Config, "damaged"), "probe"),
     [begin
          <<Before:Offset/binary, Byte, After/binary>> = Bytes,
-         ok = file:write_file(File, [Before, Byte bxor 1, After]),
-         ok = file:change_mode(File, 8#755),
-         {1, Output} = running:run(File, ["args"]),
-         ?assertEqual(<<"probe: this file is damaged; get it again: its checksum is wrong\n">>,
-                      Output)
+         ?assertEqual({1, <<"probe: this file is damaged; get it again: "
+                            "its checksum is wrong\n">>},
+                      changed("damaged", [Before, Byte bxor 1, After], Config))
      end || Offset <- [Start + 40, (Start + byte_size(Bytes)) div 2, byte_size(Bytes) - 1]].
 
+%% A download that broke off, anywhere in the pack.
+cut_off(Config) ->
+    {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
+    {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
+    [?assertEqual({1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
+                  changed("cut_off", [binary:part(Bytes, 0, Size)], Config))
+     || Size <- [Start, Start + 1, Start + 5000, (Start + byte_size(Bytes)) div 2,
+                 byte_size(Bytes) - 5000, byte_size(Bytes) - 1]].
+
+not_a_pack(Config) ->
+    {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
+    {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
+    <<Before:Start/binary, Byte, After/binary>> = Bytes,
+    ?assertEqual({1, <<"probe: this file is damaged; get it again: "
+                       "the pack does not begin as one\n">>},
+                 changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
+
+changed(Name, Bytes, Config) ->
+    File = filename:join(directory(Config, Name), "probe"),
+    ok = file:write_file(File, Bytes),
+    ok = file:change_mode(File, 8#755),
+    running:run(File, ["args"]).
+
 %% What overrides what was packed
+
+settings_that_say_nothing(Config) ->
+    [?assertEqual({Code, <<"probe: ", Said/binary, "\n">>},
+                  probe(Config, ["args"], #{env => [{Name, Value}]}))
+     || {Name, Value, Code, Said} <-
+            [{"RELEASE_DISTRIBUTION", "foo", 2,
+              <<"RELEASE_DISTRIBUTION is name, sname or none: foo">>},
+             {"ERL_DIST_PORT", "abc", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: abc">>},
+             {"ERL_DIST_PORT", "65536", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: 65536">>},
+             {"VMARGS_PATH", "/tmp", 1, <<"/tmp: Is a directory">>}]].
 
 config_file(Config) ->
     ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),

@@ -5,7 +5,8 @@
          end_per_testcase/2]).
 -export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, block_size/1, papers/1, bill/1, directory/1,
-         directory_stays/1, directory_of_others/1, output_is_directory/1, full_disk/1, no_rights/1,
+         directory_stays/1, directory_of_others/1, output_is_directory/1,
+         output_is_device/1, full_disk/1, no_rights/1,
          no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -15,7 +16,7 @@
 all() ->
     [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
      no_zstd, block_size, papers, bill, directory, directory_stays, directory_of_others,
-     output_is_directory, full_disk, no_rights, no_runtime, foreign_runtime,
+     output_is_directory, output_is_device, full_disk, no_rights, no_runtime, foreign_runtime,
      env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -220,6 +221,14 @@ directory_of_others(Config) ->
 
 %% What goes wrong
 
+output_is_device(_Config) ->
+    ?assertEqual({error, {not_a_file, "/dev/null"}}, whittle_pack_file:check("/dev/null")),
+    ?assertEqual({ok, device}, file_type("/dev/null")).
+
+file_type(File) ->
+    {ok, #file_info{type = Type}} = file:read_file_info(File),
+    {ok, Type}.
+
 output_is_directory(Config) ->
     Dir = ?config(dir, Config),
     ?assertEqual({error, {is_directory, Dir}},
@@ -294,7 +303,8 @@ damaged(Config) ->
 
 %% Every error is one line, and ends with what to do.
 errors(_) ->
-    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"}, {not_ours, "out"},
+    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
+           {not_ours, "out"},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},

@@ -6,7 +6,8 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
          named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1,
-         mix_release/1, rebar3_escript/1, source_escript/1, escript_exit_codes/1,
+         mix_release/1, rebar3_escript/1, source_escript/1, escript_that_calls/1,
+         escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
 
@@ -15,7 +16,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application,
      named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
-     rebar3_escript, source_escript, escript_exit_codes, escript_flags,
+     rebar3_escript, source_escript, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      application_start_order].
 
@@ -192,6 +193,14 @@ source_escript(Config) ->
     ?assertEqual({0, <<"6\n">>}, run(System, ["1", "2", "3"], Config)),
     %% The same input gives the same bytes.
     ?assert(System =:= read(File)).
+
+%% What its modules call is not cut away for want of an .app file that names it.
+escript_that_calls(Config) ->
+    File = made:file(in("digest", Config),
+                     "#!/usr/bin/env escript\n"
+                     "main(_) -> io:format(\"~w~n\", [byte_size(crypto:hash(sha256, []))]).\n"),
+    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, read(File)),
+    ?assert(lists:member(crypto, names(Small))).
 
 %% As the escript program does it.
 escript_exit_codes(Config) ->
