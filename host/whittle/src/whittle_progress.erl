@@ -1,5 +1,5 @@
 %% @doc One line on stderr that tells what is being done, where stderr is a
-%% terminal; otherwise one for each VM that is built, which takes minutes.
+%% terminal; nothing otherwise.
 %%
 %% The script `whittle' says whether it is one (WHITTLE_TERMINAL=1): the VM
 %% cannot tell for stderr before OTP 26.
@@ -15,17 +15,7 @@ step(Text) ->
 %% @doc Says where a build of a runtime is.
 -spec event(whittle_runtime:progress()) -> ok.
 event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Percent}) ->
-    case os:getenv("WHITTLE_TERMINAL") of
-        "1" -> show(io_lib:format("~ts: ~ts (~b of ~b), ~b %",
-                                  [Task, Step, Index, Of, Percent]));
-        _ -> once(Task)
-    end.
-
-once(Task) ->
-    case put(?MODULE, Task) of
-        Task -> ok;
-        _ -> io:format(standard_error, "whittle: building ~ts; this takes minutes~n", [Task])
-    end.
+    show(io_lib:format("~ts: ~ts (~b of ~b), ~b %", [Task, Step, Index, Of, Percent])).
 
 %% @doc Takes the line away.
 -spec clear() -> ok.
