@@ -58,11 +58,14 @@ check_output(#{system := System, values := Values} = Build) ->
         {error, Error} -> pack_error(Error)
     end.
 
-trim(#{system := System, values := Values} = Build) ->
-    Options = case Values of
-                  #{keep_include := true} -> #{includes => keep};
-                  _ -> #{}
-              end,
+trim(#{system := System, values := #{vm := Vm} = Values} = Build) ->
+    %% Only the JIT reads the types that the compiler found.
+    Types = case Vm of "size" -> drop; "speed" -> keep end,
+    Includes = case Values of
+                   #{keep_include := true} -> #{includes => keep};
+                   _ -> #{}
+               end,
+    Options = Includes#{strip => #{types => Types}},
     case whittle_pass:run(whittle_pass:standard(), Options, System) of
         {ok, Smaller} ->
             {ok, Build#{system := whittle_boot:set_start_modules(start_modules(), Smaller)}};

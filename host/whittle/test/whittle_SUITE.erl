@@ -392,8 +392,7 @@ bad_files(Config) ->
         {File, Line} <-
             [{"none", "none cannot be read (no such file or directory): check the name and its "
                       "permissions"},
-             {".", ". cannot be read (illegal operation on a directory): check the name and its "
-                   "permissions"},
+             {".", ". is a directory: name an executable that `whittle build' made"},
              {"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
              {?config(hello, Config) ++ "/ebin/hello.app",
               ?config(hello, Config) ++ "/ebin/hello.app: it is no ELF executable: name a file "

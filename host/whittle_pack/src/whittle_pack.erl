@@ -111,6 +111,8 @@ format_error({cannot_write, {Out, enospc}}) ->
 format_error({cannot_write, {Out, Reason}}) ->
     line("~ts cannot be written (~ts): name another place with -o",
          [Out, file:format_error(Reason)]);
+format_error({unreadable, {File, eisdir}}) ->
+    line("~ts is a directory: name an executable that `whittle build' made", [File]);
 format_error({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check the name and its permissions",
          [File, file:format_error(Reason)]);
