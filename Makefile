@@ -2,6 +2,7 @@
 # newcomer needs; each installs what is missing (setup/install) and says so.
 
 OTP ?= 29
+.NOTPARALLEL:
 .PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table web clean help
 
 all: setup-build ## compile the command
