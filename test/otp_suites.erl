@@ -115,7 +115,7 @@ parts() ->
 
 runtime(Release, Linkage) ->
     made(whittle_runtime:ensure(#{target => "x86_64", otp => Release, flavour => size,
-                                  natives => [], linkage => Linkage}, progress())).
+                                  natives => [asn1, crypto], linkage => Linkage}, progress())).
 
 made({ok, Made}) -> Made;
 made({error, Error}) -> throw({failed, whittle_runtime:format_error(Error), ""}).

@@ -1,4 +1,5 @@
-%% @doc Reads one application that is compiled: `DIR/{ebin,priv,include}'.
+%% @doc Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
+%% notices beside them.
 %%
 %% The `.app' file says which modules there are. One that is listed and absent
 %% is an error; one that is present and not listed is read too, and left for a
@@ -34,7 +35,12 @@ read(Dir, Context) ->
 files(Dir) ->
     [{<<Top/binary, $/, Path/binary>>, Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
-        {Path, Mode, Read} <- tree(filename:join(Dir, Top))].
+        {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
+        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1), is_notice(Name)].
+
+%% Whose code it is goes with the code.
+is_notice(Name) ->
+    re:run(Name, "^(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
 
 %% @doc All files below a directory. Links are followed, as rebar3 links priv.
 -spec tree(file:filename()) -> [source()].

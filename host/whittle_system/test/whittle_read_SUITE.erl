@@ -75,9 +75,14 @@ compiled_application(Config) ->
                    [{one, "-module(one). -export([f/0]). f() -> 1."}]),
     made:file(filename:join(Dir, "priv/a/b.txt"), "text"),
     made:file(filename:join(Dir, "src/ignored.txt"), ""),
+    made:file(filename:join(Dir, "LICENSE.md"), "mine"),
+    made:file(filename:join(Dir, "README.md"), ""),
     {ok, App} = whittle_system:app(one, read(Dir)),
-    ?assertMatch(#{files := #{<<"priv/a/b.txt">> := #{bytes := <<"text">>}},
-                   origin := #{kind := input, asked_by := []}}, App).
+    ?assertMatch(#{files := #{<<"priv/a/b.txt">> := #{bytes := <<"text">>},
+                              <<"LICENSE.md">> := #{bytes := <<"mine">>}},
+                   origin := #{kind := input, asked_by := []}}, App),
+    #{files := Files} = App,
+    ?assertNot(is_map_key(<<"README.md">>, Files)).
 
 %% Module names are UTF-8 in files' names, whatever this machine's locale is.
 named_in_unicode(_Config) ->
