@@ -73,10 +73,12 @@ start_files(System, Env, Options) ->
 %% than 5 MB, 0.8 MB. +MM: two segments that were given back are kept, not ten,
 %% 0.5 MB. +M…t: what is seldom allocated (code, drivers, the VM's own tables) has
 %% one heap for all schedulers, 0.4 MB. +M…mmbcs: the others begin with 16 KB for
-%% each scheduler, 0.3 MB. bench/README.md has the list. A release's vm.args comes
+%% each scheduler, 0.3 MB. bench/README.md has the list. +sbwt…: a scheduler without
+%% work sleeps at once; waiting busily is for machines with cores and power to
+%% spare, and costs a start a twelfth of its time. A release's vm.args comes
 %% after and wins.
 flags() ->
-    ["+P 16384 +Q 4096 +SDio 2\n"
+    ["+P 16384 +Q 4096 +SDio 2 +sbwt none +sbwtdcpu none +sbwtdio none\n"
      "+Mulmbcs 512 +Musmbcs 64 +MMmcs 2 +MLt false +MDt false +MRt false\n"
      "+MSmmbcs 16 +MDmmbcs 16 +MBmmbcs 16 +MRmmbcs 16 +MFmmbcs 16 +MEmmbcs 16"
      " +MTmmbcs 16\n"
