@@ -7,7 +7,7 @@
 import { adler32 } from "./adler32.js";
 import type { TermDecoder } from "./decode.js";
 import { EtfError, overLimit } from "./error.js";
-import { defaultLimits } from "./limits.js";
+import { checkedLimits } from "./limits.js";
 import { Tag } from "./tags.js";
 
 /** A decoder whose results come later. */
@@ -24,7 +24,8 @@ export interface InflateLimits {
 
 /**
  * A decoder that inflates compressed terms before it hands them to `decoder`, which needs no
- * inflate. The limits that were given to `decoder` hold for what comes out of inflating.
+ * inflate. The limits that were given to `decoder` hold for what comes out of inflating (its
+ * `maxBytes`, too); how large that may be is asked of `limits` alone.
  */
 export function asyncDecoder<T>(
     decoder: TermDecoder<T>,
@@ -44,8 +45,8 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
         throw new EtfError("truncated", "the input ends inside a term", bytes.length);
     }
     const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(2);
-    const { maxInflatedBytes = defaultLimits.maxInflatedBytes } = limits;
-    if (size > maxInflatedBytes) throw overLimit("maxInflatedBytes", { maxInflatedBytes }, 2);
+    const checked = checkedLimits(limits);
+    if (size > checked.maxInflatedBytes) throw overLimit("maxInflatedBytes", checked, 2);
     const stream = bytes.subarray(6);
     const pieces = await collect(stream, size);
     const term = new Uint8Array(1 + size);

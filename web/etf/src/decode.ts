@@ -1,6 +1,7 @@
 /**
  * Decoding alone, for pages that only listen: the entry point `@whittle/etf/decode`. It holds no
- * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected.
+ * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected. Only
+ * TypeScript checks the options here; the main entry point's decoders refuse unknown ones.
  * @module
  */
 import { EtfError } from "./error.js";

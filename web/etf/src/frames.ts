@@ -3,7 +3,7 @@
  * together again from pieces that were split anywhere.
  */
 import { overLimit } from "./error.js";
-import { defaultLimits, type Limits } from "./limits.js";
+import { checkedLimits, type Limits } from "./limits.js";
 
 /** Collects pieces of a stream and gives the messages in them. */
 export class FrameReader {
@@ -20,39 +20,58 @@ export class FrameReader {
      * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
      */
     constructor(limits: { readonly maxBytes?: number } = {}) {
-        this.limits = { ...defaultLimits, ...limits };
+        this.limits = checkedLimits(limits);
     }
 
     /**
      * The messages that end in this piece. A message that lies in the piece as a whole shares its
      * memory, others are copied together. Memory is taken for what arrived, not for what a length
-     * promises. A length over the limit throws an EtfError of code `limit`; the stream cannot be
-     * followed after that.
+     * promises. The whole piece is taken in at once, so a loop over the messages may end early
+     * (or throw, as decoding may) without losing the place in the stream.
+     *
+     * A length over the limit throws an EtfError of code `limit` after the messages before it, and
+     * again with each further piece: the stream cannot be followed after that.
      */
-    *push(piece: Uint8Array): IterableIterator<Uint8Array> {
+    push(piece: Uint8Array): IterableIterator<Uint8Array> {
+        if (!(piece instanceof Uint8Array))
+            throw new TypeError("a piece of a stream is a Uint8Array");
+        return this.given(this.split(piece));
+    }
+
+    private *given(messages: readonly Uint8Array[]): IterableIterator<Uint8Array> {
+        yield* messages;
+        if (this.isOver) throw overLimit("maxBytes", this.limits, -1);
+    }
+
+    /** Whether a message was promised that is larger than the limit. */
+    private get isOver(): boolean {
+        return this.wanted > this.limits.maxBytes;
+    }
+
+    private split(piece: Uint8Array): Uint8Array[] {
+        const messages: Uint8Array[] = [];
         let at = 0;
-        while (at < piece.length || (this.headLength === 4 && this.wanted === 0)) {
+        while (at < piece.length && !this.isOver) {
             if (this.headLength < 4) {
                 this.head[this.headLength++] = piece[at++];
                 if (this.headLength === 4) this.begin();
-                continue;
+                if (this.headLength < 4 || this.isOver) continue;
             }
-            const missing = this.wanted - this.bodyLength;
-            const part = piece.subarray(at, at + missing);
+            const part = piece.subarray(at, at + this.wanted - this.bodyLength);
             at += part.length;
-            if (this.bodyLength === 0 && part.length === this.wanted) {
+            if (part.length === this.wanted) {
                 this.headLength = 0;
-                yield part;
+                messages.push(part);
                 continue;
             }
             this.collect(part);
             if (this.bodyLength === this.wanted) {
-                const body = this.body!.subarray(0, this.wanted);
+                messages.push(this.body!.subarray(0, this.wanted));
                 this.headLength = 0;
                 this.body = undefined;
-                yield body;
             }
         }
+        return messages;
     }
 
     /**
@@ -65,7 +84,6 @@ export class FrameReader {
     private begin(): void {
         this.wanted = new DataView(this.head.buffer).getUint32(0);
         this.bodyLength = 0;
-        if (this.wanted > this.limits.maxBytes) throw overLimit("maxBytes", this.limits, -1);
     }
 
     private collect(part: Uint8Array): void {
@@ -82,6 +100,7 @@ export class FrameReader {
 
 /** The message with its length before it, ready to be sent to a `{packet, 4}` socket. */
 export function frame(message: Uint8Array): Uint8Array {
+    if (!(message instanceof Uint8Array)) throw new TypeError("a message is a Uint8Array");
     const framed = new Uint8Array(4 + message.length);
     new DataView(framed.buffer).setUint32(0, message.length);
     framed.set(message, 4);

@@ -3,10 +3,9 @@
  * bytes around the values, so these are made once; where code may be generated, a layout becomes
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
-import { Binary, Atom } from "./term.js";
 import { compare } from "./compare.js";
-import { encodeUtf8 } from "./utf8.js";
 import { Tag } from "./tags.js";
+import type { Term } from "./term.js";
 import type { Encodable } from "./encode.js";
 import type { Output } from "./output.js";
 
@@ -57,8 +56,13 @@ export class Layout {
 export class Layouts {
     private readonly bySize: Layout[][] = Array.from({ length: MAX_NAMES + 1 }, () => []);
 
+    /**
+     * @param term what a name becomes
+     * @param key its bytes, tag included
+     */
     constructor(
-        readonly atomKeys: boolean,
+        private readonly term: (name: string) => Term,
+        private readonly key: (name: string) => Uint8Array,
         private readonly sorted: boolean,
         private readonly generate: boolean,
     ) {}
@@ -75,30 +79,14 @@ export class Layouts {
 
     private make(names: readonly string[], generate: boolean): Layout {
         let ordered = names;
-        if (this.sorted) {
-            const term = (name: string) => (this.atomKeys ? new Atom(name) : Binary.of(name));
-            ordered = [...names].sort((a, b) => compare(term(a), term(b), true));
-        }
+        if (this.sorted)
+            ordered = [...names].sort((a, b) => compare(this.term(a), this.term(b), true));
         return new Layout(
             names,
             ordered.map((name) => this.key(name)),
             ordered,
             generate,
         );
-    }
-
-    /** The bytes of a name, tag included. */
-    private key(name: string): Uint8Array {
-        const text = encodeUtf8(name);
-        const head = !this.atomKeys
-            ? [Tag.Binary, text.length >>> 24, text.length >>> 16, text.length >>> 8, text.length]
-            : text.length < 256
-              ? [Tag.SmallAtomUtf8, text.length]
-              : [Tag.AtomUtf8, text.length >>> 8, text.length];
-        const key = new Uint8Array(head.length + text.length);
-        key.set(head);
-        key.set(text, head.length);
-        return key;
     }
 }
 

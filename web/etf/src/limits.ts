@@ -52,7 +52,8 @@ export function checkedLimits(given: Partial<Limits> = {}): Limits {
     for (const [name, value] of Object.entries(limits)) {
         if (!(name in defaultLimits)) throw new TypeError(`no limit is called ${name}`);
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
-        if (!(value >= 0 && value <= most)) throw new TypeError(`${name} cannot be ${value}`);
+        if (typeof value !== "number" || !(value >= 0 && value <= most))
+            throw new TypeError(`${name} cannot be ${value}`);
     }
     return limits;
 }

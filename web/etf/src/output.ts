@@ -5,6 +5,7 @@ import type { Encodable, EncodeOptions } from "./encode.js";
 import { EtfError } from "./error.js";
 import { ErlMap } from "./map.js";
 import { Layouts, type Layout } from "./layout.js";
+import { checkOptions, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -38,6 +39,15 @@ type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number
 const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer
     ?.prototype.utf8Write;
 
+const choices: Choices<EncodeOptions> = {
+    keys: "binary atom",
+    null: "null nil undefined",
+    deterministic: "false true",
+    minorVersion: "0 1 2",
+    deflate: undefined,
+    codegen: "false true",
+};
+
 /** Writes one term at a time. */
 export class Output {
     /** @internal Generated code writes here. */
@@ -51,6 +61,8 @@ export class Output {
     private start = 0;
     /** The size of the next buffer: a little more than the last large result. */
     private expected = 1024;
+    /** What the name of a property becomes. */
+    private readonly keyTerm: (name: string) => Term;
     private readonly layouts: Layouts;
     private readonly nullName: string;
     private readonly deterministic: boolean;
@@ -58,9 +70,15 @@ export class Output {
     private readonly textFloats: boolean;
 
     constructor(options: EncodeOptions) {
+        checkOptions(options, choices);
         const version = options.minorVersion ?? 2;
+        const { keys } = options;
+        this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
+        // Keys are written by an output of their own: this one may be the caller's buffer.
+        let writer: Output | undefined;
         this.layouts = new Layouts(
-            options.keys === "atom",
+            this.keyTerm,
+            (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
             options.deterministic ?? false,
             options.codegen ?? canGenerate(),
         );
@@ -81,6 +99,13 @@ export class Output {
         this.expected = pos + (pos >> 4);
         this.use(new Uint8Array(0));
         return buf.subarray(0, pos);
+    }
+
+    /** The bytes of a value without the version before them. */
+    private alone(value: Encodable): Uint8Array {
+        this.pos = 0;
+        this.write(value);
+        return this.buf.slice(0, this.pos);
     }
 
     /** Writes a value into the caller's buffer; returns the number of bytes. */
@@ -215,7 +240,7 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (value - value !== 0)
+        if (!Number.isFinite(value))
             throw new EtfError("encode", `${value} is no term: Erlang's floats are finite`, -1);
         if (this.textFloats) {
             this.u8(Tag.Float);
@@ -296,6 +321,8 @@ export class Output {
     }
 
     private atom(name: string): void {
+        if (typeof name !== "string")
+            throw new EtfError("encode", `an atom's name is a string, not ${typeof name}`, -1);
         const length = name.length;
         if (length > 255 && [...name].length > 255)
             throw new EtfError("encode", "an atom has at most 255 characters", -1);
@@ -369,12 +396,6 @@ export class Output {
         layout.write(this, object);
     }
 
-    /** @internal Writes a property name that no layout remembers. */
-    name(name: string): void {
-        if (this.layouts.atomKeys) this.atom(name);
-        else this.text(name);
-    }
-
     /** @internal The head of a map. */
     mapHead(size: number): void {
         this.head(Tag.Map, size);
@@ -384,13 +405,38 @@ export class Output {
         this.mapHead(keys.length);
         let order = keys.map((_, at) => at);
         if (this.deterministic) {
-            const terms = keys.map(asTerm);
+            const terms = keys.map((key) => this.asTerm(key));
             order = order.sort((a, b) => compare(terms[a], terms[b], true));
         }
         for (const at of order) {
             this.write(keys[at]);
             this.write(values[at]);
         }
+    }
+
+    /** What orders a key among others: the term that it is written as. */
+    private asTerm(key: Encodable): Term {
+        const termOf = (part: Encodable): Term => this.asTerm(part);
+        if (typeof key === "string") return Binary.of(key);
+        if (typeof key === "number" || typeof key === "bigint") return key;
+        if (typeof key === "symbol") return new Atom(key.description ?? "");
+        if (key === null) return new Atom(this.nullName);
+        if (typeof key !== "object") return new Atom(String(key));
+        if (key instanceof Uint8Array) return Binary.of(key);
+        if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
+        if (key instanceof ImproperList)
+            return new ImproperList(key.items.map(termOf), termOf(key.tail));
+        if (Array.isArray(key)) return key.map(termOf);
+        const prototype: unknown = Object.getPrototypeOf(key);
+        if (prototype === Object.prototype || prototype === null) {
+            const fields = Object.entries(key);
+            return ErlMap.from(
+                fields.map(([name, value]) => [this.keyTerm(name), termOf(value)] as const),
+            );
+        }
+        if (!(key instanceof Map)) return key as Term;
+        const entries = key as ReadonlyMap<Encodable, Encodable>;
+        return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
 
     private binary(bytes: Uint8Array): void {
@@ -422,8 +468,7 @@ export class Output {
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
         const name =
-            (value.constructor as { name?: string } | undefined)?.name ??
-            "object without a constructor";
+            (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
         throw new EtfError("encode", `a ${name} is no term; turn it into one first`, -1);
     }
 
@@ -543,24 +588,6 @@ function floatText(value: number): string {
     const last = Number(digits.slice(-1));
     const even = half && last % 2 === 1 ? digits.slice(0, -1) + (last - 1) : digits;
     return `${sign}${even}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
-}
-
-/** What orders a key among others: the term that it is written as. */
-function asTerm(key: Encodable): Term {
-    switch (typeof key) {
-        case "string":
-            return Binary.of(key);
-        case "boolean":
-        case "undefined":
-            return new Atom(String(key));
-        case "symbol":
-            return new Atom(key.description ?? "");
-        case "object":
-            if (key === null) return new Atom("null");
-            return key instanceof Uint8Array ? Binary.of(key) : (key as Term);
-        default:
-            return key as Term;
-    }
 }
 
 /** Whether a list is one that Erlang writes as a string. */

@@ -51,7 +51,9 @@ export function rank(term: Term): Rank {
     if (term instanceof Port) return Rank.Port;
     if (term instanceof Pid) return Rank.Pid;
     if (term instanceof ErlRecord) return Rank.Record;
-    return term instanceof LocalTerm ? Rank.Local : Rank.Fun;
+    if (term instanceof LocalTerm) return Rank.Local;
+    if (term instanceof ExportFun || term instanceof Fun || term instanceof OldFun) return Rank.Fun;
+    throw new TypeError(`no term but a JavaScript ${typeof term}`);
 }
 
 /** The parts of a term of the ranks that are not treated on their own: the first decides. */

@@ -239,7 +239,7 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
                 : Array.isArray(found)
                   ? (found as readonly Term[])
                   : [];
-        if (!(at >= 0 && at < items.length)) return new Failure(wants, show(found));
+        if (!(at in items)) return new Failure(wants, show(found));
         const value = element.take(items[at]);
         return value instanceof Failure ? value.under(at) : value;
     });

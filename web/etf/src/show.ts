@@ -56,7 +56,8 @@ export function show(term: Term, levels = 2): string {
         const more = term.fields.length > MOST ? ", ..." : "";
         return `#${term.module}:${term.name}{${pairs.join(", ")}${more}}`;
     }
-    return `[${showAll(term, levels)}]`;
+    if (Array.isArray(term)) return `[${showAll(term as readonly Term[], levels)}]`;
+    return `no term but a JavaScript ${typeof term}`;
 }
 
 function showAll(terms: readonly Term[], levels: number): string {

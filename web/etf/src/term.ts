@@ -79,6 +79,8 @@ export class Binary {
     /** A binary of these bytes (not copied), or of this text in UTF-8. */
     static of(value: Uint8Array | string): Binary {
         const bytes = typeof value === "string" ? encodeUtf8(value) : value;
+        if (!(bytes instanceof Uint8Array))
+            throw new TypeError("a binary is made of text or a Uint8Array");
         return new Binary(bytes, 0, bytes.length);
     }
     /** Its bytes: a view, not a copy. */

@@ -2,23 +2,24 @@
 import { EtfError } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-const encoder = new TextEncoder();
+const encoder = /* @__PURE__ */ new TextEncoder();
 
 /** Up to this many bytes {@link decodeShort} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
 
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
-    if (end - start <= SHORT) {
-        const text = decodeShort(bytes, start, end);
-        if (text !== undefined) return text;
-        throw new EtfError("utf8", "text is not UTF-8", start);
-    }
+    let text: string | undefined;
     try {
-        return decoder.decode(bytes.subarray(start, end));
+        text =
+            end - start <= SHORT
+                ? decodeShort(bytes, start, end)
+                : decoder.decode(bytes.subarray(start, end));
     } catch {
-        throw new EtfError("utf8", "text is not UTF-8", start);
+        // The platform says no more than that either.
     }
+    if (text === undefined) throw new EtfError("utf8", "text is not UTF-8", start);
+    return text;
 }
 
 const units: number[] = [];

@@ -17,10 +17,14 @@ export type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
 
 /** An integer. A number that is none throws an EtfError of code `encode`. */
 export const integer: Encoder<number | bigint> = (value) => {
-    if (typeof value === "number" && !Number.isInteger(value))
-        throw new EtfError("encode", `${value} is no integer`, -1);
+    if (typeof value !== "bigint" && !Number.isInteger(value)) throw isNo("integer", value);
     return value;
 };
+
+/** The error of a value that is not of an encoder's type. */
+function isNo(type: string, value: unknown): EtfError {
+    return new EtfError("encode", `${String(value)} is no ${type}`, -1);
+}
 
 /** A float, also where the number is whole. */
 export const float: Encoder<number> = (value) => new Float(value);
@@ -39,7 +43,10 @@ export const bytes: Encoder<Uint8Array> = (value) => Binary.of(value);
 export const atom: Encoder<string> = (value) => new Atom(value);
 
 /** The atoms true and false. */
-export const boolean: Encoder<boolean> = (value) => new Atom(String(value));
+export const boolean: Encoder<boolean> = (value) => {
+    if (typeof value !== "boolean") throw isNo("boolean", value);
+    return new Atom(String(value));
+};
 
 /** A term, as it is. */
 export const term: Encoder<Term> = (value) => value;

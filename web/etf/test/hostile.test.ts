@@ -359,10 +359,24 @@ test("text that is not UTF-8 is refused as TextDecoder refuses it", () => {
     }
 });
 
+test("a limit of the asynchronous decoder that cannot be meant is refused", async () => {
+    const bytes = Uint8Array.of(131, 80, 0, 0, 0, 100, 1);
+    // @ts-expect-error
+    await assert.rejects(inflated(bytes, { maxInflated: 5 }), /no limit is called maxInflated/);
+    // @ts-expect-error
+    await assert.rejects(inflated(bytes, { maxInflatedBytes: "5" }), TypeError);
+});
+
 test("a frame's length over the limit is refused before anything is collected", () => {
     const frames = new FrameReader({ maxBytes: 1000 });
-    assert.throws(
-        () => [...frames.push(Uint8Array.of(0, 0, 4, 0))],
-        (error: unknown) => error instanceof EtfError && error.code === "limit",
-    );
+    const found: Uint8Array[] = [];
+    const push = (...piece: number[]) => {
+        for (const message of frames.push(Uint8Array.from(piece))) found.push(message);
+    };
+    const overLimit = { name: "EtfError", code: "limit" };
+    // What came before it is given first, and nothing after it is collected.
+    assert.throws(() => push(0, 0, 0, 1, 7, 0, 0, 4, 0, 1), overLimit);
+    assert.deepEqual(found, [Uint8Array.of(7)]);
+    assert.throws(() => push(1, 2, 3), overLimit);
+    assert.throws(() => push(), overLimit);
 });

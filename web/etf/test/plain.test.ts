@@ -233,6 +233,98 @@ test("deterministic output does not depend on the order of keys", () => {
     );
 });
 
+test("deterministic output orders keys of any kind as the terms that they are written as", () => {
+    const nameless = (name: string): Encodable => ({ [name]: [true, null] });
+    const makes: readonly ((name: string) => Encodable)[] = [
+        (name) => [name],
+        (name) => tuple(1, name),
+        (name) => new ImproperList<Encodable>([name], null),
+        (name) => new Map<Encodable, Encodable>([[Symbol(name), 1]]),
+        nameless,
+    ];
+    for (const keys of ["atom", "binary"] as const) {
+        const writer = encoder({ deterministic: true, keys });
+        for (const make of makes) {
+            const [a, b] = [make("a"), make("b")];
+            const bytes = writer.encode(
+                new Map([
+                    [b, 2],
+                    [a, 1],
+                ] as [Encodable, Encodable][]),
+            );
+            const term = decodeTerm(bytes) as ErlMap;
+            assert.deepEqual(term.values, [1, 2]);
+            assert.ok(compare(term.keys[0], term.keys[1], true) < 0);
+            // What was read is written in the same order.
+            assert.equal(hex(writer.encode(term)), hex(bytes));
+        }
+    }
+    // null goes where the atom goes that it becomes.
+    const nil = encoder({ deterministic: true, null: "nil" });
+    const written = (none: Encodable) =>
+        hex(
+            nil.encode(
+                new Map([
+                    [none, 1],
+                    [atom("nj"), 2],
+                ] as [Encodable, Encodable][]),
+            ),
+        );
+    assert.equal(written(null), written(atom("nil")));
+});
+
+test("names of properties are written as other atoms and texts are", () => {
+    for (const minorVersion of [0, 1, 2] as const) {
+        const { encode } = encoder({ minorVersion, keys: "atom" });
+        for (const name of ["a", "é", "λ", "x".repeat(255)]) {
+            const map = new Map([[atom(name), 1]]);
+            assert.equal(hex(encode({ [name]: 1 })), hex(encode(map)));
+            assert.equal(
+                byteSize({ [name]: 1 }, { minorVersion, keys: "atom" }),
+                encode(map).length,
+            );
+        }
+        assert.throws(() => encode({ ["x".repeat(256)]: 1 }), /at most 255 characters/);
+    }
+    assert.throws(() => encode({ "\ud800": 1 }), /lone surrogate/);
+});
+
+test("what TypeScript would refuse is refused in words", () => {
+    const refused = (run: () => unknown, reason: RegExp) => assert.throws(run, reason);
+    // @ts-expect-error
+    refused(() => plainDecoder({ maxDepth: 3 }), /^TypeError: no option is called maxDepth/);
+    // @ts-expect-error
+    refused(() => termDecoder({ atoms: "class" }), /^TypeError: no option is called atoms/);
+    const words = /^TypeError: atoms is string or symbol or class, not symbols/;
+    // @ts-expect-error
+    refused(() => plainDecoder({ atoms: "symbols" }), words);
+    // @ts-expect-error
+    refused(() => plainDecoder({ limits: { maxDepth: "3" } }), /^TypeError: maxDepth cannot be 3/);
+    // @ts-expect-error
+    refused(() => encoder({ keys: "atoms" }), /^TypeError: keys is binary or atom, not atoms/);
+    // @ts-expect-error
+    refused(() => encoder({ minorVersion: 3 }), /^TypeError: minorVersion is 0 or 1 or 2, not 3/);
+    // @ts-expect-error
+    refused(() => byteSize(1, { minor: 0 }), /^TypeError: no option is called minor/);
+    // @ts-expect-error
+    refused(() => ErlMap.from([]).get("name"), /^TypeError: no term but a JavaScript string/);
+    // @ts-expect-error
+    refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript object/);
+    // @ts-expect-error
+    refused(() => Binary.of(undefined), /^TypeError: a binary is made of text or a Uint8Array/);
+    // @ts-expect-error
+    refused(() => encode(atom()), /^EtfError: an atom's name is a string, not undefined/);
+    // @ts-expect-error
+    refused(() => encode(new Float("1")), /finite/);
+    refused(() => encode(new (class {})() as never), /a value of no named class is no term/);
+    // @ts-expect-error
+    refused(() => frame("text"), /^TypeError: a message is a Uint8Array/);
+    // @ts-expect-error
+    refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece of a stream/);
+    // @ts-expect-error
+    refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no limit is called maxbytes/);
+});
+
 test("encoding into a buffer fills it exactly or says that it is too small", () => {
     const given = { name: "Joe", list: [1, 2.5, "three"] };
     const bytes = encode(given);
@@ -343,6 +435,15 @@ test("frames come out whole however the stream is cut", () => {
         assert.deepEqual(found, messages.map(hex));
         assert.equal(frames.pending, false);
     }
+    // A loop that ends early loses the messages it did not take, and no place in the stream.
+    const left = new FrameReader();
+    const long = frame(encode("long"));
+    const first = Uint8Array.of(...frame(Uint8Array.of(1)), ...long.subarray(0, 6));
+    assert.throws(() => {
+        for (const message of left.push(first)) decode(message);
+    }, EtfError);
+    left.push(long.subarray(6, 7));
+    assert.deepEqual([...left.push(long.subarray(7))].map(decode), ["long"]);
     const cut = new FrameReader();
     assert.deepEqual([...cut.push(stream.subarray(0, 2))], []);
     assert.equal(cut.pending, true);

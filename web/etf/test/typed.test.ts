@@ -118,6 +118,10 @@ test("the remaining decoders", () => {
     assert.equal(ok(read.field(tuple(1, 2), read.integer), new Map([[tuple(1, 2), 3]])), 3);
     assert.equal(ok(read.succeed("always"), []), "always");
     assert.equal(read.float.readBytes(encode(1)).ok, false);
+    assert.equal(read.index(0.5, read.term).read([1]).ok, false);
+    // @ts-expect-error A string is no term.
+    const plain = read.integer.read("5");
+    assert.equal(!plain.ok && plain.error.found, "no term but a JavaScript string");
     assert.equal(read.integer.readBytes(encode(new Float(1))).ok, false);
     assert.equal(read.integer.readBytes(encode(2n ** 70n)).ok, false);
     assert.equal(read.string.readBytes(encode(Uint8Array.of(255))).ok, false);
@@ -153,4 +157,10 @@ test("encoders write what decoders read", () => {
         { ok: true, value: new Map([["k", [1, true]]]) },
     );
     assert.throws(() => write.integer(1.5), /no integer/);
+    // @ts-expect-error
+    assert.throws(() => write.integer("5"), /^EtfError: 5 is no integer/);
+    // @ts-expect-error
+    assert.throws(() => write.tuple(write.integer)([]), /^EtfError: undefined is no integer/);
+    // @ts-expect-error
+    assert.throws(() => write.boolean("maybe"), /^EtfError: maybe is no boolean/);
 });
