@@ -56,7 +56,14 @@ metric(Name) ->
 
 %% @doc All definitions, by name.
 -spec metrics() -> [whittle_counters:metric()].
-metrics() -> [Metric || {_, Metric, _} <- ets:tab2list(?METRICS)].
+metrics() -> [Metric || {_, Metric, _} <- rows(?METRICS)].
+
+%% None while the application does not run: those who read all of it (a scrape, a
+%% push to StatsD) belong to others, who go on.
+rows(Table) ->
+    try ets:tab2list(Table)
+    catch error:badarg -> []
+    end.
 
 %% @doc One series.
 -spec series({atom(), [binary()]}) -> {ok, #series{}} | none.
@@ -171,13 +178,15 @@ reject(Name, {Tag, _} = Reason) ->
 %% @doc Counts an update that went to the overflow series.
 -spec divert(atom()) -> ok.
 divert(Name) ->
-    _ = ets:update_counter(?REFUSED, {divert, Name}, 1, {{divert, Name}, 0}),
+    %% No metric's name is a tuple.
+    Key = {{divert}, Name},
+    _ = ets:update_counter(?REFUSED, Key, 1, {Key, 0}),
     ok.
 
 %% @doc How many updates were refused, by metric and reason.
 -spec rejected() -> [{{atom(), atom()}, pos_integer()}].
-rejected() -> [Row || {{Name, _}, _} = Row <- lists:sort(ets:tab2list(?REFUSED)), Name =/= divert].
+rejected() -> [Row || {{Name, _}, _} = Row <- lists:sort(rows(?REFUSED)), is_atom(Name)].
 
 %% @doc How many updates went to overflow series, by metric.
 -spec diverted() -> [{atom(), pos_integer()}].
-diverted() -> [{Name, N} || {{divert, Name}, N} <- lists:sort(ets:tab2list(?REFUSED))].
+diverted() -> [{Name, N} || {{{divert}, Name}, N} <- lists:sort(rows(?REFUSED))].
