@@ -5,14 +5,14 @@
 -export([counts/1, spellings/1, gauges/1, histograms/1, handles/1, resets/1, deletes/1,
          bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
--export([publishing/1, light/1, readings/1, named_divert/1]).
+-export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [counts, spellings, gauges, histograms, handles, resets, deletes, bad_input, definitions,
      cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
-     light, readings, named_divert].
+     light, readings, named_divert, stopping].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
@@ -326,6 +326,7 @@ not_started(_) ->
     ?assertMatch({error, {not_started, _}}, ?W:inc(c)),
     ?assertMatch({error, {not_started, _}}, ?W:new(c, counter)),
     ?assertMatch({error, {not_started, _}}, ?W:value(c)),
+    ?assertMatch({error, {not_started, _}}, whittle_counters_vm:install()),
     Snapshot = ?W:snapshot(),
     ?assertEqual([], [Series || Series <- maps:values(Snapshot), Series =/= #{}]).
 
@@ -354,6 +355,27 @@ readings(_) ->
     ?assertMatch(#{[<<"twice">>, <<"read_twice">>] := _},
                  series(<<"whittle_counters_rejected">>)),
     ok = application:set_env(whittle_counters, read_timeout, 2000).
+
+%% When it stops the tables go before the tree does: what is called in between
+%% does not raise.
+stopping(_) ->
+    ok = ?W:new(c, counter, #{labels => [k]}),
+    ok = ?W:new(h, histogram),
+    ok = ?W:inc(c, [a]),
+    ok = ?W:observe(h, 1),
+    published(),
+    Tree = persistent_term:get(?W),
+    ok = application:stop(whittle_counters),
+    ok = persistent_term:put(?W, Tree),
+    ok = ?W:inc(c, [a]),
+    ok = ?W:observe(h, 1 bsl 50),
+    ok = whittle_counters_table:divert(c),
+    ok = whittle_counters_exemplar:put(h, [], 1, #{id => 1}),
+    ?assertEqual([], whittle_counters_exemplar:text(h, [], 0, 1)),
+    ?assertEqual(none, whittle_counters_table:series({c, [<<"a">>]})),
+    ?assertEqual(none, whittle_counters_table:fold_series(fun(_, _, _, _) -> some end, none, c)),
+    ?assertMatch(#{tables := 0}, ?W:info()),
+    true = persistent_term:erase(?W).
 
 %% A metric may have any name, also one that is a word of ours.
 named_divert(_) ->
