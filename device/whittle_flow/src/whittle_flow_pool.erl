@@ -129,7 +129,8 @@ many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
 %% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, or
 %% the shard died) it was handled once or not at all.
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
-call(Pool, Key, Message, Timeout) ->
+call(Pool, Key, Message, Timeout)
+  when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
     case route(Pool, Key) of
         {ok, Pid} ->
             Ref = monitor(process, Pid, [{alias, reply_demonitor}]),

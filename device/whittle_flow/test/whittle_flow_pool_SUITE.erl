@@ -284,6 +284,10 @@ bad_input(_) ->
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{shard => 1})),
     ?assertMatch({error, {bad_option, {intensity, 1}}},
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{intensity => 1})),
+    %% Nothing is sent of a call that raises.
+    [?assertError(function_clause, whittle_flow_pool:call(pool, k, 2, Timeout))
+     || Timeout <- [-1, nan, 1 bsl 32]],
+    ?assertEqual([{k, 1}], told(k)),
     %% What the VM could not wait for or hold; names that are none.
     [?assertEqual({error, {bad_option, Bad}},
                   whittle_flow_pool:start_link(p, ?MODULE, [], maps:from_list([Bad])))
