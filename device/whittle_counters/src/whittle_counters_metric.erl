@@ -43,7 +43,9 @@ option(labels, V) -> whittle_counters_option:is_list_of(fun(_) -> true end, V);
 option(value, V) -> V =:= integer orelse V =:= float;
 option(read, V) -> is_function(V, 0);
 option(error, V) -> is_float(V) andalso V > 0;
-option(resolution, V) -> whittle_counters_option:is_positive(V);
+option(resolution, V) ->
+    %% One that no float holds would cost the scrape.
+    whittle_counters_option:is_positive(V) andalso V =< whittle_counters_scale:max_value();
 option(range, {Low, High}) ->
     is_integer(Low) andalso is_integer(High) andalso Low >= 0 andalso Low < High
         andalso High =< whittle_counters_scale:max_value();

@@ -194,6 +194,7 @@ definitions(_) ->
            {bad_option, x, gauge, #{lables => [a]}},
            {bad_option, x, histogram, #{error => 0.001}},
            {bad_option, x, gauge, #{labels => [a | b]}},
+           {bad_option, x, histogram, #{resolution => 1 bsl 2000}},
            {bad_option, x, gauge, #{windows => [60 | 300]}},
            {bad_option, x, gauge, [{labels, [a]}]}],
     [?assertMatch({Tag, {error, {Tag, _}}}, {Tag, ?W:new(Name, Type, O)})
