@@ -152,7 +152,8 @@ handle(Name, Labels) -> whittle_counters_registry:handle(Name, Labels).
 inc(#striped{ref = Ref, ix = Ix}) -> counters:add(Ref, Ix, 1);
 inc(#counter{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
 inc(#gauge{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
-inc(Name) -> inc(Name, [], 1).
+inc(Name) when is_atom(Name) -> inc(Name, [], 1);
+inc(Other) -> inc(Other, 1).
 
 %% @doc `inc(Handle, Step)', or `inc(Name, Labels)' by one.
 -spec inc(handle(), non_neg_integer()) -> ok | {error, reason()};
@@ -166,6 +167,7 @@ inc(Name, Labels) when is_atom(Name) ->
         _ -> slow(Name, Labels, counter, fun(Cell) -> inc(Cell, 1) end)
     end;
 inc(#gauge{} = Cell, N) -> add(Cell, N);
+inc(Other, N) when ?IS_STEP(N) -> unfit(Other, counter);
 inc(_, N) -> refuse(undefined, {bad_step, N}).
 
 %% @doc Adds a whole number, zero or more (less than 2^59), to a counter by name.
@@ -190,7 +192,9 @@ add(#level{} = Cell, N) when is_number(N) ->
     catch error:_ -> refuse(undefined, {bad_value, N})
     end;
 add(Name, N) when is_atom(Name) -> add(Name, [], N);
-add(_, N) -> refuse(undefined, {bad_value, N}).
+add(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) ->
+    refuse(undefined, {bad_value, N});
+add(Other, _) -> unfit(Other, gauge).
 
 %% @doc Adds to a gauge by name.
 -spec add(atom(), labels(), number()) -> ok | {error, reason()}.
@@ -213,7 +217,9 @@ set(#level{} = Cell, N) when is_number(N) ->
     catch error:_ -> refuse(undefined, {bad_value, N})
     end;
 set(Name, N) when is_atom(Name) -> set(Name, [], N);
-set(_, N) -> refuse(undefined, {bad_value, N}).
+set(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) ->
+    refuse(undefined, {bad_value, N});
+set(Other, _) -> unfit(Other, gauge).
 
 %% @doc Sets a gauge by name.
 -spec set(atom(), labels(), number()) -> ok | {error, reason()}.
@@ -239,7 +245,8 @@ observe(#histogram{schema = Schema, ref = Ref, ix = Ix, segments = Segments} = C
     end;
 observe(#histogram{ref = Ref, ix = Ix}, 0) -> counters:add(Ref, Ix + 1, 1);
 observe(Name, V) when is_atom(Name) -> observe(Name, [], V);
-observe(_, V) -> refuse(undefined, {out_of_range, V}).
+observe(#histogram{}, V) -> refuse(undefined, {out_of_range, V});
+observe(Other, _) -> unfit(Other, histogram).
 
 %% @doc Counts a value into a histogram by name.
 -spec observe(atom(), labels(), non_neg_integer()) -> ok | {error, reason()}.
@@ -271,8 +278,11 @@ exemplar(Name, Labels, V, Exemplar) ->
         end
     end).
 
+since(Start) when is_integer(Start) ->
+    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond);
 since(Start) ->
-    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond).
+    %% Refused like any other value that is none.
+    Start.
 
 %%% reading
 
@@ -349,5 +359,11 @@ widen(#histogram{key = {Name, _} = Key}, Segment, V) ->
         {error, {unknown_series, _}} -> ok;
         {error, Reason} -> refuse(Name, Reason)
     end.
+
+%% What is no name is no handle of the wanted type either.
+unfit(Other, Wanted) when is_tuple(Other), tuple_size(Other) > 0 ->
+    refuse(undefined, {bad_handle, {element(1, Other), Wanted}});
+unfit(Other, Wanted) ->
+    refuse(undefined, {bad_handle, {Other, Wanted}}).
 
 refuse(Name, Reason) -> whittle_counters_table:reject(Name, Reason).

@@ -29,7 +29,8 @@ put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
                 true ->
                     Text = whittle_counters_name:text(Names, Texts),
                     Now = erlang:system_time(millisecond),
-                    true = ets:insert(?TABLE, {{Name, Values, power(V)}, Text, V, Now}),
+                    Row = {{Name, Values, power(V)}, Text, V, Now},
+                    _ = whittle_counters_table:access(fun() -> ets:insert(?TABLE, Row) end, none),
                     stay(Name, Values);
                 false ->
                     whittle_counters_table:reject(Name, {exemplar_too_long, {Name, Length}})
@@ -55,7 +56,8 @@ power(V) -> whittle_counters_scale:index(0, V).
 %% exemplar.
 -spec text(atom(), [binary()], non_neg_integer(), pos_integer()) -> iodata().
 text(Name, Values, Power, Resolution) ->
-    case ets:lookup(?TABLE, {Name, Values, Power}) of
+    case whittle_counters_table:access(fun() -> ets:lookup(?TABLE, {Name, Values, Power}) end,
+                                       []) of
         [] -> [];
         [{_, Text, V, At}] ->
             [" # {", Text, "} ", float_to_binary(V / Resolution, [short]), $\s,
@@ -65,5 +67,6 @@ text(Name, Values, Power, Resolution) ->
 %% @doc Forgets those of a series.
 -spec delete(atom(), [binary()]) -> ok.
 delete(Name, Values) ->
-    _ = ets:match_delete(?TABLE, {{Name, Values, '_'}, '_', '_', '_'}),
+    Match = {{Name, Values, '_'}, '_', '_', '_'},
+    _ = whittle_counters_table:access(fun() -> ets:match_delete(?TABLE, Match) end, none),
     ok.

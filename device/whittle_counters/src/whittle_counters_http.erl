@@ -44,7 +44,7 @@ start_link(Options) ->
 
 option(port, V) -> whittle_counters_option:is_port(V);
 option(ip, V) -> V =:= any orelse inet:is_ip_address(V);
-option(timeout, V) -> whittle_counters_option:is_positive(V);
+option(timeout, V) -> whittle_counters_option:is_timeout(V);
 option(_, _) -> false.
 
 init(Parent, Options) ->
@@ -135,6 +135,14 @@ path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});
 path(_) -> <<>>.
 
 answer(Socket, 'GET', <<"/metrics">>, Version, Accept) ->
+    case whereis(whittle_counters_sup) of
+        undefined -> plain(Socket, 503, <<"whittle_counters does not run\n">>);
+        _ -> scrape(Socket, Version, Accept)
+    end;
+answer(Socket, 'GET', _, _, _) -> plain(Socket, 404, <<"see /metrics\n">>);
+answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET\n">>).
+
+scrape(Socket, Version, Accept) ->
     Format = negotiate(Accept),
     Chunked = Version >= {1, 1},
     Head = [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
@@ -153,9 +161,7 @@ answer(Socket, 'GET', <<"/metrics">>, Version, Accept) ->
                               Result -> Result
                           end;
                       Error -> Error
-                  end);
-answer(Socket, 'GET', _, _, _) -> plain(Socket, 404, <<"see /metrics\n">>);
-answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET\n">>).
+                  end).
 
 chunk(Piece) -> [integer_to_binary(iolist_size(Piece), 16), <<"\r\n">>, Piece, <<"\r\n">>].
 
@@ -173,7 +179,8 @@ plain(Socket, Status, Body) ->
 
 reason(400) -> <<"Bad Request">>;
 reason(404) -> <<"Not Found">>;
-reason(405) -> <<"Method Not Allowed">>.
+reason(405) -> <<"Method Not Allowed">>;
+reason(503) -> <<"Service Unavailable">>.
 
 %% @doc The format for an Accept header. Protobuf only where it is asked for;
 %% the text format where nothing else is.

@@ -39,11 +39,13 @@ named(Name, Type, #{help := Help, unit := Unit0, labels := Labels, error := Erro
 
 option(help, V) -> is_text(V);
 option(unit, V) -> is_text(V);
-option(labels, V) -> is_list(V);
+option(labels, V) -> whittle_counters_option:is_list_of(fun(_) -> true end, V);
 option(value, V) -> V =:= integer orelse V =:= float;
 option(read, V) -> is_function(V, 0);
 option(error, V) -> is_float(V) andalso V > 0;
-option(resolution, V) -> whittle_counters_option:is_positive(V);
+option(resolution, V) ->
+    %% One that no float holds would cost the scrape.
+    whittle_counters_option:is_positive(V) andalso V =< whittle_counters_scale:max_value();
 option(range, {Low, High}) ->
     is_integer(Low) andalso is_integer(High) andalso Low >= 0 andalso Low < High
         andalso High =< whittle_counters_scale:max_value();
@@ -51,7 +53,8 @@ option(stripe, V) -> lists:member(V, [auto, always, never]);
 option(max_series, V) -> whittle_counters_option:is_positive(V);
 option(expire_after, infinity) -> true;
 option(expire_after, V) -> whittle_counters_option:is_positive(V);
-option(windows, V) -> is_list(V) andalso lists:all(fun whittle_counters_option:is_positive/1, V);
+option(windows, V) ->
+    whittle_counters_option:is_list_of(fun whittle_counters_option:is_positive/1, V);
 option(_, _) -> false.
 
 is_text(V) when is_binary(V); is_list(V) ->
@@ -84,11 +87,16 @@ format(bad_label_value) ->
 format(bad_step) -> "a counter grows by whole numbers from 0; use a gauge to go down: ";
 format(bad_value) -> "a gauge of this kind does not take this; define it with value => float: ";
 format(out_of_range) -> "a histogram takes whole numbers from 0 to 2^59-1: ";
+format(bad_handle) -> "neither a metric's name nor a handle of the type, as {Given, Wanted}: ";
 format(wrong_type) -> "the metric is of another type, as {Name, Its, Wanted}: ";
 format(read_only) -> "the gauge is read by its fun and cannot be set: ";
 format(series_full) -> "the metric has max_series series; raise it or drop a label: ";
-format(bad_reading) -> "the gauge's fun gave no number; return one or [{Labels, Number}]: ";
-format(reading_failed) -> "the gauge's fun crashed, its series are left out: ";
+format(bad_reading) ->
+    "the fun gave no number that can be exported (a counter's is 0 or more); return one or "
+        "[{Labels, Number}]: ";
+format(reading_failed) ->
+    "the gauge's fun crashed or took longer than read_timeout, its series are left out: ";
+format(read_twice) -> "the gauge's fun gave a label set twice; the first is taken: ";
 format(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
 format(scrape_cut_off) -> "a scrape was cut off by its client: ";
 format(bad_quantile) -> "a quantile is a number from 0 to 1: ";

@@ -119,7 +119,7 @@ overflow(#{name := Name, labels := Names} = Metric) ->
 %% Asks, once until the next publication, for a path in the tree.
 ask(Name, Labels, Values) when is_list(Labels) ->
     Path = [Name | Labels],
-    case ets:insert_new(?ASKED, {Path}) of
+    case whittle_counters_table:access(fun() -> ets:insert_new(?ASKED, {Path}) end, false) of
         true -> gen_server:cast(?MODULE, {alias, Path, {Name, Values}});
         false -> ok
     end;

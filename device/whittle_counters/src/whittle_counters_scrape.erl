@@ -31,35 +31,63 @@ metric(#{name := Name, read := none} = Metric, Fun, Acc) ->
 metric(#{name := Name, read := Read} = Metric, Fun, Acc) ->
     samples(family(Metric), read(Name, Read), Fun, Acc).
 
-%% A fun of somebody else's: whatever it does, the scrape goes on.
+%% A fun of somebody else's: whatever it does, the scrape goes on. It has a
+%% process of its own, which is ended when it takes too long.
 read(Name, Read) ->
-    try Read() of
-        Number when is_number(Number) -> [{[], Number}];
-        Samples when is_list(Samples) -> Samples;
-        Other ->
-            _ = whittle_counters_table:reject(Name, {bad_reading, {Name, Other}}),
-            []
-    catch
-        Class:Reason ->
-            _ = whittle_counters_table:reject(Name, {reading_failed, {Name, Class, Reason}}),
+    Timeout = application:get_env(whittle_counters, read_timeout, 2000),
+    {Pid, Ref} = spawn_monitor(fun() -> exit({?MODULE, attempt(Name, Read)}) end),
+    Result = receive
+                 {'DOWN', Ref, process, Pid, {?MODULE, Outcome}} -> Outcome;
+                 {'DOWN', Ref, process, Pid, Reason} ->
+                     {error, {reading_failed, {Name, exit, Reason}}}
+             after Timeout ->
+                     true = exit(Pid, kill),
+                     true = demonitor(Ref, [flush]),
+                     {error, {reading_failed, {Name, timeout, Timeout}}}
+             end,
+    case Result of
+        {ok, Samples} -> Samples;
+        {error, Why} ->
+            _ = whittle_counters_table:reject(Name, Why),
             []
     end.
 
-samples(#{labels := Names, key := Key} = Family, Samples, Fun, Acc) ->
-    lists:foldl(fun(Sample, A) -> sample(Key, Names, Sample, Fun, A) end,
-                Fun({family, Family}, Acc), Samples).
+attempt(Name, Read) ->
+    try Read() of
+        Number when is_number(Number) -> {ok, [{[], Number}]};
+        %% length/1 fails for one that is improper.
+        Samples when length(Samples) >= 0 -> {ok, Samples};
+        Other -> {error, {bad_reading, {Name, Other}}}
+    catch
+        Class:Reason -> {error, {reading_failed, {Name, Class, Reason}}}
+    end.
 
-sample(Key, Names, {Labels, Number}, Fun, Acc) when is_number(Number) ->
-    case whittle_counters_name:values(Names, Labels) of
-        {ok, Values} ->
-            Fun({series, Values, whittle_counters_name:text(Names, Values), Number}, Acc);
-        {error, Reason} ->
-            _ = whittle_counters_table:reject(Key, Reason),
-            Acc
-    end;
-sample(Key, _, Other, _, Acc) ->
-    _ = whittle_counters_table:reject(Key, {bad_reading, {Key, Other}}),
+samples(Family, Samples, Fun, Acc0) ->
+    {Acc, _} = lists:foldl(fun(Sample, {Acc, Seen}) -> sample(Family, Sample, Fun, Acc, Seen) end,
+                           {Fun({family, Family}, Acc0), #{}}, Samples),
     Acc.
+
+%% Seen has the label sets that were there before: parsers refuse a second one.
+sample(#{key := Key, labels := Names, type := Type}, {Labels, Number} = Sample, Fun, Acc, Seen) ->
+    case {fits(Type, Number), whittle_counters_name:values(Names, Labels)} of
+        {true, {ok, Values}} when is_map_key(Values, Seen) ->
+            refuse(Key, {read_twice, {Key, Values}}, Acc, Seen);
+        {true, {ok, Values}} ->
+            {Fun({series, Values, whittle_counters_name:text(Names, Values), Number}, Acc),
+             Seen#{Values => true}};
+        {true, {error, Reason}} -> refuse(Key, Reason, Acc, Seen);
+        {false, _} -> refuse(Key, {bad_reading, {Key, Sample}}, Acc, Seen)
+    end;
+sample(#{key := Key}, Other, _, Acc, Seen) ->
+    refuse(Key, {bad_reading, {Key, Other}}, Acc, Seen).
+
+refuse(Key, Reason, Acc, Seen) ->
+    _ = whittle_counters_table:reject(Key, Reason),
+    {Acc, Seen}.
+
+%% One number that a parser does not take costs it the whole scrape.
+fits(counter, Number) when is_number(Number), Number < 0 -> false;
+fits(_, Number) -> is_float(Number) orelse is_integer(Number) andalso abs(Number) < 1 bsl 1023.
 
 family(#{name := Key, family := Name} = Metric) ->
     (maps:with([type, help, unit, labels, resolution, schema], Metric))#{name => Name, key => Key}.

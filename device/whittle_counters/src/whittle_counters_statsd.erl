@@ -35,7 +35,7 @@ start_link(Options) ->
 %% A host that cannot be resolved is looked up again with each push.
 option(host, V) -> is_tuple(V) orelse is_list(V) orelse is_atom(V);
 option(port, V) -> whittle_counters_option:is_port(V);
-option(every, V) -> whittle_counters_option:is_positive(V);
+option(every, V) -> whittle_counters_option:is_timeout(V);
 option(style, V) -> V =:= statsd orelse V =:= dogstatsd;
 option(_, _) -> false.
 

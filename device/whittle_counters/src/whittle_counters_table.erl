@@ -6,7 +6,7 @@
 -include("whittle_counters_cell.hrl").
 -include("whittle_counters_series.hrl").
 
--export([create/0]).
+-export([create/0, access/2]).
 -export([metric/1, metrics/0, series/1, fold_series/3, value/2, grown/2, read/2, info/0]).
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
@@ -43,25 +43,35 @@ create() ->
     _ = ets:new(whittle_counters_asked, [named_table, public]),
     ok.
 
+%% @doc What Fun gets from the tables, or Otherwise where there are none: the
+%% application may be stopped during any call, and those who update, scrape or push
+%% belong to others, who go on.
+-spec access(fun(() -> Result), Otherwise) -> Result | Otherwise.
+access(Fun, Otherwise) ->
+    try Fun()
+    catch error:badarg -> Otherwise
+    end.
+
 %% @doc A metric's definition and how many series it has.
 -spec metric(term()) -> {ok, whittle_counters:metric(), non_neg_integer()} |
           {error, whittle_counters:reason()}.
 metric(Name) ->
-    try ets:lookup(?METRICS, Name) of
+    case access(fun() -> ets:lookup(?METRICS, Name) end, none) of
         [{_, Metric, Count}] -> {ok, Metric, Count};
-        [] -> {error, {unknown_metric, Name}}
-    catch
-        error:badarg -> {error, {not_started, whittle_counters}}
+        [] -> {error, {unknown_metric, Name}};
+        none -> {error, {not_started, whittle_counters}}
     end.
 
 %% @doc All definitions, by name.
 -spec metrics() -> [whittle_counters:metric()].
-metrics() -> [Metric || {_, Metric, _} <- ets:tab2list(?METRICS)].
+metrics() -> [Metric || {_, Metric, _} <- rows(?METRICS)].
+
+rows(Table) -> access(fun() -> ets:tab2list(Table) end, []).
 
 %% @doc One series.
 -spec series({atom(), [binary()]}) -> {ok, #series{}} | none.
 series(Key) ->
-    case ets:lookup(?SERIES, Key) of
+    case access(fun() -> ets:lookup(?SERIES, Key) end, []) of
         [Series] -> {ok, Series};
         [] -> none
     end.
@@ -74,13 +84,16 @@ fold_series(Fun, Acc, Name) ->
     Match = [{#series{key = {Name, '$1'}, text = '$2', parts = '$3', expired = false,
                       _ = '_'},
               [], [{{'$1', '$2', '$3'}}]}],
-    fold_chunks(Fun, Acc, ets:select(?SERIES, Match, ?CHUNK)).
+    fold_chunks(Fun, Acc, fun() -> ets:select(?SERIES, Match, ?CHUNK) end).
 
-fold_chunks(_, Acc, '$end_of_table') -> Acc;
-fold_chunks(Fun, Acc, {Rows, More}) ->
-    Acc1 = lists:foldl(fun({Values, Text, Parts}, A) -> Fun(Values, Text, Parts, A) end,
-                       Acc, Rows),
-    fold_chunks(Fun, Acc1, ets:select(More)).
+fold_chunks(Fun, Acc, Select) ->
+    case access(Select, '$end_of_table') of
+        '$end_of_table' -> Acc;
+        {Rows, More} ->
+            Acc1 = lists:foldl(fun({Values, Text, Parts}, A) -> Fun(Values, Text, Parts, A) end,
+                               Acc, Rows),
+            fold_chunks(Fun, Acc1, fun() -> ets:select(More) end)
+    end.
 
 %% @doc What the parts of a series come to: a number, or a histogram's
 %% distribution.
@@ -142,7 +155,8 @@ read(Name, Values) ->
 -spec info() -> info().
 info() ->
     Word = erlang:system_info(wordsize),
-    #{tables => Word * lists:sum([ets:info(T, memory) || T <- [?METRICS, ?SERIES, ?REFUSED]]),
+    #{tables => Word * lists:sum([M || T <- [?METRICS, ?SERIES, ?REFUSED],
+                                    M <- [ets:info(T, memory)], is_integer(M)]),
       metrics => maps:from_list([{Name, cost(Name)} || #{name := Name} <- metrics()])}.
 
 cost(Name) ->
@@ -156,28 +170,29 @@ cost(Name) ->
 -spec reject(term(), whittle_counters:reason()) -> {error, whittle_counters:reason()}.
 reject(Name, {Tag, _} = Reason) ->
     Known = case metric(Name) of {ok, _, _} -> Name; {error, _} -> undefined end,
-    try ets:update_counter(?REFUSED, {Known, Tag}, 1, {{Known, Tag}, 0}) of
+    case access(fun() -> ets:update_counter(?REFUSED, {Known, Tag}, 1, {{Known, Tag}, 0}) end,
+                none) of
         1 ->
             logger:warning("whittle_counters: ~ts (further ones are only counted, in "
                            "whittle_counters_rejected_total)",
                            [whittle_counters:format_error(Reason)]);
         _ ->
             ok
-    catch
-        error:badarg -> ok
     end,
     {error, Reason}.
 
 %% @doc Counts an update that went to the overflow series.
 -spec divert(atom()) -> ok.
 divert(Name) ->
-    _ = ets:update_counter(?REFUSED, {divert, Name}, 1, {{divert, Name}, 0}),
+    %% No metric's name is a tuple.
+    Key = {{divert}, Name},
+    _ = access(fun() -> ets:update_counter(?REFUSED, Key, 1, {Key, 0}) end, none),
     ok.
 
 %% @doc How many updates were refused, by metric and reason.
 -spec rejected() -> [{{atom(), atom()}, pos_integer()}].
-rejected() -> [Row || {{Name, _}, _} = Row <- lists:sort(ets:tab2list(?REFUSED)), Name =/= divert].
+rejected() -> [Row || {{Name, _}, _} = Row <- lists:sort(rows(?REFUSED)), is_atom(Name)].
 
 %% @doc How many updates went to overflow series, by metric.
 -spec diverted() -> [{atom(), pos_integer()}].
-diverted() -> [{Name, N} || {{divert, Name}, N} <- lists:sort(ets:tab2list(?REFUSED))].
+diverted() -> [{Name, N} || {{{divert}, Name}, N} <- lists:sort(rows(?REFUSED))].

@@ -20,10 +20,14 @@
 -spec attach(term(), [atom()], [rule()]) ->
           ok | {error, already_exists | whittle_counters:reason()}.
 attach(Id, Event, Rules) ->
-    case [Rule || Rule <- Rules, not is_rule(Rule)] of
+    case [Rule || Rule <- proper(Rules), not is_rule(Rule)] of
         [] -> telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules);
         [Bad | _] -> {error, {bad_rule, Bad}}
     end.
+
+%% What is no list is one rule, and that a bad one.
+proper(Rules) when length(Rules) >= 0 -> Rules;
+proper(Rules) -> [Rules].
 
 is_rule({Metric, Update, Labels}) ->
     Known = case Update of
@@ -31,7 +35,8 @@ is_rule({Metric, Update, Labels}) ->
                 {How, _} -> lists:member(How, [inc, add, set, observe]);
                 _ -> false
             end,
-    Known andalso is_atom(Metric) andalso is_list(Labels);
+    Known andalso is_atom(Metric)
+        andalso whittle_counters_option:is_list_of(fun(_) -> true end, Labels);
 is_rule(_) -> false.
 
 %% @doc Called by telemetry. A label that the metadata lacks is empty.

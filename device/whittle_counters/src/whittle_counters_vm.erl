@@ -9,12 +9,18 @@
 
 %% @doc Defines the VM's metrics. Turns microstate accounting on, which costs
 %% the schedulers about a percent.
--spec install() -> ok.
+-spec install() -> ok | {error, whittle_counters:reason()}.
 install() ->
     _ = erlang:system_flag(microstate_accounting, true),
     _ = erlang:system_flag(scheduler_wall_time, true),
-    lists:foreach(fun({Name, Type, Options}) -> ok = whittle_counters:new(Name, Type, Options) end,
-                  definitions()).
+    define(definitions()).
+
+define([]) -> ok;
+define([{Name, Type, Options} | More]) ->
+    case whittle_counters:new(Name, Type, Options) of
+        ok -> define(More);
+        {error, _} = Error -> Error
+    end.
 
 %% @doc The metrics with their help, labels and what reads them.
 -spec definitions() -> [{atom(), whittle_counters:type(), whittle_counters:options()}].

@@ -5,14 +5,14 @@
 -export([counts/1, spellings/1, gauges/1, histograms/1, handles/1, resets/1, deletes/1,
          bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
--export([publishing/1, light/1]).
+-export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [counts, spellings, gauges, histograms, handles, resets, deletes, bad_input, definitions,
      cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
-     light].
+     light, readings, named_divert, stopping].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
@@ -158,10 +158,19 @@ bad_input(_) ->
     ?assertEqual(bad_value, Tag(?W:set(f, 1 bsl 2000))),
     ok = ?W:set(f, 1.7e308),
     ?assertEqual(bad_value, Tag(?W:add(f, 1.7e308))),
+    {ok, H} = ?W:handle(h),
+    [?assertEqual({error, {bad_handle, Unfit}}, Answer)
+     || {Unfit, Answer} <- [{{histogram, counter}, ?W:inc(H)}, {{histogram, counter}, ?W:inc(H, 1)},
+                            {{histogram, gauge}, ?W:add(H, 1)}, {{histogram, gauge}, ?W:set(H, 1)},
+                            {{element(1, C), histogram}, ?W:observe(C, 1)},
+                            {{"x", counter}, ?W:inc("x")}]],
+    ?assertEqual(bad_handle, Tag(?W:set(C, 1))),
     ?assertEqual(out_of_range, Tag(?W:observe(h, -1))),
     ?assertEqual(out_of_range, Tag(?W:observe(h, 1 bsl 59))),
     ?assertEqual(out_of_range, Tag(?W:observe(h, 1.5))),
     ?assertEqual(out_of_range, Tag(?W:observe(h, nan))),
+    [?assertEqual(out_of_range, Tag(?W:observe_since(h, Start))) || Start <- [nan, 1.0]],
+    ?assertEqual(out_of_range, Tag(?W:observe_since(h, [], undefined))),
     ?assertMatch(#{[<<"c">>, <<"bad_labels">>] := 4, [<<"undefined">>, <<"unknown_metric">>] := 1},
                  series(<<"whittle_counters_rejected">>)),
     ?assertEqual({ok, 0}, ?W:value(c, [x])).
@@ -184,6 +193,9 @@ definitions(_) ->
            {bad_label_name, x, gauge, #{labels => [a, a]}},
            {bad_option, x, gauge, #{lables => [a]}},
            {bad_option, x, histogram, #{error => 0.001}},
+           {bad_option, x, gauge, #{labels => [a | b]}},
+           {bad_option, x, histogram, #{resolution => 1 bsl 2000}},
+           {bad_option, x, gauge, #{windows => [60 | 300]}},
            {bad_option, x, gauge, [{labels, [a]}]}],
     [?assertMatch({Tag, {error, {Tag, _}}}, {Tag, ?W:new(Name, Type, O)})
      || {Tag, Name, Type, O} <- Bad],
@@ -314,7 +326,66 @@ not_started(_) ->
     ok = application:stop(whittle_counters),
     ?assertMatch({error, {not_started, _}}, ?W:inc(c)),
     ?assertMatch({error, {not_started, _}}, ?W:new(c, counter)),
-    ?assertMatch({error, {not_started, _}}, ?W:value(c)).
+    ?assertMatch({error, {not_started, _}}, ?W:value(c)),
+    ?assertMatch({error, {not_started, _}}, whittle_counters_vm:install()),
+    Snapshot = ?W:snapshot(),
+    ?assertEqual([], [Series || Series <- maps:values(Snapshot), Series =/= #{}]).
+
+%% Whatever a fun gives or does, the scrape has the rest, and each family is one
+%% that a parser takes.
+readings(_) ->
+    ok = application:set_env(whittle_counters, read_timeout, 50),
+    Bad = [{bad_reading, [], fun() -> nan end},
+           {bad_reading, [], fun() -> 1 bsl 5000 end},
+           {bad_reading, [k], fun() -> [{[a], 1} | b] end},
+           {bad_reading, [k], fun() -> [a] end},
+           {bad_label_value, [k], fun() -> [{[1.5], 1}] end},
+           {reading_failed, [], fun() -> error(oops) end},
+           {reading_failed, [], fun() -> exit(self(), kill), 1 end},
+           {reading_failed, [], fun() -> receive never -> 1 end end}],
+    [begin
+         ok = ?W:new(read, gauge, #{labels => Labels, read => Fun}),
+         ?assertEqual({Tag, #{}}, {Tag, series(<<"read">>)}),
+         ?assertMatch(#{[<<"read">>, Tag] := _}, series(<<"whittle_counters_rejected">>)),
+         ok = ?W:delete(read)
+     end || {Name, Labels, Fun} <- Bad, Tag <- [atom_to_binary(Name)]],
+    ok = ?W:new(down, counter, #{read => fun() -> -1 end}),
+    ?assertEqual(#{}, series(<<"down">>)),
+    ok = ?W:new(twice, gauge, #{labels => [k], read => fun() -> [{[a], 1}, {["a"], 2}] end}),
+    ?assertEqual(#{[<<"a">>] => 1}, series(<<"twice">>)),
+    ?assertMatch(#{[<<"twice">>, <<"read_twice">>] := _},
+                 series(<<"whittle_counters_rejected">>)),
+    ok = application:set_env(whittle_counters, read_timeout, 2000).
+
+%% When it stops the tables go before the tree does: what is called in between
+%% does not raise.
+stopping(_) ->
+    ok = ?W:new(c, counter, #{labels => [k]}),
+    ok = ?W:new(h, histogram),
+    ok = ?W:inc(c, [a]),
+    ok = ?W:observe(h, 1),
+    published(),
+    Tree = persistent_term:get(?W),
+    ok = application:stop(whittle_counters),
+    ok = persistent_term:put(?W, Tree),
+    ok = ?W:inc(c, [a]),
+    ok = ?W:observe(h, 1 bsl 50),
+    ok = whittle_counters_table:divert(c),
+    ok = whittle_counters_exemplar:put(h, [], 1, #{id => 1}),
+    ?assertEqual([], whittle_counters_exemplar:text(h, [], 0, 1)),
+    ?assertEqual(none, whittle_counters_table:series({c, [<<"a">>]})),
+    ?assertEqual(none, whittle_counters_table:fold_series(fun(_, _, _, _) -> some end, none, c)),
+    ?assertMatch(#{tables := 0}, ?W:info()),
+    true = persistent_term:erase(?W).
+
+%% A metric may have any name, also one that is a word of ours.
+named_divert(_) ->
+    ok = ?W:new(divert, counter, #{labels => [k], max_series => 1}),
+    [ok = ?W:inc(divert, [K]) || K <- [a, b]],
+    {error, _} = ?W:inc(divert, [a], -1),
+    ?assertEqual(#{[<<"divert">>] => 1}, series(<<"whittle_counters_overflow_updates">>)),
+    ?assertMatch(#{[<<"divert">>, <<"bad_step">>] := 1},
+                 series(<<"whittle_counters_rejected">>)).
 
 %% Nothing that counts or scrapes calls what would load unicode_util's tables.
 light(_) ->

@@ -4,14 +4,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, port_taken/1, bad_options/1,
-         inets/1, cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1, telemetry/1]).
+-export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, restart/1, port_taken/1,
+         bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1,
+         telemetry/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [readme, http, http_bad_requests, http_cut_off, port_taken, bad_options, inets, cowboy, elli,
-     protobuf, statsd, statsd_over_udp, rates, telemetry].
+    [readme, http, http_bad_requests, http_cut_off, restart, port_taken, bad_options, inets,
+     cowboy, elli, protobuf, statsd, statsd_over_udp, rates, telemetry].
 
 -define(W, whittle_counters).
 
@@ -134,8 +135,24 @@ bad_options(_) ->
                           {whittle_counters_http, {prot, 80}},
                           {whittle_counters_statsd, {style, graphite}},
                           {whittle_counters_statsd, {every, -1}},
+                          {whittle_counters_statsd, {every, 1 bsl 32}},
+                          {whittle_counters_http, {timeout, 1 bsl 32}},
                           {whittle_counters_statsd, {prefix, "x"}}]],
-    ?assertEqual({error, {bad_option, []}}, whittle_counters_http:start_link([])).
+    ?assertEqual({error, {bad_option, []}}, whittle_counters_http:start_link([])),
+    [?assertEqual({error, {bad_rule, Bad}}, whittle_counters_telemetry:attach(x, [x], Rules))
+     || {Bad, Rules} <- [{none, none}, {{m, inc, [a | b]}, [{m, inc, [a | b]}]}]].
+
+%% The ways out belong to others, who go on while the application does not run.
+restart(_) ->
+    {Pid, Port} = start(),
+    {ok, Statsd} = whittle_counters_statsd:start_link(#{port => 9}),
+    ok = application:stop(whittle_counters),
+    ?assertMatch(<<"HTTP/1.1 503 ", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    ok = whittle_counters_statsd:push(Statsd),
+    ok = application:start(whittle_counters),
+    ?assertMatch(<<"HTTP/1.1 200 ", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    stop(Pid),
+    stop(Statsd).
 
 inets(Config) ->
     {ok, _} = application:ensure_all_started(inets),

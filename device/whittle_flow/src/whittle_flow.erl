@@ -26,6 +26,7 @@ format_error({Tag, Context}) -> io_lib:format("~ts~0tp", [format(Tag), Context])
 format_error(Other) -> io_lib:format("unexpected: ~0tp", [Other]).
 
 format(bad_option) -> "option unknown or its value not allowed; see options(): ";
+format(not_started) -> "not running; start the application ";
 format(no_pool) -> "no such pool; start it first: ";
 format(no_group) -> "no such group; start it first: ";
 format(overloaded) -> "more waits than limit allows; send less, or again later: ";

@@ -39,7 +39,7 @@
 -record(batcher, {module :: module(), state :: term(), where :: atom(),
                   floor :: pos_integer(), ceiling :: pos_integer(), size :: pos_integer(),
                   wait :: non_neg_integer(),
-                  batches :: whittle_counters:handle(), messages :: whittle_counters:handle()}).
+                  batches :: whittle_flow_count:handle(), messages :: whittle_flow_count:handle()}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(term(), module(), term(), options()) -> supervisor:child_spec().
@@ -50,7 +50,7 @@ child_spec(Id, Module, Args, Options) ->
 -spec start_link(module(), term(), options()) ->
           {ok, pid()} | {error, whittle_flow:reason() | term()}.
 start_link(Module, Args, Options) ->
-    case whittle_flow_option:check([name, floor, ceiling, wait], Options) of
+    case whittle_flow_option:start(?MODULE, [name, floor, ceiling, wait], Options) of
         ok ->
             proc_lib:start_link(erlang, apply, [fun init/4, [self(), Module, Args, Options]],
                                 infinity, [{message_queue_data, off_heap}]);
@@ -132,8 +132,8 @@ handle(Lists, Count, Senders, Fill, #batcher{module = Module, state = State} = B
                 {failed, Batcher}
         end,
     acknowledge(Senders, Result),
-    _ = whittle_counters:inc(Batcher#batcher.batches),
-    _ = whittle_counters:inc(Batcher#batcher.messages, Count),
+    ok = whittle_flow_count:add(Batcher#batcher.batches, 1),
+    ok = whittle_flow_count:add(Batcher#batcher.messages, Count),
     loop(resize(Fill, Batcher1)).
 
 %% One signal for each sender and batch, whatever the number of its lists.

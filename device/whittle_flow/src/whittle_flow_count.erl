@@ -1,7 +1,10 @@
 %% @doc What whittle_flow counts, and the errors that it logs once.
 -module(whittle_flow_count).
 
--export([create/0, handle/2, refused/2, failed/3]).
+-export([create/0, handle/2, add/2, refused/2, failed/3]).
+-export_type([handle/0]).
+
+-type handle() :: whittle_counters:handle() | none.
 
 %% What was logged already, as {Where, Tag}.
 -define(LOGGED, whittle_flow_logged).
@@ -11,6 +14,9 @@
 -spec create() -> ok.
 create() ->
     _ = ets:new(?LOGGED, [named_table, public]),
+    define().
+
+define() ->
     lists:foreach(
       fun({Name, Labels, Help}) ->
               ok = whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
@@ -28,15 +34,26 @@ create() ->
        {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]).
 
 %% @doc A handle of one of the metrics with one label. Where there are too many
-%% series for one more, of the one that counts all of those.
--spec handle(atom(), atom()) -> whittle_counters:handle().
+%% series for one more, of the one that counts all of those; none while
+%% whittle_counters does not run, without which this goes on uncounted.
+-spec handle(atom(), atom()) -> handle().
 handle(Metric, Where) ->
     case whittle_counters:handle(Metric, [Where]) of
         {ok, Handle} -> Handle;
         {error, {series_full, _}} ->
             {ok, Handle} = whittle_counters:handle(Metric, ['_overflow']),
-            Handle
+            Handle;
+        {error, {unknown_metric, _}} ->
+            %% whittle_counters was stopped and started.
+            define(),
+            handle(Metric, Where);
+        {error, _} -> none
     end.
+
+%% @doc Counts on a handle.
+-spec add(handle(), non_neg_integer()) -> ok.
+add(none, _) -> ok;
+add(Handle, N) -> ok = whittle_counters:inc(Handle, N).
 
 %% @doc Counts a call that could not be done, logs the first of its kind, and
 %% gives the error back.

@@ -14,7 +14,7 @@
 %% {deliver, Count, Signal}, which is answered by {done, self()}.
 
 -record(fanout, {group :: pid(), name :: atom(), half :: pos_integer(),
-                 deliveries :: whittle_counters:handle(),
+                 deliveries :: whittle_flow_count:handle(),
                  %% Lists, because they are walked fastest and are searched only
                  %% when somebody leaves.
                  members = [] :: [pid()], behind = [] :: [pid()],
@@ -62,7 +62,7 @@ deliver(Count, Signal, #fanout{half = Half, messages = Sent} = Fanout)
 deliver(Count, Signal, #fanout{group = Group, name = Name, members = Members, behind = Behind,
                                signals = Signals, messages = Sent} = Fanout) ->
     send(Members, Signal),
-    _ = whittle_counters:inc(Fanout#fanout.deliveries, Count * length(Members)),
+    ok = whittle_flow_count:add(Fanout#fanout.deliveries, Count * length(Members)),
     _ = Behind =/= [] andalso
         whittle_counters:inc(whittle_flow_shed_total, [Name, behind], Count * length(Behind)),
     Group ! {done, self()},

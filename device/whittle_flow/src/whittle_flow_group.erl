@@ -71,7 +71,8 @@ child_spec(Name, Options) ->
 %% @doc Starts a group.
 -spec start_link(atom(), options()) -> gen_server:start_ret().
 start_link(Name, Options) ->
-    case whittle_flow_option:check([relays, limit, backlog, shared, sharers, kept], Options) of
+    Allowed = [relays, limit, backlog, shared, sharers, kept],
+    case whittle_flow_option:start(Name, Allowed, Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Options},
                                     [{spawn_opt, [{message_queue_data, off_heap}]}]);
         {error, _} = Error -> Error
@@ -166,6 +167,8 @@ handle_call({join, Pid}, _, #state{where = Where, relays = Relays} = State) ->
     end;
 handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
+%% Its own node's: to have a copy of its own would be to deliver twice.
+handle_call({peer, Peer}, _, State) when Peer =:= self() -> {reply, {ok, Peer}, State};
 handle_call({peer, Peer}, _, #state{peers = Peers} = State) ->
     _ = lists:member(Peer, Peers) orelse monitor(process, Peer),
     {reply, {ok, self()}, State#state{peers = lists:usort([Peer | Peers])}};

@@ -1,7 +1,11 @@
 %% @doc Checks options, for all parts of whittle_flow.
 -module(whittle_flow_option).
 
--export([check/2]).
+-export([check/2, start/3]).
+
+%% More processes than this are no shards nor relays but a slip; to start them would
+%% take all of the VM's memory.
+-define(PROCESSES, 65536).
 
 %% @doc Whether Options is a map with only Allowed keys and fitting values.
 -spec check([atom()], term()) -> ok | {error, whittle_flow:reason()}.
@@ -13,6 +17,19 @@ check(Allowed, Options) when is_map(Options) ->
     end;
 check(_, Options) -> {error, {bad_option, Options}}.
 
+%% @doc The same for something that is started under Name, which needs this
+%% application to run.
+-spec start(term(), [atom()], term()) -> ok | {error, whittle_flow:reason()}.
+start(Name, Allowed, Options) ->
+    case fits(name, Name) of
+        false -> {error, {bad_option, {name, Name}}};
+        true ->
+            case {check(Allowed, Options), whereis(whittle_flow_sup)} of
+                {ok, undefined} -> {error, {not_started, whittle_flow}};
+                {Result, _} -> Result
+            end
+    end.
+
 order(#{floor := Floor, ceiling := Ceiling}) when Floor > Ceiling ->
     {error, {bad_option, {floor, Floor}}};
 order(_) -> ok.
@@ -21,7 +38,12 @@ fits(key, V) -> is_function(V, 1);
 fits(name, V) -> is_atom(V) andalso V =/= undefined;
 fits(policy, {priority, V}) -> is_function(V, 1);
 fits(policy, V) -> lists:member(V, [block, oldest, newest]);
-fits(K, V) when K =:= wait; K =:= retire_after -> is_integer(V) andalso V >= 0;
-fits(intensity, {N, Seconds}) -> fits(wait, N) andalso fits(shards, Seconds);
+fits(to, V) -> is_pid(V) orelse fits(name, V);
+%% What the VM can wait.
+fits(K, V) when K =:= wait; K =:= retire_after ->
+    is_integer(V) andalso V >= 0 andalso V < 1 bsl 32;
+fits(K, V) when K =:= shards; K =:= relays ->
+    is_integer(V) andalso V > 0 andalso V =< ?PROCESSES;
+fits(intensity, {N, Seconds}) -> is_integer(N) andalso N >= 0 andalso fits(seconds, Seconds);
 fits(intensity, _) -> false;
 fits(_, V) -> is_integer(V) andalso V > 0.

@@ -28,7 +28,7 @@
 -export_type([options/0]).
 
 -type options() :: #{
-        %% Shards; as many as there are schedulers online by default.
+        %% Shards, at most 65536; as many as there are schedulers online by default.
         shards => pos_integer(),
         %% Messages that may wait for a shard; 100000 by default.
         limit => pos_integer(),
@@ -58,7 +58,7 @@ child_spec(Name, Module, Args, Options) ->
 %% @doc Starts a pool of processes that run Module (see whittle_flow_shard).
 -spec start_link(atom(), module(), term(), options()) -> gen_server:start_ret().
 start_link(Name, Module, Args, Options) ->
-    case whittle_flow_option:check([shards, limit, key, retire_after, intensity], Options) of
+    case whittle_flow_option:start(Name, [shards, limit, key, retire_after, intensity], Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Module, Args, Options}, []);
         {error, _} = Error -> Error
     end.
@@ -129,7 +129,8 @@ many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
 %% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, or
 %% the shard died) it was handled once or not at all.
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
-call(Pool, Key, Message, Timeout) ->
+call(Pool, Key, Message, Timeout)
+  when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
     case route(Pool, Key) of
         {ok, Pid} ->
             Ref = monitor(process, Pid, [{alias, reply_demonitor}]),
@@ -154,11 +155,14 @@ await(Ref, Pool, Timeout) ->
 %% whittle_flow_shard; answers when the routes have changed, while the state may
 %% still be on its way.
 -spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
-resize(Pool, N) when is_integer(N), N > 0 ->
-    try gen_server:call(Pool, {resize, N}, infinity)
-    catch exit:_ -> {error, {no_pool, Pool}}
-    end;
-resize(_, N) -> {error, {bad_option, {shards, N}}}.
+resize(Pool, N) ->
+    case whittle_flow_option:check([shards], #{shards => N}) of
+        ok ->
+            try gen_server:call(Pool, {resize, N}, infinity)
+            catch exit:_ -> {error, {no_pool, Pool}}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc The shards, in the order of their places, with the number of messages
 %% that wait for each.

@@ -62,8 +62,9 @@
 -spec new(whittle_flow_batcher:target(), options()) ->
           {ok, sender()} | {error, whittle_flow:reason()}.
 new(To, Options) ->
-    case whittle_flow_option:check([batch, wait, window, policy, buffer], Options) of
-        ok ->
+    case {whittle_flow_option:check([to], #{to => To}),
+          whittle_flow_option:check([batch, wait, window, policy, buffer], Options)} of
+        {ok, ok} ->
             Batch = maps:get(batch, Options, 100),
             Window = max(Batch, maps:get(window, Options, 10000)),
             Buffer = case maps:get(policy, Options, block) of
@@ -75,7 +76,8 @@ new(To, Options) ->
                          link = connect(#link{to = To, where = Where, options = Options,
                                               id = make_ref(), credit = Window,
                                               window = Window, buffer = Buffer})}};
-        {error, _} = Error -> Error
+        {ok, Error} -> Error;
+        {Error, _} -> Error
     end.
 
 %% A name without a process is looked for again with each signal.

@@ -29,7 +29,7 @@
 %% Of route(), one for each place.
 
 -record(shard, {pool :: atom(), module :: module(), state :: term(),
-                queued :: atomics:atomics_ref(), handled :: whittle_counters:handle()}).
+                queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle()}).
 
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
 %% it; without any it begins with what init/1 makes.
@@ -96,7 +96,7 @@ loop(#shard{queued = Queued} = Shard) ->
 work(Key, Message, #shard{module = Module, state = State, handled = Handled} = Shard) ->
     try Module:handle(Key, Message, State) of
         State1 ->
-            _ = whittle_counters:inc(Handled),
+            ok = whittle_flow_count:add(Handled, 1),
             {ok, Shard#shard{state = State1}}
     catch
         Class:Reason:Stack ->

@@ -330,7 +330,13 @@ pid_dies(_) ->
 
 bad_input(_) ->
     [?assertMatch({error, {bad_option, _}}, whittle_flow_sender:new(self(), O))
-     || O <- [#{batch => 0}, #{policy => random}, #{wait => -1}, #{windw => 1}, []]],
+     || O <- [#{batch => 0}, #{policy => random}, #{wait => -1}, #{wait => 1 bsl 32},
+               #{windw => 1}, []]],
+    [?assertEqual({error, {bad_option, {to, To}}}, whittle_flow_sender:new(To, #{}))
+     || To <- [undefined, "name", {name, node()}]],
+    [?assertEqual({error, {bad_option, Bad}},
+                  whittle_flow_batcher:start_link(?MODULE, self(), maps:from_list([Bad])))
+     || Bad <- [{wait, 1 bsl 32}, {name, "name"}, {name, undefined}]],
     ?assertMatch({error, {bad_option, {floor, 10}}},
                  whittle_flow_batcher:start_link(?MODULE, self(), #{floor => 10, ceiling => 5})),
     Batcher = start(#{name => once}),

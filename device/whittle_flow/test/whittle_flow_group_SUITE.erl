@@ -4,13 +4,14 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
          relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
-         gatherer/2]).
+         connected_to_itself/1, gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
-     group_killed, stops_all, one_copy_per_node, calibrated, bad_input].
+     group_killed, stops_all, one_copy_per_node, calibrated, bad_input,
+     connected_to_itself].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -228,5 +229,21 @@ bad_input(_) ->
     Nowhere = 'nobody@nowhere.invalid',
     ?assertEqual({error, {no_group, {group, Nowhere}}}, whittle_flow_group:connect(group, Nowhere)),
     ?assertEqual({error, {no_group, {nix, node()}}}, whittle_flow_group:connect(nix, node())),
-    ?assertMatch({error, {bad_option, {relays, none}}},
-                 whittle_flow_group:start_link(g, #{relays => none})).
+    [?assertEqual({error, {bad_option, {relays, Bad}}},
+                  whittle_flow_group:start_link(g, #{relays => Bad})) || Bad <- [none, 1 bsl 40]],
+    [?assertEqual({error, {bad_option, {name, Name}}}, whittle_flow_group:start_link(Name, #{}))
+     || Name <- ["g", undefined]].
+
+%% A list of all nodes has this one too.
+connected_to_itself(_) ->
+    start(#{}),
+    ok = whittle_flow_group:connect(group, node()),
+    [Member] = members(1),
+    ok = whittle_flow_group:broadcast(group, once),
+    ok = whittle_flow_group:sync(group),
+    %% What it sent to itself is there by now.
+    ok = whittle_flow_group:sync(group),
+    ok = whittle_flow_group:broadcast(group, last),
+    ok = whittle_flow_group:sync(group),
+    ?assertEqual([once, last], told(Member, 2)),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_deliveries_total, [group])).

@@ -5,7 +5,8 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, fences/1,
          retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
-         overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1]).
+         overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1,
+         without_counters/1, not_started/1]).
 -export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -13,7 +14,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
      killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
-     crashes_are_logged_once, dying_pool].
+     crashes_are_logged_once, dying_pool, without_counters, not_started].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -283,6 +284,19 @@ bad_input(_) ->
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{shard => 1})),
     ?assertMatch({error, {bad_option, {intensity, 1}}},
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{intensity => 1})),
+    %% Nothing is sent of a call that raises.
+    [?assertError(function_clause, whittle_flow_pool:call(pool, k, 2, Timeout))
+     || Timeout <- [-1, nan, 1 bsl 32]],
+    ?assertEqual([{k, 1}], told(k)),
+    %% What the VM could not wait for or hold; names that are none.
+    [?assertEqual({error, {bad_option, Bad}},
+                  whittle_flow_pool:start_link(p, ?MODULE, [], maps:from_list([Bad])))
+     || Bad <- [{retire_after, 1 bsl 32}, {shards, 1 bsl 40}, {intensity, {1, 0}}]],
+    [?assertEqual({error, {bad_option, {name, Name}}},
+                  whittle_flow_pool:start_link(Name, ?MODULE, [], #{}))
+     || Name <- ["p", undefined]],
+    ?assertEqual({error, {bad_option, {shards, 1 bsl 40}}},
+                 whittle_flow_pool:resize(pool, 1 bsl 40)),
     ?assertMatch({error, {bad_option, _}}, whittle_flow_pool:resize(pool, 0)),
     ?assertMatch({error, {no_pool, nix}}, whittle_flow_pool:resize(nix, 2)).
 
@@ -307,6 +321,32 @@ log(_, _) -> ok.
 
 logged(N) ->
     receive logged -> logged(N + 1) after 0 -> N end.
+
+%% A pool does not end with what counts for it, and what it starts when that is
+%% back is counted again.
+without_counters(_) ->
+    start(#{shards => 1}),
+    ok = application:stop(whittle_counters),
+    ok = whittle_flow_pool:call(pool, a, 1, infinity),
+    kill_only_shard(),
+    ok = whittle_flow_pool:call(pool, a, 2, infinity),
+    ?assertEqual([2], told(a)),
+    ok = application:start(whittle_counters),
+    kill_only_shard(),
+    ok = whittle_flow_pool:call(pool, a, 3, infinity),
+    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_shard_messages_total, [pool])).
+
+kill_only_shard() ->
+    {ok, [{Pid, _}]} = whittle_flow_pool:shards(pool),
+    exit(Pid, kill),
+    replaced(Pid).
+
+not_started(_) ->
+    ok = application:stop(whittle_flow),
+    [?assertEqual({error, {not_started, whittle_flow}}, Answer)
+     || Answer <- [whittle_flow_pool:start_link(pool, ?MODULE, [], #{}),
+                   whittle_flow_group:start_link(group, #{}),
+                   whittle_flow_batcher:start_link(?MODULE, [], #{})]].
 
 %% A pool whose shards die all the time leaves it to its supervisor.
 dying_pool(_) ->
