@@ -56,7 +56,8 @@ one({skip_suites, Dir, Suites, Why}, Suite) ->
     [{skip_suites, Dir, [Suite], Why} || lists:member(Suite, Suites)];
 one(Term, _) -> [Term].
 
-%% As OTP's ts starts it in batch mode (ts_run:make_command/3).
+%% As OTP's ts starts it in batch mode (ts_run:make_command/3), but for the node's
+%% name: another checkout's tests may run on this machine.
 node_words(Tests, Server, Tree, Events) ->
     Config = [filename:join(Server, File) || File <- ["ts.config", "ts.unix.config"]],
     Options = [{abort_if_missing_suites, true}, {spec, ["one.spec"]},
@@ -66,7 +67,7 @@ node_words(Tests, Server, Tree, Events) ->
     Call = io_lib:format("ts_run:ct_run_test(~0p, ~0p).", [Tests, Options]),
     ["env", "PATH=" ++ Tests ++ ":" ++ proplists:get_value("PATH",
                                             lists:reverse(otp_suites_tree:environment(Tree))),
-     "erl", "-sname", "test_server", "-rsh", "ssh",
+     "erl", "-sname", "test_server" ++ os:getpid(), "-rsh", "ssh",
      "-env", "ERL_CRASH_DUMP", filename:join([Tree, "home", "crash.dump"]),
      "-boot", "start_sasl", "-sasl", "errlog_type", "error", "-pz", Server,
      "-enable-feature", "maybe_expr", "-ct_test_vars", "{net_dir,\"\"}",
