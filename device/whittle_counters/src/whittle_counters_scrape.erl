@@ -31,11 +31,12 @@ metric(#{name := Name, read := none} = Metric, Fun, Acc) ->
 metric(#{name := Name, read := Read} = Metric, Fun, Acc) ->
     samples(family(Metric), read(Name, Read), Fun, Acc).
 
+-dialyzer({no_return, read/2}).
 %% A fun of somebody else's: whatever it does, the scrape goes on. It has a
 %% process of its own, which is ended when it takes too long.
 read(Name, Read) ->
     Timeout = application:get_env(whittle_counters, read_timeout, 2000),
-    {Pid, Ref} = spawn_monitor(fun() -> exit({?MODULE, attempt(Name, Read)}) end),
+    {Pid, Ref} = spawn_monitor(fun() -> answer(Name, Read) end),
     Result = receive
                  {'DOWN', Ref, process, Pid, {?MODULE, Outcome}} -> Outcome;
                  {'DOWN', Ref, process, Pid, Reason} ->
@@ -51,6 +52,10 @@ read(Name, Read) ->
             _ = whittle_counters_table:reject(Name, Why),
             []
     end.
+
+%% What it ends with is its answer.
+-spec answer(atom(), fun()) -> no_return().
+answer(Name, Read) -> exit({?MODULE, attempt(Name, Read)}).
 
 attempt(Name, Read) ->
     try Read() of
