@@ -34,7 +34,7 @@ otp-suites: setup-build all ## OTP's own suites on our VM (hours; goes on where 
 	@test/otp-suites
 
 otp-suites-table: all ## write what they came to into docs/
-	@test/otp-suites --table >out/otp-suites/table.md; mv out/otp-suites/table.md docs/otp-suites-results.md
+	@test/otp-suites --table | sed "s|$(CURDIR)/||g" >out/otp-suites/table.md; mv out/otp-suites/table.md docs/otp-suites-results.md
 
 web: setup-web ## the web packages
 	@$(MAKE) -C web test
