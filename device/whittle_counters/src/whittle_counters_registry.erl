@@ -445,7 +445,7 @@ drop_paths(Name, Aliases, #state{pending = Pending} = State) ->
 %% Each cell is read once: what is added meanwhile is either in what this tells
 %% or in what is read later, never in both.
 rebase(Parts) ->
-    Now = [{Cell, whittle_counters_table:value([{Cell, 0}], raw)} || {Cell, _} <- Parts],
+    Now = whittle_counters_table:now(Parts),
     {whittle_counters_table:grown(Parts, Now), Now}.
 
 %%% stale and hot series

@@ -7,7 +7,7 @@
 -include("whittle_counters_series.hrl").
 
 -export([create/0, access/2]).
--export([metric/1, metrics/0, series/1, fold_series/3, value/2, grown/2, read/2, info/0]).
+-export([metric/1, metrics/0, series/1, fold_series/3, value/2, now/1, grown/2, read/2, info/0]).
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
 
@@ -98,29 +98,31 @@ fold_chunks(Fun, Acc, Select) ->
 %% @doc What the parts of a series come to: a number, or a histogram's
 %% distribution.
 -spec value([{whittle_counters_cell:cell(), base()}], raw | since_reset) -> value().
-value([{#histogram{}, _} | _] = Parts, How) ->
-    lists:foldl(fun({Cell, Base}, Sum) -> plus(distribution(Cell, Base, How), Sum) end,
-                #{count => 0, sum => 0, zeros => 0, buckets => []}, Parts);
-value([{Cell, Base}], since_reset) -> minus(whittle_counters_cell:read(Cell), Base);
-value([{Cell, _}], _) -> whittle_counters_cell:read(Cell);
-value([Part | Parts], How) -> value([Part], How) + value(Parts, How).
+value(Parts, raw) -> total([Value || {_, Value} <- now(Parts)]);
+value(Parts, since_reset) -> grown(Parts, now(Parts)).
 
-distribution(Cell, Base, How) ->
+%% @doc The cells of the parts with what each holds, read once: bases for a reset.
+-spec now([{whittle_counters_cell:cell(), base()}]) ->
+          [{whittle_counters_cell:cell(), value()}].
+now(Parts) -> [{Cell, content(Cell)} || {Cell, _} <- Parts].
+
+content(#histogram{} = Cell) ->
     Zeros = whittle_counters_cell:zeros(Cell),
     Buckets = whittle_counters_cell:buckets(Cell),
-    Raw = #{count => lists:foldl(fun({_, N}, Sum) -> N + Sum end, Zeros, Buckets),
-            sum => whittle_counters_cell:read(Cell), zeros => Zeros, buckets => Buckets},
-    case How of
-        since_reset -> minus(Raw, Base);
-        raw -> Raw
-    end.
+    #{count => lists:foldl(fun({_, N}, Sum) -> N + Sum end, Zeros, Buckets),
+      sum => whittle_counters_cell:read(Cell), zeros => Zeros, buckets => Buckets};
+content(Cell) ->
+    whittle_counters_cell:read(Cell).
 
 %% @doc What a series grew by from its parts' bases to later ones of the same
 %% cells, in the same order.
 -spec grown([{whittle_counters_cell:cell(), base()}], [{whittle_counters_cell:cell(), value()}]) ->
           value().
-grown([{_, From}], [{_, To}]) -> minus(To, From);
-grown([{_, From} | Before], [{_, To} | Now]) -> sum(minus(To, From), grown(Before, Now)).
+grown(Parts, Now) ->
+    total([minus(To, From) || {{_, From}, {_, To}} <- lists:zip(Parts, Now)]).
+
+total([Value]) -> Value;
+total([Value | Values]) -> sum(Value, total(Values)).
 
 minus(Value, 0) -> Value;
 minus(#{} = Distribution, #{} = Base) -> plus(Distribution, negative(Base));
