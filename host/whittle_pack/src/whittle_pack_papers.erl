@@ -69,13 +69,9 @@ application(#{name := Name, vsn := Vsn, modules := Modules, files := Files,
     #{kind => application, name => text(Name), version => text(Vsn),
       license => license(Kind, proplists:get_value(licenses, Properties, [])),
       copyright => ?UNKNOWN, homepage => ?UNKNOWN,
-      notices => [Bytes || {Path, Bytes} <- Others, is_notice(Path)],
+      notices => [Bytes || {Path, Bytes} <- Others, whittle_system:is_notice(Path)],
       modules => length(Beams), size => iolist_size(All),
       sha256 => sha256(All)}.
-
-%% Files that applications bring at their top, or that a build put into priv.
-is_notice(Path) ->
-    re:run(Path, "^(priv/)?(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
 
 license(otp, _) -> <<"Apache-2.0">>;
 license(device, _) -> <<"Apache-2.0">>;

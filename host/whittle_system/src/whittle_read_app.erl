@@ -36,11 +36,7 @@ files(Dir) ->
     [{<<Top/binary, $/, Path/binary>>, Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
         {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
-        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1), is_notice(Name)].
-
-%% Whose code it is goes with the code.
-is_notice(Name) ->
-    re:run(Name, "^(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
+        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1), whittle_system:is_notice(Name)].
 
 %% @doc All files below a directory. Links are followed, as rebar3 links priv.
 -spec tree(file:filename()) -> [source()].

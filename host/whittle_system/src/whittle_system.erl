@@ -20,7 +20,7 @@
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
 %% Questions that other rooms ask
--export([natives/1, sizes/1, format_error/1]).
+-export([natives/1, is_notice/1, sizes/1, format_error/1]).
 %% The ledger
 -export([ledger/1, note/2, enter/3]).
 
@@ -194,6 +194,12 @@ env(#system{env = Env}) -> Env.
 put_env(Name, {How, Value} = EnvValue, #system{env = Env} = System)
   when is_binary(Name), is_binary(Value), (How =:= default orelse How =:= always) ->
     System#system{env = Env#{Name => EnvValue}}.
+
+%% @doc Whether a file of an application, at its top or put into priv by a build,
+%% says whose the application is.
+-spec is_notice(path()) -> boolean().
+is_notice(Path) ->
+    re:run(Path, "^(priv/)?(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
 
 %% @doc What the runtime has to link for OTP's own applications, sorted.
 -spec natives(system()) -> [native()].
