@@ -10,6 +10,7 @@
 -define(DEPTH, 40).
 -define(LENGTH, 1500).
 
+-spec init(file:filename()) -> {ok, file:io_device()}.
 init(File) ->
     {ok, Handle} = file:open(File, [write, raw]),
     {ok, Handle}.

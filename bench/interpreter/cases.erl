@@ -4,6 +4,7 @@
 
 -export([main/0]).
 
+-spec main() -> no_return().
 main() ->
     lists:foreach(
       fun({Name, Case}) ->
