@@ -8,7 +8,7 @@
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
          empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
-         writes_nothing/1, no_home/1, priv_files/1, pack_is_read_only/1,
+         writes_nothing/1, start_block_given_back/1, no_home/1, priv_files/1, pack_is_read_only/1,
          null_device/1, ports/1, commands/1, names/1, address_without_a_name/1, tcp/1,
          udp/1, sockets/1,
          own_flags/1, unknown_own_flag/1, info/1, damaged/1, cut_off/1, not_a_pack/1,
@@ -90,6 +90,7 @@ empty_root(Config) ->
     ?assertMatch({0, _}, running:run(Program, Words ++ ["resolve", "localhost"])),
     {0, Discarded} = running:run(Program, Words ++ ["discard"]),
     ?assertEqual({ok, eof}, term(Discarded)),
+    ?assertEqual({0, <<"read\n">>}, running:run(Program, Words ++ ["access", "/etc/hosts"])),
     ?assertEqual({ok, ["program"]}, file:list_dir(Dir)).
 
 closed_descriptors(Config) ->
@@ -133,6 +134,20 @@ writes_nothing(Config) ->
                            =/= nomatch,
                        re:run(Line, "/dev/(null|tty)|ENOENT|EACCES|ENXIO") =:= nomatch],
     ?assertEqual([], Writing).
+
+start_block_given_back(Config) ->
+    Probe = proplists:get_value(probe, Config),
+    {ok, Bytes} = file:read_file(Probe),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    {ok, [Start | _]} = whittle_pack_format:decode(Pack),
+    Size = integer_to_list(lists:sum([byte_size(Part) || #{bytes := Part} <- Start])),
+    Trace = filename:join(directory(Config, "start_block"), "log"),
+    {0, _} = running:run(os:find_executable("strace"),
+                         ["-f", "-o", Trace, "-e", "trace=mmap,munmap", Probe, "args"]),
+    {ok, Log} = file:read_file(Trace),
+    {match, [Address]} = re:run(Log, "mmap\\(NULL, " ++ Size ++ ", .* = (0x[0-9a-f]+)",
+                                [{capture, [1], list}]),
+    ?assertMatch({match, _}, re:run(Log, "munmap\\(" ++ Address ++ ", " ++ Size)).
 
 no_home(Config) ->
     ?assertEqual({0, <<"[\"args\"]\n">>}, probe(Config, ["args"], #{env => [{"HOME", false}]})).

@@ -28,10 +28,6 @@
 
 extern void sys_init_signal_stack(void);
 extern void erl_start(int argc, char **argv);
-extern int erl_child_setup_main(int argc, char **argv);
-extern int inet_gethost_main(int argc, char **argv);
-extern int heart_main(int argc, char **argv);
-extern int epmd_main(int argc, char **argv);
 
 static void fail(int code, const char *what, const char *context)
 {
@@ -40,27 +36,9 @@ static void fail(int code, const char *what, const char *context)
     exit(code);
 }
 
-/* ---- ERTS's own programs -------------------------------------------------- */
-
-static int child_setup(int argc, char **argv)
-{
-    process_close_inherited(argc > 1 ? atoi(argv[1]) : 1024);
-    return erl_child_setup_main(argc, argv);
-}
-
-static const struct program {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} programs[] = {
-    {"erl_child_setup", child_setup},
-    {"inet_gethost", inet_gethost_main},
-    {"heart", heart_main},
-    {"epmd", epmd_main},
-};
-
 /* ---- our own flags --------------------------------------------------------- */
 
-enum verb { VERB_NONE, VERB_SHOW, VERB_CONTROL };
+enum verb { VERB_SHOW, VERB_CONTROL };
 
 static const struct own_flag {
     const char *name;
@@ -526,17 +504,12 @@ static int run_packed(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *own = argc > 0 ? process_own_program(argv[0]) : NULL;
     const char *tree = getenv("WHITTLE_TREE");
     enum pack_state state;
-    size_t i;
 
     vfs_open_standard_descriptors();
-    for (i = 0; own != NULL && i < COUNT(programs); i++)
-        if (strcmp(own, programs[i].name) == 0) {
-            process_keep_self();
-            return programs[i].run(argc, argv);
-        }
+    if (argc > 0 && process_is_own_program(argv[0]))
+        return process_run_own_program(argc, argv);
     state = pack_open();
     if (state == PACK_ABSENT && tree != NULL)
         state = pack_open_tree(tree);

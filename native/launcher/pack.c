@@ -43,7 +43,8 @@ static struct block *blocks;
 static uint32_t block_count;
 static struct pack_entry *entries;
 static uint32_t entry_count;
-static struct block *last_inflated; /* the one block beside the start block that stays inflated */
+/* The one block beside the start block that stays inflated. */
+static struct block *last_inflated;
 static const char *problem = "";
 
 static uint16_t get16(const unsigned char *at) { return (uint16_t)(at[0] | at[1] << 8); }

@@ -6,7 +6,6 @@
 #include "process.h"
 #include "pack.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,9 +32,82 @@ extern char **environ;
 #define SELF_VARIABLE "WHITTLE_SELF_FD"
 /* The VM dups a socket to 3 without looking, so ours stays well above. */
 #define SELF_LOWEST_FD 20
-#define PROGRAMS WHITTLE_ROOT "/bin/"
 
 static int self_fd = -1;
+
+/* ---- ERTS's own programs -------------------------------------------------- */
+
+extern int erl_child_setup_main(int argc, char **argv);
+extern int inet_gethost_main(int argc, char **argv);
+extern int heart_main(int argc, char **argv);
+extern int epmd_main(int argc, char **argv);
+
+#define PROGRAMS WHITTLE_ROOT "/bin/"
+
+/*
+ * Closes the descriptors from 4 on, below OPEN_MAX where the kernel has no
+ * close_range, but for our way to ourselves.
+ */
+static void close_inherited(int open_max)
+{
+    int fd;
+    int done = -1;
+#ifdef SYS_close_range
+    done = (int)syscall(SYS_close_range, (unsigned)self_fd + 1, ~0u, 0u);
+    if (done == 0)
+        open_max = self_fd;
+#endif
+    for (fd = 4; fd < open_max; fd++)
+        if (fd != self_fd)
+            close(fd);
+}
+
+void WRAP(closefrom)(int lowest)
+{
+    (void)lowest; /* child_setup has done it */
+}
+
+static int child_setup(int argc, char **argv)
+{
+    close_inherited(argc > 1 ? atoi(argv[1]) : 1024);
+    return erl_child_setup_main(argc, argv);
+}
+
+static const struct program {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} programs[] = {
+    {"erl_child_setup", child_setup},
+    {"inet_gethost", inet_gethost_main},
+    {"heart", heart_main},
+    {"epmd", epmd_main},
+};
+
+static const struct program *find_program(const char *name)
+{
+    size_t i;
+    for (i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(name, programs[i].name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+/* The program that a path below WHITTLE_ROOT stands for. */
+static const struct program *program_at(const char *path)
+{
+    const size_t head = sizeof PROGRAMS - 1;
+    return strncmp(path, PROGRAMS, head) == 0 ? find_program(path + head) : NULL;
+}
+
+int process_is_own_program(const char *path) { return program_at(path) != NULL; }
+
+int process_run_own_program(int argc, char **argv)
+{
+    process_keep_self();
+    return program_at(argv[0])->run(argc, argv);
+}
+
+/* ---- running ourselves again ----------------------------------------------- */
 
 void process_keep_self(void)
 {
@@ -80,24 +152,9 @@ int process_exec_self(const char *program, char *const argv[], char *const envp[
     return -1;
 }
 
-static const char *const own_programs[] = {"erl_child_setup", "inet_gethost", "heart", "epmd"};
-
-const char *process_own_program(const char *path)
-{
-    const size_t head = sizeof PROGRAMS - 1;
-    size_t i;
-
-    if (strncmp(path, PROGRAMS, head) != 0)
-        return NULL;
-    for (i = 0; i < sizeof own_programs / sizeof *own_programs; i++)
-        if (strcmp(path + head, own_programs[i]) == 0)
-            return own_programs[i];
-    return NULL;
-}
-
 int WRAP(execv)(const char *path, char *const argv[])
 {
-    const char *program = process_own_program(path);
+    const struct program *program = program_at(path);
     char number[16];
 
     if (program == NULL)
@@ -106,13 +163,14 @@ int WRAP(execv)(const char *path, char *const argv[])
     snprintf(number, sizeof number, "%d", self_fd);
     setenv(SELF_VARIABLE, number, 1);
     fcntl(self_fd, F_SETFD, 0);
-    return process_exec_self(program, argv, environ);
+    return process_exec_self(program->name, argv, environ);
 }
 
 int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
 {
-    const char *program = process_own_program(path);
-    return program ? process_exec_self(program, argv, envp) : REAL(execve)(path, argv, envp);
+    const struct program *program = program_at(path);
+    return program != NULL ? process_exec_self(program->name, argv, envp)
+                           : REAL(execve)(path, argv, envp);
 }
 
 /*
@@ -120,29 +178,29 @@ int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
  * programs are asked for by bare name this way (`inet_gethost 4`, `heart …`);
  * they must run without a shell and without a PATH.
  */
-static int exec_own_command(const char *command, char *const envp[])
+static void exec_own_command(const char *command, char *const envp[])
 {
-    char copy[512];
-    char *words[16];
-    size_t count = 0, i;
-    char *rest = copy, *word;
+    static const char shell_word[] = "exec ";
+    const struct program *program;
+    char *copy, *rest, *word, **words;
+    size_t count = 0;
 
-    if (strncmp(command, "exec ", 5) == 0)
-        command += 5;
-    if (strlen(command) >= sizeof copy)
-        return -1;
-    strcpy(copy, command);
-    while (count < 15 && (word = strtok_r(rest, " ", &rest)) != NULL)
+    if (strncmp(command, shell_word, sizeof shell_word - 1) == 0)
+        command += sizeof shell_word - 1;
+    copy = rest = strdup(command);
+    words = malloc((strlen(command) / 2 + 2) * sizeof *words);
+    if (copy == NULL || words == NULL)
+        return;
+    while ((word = strtok_r(rest, " ", &rest)) != NULL)
         words[count++] = word;
     words[count] = NULL;
     if (count == 0)
-        return -1;
-    if (process_own_program(words[0]) != NULL)
-        return process_exec_self(process_own_program(words[0]), words, envp);
-    for (i = 0; i < sizeof own_programs / sizeof *own_programs; i++)
-        if (strcmp(words[0], own_programs[i]) == 0)
-            return process_exec_self(own_programs[i], words, envp);
-    return -1;
+        return;
+    program = program_at(words[0]);
+    if (program == NULL)
+        program = find_program(words[0]);
+    if (program != NULL)
+        process_exec_self(program->name, words, envp);
 }
 
 int WRAP(execle)(const char *path, const char *word, ...)
@@ -162,27 +220,6 @@ int WRAP(execle)(const char *path, const char *word, ...)
     if (argv[2] != NULL)
         exec_own_command(argv[2], envp);
     return REAL(execve)(path, argv, envp);
-}
-
-/* ---- the child-setup program ------------------------------------------- */
-
-void process_close_inherited(int open_max)
-{
-    int fd;
-    int done = -1;
-#ifdef SYS_close_range
-    done = (int)syscall(SYS_close_range, (unsigned)self_fd + 1, ~0u, 0u);
-    if (done == 0)
-        open_max = self_fd;
-#endif
-    for (fd = 4; fd < open_max; fd++)
-        if (fd != self_fd)
-            close(fd);
-}
-
-void WRAP(closefrom)(int lowest)
-{
-    (void)lowest; /* process_close_inherited has done it */
 }
 
 /* ---- signals and the exit code ------------------------------------------ */

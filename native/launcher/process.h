@@ -11,8 +11,11 @@
  */
 void process_keep_self(void);
 
-/* The name of our own program that PATH (below WHITTLE_ROOT) stands for, or NULL. */
-const char *process_own_program(const char *path);
+/* Whether PATH (below WHITTLE_ROOT) stands for one of ERTS's own programs. */
+int process_is_own_program(const char *path);
+
+/* Is the program that argv[0] stands for; returns its exit code. */
+int process_run_own_program(int argc, char **argv);
 
 /* Becomes one of our own programs ("epmd", …) in this process; -1 if it cannot. */
 int process_exec_self(const char *program, char *const argv[], char *const envp[]);
@@ -22,12 +25,5 @@ int process_exec_self(const char *program, char *const argv[], char *const envp[
  * in order), and the exit code is then 130. A second SIGINT ends at once.
  */
 void process_stop_on_interrupt(void);
-
-/*
- * To be called first in the child-setup program: closes the descriptors from 4
- * on, below OPEN_MAX where the kernel has no close_range, but for our way to
- * ourselves. The program's own loop over them is compiled out (closefrom).
- */
-void process_close_inherited(int open_max);
 
 #endif

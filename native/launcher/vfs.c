@@ -311,7 +311,7 @@ static int stat_virtual(const char *path, const char *inner, size_t length, stru
 {
     static const struct pack_entry program = {.mode = 0555};
     const struct pack_entry *entry = pack_find(inner, length);
-    if (entry == NULL && process_own_program(path) != NULL)
+    if (entry == NULL && process_is_own_program(path))
         entry = &program; /* the VM looks before it runs one */
     if (entry == NULL && pack_first_below(inner, length) == NULL) {
         errno = ENOENT;
@@ -319,6 +319,15 @@ static int stat_virtual(const char *path, const char *inner, size_t length, stru
     }
     fill_stat(to, entry);
     return 0;
+}
+
+/* After a call that failed: whether the file is one that the pack stands in for. */
+static int stat_fallback(const char *path, struct stat *to)
+{
+    const struct pack_entry *entry = errno == ENOENT ? find_fallback(path) : NULL;
+    if (entry != NULL)
+        fill_stat(to, entry);
+    return entry != NULL;
 }
 
 static int stat_with(int (*real)(const char *, struct stat *), const char *path, struct stat *to)
@@ -330,15 +339,7 @@ static int stat_with(int (*real)(const char *, struct stat *), const char *path,
     if (length >= 0)
         return stat_virtual(path, inner, (size_t)length, to);
     result = real(path, to);
-    if (result < 0 && errno == ENOENT) {
-        const struct pack_entry *entry = find_fallback(path);
-        if (entry != NULL) {
-            fill_stat(to, entry);
-            return 0;
-        }
-        errno = ENOENT;
-    }
-    return result;
+    return result < 0 && stat_fallback(path, to) ? 0 : result;
 }
 
 int WRAP(stat)(const char *path, struct stat *to) { return stat_with(REAL(stat), path, to); }
@@ -351,10 +352,13 @@ int WRAP(access)(const char *path, int mode)
     int length = to_pack_path(path, inner);
     struct stat status;
 
-    if (length < 0)
-        return REAL(access)(path, mode);
-    if (stat_virtual(path, inner, (size_t)length, &status) < 0)
+    if (length < 0) {
+        int result = REAL(access)(path, mode);
+        if (result == 0 || !stat_fallback(path, &status))
+            return result;
+    } else if (stat_virtual(path, inner, (size_t)length, &status) < 0) {
         return -1;
+    }
     if (mode & W_OK) {
         errno = EROFS;
         return -1;

@@ -1,12 +1,13 @@
 %% @doc Lays a system out as the file tree that the launcher finds below
 %% `/.whittle', grouped into blocks.
 %%
-%% docs/architecture.md lists the paths. The start block holds what is read at
-%% every start: the boot script, the configuration, and the modules that the
-%% boot script loads before the kernel is up. What a person asks for (licences,
-%% bill of materials) is a block of its own. The rest follows, application by
-%% application, code before data, in blocks of about the size that is asked for,
-%% so that reading one module inflates its neighbours and no more.
+%% docs/architecture.md lists the paths. The start block holds what each start
+%% reads once and whole, and nothing else, as its memory is given back then: the
+%% boot script, and the modules that it loads before the kernel is up. What the
+%% launcher reads before the VM begins is a block; what a person asks for (licences,
+%% bill of materials) is another. The rest follows, application by application, code
+%% before data, in blocks of about the size that is asked for, so that reading one
+%% module inflates its neighbours and no more.
 -module(whittle_pack_tree).
 
 -export([blocks/3]).
@@ -20,8 +21,8 @@
                                              % 256 KB: see docs/pack-format.md
           flags => iodata(),                 % in place of Whittle's own flags
           ca_certs => binary(),              % PEM; default none
-          files => #{binary() => whittle_system:file()}}. % further files of the
-                                             % start block, by virtual path
+          files => #{binary() => whittle_system:file()}}. % further files, by
+                                             % virtual path
 
 -define(BLOCK_SIZE, 262144).
 
@@ -34,11 +35,11 @@ blocks(System, Papers, Options) ->
     case env(System) of
         {ok, Env} ->
             {Started, Others} = modules(System),
-            Start = start_files(System, Env, Options) ++ Started,
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
-            Data = control(System) ++ data(System) ++ release_files(System),
-            {ok, [Start, Papers | lists:append([group(Files, Size)
-                                                || Files <- [Others, Data]])]};
+            Data = stand_ins(Options) ++ control(System) ++ data(System)
+                ++ release_files(System),
+            {ok, [[boot_script(System) | Started], settings(System, Env, Options), Papers
+                  | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
         Error ->
             Error
     end.
@@ -52,19 +53,22 @@ start_modules(System) ->
                              Instructions),
     lists:append([Modules || {primLoad, Modules} <- Before]).
 
-%% The start block
+boot_script(System) ->
+    text(<<"boot/start.boot">>, term_to_binary(whittle_system:boot(System), [deterministic])).
 
-start_files(System, Env, Options) ->
-    Boot = term_to_binary(whittle_system:boot(System), [deterministic]),
-    [text(<<"boot/start.boot">>, Boot),
-     text(<<"etc/flags">>, [maps:get(flags, Options, flags()), script_name(System)]),
-     text(<<"etc/env">>, Env),
-     text(<<"etc/no_dns.inetrc">>, "{lookup, [file]}.\n"),
+%% What the launcher and the VM are told.
+settings(System, Env, Options) ->
+    [text(<<"etc/flags">>, [maps:get(flags, Options, flags()), script_name(System)]),
+     text(<<"etc/env">>, Env)]
+        ++ [File#{path => <<"etc/", Path/binary>>}
+            || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].
+
+%% For what the system it runs on may lack, and further files.
+stand_ins(Options) ->
+    [text(<<"etc/no_dns.inetrc">>, "{lookup, [file]}.\n"),
      text(<<"fallback/etc/hosts">>, "127.0.0.1 localhost\n::1 localhost\n")]
         ++ [text(<<"fallback/etc/ssl/certs/ca-certificates.crt">>, Pem)
             || #{ca_certs := Pem} <- [Options]]
-        ++ [File#{path => <<"etc/", Path/binary>>}
-            || {Path, File} <- files(whittle_system:files(System)), is_config(Path)]
         ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
 
 %% +P and +Q: the default tables of 2^20 processes and 2^16 ports are resident
