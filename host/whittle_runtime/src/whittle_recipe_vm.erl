@@ -28,10 +28,11 @@
                    "epmd/src/epmd_srv.c"]}]).
 
 %% Objects of ERTS in which a running program spends its time: the interpreter's
-%% loop, the collector, and what messages, bit strings and tables do. Compiled for
-%% speed also in flavour `size': 55 kB that bring it to the speed of the stock
-%% interpreter (bench/interpreter, docs/runtime-size.md).
--define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message"]).
+%% loop, the collector, and what messages, bit strings and tables do; then those in
+%% which it spends its start, loading code. Compiled for speed also in flavour
+%% `size' (bench/interpreter, docs/runtime-size.md).
+-define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message",
+              "emu_load", "beam_load", "beam_file", "beam_transform_helpers", "utils", "copy"]).
 
 %% As ERTS's own makefile defines them for an emulator.
 -define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
