@@ -81,11 +81,7 @@ read_file(File, Path) ->
     steps([fun(_) -> read_bytes(File) end,
            fun(Bytes) ->
                    about(File, steps([fun(_) -> whittle_elf:pack(Bytes) end,
-                                      fun whittle_pack_format:decode/1]))
-           end,
-           fun(Blocks) ->
-                   {ok, hd([Bytes || Block <- Blocks, #{path := P, bytes := Bytes} <- Block,
-                                     P =:= Path] ++ [none])}
+                                      fun(Pack) -> whittle_pack_format:file(Pack, Path) end]))
            end]).
 
 %% @doc Removes what a {@link write/4} of this VM has begun, for the process

@@ -5,7 +5,7 @@
 %% even where the checksum is right.
 -module(whittle_pack_format).
 
--export([encode/1, decode/1, contents/1]).
+-export([encode/1, decode/1, file/2, contents/1]).
 
 -export_type([file/0, entry/0, block/0, contents/0, error/0]).
 
@@ -56,6 +56,20 @@ decode(Pack) ->
             {ok, [files(Number, Raw, Entries)
                   || {Number, Raw} <- number(Raws)]}
         end)
+    end).
+
+%% @doc One file of a pack, by path, or `none'. Only its block is inflated.
+-spec file(binary(), binary()) -> {ok, binary() | none} | {error, error()}.
+file(Pack, Path) ->
+    maybe_ok(contents(Pack), fun(#{blocks := Blocks, entries := Entries}) ->
+        case [Entry || #{path := P} = Entry <- Entries, P =:= Path] of
+            [#{block := Number, offset := Offset, size := Size}] ->
+                maybe_ok(inflate([lists:nth(Number + 1, Blocks)]), fun([Raw]) ->
+                    {ok, binary:part(Raw, Offset, Size)}
+                end);
+            [] ->
+                {ok, none}
+        end
     end).
 
 %% @doc What a pack holds, without inflating its blocks.

@@ -2,13 +2,13 @@
 -module(whittle_pack_format_SUITE).
 
 -export([all/0]).
--export([layout/1, empty/1, round_trip/1, contents_without_blocks/1, any_byte/1,
+-export([layout/1, empty/1, round_trip/1, one_file/1, contents_without_blocks/1, any_byte/1,
          any_length/1, foreign/1, bad_paths/1, lies/1, not_compressible/1]).
 
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [layout, empty, round_trip, contents_without_blocks, any_byte, any_length,
+    [layout, empty, round_trip, one_file, contents_without_blocks, any_byte, any_length,
      foreign, bad_paths, lies, not_compressible].
 
 %% A pack written by hand from the specification, of files that do not compress.
@@ -23,6 +23,7 @@ layout(_) ->
     Files = [[file(<<"b/c">>, 8#644, <<"Z">>), file(<<"a">>, 8#755, <<"yx">>)],
              [file(<<"b/d">>, 8#600, <<"w">>)]],
     ?assertEqual({ok, Files}, whittle_pack_format:decode(Pack)),
+    ?assertEqual({ok, <<"yx">>}, whittle_pack_format:file(Pack, <<"a">>)),
     %% The encoder may compress the index; with that off it is the same.
     {ok, Encoded} = whittle_pack_format:encode(Files),
     ?assertEqual({ok, Files}, whittle_pack_format:decode(Encoded)).
@@ -42,6 +43,12 @@ round_trip(_) ->
             andalso lists:map(Filled, Decoded) =:= lists:map(Filled, Blocks)
             andalso {ok, Pack} =:= whittle_pack_format:encode(Blocks)
     end).
+
+one_file(_) ->
+    {ok, Pack} = whittle_pack_format:encode(sample()),
+    [?assertEqual({ok, Bytes}, whittle_pack_format:file(Pack, Path))
+     || Block <- sample(), #{path := Path, bytes := Bytes} <- Block],
+    ?assertEqual({ok, none}, whittle_pack_format:file(Pack, <<"none">>)).
 
 contents_without_blocks(_) ->
     {ok, Pack} = whittle_pack_format:encode(sample()),

@@ -25,7 +25,7 @@ otp(Release, Options) ->
 
 otp_of(Source = #{vsn := Vsn}, Release, Options) ->
     Compilers = ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
-    Describe = fun(Out) -> whittle_recipe_otp:describe(Out, Release) end,
+    Describe = fun(Out) -> {ok, whittle_recipe_otp:describe(Out, Release)} end,
     case build(#{name => "otp-" ++ Release,
                  task => "OTP " ++ Vsn ++ " for this machine",
                  plan => whittle_recipe_otp:plan(Source),
@@ -55,8 +55,8 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
             plan => whittle_recipe_suites:plan(Source),
             source => Source, inputs => #{otp => Id}, identify => [],
             variables => [{"OTP", Root}],
-            describe => fun(_) -> #{otp => Release, vsn => Vsn,
-                                    apps => whittle_recipe_suites:apps()}
+            describe => fun(_) -> {ok, #{otp => Release, vsn => Vsn,
+                                         apps => whittle_recipe_suites:apps()}}
                         end}, Options).
 
 %% @doc See {@link whittle_runtime:ensure/2}.
@@ -145,7 +145,7 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flav
     build(Job#{name := string:join([Name, For, Flavoured], "-"),
                task => Part ++ " for " ++ For ++ ", flavour " ++ Flavoured,
                identify => Identify,
-               describe => fun(_) -> #{vsn => Vsn} end}, Options).
+               describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
 %%% The executable
 
@@ -162,12 +162,16 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]],
     Describe =
         fun(Out) ->
-                Components = whittle_components:collect(
-                               Trees, #{flavour => Flavour, target => Target,
-                                        versions => Versions}, Out),
-                Spec#{otp_vsn => maps:get(erts, Versions),
-                      erts_vsn => erts_vsn(Erts),
-                      components => Components}
+                case whittle_components:collect(
+                       Trees, #{flavour => Flavour, target => Target,
+                                versions => Versions}, Out) of
+                    {ok, Components} ->
+                        {ok, Spec#{otp_vsn => maps:get(erts, Versions),
+                                   erts_vsn => erts_vsn(Erts),
+                                   components => Components}};
+                    Error ->
+                        Error
+                end
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
@@ -229,7 +233,7 @@ build(Job, Options) ->
                         fun(_) -> whittle_plan:run(Task, Plan, Variables
                                                    ++ source_variable(Source),
                                                    Place, Options) end,
-                        fun(_) -> {ok, Describe(Out)} end])
+                        fun(_) -> Describe(Out) end])
            end,
     whittle_cache:artefact(Name, Key, Make, Options).
 

@@ -33,20 +33,16 @@
 
 %% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
 %% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
--spec root(whittle_runtime:options()) -> file:filename().
+-spec root(whittle_runtime:options()) -> {ok, file:filename()} | whittle_runtime:error().
 root(#{cache := Dir}) ->
-    filename:absname(Dir);
+    {ok, filename:absname(Dir)};
 root(_) ->
-    case {os:getenv("WHITTLE_CACHE", ""), os:getenv("XDG_CACHE_HOME", "")} of
-        {"", ""} -> filename:absname(filename:join([home(), ".cache", "whittle"]));
-        {"", Xdg} -> filename:absname(filename:join(Xdg, "whittle"));
-        {Dir, _} -> filename:absname(Dir)
-    end.
-
-home() ->
-    case os:getenv("HOME", "") of
-        "" -> "/tmp";
-        Home -> Home
+    Places = [{"WHITTLE_CACHE", []}, {"XDG_CACHE_HOME", ["whittle"]},
+              {"HOME", [".cache", "whittle"]}],
+    case [filename:join([Dir | Below]) || {Name, Below} <- Places,
+                                          Dir <- [os:getenv(Name, "")], Dir =/= ""] of
+        [Root | _] -> {ok, filename:absname(Root)};
+        [] -> {error, {no_cache, #{}}}
     end.
 
 %% @doc Bytes in lower-case hex.
@@ -61,11 +57,9 @@ hex(Bytes) ->
              whittle_runtime:options()) ->
           {ok, whittle_source:source()} | whittle_runtime:error().
 source(Name, Make, Options) ->
-    Root = root(Options),
-    Final = filename:join([Root, "sources", Name]),
     Build = fun(#{out := Out}) -> Make(Out) end,
-    case kept(Root, Name, Final, Build, Options) of
-        {ok, Source = #{main := Main, sums := Sums}} ->
+    case kept("sources", Name, Build, Options) of
+        {ok, Final, Source = #{main := Main, sums := Sums}} ->
             Absolute = maps:from_list([{filename:join(Final, File), Sum}
                                        || {File, Sum} <- maps:to_list(Sums)]),
             {ok, Source#{main => filename:join(Final, Main), sums => Absolute}};
@@ -76,7 +70,8 @@ source(Name, Make, Options) ->
 %% @doc Removes a kept source, as one whose files are damaged.
 -spec forget_source(string(), whittle_runtime:options()) -> ok.
 forget_source(Name, Options) ->
-    _ = file:del_dir_r(filename:join([root(Options), "sources", Name])),
+    {ok, Root} = root(Options),
+    _ = file:del_dir_r(filename:join([Root, "sources", Name])),
     ok.
 
 %% @doc The artefact that was made of Inputs (any term), or the one that Make
@@ -86,10 +81,8 @@ forget_source(Name, Options) ->
                whittle_runtime:options()) ->
           {ok, map()} | whittle_runtime:error().
 artefact(Name, Inputs, Make, Options) ->
-    Root = root(Options),
     Id = string:slice(hex(crypto:hash(sha256, canonical(Inputs))), 0, 32),
     Full = Name ++ "-" ++ string:slice(Id, 0, 16),
-    Final = filename:join([Root, "artefacts", Full]),
     Build = fun(Place = #{out := Out}) ->
                     case Make(Place#{id => Id}) of
                         {ok, Meta} ->
@@ -101,8 +94,8 @@ artefact(Name, Inputs, Make, Options) ->
                             Error
                     end
             end,
-    case kept(Root, Full, Final, Build, Options) of
-        {ok, Meta} -> {ok, Meta#{dir => Final, id => Id}};
+    case kept("artefacts", Full, Build, Options) of
+        {ok, Final, Meta} -> {ok, Meta#{dir => Final, id => Id}};
         Error -> Error
     end.
 
@@ -121,6 +114,18 @@ sorted(Term) ->
     Term.
 
 %%% A directory that is whole or not there
+
+kept(Kind, Name, Build, Options) ->
+    case root(Options) of
+        {ok, Root} ->
+            Final = filename:join([Root, Kind, Name]),
+            case kept(Root, Name, Final, Build, Options) of
+                {ok, Meta} -> {ok, Final, Meta};
+                Error -> Error
+            end;
+        Error ->
+            Error
+    end.
 
 kept(Root, Name, Final, Build, Options) ->
     case meta(Final) of

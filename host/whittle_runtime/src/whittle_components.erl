@@ -8,20 +8,26 @@
 %% Pure part, for tests
 -export([comment/1]).
 
-%% @doc The components of a VM. Notices are copied to `licenses/' in Out.
+%% @doc The components of a VM. Notices are copied to `licenses/' in Out. What
+%% some releases lack is passed over; a component without any notice is an error.
 %%
 %% Trees holds the artefacts that went in: `erts', and `crypto' and `zstd' where
 %% they did. Context has the flavour, and the version of each of them.
 -spec collect(#{erts := file:filename(), atom() => file:filename()},
               #{flavour := size | speed, target := whittle_target:target(),
                 versions := #{atom() => string()}},
-              file:filename()) -> [whittle_runtime:component()].
+              file:filename()) ->
+          {ok, [whittle_runtime:component()]} | whittle_runtime:error().
 collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
     ok = filelib:ensure_path(filename:join(Out, "licenses")),
     Found = [component(Name, Facts, Tree, Part, Context, Out)
              || {Name, Where, Facts} <- table(),
                 {Part, Tree} <- tree(Where, Trees, Context)],
-    Found ++ [library(L, Out) || L <- Libraries].
+    Components = Found ++ [library(L, Out) || L <- Libraries],
+    case [Name || #{name := Name, notices := []} <- Components] of
+        [] -> {ok, Components};
+        [Name | _] -> {error, {no_notice, #{component => Name}}}
+    end.
 
 %% @doc The table of components, as `priv/components.config' has it.
 -spec table() -> [{string(), term(), map()}].

@@ -25,7 +25,7 @@
                                         % own suites do
 
 -type options() ::
-        #{cache => file:filename(),     % default: see whittle_cache:root/0
+        #{cache => file:filename(),     % default: see whittle_cache:root/1
           source => file:filename() | none,
                                         % OTP's source (default: WHITTLE_SOURCE);
                                         % none: what whittle_source finds

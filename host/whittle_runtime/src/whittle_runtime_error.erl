@@ -47,9 +47,15 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
      " packages ", lists:join(" ", Packages)];
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["there is no ", Tool, "; install the package ", Package];
+format({no_notice, #{component := Component}}) ->
+    ["no licence notice of ", Component, " is here, and nobody may ship it without; a"
+     " package's lies in /usr/share/doc: install the package again with its documents"];
 format({disk_full, #{dir := Dir}}) ->
     ["the disk is full (", Dir, "); make room there, or set WHITTLE_CACHE to a"
      " directory with 2 GB free"];
+format({no_cache, #{}}) ->
+    "HOME is not set, so there is no place for the VMs that are built; set WHITTLE_CACHE"
+        " to a directory of yours";
 format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
     ["cannot write in ", Dir, ": ", file:format_error(Reason),
      "; set WHITTLE_CACHE to a directory of yours"];

@@ -8,13 +8,14 @@
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
          caller_dies_build_dies/1, failure_leaves_nothing/1, full_disk/1,
-         unwritable/1, keys/1]).
+         unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
 -export([build_in_vm/1]).
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
-     caller_dies_build_dies, failure_leaves_nothing, full_disk, unwritable, keys].
+     caller_dies_build_dies, failure_leaves_nothing, full_disk, unwritable, no_place,
+     keys].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -102,6 +103,25 @@ unwritable(Config) ->
     Make = fun(_) -> error(not_reached) end,
     ?assertMatch({error, {cache_unwritable, #{dir := Locks}}},
                  whittle_cache:source("locked", Make, #{cache => dir(Config)})).
+
+no_place(_) ->
+    Names = ["WHITTLE_CACHE", "XDG_CACHE_HOME", "HOME"],
+    Before = [{Name, Value} || Name <- Names, Value <- [os:getenv(Name)], Value =/= false],
+    try
+        lists:foreach(fun os:unsetenv/1, Names),
+        ?assertEqual({error, {no_cache, #{}}}, whittle_cache:root(#{})),
+        ?assertEqual({error, {no_cache, #{}}},
+                     whittle_cache:artefact("thing", in, fun(_) -> error(not_reached) end, #{})),
+        os:putenv("HOME", "/home/somebody"),
+        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
+        os:putenv("XDG_CACHE_HOME", "/caches"),
+        ?assertEqual({ok, "/caches/whittle"}, whittle_cache:root(#{})),
+        os:putenv("WHITTLE_CACHE", "/here"),
+        ?assertEqual({ok, "/here"}, whittle_cache:root(#{}))
+    after
+        lists:foreach(fun os:unsetenv/1, Names),
+        [os:putenv(Name, Value) || {Name, Value} <- Before]
+    end.
 
 %% Equal inputs have one key, however a map came to be.
 keys(Config) ->

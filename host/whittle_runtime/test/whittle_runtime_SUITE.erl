@@ -9,7 +9,7 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         every_error_is_one_line/1]).
+         no_notice/1, every_error_is_one_line/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
          symbols_beside/1]).
 
@@ -19,7 +19,7 @@ suite() ->
 
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
-     patch_that_does_not_apply, bad_series, plans_name_no_place,
+     patch_that_does_not_apply, bad_series, plans_name_no_place, no_notice,
      every_error_is_one_line, {group, built}].
 
 groups() ->
@@ -118,10 +118,28 @@ plans_name_no_place(_) ->
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
 
+%% Nothing may be shipped without the notices of what is in it.
+no_notice(Config) ->
+    Erts = filename:join(dir(Config), "erts"),
+    ok = filelib:ensure_path(filename:join(Erts, "erts/emulator/beam")),
+    Collect = fun() ->
+                      whittle_components:collect(
+                        #{erts => Erts},
+                        #{flavour => size, target => #{libraries => []},
+                          versions => #{erts => "29.1"}},
+                        filename:join(dir(Config), "out"))
+              end,
+    ?assertEqual({error, {no_notice, #{component => "erts"}}}, Collect()),
+    ok = file:write_file(filename:join(Erts, "LICENSE.txt"), "a licence"),
+    ?assertMatch({ok, [#{name := "erts", version := "29.1",
+                         notices := ["licenses/erts-LICENSE.txt"]}]}, Collect()).
+
 every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
               {cache_unwritable, #{dir => "d", reason => eacces}},
+              {no_cache, #{}},
+              {no_notice, #{component => "c"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
               {bad_patch, #{patch => "p", otp => "29.1", log => "l"}},
