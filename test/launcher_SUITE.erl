@@ -275,10 +275,12 @@ config_file(Config) ->
 vm_args_file(Config) ->
     File = filename:join(directory(Config, "vm_args"), "vm.args"),
     ok = file:write_file(File, "# a comment\n-env MINE 'two words' # and one\n"
-                         "-probe colour \"\\\"from ${WHERE}\\\"\"\n"),
+                         "-probe colour '\"from ${WHERE}\"'\n"),
     [?assertEqual({0, <<"\"from vm.args\"\n">>},
                   probe(Config, ["colour"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
-     || Name <- ["VMARGS_PATH", "RELEASE_VM_ARGS"]].
+     || Name <- ["VMARGS_PATH", "RELEASE_VM_ARGS"]],
+    ?assertEqual({0, <<"\"two words\"\n">>},
+                 probe(Config, ["env", "MINE"], #{env => [{"VMARGS_PATH", File}]})).
 
 flags_variables(Config) ->
     [?assertEqual({0, <<"\"from a flag\"\n">>},

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([crypto/1, tls/1, database_on_disk/1]).
+-export([crypto/1, tls/1, asked_over_tls/1, database_on_disk/1]).
 
-all() -> [crypto, tls, database_on_disk].
+all() -> [crypto, tls, asked_over_tls, database_on_disk].
 
 init_per_suite(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "keeper"),
@@ -22,6 +22,29 @@ crypto(Config) ->
 
 tls(Config) ->
     ?assertEqual({0, <<"{'tlsv1.3',{ok,<<\"hellohello\">>}}\n">>}, keeper(Config, ["tls"])).
+
+%% Distribution over TLS, also for the node that asks: it finds ssl in the pack.
+asked_over_tls(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    [Key, Cert, Options] = [filename:join(Dir, Name) || Name <- ["key.pem", "cert.pem", "dist"]],
+    {0, _} = running:run(os:find_executable("openssl"),
+                         ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=keeper",
+                          "-keyout", Key, "-out", Cert]),
+    ok = file:write_file(Options, io_lib:format(
+                                    "[{server, [{certfile, ~p}, {keyfile, ~p}]},"
+                                    " {client, [{verify, verify_none}]}].~n", [Cert, Key])),
+    {ok, Free} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Free),
+    ok = gen_tcp:close(Free),
+    Env = [{"RELEASE_NODE", "keeper@127.0.0.1"}, {"RELEASE_DISTRIBUTION", "name"},
+           {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(Port)},
+           {"ERL_FLAGS", "-proto_dist inet_tls -ssl_dist_optfile " ++ Options}],
+    Keeper = proplists:get_value(keeper, Config),
+    Node = running:start(Keeper, ["wait"], #{env => Env}),
+    ?assertMatch(<<"keeper@127.0.0.1", _/binary>>, running:line(Node)),
+    ?assertEqual({0, <<"pong\n">>}, running:run(Keeper, ["--whittle-ping"], #{env => Env})),
+    ?assertMatch({0, _}, running:run(Keeper, ["--whittle-stop"], #{env => Env})),
+    ?assertMatch({0, _}, running:ended(Node)).
 
 %% Each start finds what the one before has written.
 database_on_disk(Config) ->

@@ -1,15 +1,24 @@
+#define _GNU_SOURCE
 #include "flags.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Files that name one another with -args_file. */
+#define MAX_DEPTH 16
+
+static void refuse(int code, const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
+    exit(code);
+}
+
 static void *checked(void *memory)
 {
-    if (memory == NULL) {
-        fputs("whittle: out of memory while reading flags\n", stderr);
-        exit(1);
-    }
+    if (memory == NULL)
+        refuse(1, "flags", "out of memory");
     return memory;
 }
 
@@ -38,27 +47,31 @@ static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
 }
 
 /*
- * When TEXT begins with ${NAME}, adds the variable's value to BUFFER and
- * returns the length of the reference; else returns 0.
+ * When TEXT begins with ${NAME} or ${NAME:-DEFAULT}, adds the variable's value to
+ * BUFFER, or DEFAULT where it is not set or empty, and returns the length of the
+ * reference; else returns 0.
  */
 static size_t add_variable(struct buffer *buffer, const char *text)
 {
-    const char *end;
+    const char *end, *other;
     char name[256];
     const char *value;
     size_t length;
 
     if (text[0] != '$' || text[1] != '{' || (end = strchr(text, '}')) == NULL)
         return 0;
-    length = (size_t)(end - text) - 2;
+    other = memmem(text, (size_t)(end - text), ":-", 2);
+    length = (size_t)((other != NULL ? other : end) - text) - 2;
     if (length == 0 || length >= sizeof name)
         return 0;
     memcpy(name, text + 2, length);
     name[length] = '\0';
     value = getenv(name);
-    if (value != NULL)
+    if (value != NULL && *value != '\0')
         buffer_add(buffer, value, strlen(value));
-    return length + 3;
+    else if (other != NULL)
+        buffer_add(buffer, other + 2, (size_t)(end - other) - 2);
+    return (size_t)(end - text) + 1;
 }
 
 char *expand_variables(const char *text)
@@ -76,51 +89,71 @@ char *expand_variables(const char *text)
     return buffer.bytes;
 }
 
-static int is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static int is_space(char c) { return c != '\0' && strchr(" \t\n\r\f\v", c) != NULL; }
 
-/* Reads one word into BUFFER and returns where it ended; NULL at the end. */
-static const char *next_word(const char *text, struct buffer *buffer)
+/*
+ * Reads one word into BUFFER and returns where it ended; NULL at the end. As
+ * erlexec does: between quotes everything stands for itself, elsewhere a
+ * backslash takes its meaning from the next character, and in a file # begins a
+ * comment, also within a word.
+ */
+static const char *next_word(const char *text, int in_file, struct buffer *buffer)
 {
-    char quote = '\0';
-
     for (;;) {
         while (is_space(*text))
             text++;
-        if (*text != '#')
+        if (*text != '#' || !in_file)
             break;
-        while (*text != '\0' && *text != '\n')
-            text++;
+        text += strcspn(text, "\n");
     }
     if (*text == '\0')
         return NULL;
     buffer->length = 0;
     buffer_add(buffer, "", 0);
-    while (*text != '\0' && (quote != '\0' || !is_space(*text))) {
-        size_t reference;
-        if (quote == '\0' && (*text == '"' || *text == '\'')) {
-            quote = *text++;
-        } else if (quote != '\0' && *text == quote) {
-            quote = '\0';
-            text++;
-        } else if (*text == '\\' && text[1] != '\0' && quote != '\'') {
-            buffer_add(buffer, text + 1, 1);
-            text += 2;
-        } else if (quote != '\'' && (reference = add_variable(buffer, text)) > 0) {
-            text += reference;
+    while (*text != '\0' && !is_space(*text) && !(*text == '#' && in_file)) {
+        if (*text == '"' || *text == '\'') {
+            const char *from = text + 1;
+            const char *end = strchrnul(from, *text);
+            buffer_add(buffer, from, (size_t)(end - from));
+            text = *end == '\0' ? end : end + 1;
         } else {
+            if (*text == '\\' && text[1] != '\0')
+                text++;
             buffer_add(buffer, text++, 1);
         }
     }
     return text;
 }
 
-void flags_add_text(struct flags *flags, const char *text)
+static const char *value_of(const char *flag, const char *text, int in_file,
+                            struct buffer *buffer)
 {
-    struct buffer word = {NULL, 0, 0};
-    int in_emulator_flag = 0;
+    text = next_word(text, in_file, buffer);
+    if (text == NULL)
+        refuse(2, flag, "is the last word, and takes a value");
+    return text;
+}
 
-    while ((text = next_word(text, &word)) != NULL) {
-        if (word.bytes[0] == '+') {
+static void add_file(struct flags *flags, const char *path, int depth);
+
+static void add_text(struct flags *flags, const char *text, int in_file, int depth)
+{
+    struct buffer word = {NULL, 0, 0}, value = {NULL, 0, 0};
+    int in_emulator_flag = 0, is_extra = 0;
+
+    while ((text = next_word(text, in_file, &word)) != NULL) {
+        if (is_extra) {
+            words_add(&flags->extra, word.bytes);
+        } else if (strcmp(word.bytes, "-extra") == 0) {
+            is_extra = 1;
+        } else if (strcmp(word.bytes, "-env") == 0) {
+            text = value_of("-env", text, in_file, &word);
+            text = value_of("-env", text, in_file, &value);
+            setenv(word.bytes, value.bytes, 1);
+        } else if (strcmp(word.bytes, "-args_file") == 0) {
+            text = value_of("-args_file", text, in_file, &value);
+            add_file(flags, value.bytes, depth + 1);
+        } else if (word.bytes[0] == '+') {
             word.bytes[0] = '-';
             words_add(&flags->emulator, word.bytes);
             in_emulator_flag = 1;
@@ -132,6 +165,59 @@ void flags_add_text(struct flags *flags, const char *text)
         }
     }
     free(word.bytes);
+    free(value.bytes);
+}
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    struct buffer text = {NULL, 0, 0};
+    char part[4096];
+    size_t size;
+
+    if (file == NULL)
+        refuse(1, path, strerror(errno));
+    buffer_add(&text, "", 0);
+    while ((size = fread(part, 1, sizeof part, file)) > 0)
+        buffer_add(&text, part, size);
+    if (ferror(file))
+        refuse(1, path, strerror(errno));
+    fclose(file);
+    return text.bytes;
+}
+
+static void add_file(struct flags *flags, const char *path, int depth)
+{
+    char *text;
+
+    if (depth > MAX_DEPTH)
+        refuse(2, path, "names itself by -args_file");
+    text = read_file(path);
+    add_text(flags, text, 1, depth);
+    free(text);
+}
+
+void flags_add_text(struct flags *flags, const char *text) { add_text(flags, text, 1, 0); }
+
+void flags_add_variable(struct flags *flags, const char *name)
+{
+    const char *text = getenv(name);
+    if (text != NULL)
+        add_text(flags, text, 0, 0);
+}
+
+void flags_add_template(struct flags *flags, const char *text)
+{
+    char *filled = expand_variables(text);
+    flags_add_text(flags, filled);
+    free(filled);
+}
+
+void flags_add_file(struct flags *flags, const char *path)
+{
+    char *text = read_file(path);
+    flags_add_template(flags, text);
+    free(text);
 }
 
 static int is_flag(const char *word, const char *name)

@@ -1,6 +1,6 @@
 /*
- * Command lines for the VM: text in the syntax of vm.args (one `erl -args_file`
- * would read) becomes two lists, one for the emulator and one for init.
+ * Command lines for the VM: text in the syntax that erlexec reads (vm.args,
+ * ERL_FLAGS) becomes lists of words, and what `-env NAME VALUE` in it says is set.
  */
 #ifndef WHITTLE_FLAGS_H
 #define WHITTLE_FLAGS_H
@@ -15,17 +15,27 @@ struct words {
 struct flags {
     struct words emulator; /* `+P 1024` as `-P` `1024`, the way erl_start takes it */
     struct words init;     /* everything else, in its order */
+    struct words extra;    /* what follows -extra in a text: arguments of the program */
 };
 
 /* Appends a copy of WORD; ends the program when there is no memory. */
 void words_add(struct words *words, const char *word);
 
 /*
- * Adds what TEXT says. Words are parted by white space; `#` where a word would
- * begin starts a comment; single and double quotes and backslashes keep white
- * space; ${NAME} is replaced by the environment's value, or by nothing.
+ * Adds what TEXT says, which is a file's: # begins a comment, `-args_file FILE`
+ * names another. Ends the program where a word lacks its value or a file cannot be
+ * read; so do the others.
  */
 void flags_add_text(struct flags *flags, const char *text);
+
+/* The same for text with references to variables (expand_variables). */
+void flags_add_template(struct flags *flags, const char *text);
+
+/* The same for what is in the file at PATH. */
+void flags_add_file(struct flags *flags, const char *path);
+
+/* Adds what the environment's variable NAME says, if it is set: # means nothing. */
+void flags_add_variable(struct flags *flags, const char *name);
 
 /* The value that follows the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
@@ -34,8 +44,9 @@ const char *flags_value(const struct flags *flags, const char *name);
 void flags_remove(struct flags *flags, const char *name, size_t count);
 
 /*
- * TEXT with each ${NAME} replaced by the environment's value (or nothing), in
- * memory that the caller frees.
+ * TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the environment's value,
+ * or where that is not set or empty by DEFAULT or nothing, in memory that the caller
+ * frees.
  */
 char *expand_variables(const char *text);
 

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,35 +124,17 @@ static void set_environment(void)
        seconds for it, at every start: boot looks up the host's own name. */
     if (access("/etc/resolv.conf", F_OK) < 0)
         setenv("ERL_INETRC", WHITTLE_ROOT "/etc/no_dns.inetrc", 0);
-    /* A system in the field does not fill its disk when it falls: ERTS writes
-       no dump within zero seconds, unless somebody says where he wants one. */
+}
+
+/* A system in the field does not fill its disk when it falls: ERTS writes no dump
+   within zero seconds, unless somebody says where he wants one. */
+static void turn_off_crash_dump(void)
+{
     if (getenv("ERL_CRASH_DUMP") == NULL)
         setenv("ERL_CRASH_DUMP_SECONDS", "0", 0);
 }
 
 /* ---- flags ------------------------------------------------------------------ */
-
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t length = 0, room = 0;
-
-    if (file == NULL)
-        fail(EXIT_FAILED, path, strerror(errno));
-    do {
-        room += 4096;
-        text = realloc(text, room + 1);
-        if (text == NULL)
-            fail(EXIT_FAILED, path, "out of memory");
-        length += fread(text + length, 1, room - length, file);
-    } while (length == room);
-    if (ferror(file))
-        fail(EXIT_FAILED, path, strerror(errno));
-    text[length] = '\0';
-    fclose(file);
-    return text;
-}
 
 /* A variable's value; NULL when it is not set or empty. */
 static const char *variable(const char *name)
@@ -166,11 +149,21 @@ static const char *either_variable(const char *one, const char *other)
     return value != NULL ? value : variable(other);
 }
 
-static void add_variable_flags(struct flags *flags, const char *name)
+/*
+ * +Q: as many ports as there can be descriptors, from 4,096 to ERTS's own 65,536;
+ * each costs 8 to 16 bytes of memory, used or not. First, so that any other wins.
+ */
+static void add_port_limit(struct flags *flags)
 {
-    const char *text = getenv(name);
-    if (text != NULL)
-        flags_add_text(flags, text);
+    struct rlimit limit;
+    rlim_t ports = 4096;
+    char number[16];
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > ports)
+        ports = limit.rlim_cur < 65536 ? limit.rlim_cur : 65536;
+    snprintf(number, sizeof number, "%lu", (unsigned long)ports);
+    words_add(&flags->emulator, "-Q");
+    words_add(&flags->emulator, number);
 }
 
 /*
@@ -180,9 +173,12 @@ static void add_variable_flags(struct flags *flags, const char *name)
 static void add_vm_args(struct flags *flags)
 {
     const char *path = either_variable("VMARGS_PATH", "RELEASE_VM_ARGS");
-    char *text = path != NULL ? read_file(path) : pack_text("etc/vm.args");
+    char *text = path == NULL ? pack_text("etc/vm.args") : NULL;
+
+    if (path != NULL)
+        flags_add_file(flags, path);
     if (text != NULL)
-        flags_add_text(flags, text);
+        flags_add_template(flags, text);
     free(text);
 }
 
@@ -283,25 +279,31 @@ static void set_epmd_port(struct flags *flags)
         add_flag(flags, "-epmd_port", port);
 }
 
-/* A cookie file is read only when nobody else can read it. */
-static char *read_cookie_file(const char *path)
+/* A cookie file is read only when it is ours, or root's, and nobody else can. */
+static void read_cookie_file(const char *path, char cookie[256])
 {
     struct stat status;
-    char *text;
+    ssize_t size;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (stat(path, &status) < 0)
+    if (fd < 0 || fstat(fd, &status) < 0)
         fail(EXIT_FAILED, path, strerror(errno));
     if ((status.st_mode & 077) != 0)
         fail(EXIT_FAILED, path,
              "the cookie file can be read or written by others; run chmod 600 on it");
-    text = read_file(path);
-    text[strcspn(text, " \t\r\n")] = '\0';
-    if (*text == '\0')
+    if (status.st_uid != geteuid() && status.st_uid != 0)
+        fail(EXIT_FAILED, path, "the cookie file belongs to somebody else");
+    size = read(fd, cookie, 255);
+    if (size < 0)
+        fail(EXIT_FAILED, path, strerror(errno));
+    close(fd);
+    cookie[size] = '\0';
+    cookie[strcspn(cookie, " \t\r\n")] = '\0';
+    if (*cookie == '\0')
         fail(EXIT_FAILED, path, "the cookie file is empty");
-    return text;
 }
 
-static void generate_cookie(char cookie[25])
+static void generate_cookie(char cookie[256])
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     unsigned char random[24];
@@ -324,7 +326,7 @@ static void set_cookie(struct flags *flags)
     const char *given = either_variable("RELEASE_COOKIE", "ERLANG_COOKIE");
     const char *file = variable("WHITTLE_COOKIE_FILE");
     const char *home = getenv("HOME");
-    char path[4096], cookie[25];
+    char path[4096], cookie[256];
 
     if (flags_value(flags, "setcookie") != NULL)
         return;
@@ -333,9 +335,8 @@ static void set_cookie(struct flags *flags)
         return;
     }
     if (file != NULL) {
-        char *text = read_cookie_file(file);
-        add_flag(flags, "-setcookie", text);
-        free(text);
+        read_cookie_file(file, cookie);
+        add_flag(flags, "-setcookie", cookie);
         return;
     }
     if (home != NULL && snprintf(path, sizeof path, "%s/.erlang.cookie", home) > 0 &&
@@ -395,7 +396,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
     static const char *const kept[] = {"setcookie",        "proto_dist", "erl_epmd_port",
                                        "start_epmd",       "epmd_port",  "epmd_module",
                                        "ssl_dist_optfile", "kernel"};
-    struct flags control = {{NULL, 0}, {NULL, 0}};
+    struct flags control = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     const char *kind, *node, *host;
     char name[512];
     size_t i, j;
@@ -430,6 +431,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
         add_flag(&control, "-whittle_node", node);
     }
     flags->init = control.init;
+    flags->extra = control.extra;
 }
 
 /* ---- starting ---------------------------------------------------------------- */
@@ -458,6 +460,8 @@ static void start(const struct flags *flags, char **arguments)
     for (i = 0; i < flags->init.count; i++)
         words_add(&line, flags->init.at[i]);
     words_add(&line, "-extra");
+    for (i = 0; i < flags->extra.count; i++)
+        words_add(&line, flags->extra.at[i]);
     for (; *arguments != NULL; arguments++)
         words_add(&line, *arguments);
 
@@ -467,7 +471,7 @@ static void start(const struct flags *flags, char **arguments)
 
 static int run_packed(int argc, char **argv)
 {
-    struct flags flags = {{NULL, 0}, {NULL, 0}};
+    struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     const struct own_flag *flag = find_own_flag(argc, argv);
     char *text;
     int skip;
@@ -477,15 +481,17 @@ static int run_packed(int argc, char **argv)
 
     process_keep_self();
     set_environment();
-    add_variable_flags(&flags, "ERL_AFLAGS");
+    add_port_limit(&flags);
+    flags_add_variable(&flags, "ERL_AFLAGS");
     text = pack_text("etc/flags");
     if (text == NULL)
         fail(EXIT_FAILED, "this file is damaged", "etc/flags is missing");
     flags_add_text(&flags, text);
     free(text);
     add_vm_args(&flags);
-    add_variable_flags(&flags, "ERL_FLAGS");
-    add_variable_flags(&flags, "ERL_ZFLAGS");
+    flags_add_variable(&flags, "ERL_FLAGS");
+    flags_add_variable(&flags, "ERL_ZFLAGS");
+    turn_off_crash_dump();
 
     if (flag != NULL) {
         become_control_node(&flags, flag);
@@ -504,16 +510,10 @@ static int run_packed(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *tree = getenv("WHITTLE_TREE");
-    enum pack_state state;
-
     vfs_open_standard_descriptors();
     if (argc > 0 && process_is_own_program(argv[0]))
         return process_run_own_program(argc, argv);
-    state = pack_open();
-    if (state == PACK_ABSENT && tree != NULL)
-        state = pack_open_tree(tree);
-    switch (state) {
+    switch (pack_open()) {
     case PACK_DAMAGED:
         fail(EXIT_FAILED, "this file is damaged; get it again", pack_problem());
         break;

@@ -151,16 +151,19 @@ static int read_index(const unsigned char *index, uint32_t size)
     return at == end ? 0 : -1;
 }
 
+static enum pack_state open_tree(const char *directory);
+
 enum pack_state pack_open(void)
 {
     const ElfW(Phdr) *segment = find_segment(&pack);
+    const char *directory = getenv("WHITTLE_TREE");
     uint32_t index_stored, index_raw, i;
     const unsigned char *index_bytes;
     unsigned char *index;
     size_t tables;
 
     if (segment == NULL)
-        return PACK_ABSENT;
+        return directory != NULL ? open_tree(directory) : PACK_ABSENT;
     if (is_cut_off(segment))
         return damaged("it is cut off");
     if (memcmp(pack, magic, sizeof magic) != 0)
@@ -250,7 +253,7 @@ static int by_path(const void *one, const void *other)
     return compare(entry->path, entry->path_len, other);
 }
 
-enum pack_state pack_open_tree(const char *directory)
+static enum pack_state open_tree(const char *directory)
 {
     tree = directory;
     if (nftw(directory, visit, 16, FTW_PHYS) != 0 || entry_count == 0)

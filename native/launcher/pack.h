@@ -30,14 +30,12 @@ struct pack_entry {
     uint32_t was_read; /* 0 or 1; guarded by the pack's mutex */
 };
 
-/* Finds, checks and indexes the pack. To be called once, before any thread. */
-enum pack_state pack_open(void);
-
 /*
- * Takes the files below DIRECTORY for the pack's: `whittle build --format dir`
- * lays them out there. To be called instead of pack_open.
+ * Finds, checks and indexes the pack. To be called once, before any thread. Where
+ * there is none the files below the directory that WHITTLE_TREE names are taken for
+ * it: `whittle build --format dir` lays them out there.
  */
-enum pack_state pack_open_tree(const char *directory);
+enum pack_state pack_open(void);
 
 /* What is wrong with a damaged pack; a static string. */
 const char *pack_problem(void);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "process.h"
 #include "pack.h"
+#include "vfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,13 +153,25 @@ int process_exec_self(const char *program, char *const argv[], char *const envp[
     return -1;
 }
 
+/* Becomes a program that lies in the pack, as in an application's priv directory. */
+static void exec_packed(const char *path, char *const argv[], char *const envp[])
+{
+    int fd = vfs_open_program(path);
+    if (fd < 0)
+        return;
+    syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+    close(fd);
+}
+
 int WRAP(execv)(const char *path, char *const argv[])
 {
     const struct program *program = program_at(path);
     char number[16];
 
-    if (program == NULL)
+    if (program == NULL) {
+        exec_packed(path, argv, environ);
         return REAL(execv)(path, argv);
+    }
     /* Only the child-setup program runs others of ours in its turn. */
     snprintf(number, sizeof number, "%d", self_fd);
     setenv(SELF_VARIABLE, number, 1);
@@ -169,16 +182,19 @@ int WRAP(execv)(const char *path, char *const argv[])
 int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
 {
     const struct program *program = program_at(path);
-    return program != NULL ? process_exec_self(program->name, argv, envp)
-                           : REAL(execve)(path, argv, envp);
+    if (program != NULL)
+        return process_exec_self(program->name, argv, envp);
+    exec_packed(path, argv, envp);
+    return REAL(execve)(path, argv, envp);
 }
 
 /*
  * A port opened with `spawn` runs `/bin/sh -c "exec COMMAND"`. The VM's own
  * programs are asked for by bare name this way (`inet_gethost 4`, `heart …`);
- * they must run without a shell and without a PATH.
+ * they must run without a shell and without a PATH. A shell does not find what lies
+ * in the pack either. Words are parted by spaces, without quotes.
  */
-static void exec_own_command(const char *command, char *const envp[])
+static void exec_without_shell(const char *command, char *const envp[])
 {
     static const char shell_word[] = "exec ";
     const struct program *program;
@@ -201,6 +217,8 @@ static void exec_own_command(const char *command, char *const envp[])
         program = find_program(words[0]);
     if (program != NULL)
         process_exec_self(program->name, words, envp);
+    else
+        exec_packed(words[0], words, envp);
 }
 
 int WRAP(execle)(const char *path, const char *word, ...)
@@ -218,7 +236,7 @@ int WRAP(execle)(const char *path, const char *word, ...)
     envp = va_arg(rest, char **);
     va_end(rest);
     if (argv[2] != NULL)
-        exec_own_command(argv[2], envp);
+        exec_without_shell(argv[2], envp);
     return REAL(execve)(path, argv, envp);
 }
 

@@ -219,6 +219,23 @@ static int open_entry(struct pack_entry *entry, int flags)
     return fd;
 }
 
+int vfs_open_program(const char *path)
+{
+    const size_t root = sizeof WHITTLE_ROOT - 1;
+    char inner[PATH_MAX];
+    struct pack_entry *entry;
+    int length;
+
+    if (strncmp(path, WHITTLE_ROOT "/", root + 1) != 0)
+        return -1;
+    if (!started && pack_open() != PACK_READY)
+        return -1;
+    vfs_start();
+    length = to_pack_path(path, inner);
+    entry = length >= 0 ? pack_find(inner, (size_t)length) : NULL;
+    return entry != NULL && (entry->mode & 0111) != 0 ? open_entry(entry, O_RDONLY) : -1;
+}
+
 int WRAP(open)(const char *path, int flags, ...)
 {
     char inner[PATH_MAX];

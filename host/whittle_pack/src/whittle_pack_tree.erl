@@ -71,7 +71,7 @@ stand_ins(Options) ->
             || #{ca_certs := Pem} <- [Options]]
         ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
 
-%% +P and +Q: the default tables of 2^20 processes and 2^16 ports are resident
+%% +P: the default tables of 2^20 processes are resident
 %% memory, 17 MB of an idle node. +SDio: two threads for blocking files, not ten:
 %% each takes 0.15 MB. +Mu…: allocators take memory in steps of up to 0.5 MB rather
 %% than 5 MB, 0.8 MB. +MM: two segments that were given back are kept, not ten,
@@ -82,7 +82,7 @@ stand_ins(Options) ->
 %% spare, and costs a start a twelfth of its time. A release's vm.args comes
 %% after and wins.
 flags() ->
-    ["+P 16384 +Q 4096 +SDio 2 +sbwt none +sbwtdcpu none +sbwtdio none\n"
+    ["+P 16384 +SDio 2 +sbwt none +sbwtdcpu none +sbwtdio none\n"
      "+Mulmbcs 512 +Musmbcs 64 +MMmcs 2 +MLt false +MDt false +MRt false\n"
      "+MSmmbcs 16 +MDmmbcs 16 +MBmmbcs 16 +MRmmbcs 16 +MFmmbcs 16 +MEmmbcs 16"
      " +MTmmbcs 16\n"

@@ -150,13 +150,13 @@ set_start_modules(Modules, System) ->
 -spec control(whittle_system:system()) -> whittle_system:boot_script().
 control(System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
-    Dirs = [ebin(App) || Name <- [kernel, stdlib, whittle_control],
-                         {ok, App} <- [whittle_system:app(Name, System)]],
+    {ok, App} = whittle_system:app(whittle_control, System),
     {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
                                       Instructions),
-    {script, Id, Before ++ lists:append([in_control(I, Dirs) || I <- After])}.
+    {script, Id, Before ++ lists:append([in_control(I, ebin(App)) || I <- After])}.
 
-in_control({path, _}, Dirs) -> [{path, Dirs}];
+%% The running node's way of distribution may need any application (TLS: ssl).
+in_control({path, Path}, Dir) -> [{path, [Dir | Path]}];
 in_control({primLoad, _}, _) -> [];
 in_control({apply, {application, load, [{application, stdlib, _}]}} = I, _) -> [I];
 in_control({apply, {application, start_boot, [Name | _]}} = I, _)

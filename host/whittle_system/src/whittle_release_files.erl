@@ -13,8 +13,9 @@
                 [unicode:chardata()]}}
         | {error, {unreadable, {file:filename_all(), file:posix()}}}.
 read(Dir, Place, Name, Vsn) ->
-    Kept = [{Path, Mode, Read()} || {Path, Mode, Read} <- whittle_read_app:tree(Place),
-                                    is_kept(Path)],
+    Kept = [{Path, Mode, Read()}
+            || {Path, Mode, Read} <- lists:keysort(1, whittle_read_app:tree(Place)),
+               is_kept(Path)],
     case [{filename:join(Place, Path), Reason} || {Path, _, {error, Reason}} <- Kept] of
         [] -> {ok, found(Kept, Dir, Place, Name, Vsn)};
         [Unreadable | _] -> {error, {unreadable, Unreadable}}
@@ -43,7 +44,12 @@ is_kept(Path) ->
 
 file({Path, Mode, {ok, Bytes0}}, Notes) ->
     {Bytes, New} = content(Path, Bytes0),
-    {{Path, #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
+    {{name(Path), #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
+
+%% The launcher fills in variables in either. The template comes later in order, and
+%% so before a file that was made of it on another machine.
+name(<<"vm.args.src">>) -> <<"vm.args">>;
+name(Path) -> Path.
 
 content(<<"vm.args", _/binary>> = Path, Bytes) ->
     case whittle_vm_args:without_cookie(Bytes) of
@@ -121,8 +127,15 @@ assignment(Line) ->
     Pattern = "^(?:export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
         "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|([^\\s\"'$`\\\\;&|]*))$",
     case re:run(Line, Pattern, [{capture, all_but_first, binary}]) of
-        %% A cookie is given when the system starts.
-        {match, [<<"RELEASE_COOKIE">> | _]} -> cookie;
-        {match, [Key | Groups]} -> {set, Key, iolist_to_binary(Groups)};
+        {match, [Key | Groups]} -> without_cookie(Key, iolist_to_binary(Groups));
         nomatch -> {unread, Line}
     end.
+
+%% A cookie is given when the system starts.
+without_cookie(Key, _) when Key =:= <<"RELEASE_COOKIE">>; Key =:= <<"ERLANG_COOKIE">> ->
+    cookie;
+without_cookie(<<"ERL_", _/binary>> = Key, Value) ->
+    {Rest, _} = whittle_vm_args:without_cookie(Value),
+    {set, Key, Rest};
+without_cookie(Key, Value) ->
+    {set, Key, Value}.

@@ -2,7 +2,15 @@
 %% escript.
 -module(whittle_vm_args).
 
--export([without_cookie/1]).
+-export([words/1, without_cookie/1]).
+
+%% @doc The words of a text, as the launcher reads them (`native/launcher/flags.c')
+%% and erlexec before it: parted by white space; between quotes everything stands for
+%% itself; elsewhere a backslash takes its meaning from the next character, and `#'
+%% begins a comment.
+-spec words(binary()) -> [binary()].
+words(Text) ->
+    [Word || {word, _, Word} <- tokens(Text)].
 
 %% @doc The text without `-setcookie' and what follows it, and whether there was
 %% one. Comments and the other arguments stay as they are.
@@ -11,30 +19,39 @@
 %% file that is copied around.
 -spec without_cookie(binary()) -> {binary(), boolean()}.
 without_cookie(Text) ->
-    {Lines, {_, HadOne}} =
-        lists:mapfoldl(fun line/2, {keep, false}, binary:split(Text, <<"\n">>, [global])),
-    {iolist_to_binary(lists:join($\n, Lines)), HadOne}.
+    {Kept, {_, HadOne}} = lists:mapfoldl(fun token/2, {keep, false}, tokens(Text)),
+    {iolist_to_binary(Kept), HadOne}.
 
-%% The state goes from line to line, since a flag's values may stand on the
-%% lines below it.
-line(Line, State) ->
-    {Code, Comment} = case re:run(Line, "^((?:[^#\"']|\"[^\"]*\"|'[^']*')*)(#.*)?$",
-                                  [{capture, all_but_first, binary}, dotall]) of
-                          {match, [Before]} -> {Before, <<>>};
-                          {match, [Before, After]} -> {Before, After};
-                          nomatch -> {Line, <<>>}
-                      end,
-    Words = case re:run(Code, "\\s+|(?:\"[^\"]*\"|'[^']*'|\\S)+",
-                        [global, {capture, first, binary}]) of
-                {match, Found} -> Found;
-                nomatch -> []
-            end,
-    {Kept, Next} = lists:foldl(fun([Word], {Out, Now}) -> word(Word, Out, Now) end,
-                               {[], State}, Words),
-    {[lists:reverse(Kept), Comment], Next}.
+token({other, <<C, _/binary>>}, {drop, _} = State) when C =/= $#, C =/= $\n -> {<<>>, State};
+token({other, Raw}, State) -> {Raw, State};
+token({word, _, <<"-setcookie">>}, _) -> {<<>>, {drop, true}};
+token({word, Raw, <<C, _/binary>>}, {_, Found}) when C =:= $-; C =:= $+ ->
+    {Raw, {keep, Found}};
+token({word, Raw, _}, {keep, _} = State) -> {Raw, State};
+token({word, _, _}, {drop, _} = State) -> {<<>>, State}.
 
-word(<<"-setcookie">>, Out, _) -> {Out, {drop, true}};
-word(<<C, _/binary>> = Word, Out, {_, Found}) when C =:= $-; C =:= $+ ->
-    {[Word | Out], {keep, Found}};
-word(Word, Out, {keep, _} = State) -> {[Word | Out], State};
-word(_, Out, {drop, _} = State) -> {Out, State}.
+%% The text in pieces, which make the text again: words as they stand, with what
+%% they mean, and what is between them.
+tokens(<<>>) -> [];
+tokens(<<$#, _/binary>> = Text) ->
+    [Comment | _] = binary:split(Text, <<"\n">>),
+    [{other, Comment} | tokens(behind(Comment, Text))];
+tokens(<<C, Text/binary>>) when C =:= $\s; C >= $\t, C =< $\r ->
+    [{other, <<C>>} | tokens(Text)];
+tokens(Text) ->
+    {Word, Rest} = word(Text, <<>>),
+    [{word, binary:part(Text, 0, byte_size(Text) - byte_size(Rest)), Word} | tokens(Rest)].
+
+word(<<C, _/binary>> = Text, Word)
+  when C =:= $#; C =:= $\s; C >= $\t, C =< $\r ->
+    {Word, Text};
+word(<<Quote, Text/binary>>, Word) when Quote =:= $"; Quote =:= $' ->
+    case binary:split(Text, <<Quote>>) of
+        [Quoted, Rest] -> word(Rest, <<Word/binary, Quoted/binary>>);
+        [Open] -> {<<Word/binary, Open/binary>>, <<>>}
+    end;
+word(<<$\\, C, Text/binary>>, Word) -> word(Text, <<Word/binary, C>>);
+word(<<C, Text/binary>>, Word) -> word(Text, <<Word/binary, C>>);
+word(<<>>, Word) -> {Word, <<>>}.
+
+behind(Start, Text) -> binary:part(Text, byte_size(Start), byte_size(Text) - byte_size(Start)).

@@ -130,6 +130,12 @@ vm_args_cookie(_) ->
              {"-setcookie node cookie\n-x", "\n-x", true},
              {"-setcookie 'a b' -x \"-setcookie y\"", "-x \"-setcookie y\"", true},
              {"# -setcookie a\n-sname b", "# -setcookie a\n-sname b", false},
+             {"\"-setcookie\" a -x", "-x", true},
+             {"-set'cook'ie a -x", "-x", true},
+             {"\\-setcookie a -x", "-x", true},
+             {"a#b -x\n-setcookie c", "a#b -x\n", true},
+             {"\\\" -setcookie x", "\\\" ", true},
+             {"\"a\\\" -setcookie c", "\"a\\\" ", true},
              {"", "", false}],
     [?assertEqual({list_to_binary(After), Found},
                   whittle_vm_args:without_cookie(list_to_binary(Before)))

@@ -124,7 +124,19 @@ relx_release(Config) ->
         whittle_system:files(System),
     ?assertEqual(<<"-sname relay\n\n+K true # -setcookie in a comment\n">>, VmArgs),
     ?assertMatch({match, _}, re:run(SysConfig, "7000")),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"the cookie in vm.args was taken out">>)).
+    ?assertMatch({_, _}, binary:match(notes(System), <<"the cookie in vm.args was taken out">>)),
+    %% A template is packed under the name that the launcher reads; no cookie by env.sh.
+    Place = filename:join(Release, "releases/0.1.0"),
+    made:file(filename:join(Place, "vm.args.src"), "-sname ${NODE:-relay}\n'-setcookie' x\n"),
+    made:file(filename:join(Place, "env.sh"),
+              "export ERLANG_COOKIE=secret\nexport ERL_FLAGS=\"-setcookie secret +K true\"\n"),
+    Other = read(Release),
+    #{<<"vm.args">> := #{bytes := Template}} = Files = whittle_system:files(Other),
+    ?assertEqual(<<"-sname ${NODE:-relay}\n\n">>, Template),
+    ?assertNot(is_map_key(<<"vm.args.src">>, Files)),
+    Env = whittle_system:env(Other),
+    ?assertNot(is_map_key(<<"ERLANG_COOKIE">>, Env)),
+    ?assertEqual({always, <<"+K true">>}, maps:get(<<"ERL_FLAGS">>, Env)).
 
 %% relx leaves OTP's applications out; they come from the chosen OTP.
 release_without_system_libs(Config) ->

@@ -1,0 +1,29 @@
+/* The launcher's reading of flags (native/launcher/flags.c), for flags_SUITE: reads a
+   file's path and prints the words of each list, each ended by a zero byte. */
+#include "flags.h"
+
+#include <stdio.h>
+
+/* What the launcher reads it keeps for as long as it lives. */
+const char *__asan_default_options(void) { return "detect_leaks=0"; }
+
+static void print(const char *title, const struct words *words)
+{
+    size_t i;
+    printf("%s%c", title, 0);
+    for (i = 0; i < words->count; i++)
+        printf("%s%c", words->at[i], 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    if (argc == 3)
+        flags_add_variable(&flags, argv[2]);
+    else
+        flags_add_file(&flags, argv[1]);
+    print("emulator", &flags.emulator);
+    print("init", &flags.init);
+    print("extra", &flags.extra);
+    return 0;
+}

@@ -1,0 +1,58 @@
+%% Programs that lie in an application's priv directory run from the one file: no
+%% shell and no kernel would find them there.
+-module(programs_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([script/1, program/1, by_a_command/1, alone/1, not_executable/1]).
+
+all() -> [script, program, by_a_command, alone, not_executable].
+
+init_per_suite(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "probe"),
+    {0, _} = running:run("/bin/cp", ["-r", running:fixture("probe"), Dir]),
+    Priv = filename:join(Dir, "priv"),
+    ok = file:write_file(filename:join(Priv, "say.sh"), "#!/bin/sh\necho \"$# $2\"; exit 3\n"),
+    ok = file:change_mode(filename:join(Priv, "say.sh"), 8#755),
+    ok = file:write_file(filename:join(Priv, "say.c"),
+                         "#include <stdio.h>\nint main(int argc, char **argv)\n"
+                         "{ printf(\"%s %d %s\\n\", argv[0], argc, argv[2]); return 4; }\n"),
+    {0, _} = running:run(os:find_executable("gcc"), ["-static", "-o", filename:join(Priv, "say"),
+                                                     filename:join(Priv, "say.c")]),
+    Out = filename:join(proplists:get_value(priv_dir, Config), "program"),
+    [{probe, running:build(Dir, Out)} | Config].
+
+end_per_suite(_) -> ok.
+
+script(Config) ->
+    ?assertEqual({0, <<"{3,<<\"2 b c\\n\">>}\n">>},
+                 probe(Config, ["port", path("say.sh"), "a", "b c"])).
+
+program(Config) ->
+    ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b c\\n\">>}\n">>},
+                 probe(Config, ["port", path("say"), "a", "b c"])).
+
+%% open_port({spawn, Command}, _), as os:cmd/1 of a program alone.
+by_a_command(Config) ->
+    ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b\\n\">>}\n">>},
+                 probe(Config, ["spawn", <<(path("say"))/binary, " a b">>])).
+
+%% Where there is neither a shell nor /proc.
+alone(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "alone"),
+    ok = filelib:ensure_path(Dir),
+    Program = filename:join(Dir, "program"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), Program),
+    ok = file:change_mode(Program, 8#755),
+    {Enter, Words} = running:in_empty_root(Dir),
+    ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b\\n\">>}\n">>},
+                 running:run(Enter, Words ++ ["port", path("say"), "a", "b"])).
+
+not_executable(Config) ->
+    {0, Said} = probe(Config, ["port", path("note.txt")]),
+    ?assertMatch({match, _}, re:run(Said, "eacces")).
+
+path(Name) -> <<"/.whittle/lib/probe-1.2.3/priv/", (list_to_binary(Name))/binary>>.
+
+probe(Config, Words) -> running:run(proplists:get_value(probe, Config), Words).
