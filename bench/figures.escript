@@ -22,6 +22,7 @@ main([Root, Runs, Hello, Relay | Cold]) ->
     RelayStock = Stock("relay", ebin("relay")),
     N = list_to_integer(Runs),
     sizes(Hello),
+    second_build(),
     starts("warm", N, {Hello, []}, HelloStock, fun() -> ok end),
     [starts("cold", N, {Hello, []}, HelloStock, fun drop_page_cache/0) || Cold =/= []],
     idle(Relay, RelayStock, N, filename:join(Work, "dump")),
@@ -51,9 +52,22 @@ stock(Root, App, Ebin, Work) ->
 
 sizes(Hello) ->
     Raw = filelib:file_size(Hello),
+    {match, [Vm]} = re:run(os:cmd("./whittle size --json " ++ Hello),
+                           "\"name\":\"vm\",[^}]*\"stored\":(\\d+)",
+                           [{capture, all_but_first, list}]),
+    io:format("hello, of it the VM          ~10s bytes~n", [thousands(list_to_integer(Vm))]),
     Xz = list_to_integer(string:trim(os:cmd("xz -9e -k -c " ++ Hello ++ " | wc -c"))),
     io:format("hello, the file              ~10s bytes~n", [thousands(Raw)]),
     io:format("hello, under xz -9e          ~10s bytes~n", [thousands(Xz)]).
+
+%% All that was built before is in the cache.
+second_build() ->
+    Times = [begin
+                 {Us, ""} = timer:tc(fun() -> os:cmd("./whittle build examples/hello"
+                                                     " -o out/hello 2>&1 >/dev/null") end),
+                 Us / 1000
+             end || _ <- lists:seq(1, 3)],
+    io:format("second build of hello       ~s~n", [spread(Times)]).
 
 starts(What, N, Ours, Stock, Before) ->
     Times = [begin
