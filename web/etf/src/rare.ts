@@ -97,7 +97,9 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const length = this.view.getUint16(this.pos + 1);
         this.need(start, length);
         this.pos = start + length;
-        return Array.from(this.buf.subarray(start, this.pos));
+        const made = new Array<number>(length);
+        for (let i = 0; i < length; i++) made[i] = this.buf[start + i];
+        return made;
     }
 
     /** Reads the term at `pos`, whose tag a view has not read itself. */
