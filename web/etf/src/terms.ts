@@ -1,5 +1,10 @@
-/** Reads what both views see alike: lists, and the tags of which few messages have any. */
+/**
+ * Reads terms, every tag, once for both views: what terms become is said by those. The frame around
+ * a term is in reader.ts.
+ */
+import { narrowed } from "./input.js";
 import { Reader } from "./reader.js";
+import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -21,25 +26,15 @@ import {
  */
 const PRESIZED = 64;
 
-/** What the rare tags become, in both views. */
-type Rare<T> =
-    | number
-    | bigint
-    | Pid
-    | Port
-    | Reference
-    | ExportFun
-    | Fun<T>
-    | OldFun<T>
-    | BitBinary
-    | LocalTerm;
-
 /** What stands before the values of a native record. */
 export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
 
-/** A reader of these. See {@link Reader} for T, K and L. */
-export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
-    private readonly atoms = new Map<string, Atom>();
+/** A reader of terms. See {@link Reader} for T, K and L. */
+export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
+    protected readonly known = new Map<string, Atom>();
+
+    /** What the atom of this name at `pos` becomes. */
+    protected abstract atom(name: string, pos: number): T;
 
     /** What a float becomes. */
     protected abstract float(value: number): T;
@@ -47,16 +42,103 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     /** What the binary of `length` bytes at `start` becomes. */
     protected abstract binary(start: number, length: number): T;
 
+    /** What the tuple becomes whose `count` elements stand at `pos`. */
+    protected abstract tuple(count: number): T;
+
     /** What a native record becomes whose values stand at `pos`. */
     protected abstract record(head: RecordHead): T;
 
+    /** What a map becomes that ended in this shape; its values are on the stack from `base` on. */
+    protected abstract shaped(shape: Shape<K, L>, base: number): T;
+
+    /**
+     * What a map of `size` keys becomes that has no shape: some are read, their values are on the
+     * stack from `sp` on, and the others stand at `pos`.
+     */
+    protected abstract unshaped(keys: readonly K[], size: number): T;
+
+    /** Reads the term at `pos`. */
+    protected value(): T {
+        const { buf, pos, view } = this;
+        switch (buf[pos]) {
+            case Tag.Binary: {
+                const length = view.getUint32(pos + 1);
+                this.pos = pos + 5 + length;
+                return this.binary(pos + 5, length);
+            }
+            case Tag.SmallInteger:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return buf[pos + 1] as T;
+            case Tag.Integer:
+                this.pos = pos + 5;
+                return view.getInt32(pos + 1) as T;
+            case Tag.NewFloat: {
+                const value = view.getFloat64(pos + 1);
+                if (value - value !== 0) this.fail("value", "a float must be finite");
+                this.pos = pos + 9;
+                return this.float(value);
+            }
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                return this.atom(this.atomName(), pos);
+            case Tag.Nil:
+                this.pos = pos + 1;
+                return [] as T;
+            case Tag.List:
+                this.pos = pos + 5;
+                return this.items(view.getUint32(pos + 1));
+            case Tag.Map:
+                this.pos = pos + 5;
+                return this.map(view.getUint32(pos + 1));
+            case Tag.SmallTuple:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return this.tuple(buf[pos + 1]);
+            case Tag.LargeTuple:
+                this.pos = pos + 5;
+                return this.tuple(view.getUint32(pos + 1));
+            case Tag.String:
+                return this.charlist();
+            case Tag.SmallBig:
+                this.need(pos, 3);
+                return this.big(pos + 2, buf[pos + 1]) as T;
+            default:
+                return this.rare() as T;
+        }
+    }
+
+    /** Reads a map of `size` keys. */
+    protected map(size: number): T {
+        this.enter(2 * size);
+        const { stack, sp: base } = this;
+        let shape = this.root(size);
+        let keys: readonly K[] = [];
+        for (let i = 0; i < size && shape !== undefined; i++) {
+            // A key may itself be a map, which must not overwrite the values so far.
+            this.sp = base + i;
+            const next = this.step(shape);
+            if (next === undefined) keys = [...shape.keys, this.stray!];
+            const value = this.value();
+            stack[base + i] = value;
+            shape = next;
+        }
+        this.sp = base;
+        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        this.depth--;
+        return map;
+    }
+
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
-        const known = this.atoms.get(name);
-        if (known !== undefined) return known;
-        const made = new Atom(name);
-        if (this.atoms.size < this.limits.maxAtoms) this.atoms.set(name, made);
-        return made;
+        let atom = this.known.get(name);
+        if (atom === undefined) {
+            atom = new Atom(name);
+            if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
+        }
+        return atom;
     }
 
     /** Reads `count` terms into an array. */
@@ -68,11 +150,16 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return made;
     }
 
+    /** Reads a list of `count` items before its tail. */
+    protected items(count: number): T {
+        return this.list(this.sequence(count));
+    }
+
     /**
      * Reads what follows the items of a list. Lists that are each other's tails become one, as
      * they are in Erlang, in a loop: they may be many.
      */
-    protected list(items: T[]): T | T[] | ImproperList<T> {
+    protected list(items: T[]): T {
         while (this.buf[this.pos] === Tag.List) {
             this.pos++;
             for (const item of this.sequence(this.u32())) items.push(item);
@@ -80,19 +167,24 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const tag = this.buf[this.pos];
         if (tag === Tag.Nil) {
             this.pos++;
-            return items;
+            return items as T;
         }
         if (tag === Tag.String) {
             // Bytes are numbers in every view.
             for (const byte of this.byteList()) items.push(byte as T);
-            return items;
+            return items as T;
         }
         const tail = this.value();
-        return items.length === 0 ? tail : new ImproperList(items, tail);
+        return items.length === 0 ? tail : (new ImproperList(items, tail) as T);
+    }
+
+    /** What the string at `pos` becomes. */
+    protected charlist(): T {
+        return this.byteList() as T;
     }
 
     /** The list of bytes at `pos`, which Erlang wrote as a string. */
-    protected byteList(): number[] {
+    private byteList(): number[] {
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.need(start, length);
@@ -102,8 +194,8 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return made;
     }
 
-    /** Reads the term at `pos`, whose tag a view has not read itself. */
-    protected rare(): T | Rare<T> {
+    /** Reads a term whose tag few messages have. */
+    private rare(): unknown {
         const start = this.pos++;
         const tag = this.buf[start];
         switch (tag) {
@@ -112,7 +204,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
             case Tag.BitBinary:
                 return this.bits();
             case Tag.Float:
-                return this.oldFloat();
+                return this.float(this.textFloat());
             case Tag.NewPid:
             case Tag.Pid:
                 return this.pid(tag);
@@ -121,12 +213,11 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Port: {
                 const node = this.atomTerm();
                 const wide = tag === Tag.V4Port;
-                const high = wide ? this.u32() : 0;
-                const low = this.u32();
-                const id =
-                    high < 0x200000
-                        ? high * 0x100000000 + low
-                        : (BigInt(high) << 32n) | BigInt(low);
+                const start = this.pos;
+                this.pos += wide ? 8 : 4;
+                const id = wide
+                    ? narrowed(this.view.getBigUint64(start))
+                    : this.view.getUint32(start);
                 return new Port(node, id, this.creation(tag === Tag.Port), wide);
             }
             case Tag.NewerReference:
@@ -214,7 +305,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return value;
     }
 
-    private bits(): T | BitBinary {
+    private bits(): unknown {
         const length = this.u32();
         const bits = this.u8();
         const start = this.pos;
@@ -229,14 +320,14 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return new BitBinary(bytes, bits);
     }
 
-    private oldFloat(): T {
+    private textFloat(): number {
         this.need(this.pos, 31);
         const text = String.fromCharCode(...this.buf.subarray(this.pos, this.pos + 31));
         const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;
-        return this.float(value);
+        return value;
     }
 
     /** A process identifier whose tag was just read. */
@@ -248,7 +339,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     private creator(): Pid {
         const tag = this.u8();
         if (tag !== Tag.NewPid && tag !== Tag.Pid) {
-            this.fail("tag", "a fun has a process here", this.pos - 1);
+            this.fail("tag", "a fun needs a pid here", this.pos - 1);
         }
         return this.pid(tag);
     }
