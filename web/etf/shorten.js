@@ -2,10 +2,11 @@
 // do: to it a property may be anybody's. A name that is used for anything else as well stays.
 // Source maps lead back to the names in src/.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { transformSync } from "esbuild";
 import ts from "typescript";
 
-const here = (path) => new URL(path, import.meta.url).pathname;
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The names in these files that only private and protected members have. */
 function privateNames(files) {

@@ -62,7 +62,7 @@ export function noSpace(): EtfError {
     return new EtfError("space", "the buffer is too small", -1);
 }
 
-/** @internal Whether an error says that the JavaScript stack is used up; every engine has its words. */
+/** @internal Whether an error says, in any engine's words, that the JavaScript stack is used up. */
 export function isOverflow(error: unknown): boolean {
     return error instanceof Error && /stack|recursion/i.test(error.message);
 }

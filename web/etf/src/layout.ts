@@ -92,7 +92,10 @@ export class Layouts {
     }
 }
 
-/** A writer of these names as code, where the page allows that: names are constants, properties are read by name. */
+/**
+ * A writer of these names as code, where the page allows that: names are constants, properties are
+ * read by name.
+ */
 function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer | undefined {
     const lines: string[] = [];
     let pending = [Tag.Map, 0, 0, 0, names.length] as number[];

@@ -108,7 +108,7 @@ export class Output {
     }
 
     /**
-     * Writes a value into the caller's buffer; returns the number of bytes, or -1 where that failed.
+     * Writes a value into the caller's buffer; returns the number of bytes, -1 where that failed.
      * Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
      */
     into(value: Encodable, buffer: Uint8Array, offset: number): number {

@@ -95,21 +95,34 @@ for (const [name, command, words, before] of runtimes) {
     });
 }
 
-/** Serves the package and a page that decodes, under a policy that forbids generated code. */
+/**
+ * Serves the package and a page that decodes, under a policy that forbids generated code, with a
+ * worker that does the same under none.
+ */
 async function serve(done: (result: string) => void): Promise<Server> {
     const types: Record<string, string> = { js: "text/javascript", html: "text/html" };
-    const page = `<!doctype html><meta charset="utf-8"><script type="module">
-        let result;
+    const run = `export async function run() {
         try {
             const [etf, later, light, { smoke }] = await Promise.all([
                 import("/dist/index.js"), import("/dist/async.js"), import("/dist/decode.js"),
                 import("/build/test/smoke.js"),
             ]);
             const lines = (await (await fetch("/vectors")).text()).split("\\n");
-            result = JSON.stringify(await smoke(etf, later, light, lines));
-        } catch (error) { result = String(error); }
-        await fetch("/done", { method: "POST", body: result });
+            return await smoke(etf, later, light, lines);
+        } catch (error) { return String(error); }
+    }`;
+    const worker = 'import { run } from "/run.js"; postMessage(await run());';
+    const page = `<!doctype html><meta charset="utf-8"><script type="module">
+        import { run } from "/run.js";
+        const worker = new Worker("/worker.js", { type: "module" });
+        const answer = new Promise((resolve) => {
+            worker.onmessage = ({ data }) => resolve(data);
+            worker.onerror = ({ message }) => resolve(message);
+        });
+        const body = JSON.stringify({ page: await run(), worker: await answer });
+        await fetch("/done", { method: "POST", body });
     </script>`;
+    const scripts: Record<string, string> = { "/run.js": run, "/worker.js": worker };
     const server = createServer((request, response) => {
         const path = request.url ?? "/";
         if (path === "/done") {
@@ -123,6 +136,8 @@ async function serve(done: (result: string) => void): Promise<Server> {
                 });
         } else if (path === "/vectors") {
             response.end(readFileSync(vectorFile));
+        } else if (path in scripts) {
+            response.setHeader("content-type", types["js"]).end(scripts[path]);
         } else if (path.startsWith("/dist/") || path === "/build/test/smoke.js") {
             response
                 .setHeader("content-type", types["js"])
@@ -136,7 +151,7 @@ async function serve(done: (result: string) => void): Promise<Server> {
     return server;
 }
 
-test("it works in a browser, under a policy that forbids generated code", async () => {
+test("it works in a browser: in a worker, and where generated code is forbidden", async () => {
     const profile = mkdtempSync(join(tmpdir(), "etf-test-"));
     let finished: (result: string) => void = () => undefined;
     let failed: (error: Error) => void = () => undefined;
@@ -170,7 +185,11 @@ test("it works in a browser, under a policy that forbids generated code", async 
         }),
     );
     try {
-        assert.deepEqual(JSON.parse(await result), { generated: false, ...tried });
+        // The policy is the page's; its worker has none.
+        assert.deepEqual(JSON.parse(await result), {
+            page: { generated: false, ...tried },
+            worker: { generated: true, ...tried },
+        });
     } finally {
         browser.kill();
         await closed;
