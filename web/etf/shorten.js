@@ -13,7 +13,10 @@ function privateNames(files) {
     const program = ts.createProgram(files, { target: ts.ScriptTarget.ES2020, strict: true });
     const checker = program.getTypeChecker();
     const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
-    const isHidden = (declaration) => (ts.getCombinedModifierFlags(declaration) & hidden) !== 0;
+    // Of terms themselves a console shows the private members, too.
+    const isShown = (declaration) => /\/(term|map)\.ts$/.test(declaration.getSourceFile().fileName);
+    const isHidden = (declaration) =>
+        (ts.getCombinedModifierFlags(declaration) & hidden) !== 0 && !isShown(declaration);
     const uses = { private: new Set(), other: new Set() };
     const visit = (node) => {
         if (ts.isIdentifier(node)) {

@@ -1,7 +1,7 @@
 // The package as its users get it: how large it is, that its README's snippets run, that it works
 // without Node's own conversions, and in a real browser whose page forbids generated code.
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
@@ -195,6 +195,23 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
         await closed;
         server.close();
         rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+    }
+});
+
+test("a stack trace leads to the sources, though private names are shortened", () => {
+    const index = new URL("dist/index.js", root).href;
+    const failing = `import { encode } from "${index}"; encode([Symbol()]);`;
+    const { stderr } = spawnSync(
+        process.execPath,
+        ["--enable-source-maps", "--input-type=module", "--eval", failing],
+        { encoding: "utf8" },
+    );
+    assert.match(stderr, /EtfError: at \[0\]: a symbol without a description names no atom/);
+    const places = [...stderr.matchAll(/src\/(\w+\.ts):(\d+)/g)];
+    assert.ok(places.some(([, name]) => name === "output.ts"));
+    for (const [, name, line] of places) {
+        const source = readFileSync(new URL(`src/${name}`, root), "utf8").split("\n");
+        assert.ok(Number(line) <= source.length, `${name}:${line}`);
     }
 });
 
