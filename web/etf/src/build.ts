@@ -40,8 +40,8 @@ export function fill(
 /**
  * A constructor of ordinary empty objects for one sequence of keys. From the number of assignments
  * in it (even to one name) V8 guesses how much room an object needs, and cuts that to what the
- * first objects really took; `{}` has room for four properties, and each few more are copied to a larger
- * place (a message of 10,000 objects of 20 properties takes 1.2 times as long with it:
+ * first objects really took; `{}` has room for four properties, and each few more are copied to a
+ * larger place (a message of 10,000 objects of 20 properties takes 1.2 times as long with it:
  * bench/etf/README.md).
  */
 function roomy(): new () => Plain {

@@ -2,13 +2,63 @@
 import { canonical } from "./canonical.js";
 import { ErlMap, Keys } from "./map.js";
 import { MAX_KEY_BYTES, type Shape } from "./shape.js";
+import { Tag } from "./tags.js";
 import { TermReader, type RecordHead } from "./terms.js";
 import { Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
 /** A reader of the term model. */
 export class ModelReader extends TermReader<Term, Term, Keys> {
-    protected atom(name: string): Term {
-        return this.named(name);
+    /** Reads the term at `pos`. */
+    protected value(): Term {
+        const { buf, pos, view } = this;
+        switch (buf[pos]) {
+            case Tag.Binary: {
+                const length = view.getUint32(pos + 1);
+                this.pos = pos + 5 + length;
+                return this.binary(pos + 5, length);
+            }
+            case Tag.SmallInteger:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return buf[pos + 1];
+            case Tag.Integer:
+                this.pos = pos + 5;
+                return view.getInt32(pos + 1);
+            case Tag.NewFloat: {
+                const value = view.getFloat64(pos + 1);
+                if (value - value !== 0) this.fail("value", "a float must be finite");
+                this.pos = pos + 9;
+                return new Float(value);
+            }
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                return this.atomTerm();
+            case Tag.Nil:
+                this.pos = pos + 1;
+                return [];
+            case Tag.List:
+                this.pos = pos + 5;
+                return this.list(this.sequence(view.getUint32(pos + 1)));
+            case Tag.Map:
+                this.pos = pos + 5;
+                return this.map(view.getUint32(pos + 1));
+            case Tag.SmallTuple:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return new Tuple(this.sequence(buf[pos + 1]));
+            case Tag.LargeTuple:
+                this.pos = pos + 5;
+                return new Tuple(this.sequence(view.getUint32(pos + 1)));
+            case Tag.String:
+                return this.byteList();
+            case Tag.SmallBig:
+                this.need(pos, 3);
+                return this.big(pos + 2, buf[pos + 1]);
+            default:
+                return this.rare() as Term;
+        }
     }
 
     protected key(before: readonly Term[]): Term {
@@ -34,16 +84,33 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         return new ErlRecord(module, name, exported, fields, values);
     }
 
-    protected tuple(count: number): Term {
-        return new Tuple(this.sequence(count));
+    /** Reads a map of `size` keys. */
+    private map(size: number): Term {
+        this.enter(2 * size);
+        const { stack, sp: base } = this;
+        let shape = this.root(size);
+        let keys: readonly Term[] = [];
+        for (let i = 0; i < size && shape !== undefined; i++) {
+            // A key may itself be a map, which must not overwrite the values so far.
+            this.sp = base + i;
+            const next = this.step(shape);
+            if (next === undefined) keys = [...shape.keys, this.stray!];
+            const value = this.value();
+            stack[base + i] = value;
+            shape = next;
+        }
+        this.sp = base;
+        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        this.depth--;
+        return map;
     }
 
-    protected shaped(shape: Shape<Term, Keys>, base: number): Term {
+    private shaped(shape: Shape<Term, Keys>, base: number): Term {
         const keys = (shape.leaf ??= new Keys(shape.keys));
         return new ErlMap(keys, this.stack.slice(base, base + keys.terms.length));
     }
 
-    protected unshaped(before: readonly Term[], size: number): Term {
+    private unshaped(before: readonly Term[], size: number): Term {
         const keys = [...before];
         const values = this.stack.slice(this.sp, this.sp + keys.length);
         const seen = new Set(keys.map(canonical));

@@ -93,6 +93,59 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         this.codegen = options.codegen;
     }
 
+    /** Reads the term at `pos`. */
+    protected value(): unknown {
+        const { buf, pos, view } = this;
+        switch (buf[pos]) {
+            case Tag.Binary: {
+                const length = view.getUint32(pos + 1);
+                this.pos = pos + 5 + length;
+                return this.binary(pos + 5, length);
+            }
+            case Tag.SmallInteger:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return buf[pos + 1];
+            case Tag.Integer:
+                this.pos = pos + 5;
+                return view.getInt32(pos + 1);
+            case Tag.NewFloat: {
+                const value = view.getFloat64(pos + 1);
+                if (value - value !== 0) this.fail("value", "a float must be finite");
+                this.pos = pos + 9;
+                return value;
+            }
+            case Tag.SmallAtomUtf8:
+            case Tag.AtomUtf8:
+            case Tag.SmallAtom:
+            case Tag.Atom:
+                return this.atom(this.atomName(), pos);
+            case Tag.Nil:
+                this.pos = pos + 1;
+                return [];
+            case Tag.List:
+                this.pos = pos + 5;
+                return this.items(view.getUint32(pos + 1));
+            case Tag.Map:
+                this.pos = pos + 5;
+                return this.map(view.getUint32(pos + 1));
+            case Tag.SmallTuple:
+                this.need(pos, 2);
+                this.pos = pos + 2;
+                return this.tuple(buf[pos + 1]);
+            case Tag.LargeTuple:
+                this.pos = pos + 5;
+                return this.tuple(view.getUint32(pos + 1));
+            case Tag.String:
+                return this.charlist();
+            case Tag.SmallBig:
+                this.need(pos, 3);
+                return this.big(pos + 2, buf[pos + 1]);
+            default:
+                return this.rare();
+        }
+    }
+
     protected key(before: readonly string[]): string {
         const start = this.pos;
         const name = this.keyName();
@@ -120,7 +173,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return name;
     }
 
-    protected atom(name: string, pos: number): unknown {
+    private atom(name: string, pos: number): unknown {
         switch (name) {
             case "true":
                 return true;
@@ -163,7 +216,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return this.buf.subarray(start, start + length);
     }
 
-    protected tuple(count: number): unknown {
+    private tuple(count: number): unknown {
         if (this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
             const fields = this.records.get(this.atomName());
@@ -182,11 +235,32 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return fill({}, names, this.sequence(names.length), 0);
     }
 
-    protected override map(size: number): unknown {
-        return this.maps === "map" ? this.entries(size) : super.map(size);
+    private map(size: number): unknown {
+        return this.maps === "map" ? this.entries(size) : this.object(size);
     }
 
-    protected shaped(shape: Shape<string, Leaf>, base: number): unknown {
+    /** Reads a map of `size` keys into an object. */
+    private object(size: number): unknown {
+        this.enter(2 * size);
+        const { stack, sp: base } = this;
+        let shape = this.root(size);
+        let keys: readonly string[] = [];
+        for (let i = 0; i < size && shape !== undefined; i++) {
+            // A key may itself be a map, which must not overwrite the values so far.
+            this.sp = base + i;
+            const next = this.step(shape);
+            if (next === undefined) keys = [...shape.keys, this.stray!];
+            const value = this.value();
+            stack[base + i] = value;
+            shape = next;
+        }
+        this.sp = base;
+        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        this.depth--;
+        return map;
+    }
+
+    private shaped(shape: Shape<string, Leaf>, base: number): unknown {
         const leaf = (shape.leaf ??= {
             build: objectBuilder(shape.keys, this.dropped),
             uses: 0,
@@ -196,7 +270,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return leaf.build(this.stack, base);
     }
 
-    protected unshaped(names: readonly string[], size: number): unknown {
+    private unshaped(names: readonly string[], size: number): unknown {
         const object = fill({}, names, this.stack, this.sp);
         for (let i = names.length; i < size; i++) {
             const start = this.pos;
@@ -208,12 +282,12 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return object;
     }
 
-    protected override items(count: number): unknown {
-        return this.proplists ? this.proplist(count) : super.items(count);
+    private items(count: number): unknown {
+        return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
     }
 
-    protected override charlist(): unknown {
-        if (this.charlists !== "text") return super.charlist();
+    private charlist(): unknown {
+        if (this.charlists !== "text") return this.byteList();
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.pos = start + length;

@@ -1,10 +1,10 @@
 /**
- * Reads terms, every tag, once for both views: what terms become is said by those. The frame around
- * a term is in reader.ts.
+ * Reads what both views see alike: lists, and the tags of which few messages have any. The common
+ * tags are read in plain.ts and in model.ts, each in a method of its own: what an engine learns
+ * about a method that both share makes both slow in a page that uses both (bench/etf/README.md).
  */
 import { narrowed } from "./input.js";
 import { Reader } from "./reader.js";
-import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -33,103 +33,14 @@ export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields
 export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     protected readonly known = new Map<string, Atom>();
 
-    /** What the atom of this name at `pos` becomes. */
-    protected abstract atom(name: string, pos: number): T;
-
     /** What a float becomes. */
     protected abstract float(value: number): T;
 
     /** What the binary of `length` bytes at `start` becomes. */
     protected abstract binary(start: number, length: number): T;
 
-    /** What the tuple becomes whose `count` elements stand at `pos`. */
-    protected abstract tuple(count: number): T;
-
     /** What a native record becomes whose values stand at `pos`. */
     protected abstract record(head: RecordHead): T;
-
-    /** What a map becomes that ended in this shape; its values are on the stack from `base` on. */
-    protected abstract shaped(shape: Shape<K, L>, base: number): T;
-
-    /**
-     * What a map of `size` keys becomes that has no shape: some are read, their values are on the
-     * stack from `sp` on, and the others stand at `pos`.
-     */
-    protected abstract unshaped(keys: readonly K[], size: number): T;
-
-    /** Reads the term at `pos`. */
-    protected value(): T {
-        const { buf, pos, view } = this;
-        switch (buf[pos]) {
-            case Tag.Binary: {
-                const length = view.getUint32(pos + 1);
-                this.pos = pos + 5 + length;
-                return this.binary(pos + 5, length);
-            }
-            case Tag.SmallInteger:
-                this.need(pos, 2);
-                this.pos = pos + 2;
-                return buf[pos + 1] as T;
-            case Tag.Integer:
-                this.pos = pos + 5;
-                return view.getInt32(pos + 1) as T;
-            case Tag.NewFloat: {
-                const value = view.getFloat64(pos + 1);
-                if (value - value !== 0) this.fail("value", "a float must be finite");
-                this.pos = pos + 9;
-                return this.float(value);
-            }
-            case Tag.SmallAtomUtf8:
-            case Tag.AtomUtf8:
-            case Tag.SmallAtom:
-            case Tag.Atom:
-                return this.atom(this.atomName(), pos);
-            case Tag.Nil:
-                this.pos = pos + 1;
-                return [] as T;
-            case Tag.List:
-                this.pos = pos + 5;
-                return this.items(view.getUint32(pos + 1));
-            case Tag.Map:
-                this.pos = pos + 5;
-                return this.map(view.getUint32(pos + 1));
-            case Tag.SmallTuple:
-                this.need(pos, 2);
-                this.pos = pos + 2;
-                return this.tuple(buf[pos + 1]);
-            case Tag.LargeTuple:
-                this.pos = pos + 5;
-                return this.tuple(view.getUint32(pos + 1));
-            case Tag.String:
-                return this.charlist();
-            case Tag.SmallBig:
-                this.need(pos, 3);
-                return this.big(pos + 2, buf[pos + 1]) as T;
-            default:
-                return this.rare() as T;
-        }
-    }
-
-    /** Reads a map of `size` keys. */
-    protected map(size: number): T {
-        this.enter(2 * size);
-        const { stack, sp: base } = this;
-        let shape = this.root(size);
-        let keys: readonly K[] = [];
-        for (let i = 0; i < size && shape !== undefined; i++) {
-            // A key may itself be a map, which must not overwrite the values so far.
-            this.sp = base + i;
-            const next = this.step(shape);
-            if (next === undefined) keys = [...shape.keys, this.stray!];
-            const value = this.value();
-            stack[base + i] = value;
-            shape = next;
-        }
-        this.sp = base;
-        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
-        this.depth--;
-        return map;
-    }
 
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
@@ -148,11 +59,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         for (let i = 0; i < count; i++) made[i] = this.value();
         this.depth--;
         return made;
-    }
-
-    /** Reads a list of `count` items before its tail. */
-    protected items(count: number): T {
-        return this.list(this.sequence(count));
     }
 
     /**
@@ -178,13 +84,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return items.length === 0 ? tail : (new ImproperList(items, tail) as T);
     }
 
-    /** What the string at `pos` becomes. */
-    protected charlist(): T {
-        return this.byteList() as T;
-    }
-
     /** The list of bytes at `pos`, which Erlang wrote as a string. */
-    private byteList(): number[] {
+    protected byteList(): number[] {
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.need(start, length);
@@ -194,8 +95,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return made;
     }
 
-    /** Reads a term whose tag few messages have. */
-    private rare(): unknown {
+    /** Reads the term at `pos`, whose tag a view has not read itself. */
+    protected rare(): unknown {
         const start = this.pos++;
         const tag = this.buf[start];
         switch (tag) {
