@@ -73,13 +73,10 @@ function checksum(stream: Uint8Array): number {
 
 /** What the stream inflates to, in pieces, `size` bytes in all. Stops when there are more. */
 async function collect(stream: Uint8Array, size: number): Promise<Uint8Array[]> {
-    const inflater = new DecompressionStream("deflate");
-    const writer = inflater.writable.getWriter();
-    // What is wrong with the stream is told to its reader, too.
-    const unheard = (): void => undefined;
-    writer.write(stream as BufferSource).catch(unheard);
-    writer.close().catch(unheard);
-    const reader = inflater.readable.getReader();
+    const reader = new Blob([stream as BlobPart])
+        .stream()
+        .pipeThrough(new DecompressionStream("deflate"))
+        .getReader();
     const pieces: Uint8Array[] = [];
     let length = 0;
     try {
@@ -93,7 +90,8 @@ async function collect(stream: Uint8Array, size: number): Promise<Uint8Array[]> 
     } catch {
         throw damaged();
     } finally {
-        reader.cancel().catch(unheard);
+        // What is wrong with the stream was told already.
+        reader.cancel().catch(() => undefined);
     }
     if (length !== size) throw damaged("not of the size that its header gives");
     return pieces;

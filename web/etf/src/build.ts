@@ -10,19 +10,17 @@ type Plain = { [name: string]: unknown };
 export type Builder = (values: readonly unknown[], base: number) => Plain;
 
 /** A builder for these keys, all different and none of them `__proto__`; `dropped` is left out. */
-export function objectBuilder(
-    keys: readonly string[],
-    generate: boolean,
-    dropped?: string,
-): Builder {
-    if (generate) {
-        const properties = keys.flatMap((key, at) =>
-            key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`],
-        );
-        return new Function("v", "b", `return{${properties.join()}}`) as Builder;
-    }
+export function objectBuilder(keys: readonly string[], dropped?: string): Builder {
     const Roomy = roomy();
     return (values, base) => fill(new Roomy(), keys, values, base, dropped);
+}
+
+/** The same as code, where the page allows that. */
+export function objectCode(keys: readonly string[], dropped?: string): Builder | undefined {
+    const properties = keys.flatMap((key, at) =>
+        key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`],
+    );
+    return code("v", "b", `return{${properties.join()}}`);
 }
 
 /** Gives an object the properties that a builder of these keys gives it. */
@@ -40,36 +38,35 @@ export function fill(
 }
 
 /**
- * A constructor of ordinary empty objects for one sequence of keys. From the assignments in it V8
- * guesses how much room an object needs, and cuts that to what the first objects really took;
- * `{}` has room for four properties, and each few more are copied to a larger place (a message of
- * 10,000 objects of 20 properties takes 1.2 times as long with it: bench/etf/README.md).
+ * A constructor of ordinary empty objects for one sequence of keys. From the number of assignments
+ * in it (even to one name) V8 guesses how much room an object needs, and cuts that to what the
+ * first objects really took; `{}` has room for four properties, and each few more are copied to a
+ * larger place (a message of 10,000 objects of 20 properties takes 1.2 times as long with it:
+ * bench/etf/README.md).
  */
 function roomy(): new () => Plain {
     function Roomy(this: Plain, never?: boolean): void {
         if (never) {
-            this.a = this.b = this.c = this.d = this.e = this.f = this.g = this.h = 0;
-            this.i = this.j = this.k = this.l = this.m = this.n = this.o = this.p = 0;
-            this.q = this.r = this.s = this.t = this.u = this.v = this.w = this.x = 0;
+            this.a = this.a = this.a = this.a = this.a = this.a = this.a = this.a = 0;
+            this.a = this.a = this.a = this.a = this.a = this.a = this.a = this.a = 0;
+            this.a = this.a = this.a = this.a = this.a = this.a = this.a = this.a = 0;
         }
     }
     Roomy.prototype = Object.prototype;
     return Roomy as unknown as new () => Plain;
 }
 
-let generating: boolean | undefined;
+let forbidden = false;
 
 /**
- * Whether this page may turn text into code. Asked once, since asking may be reported as a
- * violation.
+ * A function of these two parameters; undefined where this page may not turn text into code. Asked
+ * no more after that, since asking may be reported as a violation.
  */
-export function canGenerate(): boolean {
-    if (generating === undefined) {
-        try {
-            generating = new Function("return 1")() === 1;
-        } catch {
-            generating = false;
-        }
+export function code<F>(first: string, second: string, body: string): F | undefined {
+    try {
+        if (!forbidden) return new Function(first, second, body) as F;
+    } catch {
+        forbidden = true;
     }
-    return generating;
+    return undefined;
 }

@@ -1,12 +1,12 @@
 /**
  * Decoding alone, for pages that only listen: the entry point `@whittle/etf/decode`. It holds no
- * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected. Only
- * TypeScript checks the options here; the main entry point's decoders refuse unknown ones.
+ * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected.
  * @module
  */
 import { EtfError } from "./error.js";
 import { checkedLimits, type Limits } from "./limits.js";
 import { ModelReader } from "./model.js";
+import { checkOptions, type Choices } from "./options.js";
 import { PlainReader, type PlainOptions } from "./plain.js";
 import type { Inflate, Prefix } from "./reader.js";
 import type { Term } from "./term.js";
@@ -45,13 +45,29 @@ export interface ReaderOptions {
 /** What a decoder of the plain view is made with. */
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
+const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: undefined };
+const plainChoices: Choices<DecodeOptions> = {
+    ...termChoices,
+    atoms: "string symbol class",
+    binaries: "text bytes either",
+    maps: "object map",
+    tuples: "array class",
+    charlists: "array text",
+    proplists: "false true",
+    records: undefined,
+    structs: "keep drop",
+    codegen: "false true",
+};
+
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
+    checkOptions(options, plainChoices);
     return decoderOf(new PlainReader(options, checkedLimits(options.limits), options.inflate));
 }
 
 /** A decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
+    checkOptions(options, termChoices);
     return decoderOf(new ModelReader(checkedLimits(options.limits), options.inflate));
 }
 

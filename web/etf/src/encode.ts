@@ -2,7 +2,7 @@
  * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
  * Plain values and the term model may be mixed freely.
  */
-import { EtfError } from "./error.js";
+import { noSpace } from "./error.js";
 import { Output } from "./output.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
@@ -72,20 +72,21 @@ export interface TermEncoder {
 export function encoder(options: EncodeOptions = {}): TermEncoder {
     const output = new Output(options);
     const { deflate } = options;
+    const encode = (value: Encodable): Uint8Array => {
+        const bytes = output.fresh(value);
+        return deflate === undefined ? bytes : compressed(bytes, deflate);
+    };
     return {
-        encode(value) {
-            const bytes = output.fresh(value);
-            return deflate === undefined ? bytes : compressed(bytes, deflate);
-        },
+        encode,
         encodeInto(value, buffer, offset = 0) {
             if (!(buffer instanceof Uint8Array))
                 throw new TypeError("the buffer to encode into is a Uint8Array");
             if (!(offset >= 0 && offset <= buffer.length))
                 throw new TypeError("the offset lies outside the buffer");
-            if (deflate === undefined) return output.into(value, buffer, offset);
-            const bytes = compressed(output.fresh(value), deflate);
-            if (bytes.length > buffer.length - offset)
-                throw new EtfError("space", "the buffer is too small", -1);
+            const written = deflate === undefined ? output.into(value, buffer, offset) : -1;
+            if (written >= 0) return written;
+            const bytes = encode(value);
+            if (bytes.length > buffer.length - offset) throw noSpace();
             buffer.set(bytes, offset);
             return bytes.length;
         },

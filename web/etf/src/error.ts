@@ -51,3 +51,18 @@ export class EtfError extends Error {
 export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
     return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
 }
+
+/** @internal The error of a value that has no term. */
+export function noTerm(reason: string): EtfError {
+    return new EtfError("encode", reason, -1);
+}
+
+/** @internal The error of a buffer that ends before the term. */
+export function noSpace(): EtfError {
+    return new EtfError("space", "the buffer is too small", -1);
+}
+
+/** @internal Whether an error says, in any engine's words, that the JavaScript stack is used up. */
+export function isOverflow(error: unknown): boolean {
+    return error instanceof Error && /stack|recursion/i.test(error.message);
+}

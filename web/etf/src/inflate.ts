@@ -10,251 +10,223 @@ import { adler32 } from "./adler32.js";
 import { EtfError } from "./error.js";
 import type { Inflate } from "./reader.js";
 
-/** The shortest copy of each length symbol, and how many bits add to it. */
-const lengthBase: number[] = [];
-const lengthExtra: number[] = [];
-for (let symbol = 0, base = 3; symbol < 28; symbol++) {
-    lengthExtra[symbol] = symbol < 8 ? 0 : (symbol >> 2) - 1;
-    lengthBase[symbol] = base;
-    base += 1 << lengthExtra[symbol];
-}
-lengthBase[28] = 258;
-lengthExtra[28] = 0;
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
 const WINDOW = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
-const WRONG_SIZE = "not of the size that its header gives";
 
 /**
  * A canonical Huffman code: how many codes there are of each length, and their symbols in order.
  */
 interface Code {
-    counts: Uint16Array;
-    symbols: Uint16Array;
+    readonly counts: Uint16Array;
+    readonly symbols: Uint16Array;
 }
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
  * sender's word and allocates nothing by itself.
  */
-export const inflate: Inflate = (input, start, size) => new Inflater(input, start, size).run();
+export const inflate: Inflate = (input, start, size) => {
+    let at = start;
+    let bits = 0;
+    let bitCount = 0;
+    let length = 0;
+    const left = input.length - start;
+    if (size > left * MAX_RATIO) wrongSize();
+    let out = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
+    let fixed: readonly [lengths: Code, distances: Code] | undefined;
 
-class Inflater {
-    private out: Uint8Array;
-    private length = 0;
-    private bits = 0;
-    private bitCount = 0;
-    private at: number;
-
-    constructor(
-        private readonly input: Uint8Array,
-        private readonly start: number,
-        private readonly size: number,
-    ) {
-        this.at = start;
-        if (size > (input.length - start) * MAX_RATIO) this.fail(WRONG_SIZE);
-        this.out = new Uint8Array(Math.min(size, Math.max(1024, (input.length - start) * 4)));
+    function fail(reason = "damaged"): never {
+        throw new EtfError("inflate", `compressed data is ${reason}`, at);
     }
 
-    run(): ReturnType<Inflate> {
-        const { input, start } = this;
-        if (input.length - start < 2) this.fail();
-        const method = input[start];
-        const flags = input[start + 1];
-        if (
-            (method & 15) !== 8 ||
-            method >> 4 > 7 ||
-            ((method << 8) | flags) % 31 !== 0 ||
-            (flags & 32) !== 0
-        ) {
-            this.fail();
-        }
-        this.at = start + 2;
-        let last: number;
-        do {
-            last = this.take(1);
-            const kind = this.take(2);
-            if (kind === 0) this.stored();
-            else if (kind === 1) this.block(fixed().lengths, fixed().distances);
-            else if (kind === 2) this.dynamic();
-            else this.fail();
-        } while (last === 0);
-        if (this.length !== this.size) this.fail(WRONG_SIZE);
-        this.at -= this.bitCount >> 3;
-        if (this.at + 4 > input.length) this.fail();
-        const bytes = this.out.subarray(0, this.size);
-        const sum = new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(
-            this.at,
-        );
-        if (sum !== adler32(bytes)) this.fail();
-        return { bytes, used: this.at + 4 - start };
+    function wrongSize(): never {
+        fail("not of the size that its header gives");
     }
 
-    private fail(reason = "damaged"): never {
-        throw new EtfError("inflate", `compressed data is ${reason}`, this.at);
+    function byte(): number {
+        if (at >= input.length) fail();
+        return input[at++];
     }
 
     /** The next `count` bits, at most 16. */
-    private take(count: number): number {
-        while (this.bitCount < count) this.refill();
-        const value = this.bits & ((1 << count) - 1);
-        this.bits >>>= count;
-        this.bitCount -= count;
+    function take(count: number): number {
+        while (bitCount < count) {
+            bits |= byte() << bitCount;
+            bitCount += 8;
+        }
+        const value = bits & ((1 << count) - 1);
+        bits >>>= count;
+        bitCount -= count;
         return value;
     }
 
-    private refill(): void {
-        if (this.at >= this.input.length) this.fail();
-        this.bits |= this.input[this.at++] << this.bitCount;
-        this.bitCount += 8;
+    /** Goes to the next byte. Whole ones may be waiting among the bits. */
+    function align(): void {
+        at -= bitCount >> 3;
+        bits = bitCount = 0;
     }
 
     /** Room for `count` more bytes, never past the promised size. */
-    private room(count: number): void {
-        const wanted = this.length + count;
-        if (wanted > this.size) this.fail(WRONG_SIZE);
-        if (wanted <= this.out.length) return;
-        const larger = new Uint8Array(Math.min(this.size, Math.max(wanted, this.out.length * 2)));
-        larger.set(this.out.subarray(0, this.length));
-        this.out = larger;
+    function room(count: number): void {
+        const wanted = length + count;
+        if (wanted > size) wrongSize();
+        if (wanted <= out.length) return;
+        const larger = new Uint8Array(Math.min(size, Math.max(wanted, out.length * 2)));
+        larger.set(out.subarray(0, length));
+        out = larger;
     }
 
-    private stored(): void {
-        this.take(this.bitCount & 7);
-        const length = this.take(16);
-        if (this.take(16) !== (~length & 0xffff)) this.fail();
-        // Whole bytes may be waiting among the bits.
-        this.at -= this.bitCount >> 3;
-        this.bits = this.bitCount = 0;
-        if (this.at + length > this.input.length) this.fail();
-        this.room(length);
-        this.out.set(this.input.subarray(this.at, this.at + length), this.length);
-        this.at += length;
-        this.length += length;
+    function stored(): void {
+        align();
+        const count = take(16);
+        if (take(16) !== (~count & 0xffff) || at + count > input.length) fail();
+        room(count);
+        out.set(input.subarray(at, at + count), length);
+        at += count;
+        length += count;
     }
 
-    private dynamic(): void {
-        const lengthCount = this.take(5) + 257;
-        const distanceCount = this.take(5) + 1;
-        const codeCount = this.take(4) + 4;
-        if (lengthCount > 286 || distanceCount > 30) this.fail();
-        const lengths = new Uint8Array(320);
-        for (let i = 0; i < codeCount; i++) lengths[lengthOrder[i]] = this.take(3);
-        const code = this.code(lengths.subarray(0, 19), false);
+    function dynamic(): void {
+        const lengthCount = take(5) + 257;
+        const count = lengthCount + take(5) + 1;
+        const codeCount = take(4) + 4;
+        if (lengthCount > 286 || count > lengthCount + 30) fail();
+        const lengths = new Uint8Array(count);
+        for (let i = 0; i < codeCount; i++) lengths[lengthOrder[i]] = take(3);
+        const code = codeOf(lengths.slice(0, 19), false);
         lengths.fill(0);
-        for (let i = 0; i < lengthCount + distanceCount; ) {
-            const symbol = this.symbol(code);
-            if (symbol < 16) {
-                lengths[i++] = symbol;
+        for (let i = 0; i < count; ) {
+            const kind = symbol(code);
+            if (kind < 16) {
+                lengths[i++] = kind;
                 continue;
             }
-            if (symbol === 16 && i === 0) this.fail();
-            const repeated = symbol === 16 ? lengths[i - 1] : 0;
-            let times =
-                symbol === 16
-                    ? 3 + this.take(2)
-                    : symbol === 17
-                      ? 3 + this.take(3)
-                      : 11 + this.take(7);
-            if (i + times > lengthCount + distanceCount) this.fail();
-            while (times-- > 0) lengths[i++] = repeated;
+            const repeated = kind > 16 ? 0 : i > 0 ? lengths[i - 1] : fail();
+            const end = i + (kind < 18 ? 3 + take(kind - 14) : 11 + take(7));
+            if (end > count) fail();
+            lengths.fill(repeated, i, end);
+            i = end;
         }
-        if (lengths[256] === 0) this.fail();
-        this.block(
-            this.code(lengths.subarray(0, lengthCount), true),
-            this.code(lengths.subarray(lengthCount, lengthCount + distanceCount), true),
+        if (lengths[256] === 0) fail();
+        block(
+            codeOf(lengths.slice(0, lengthCount), true),
+            codeOf(lengths.slice(lengthCount), true),
         );
     }
 
-    /** Builds a code and checks that it is whole. A lone code of one bit is allowed, as in zlib. */
-    private code(lengths: Uint8Array, loneAllowed: boolean): Code {
-        const code = makeCode(lengths);
-        let left = 1;
-        let used = 0;
+    /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
+    function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
+        const counts = new Uint16Array(MAX_BITS + 1);
+        for (const bits of lengths) counts[bits]++;
+        const used = lengths.length - counts[0];
+        counts[0] = 0;
+        const offsets = [0, 0];
+        let missing = 1;
         for (let bits = 1; bits <= MAX_BITS; bits++) {
-            left = left * 2 - code.counts[bits];
-            used += code.counts[bits];
-            if (left < 0) this.fail();
+            offsets.push(offsets[bits] + counts[bits]);
+            missing = missing * 2 - counts[bits];
+            if (missing < 0) fail();
         }
-        if (left > 0 && !(loneAllowed && (used === 0 || (used === 1 && code.counts[1] === 1)))) {
-            this.fail();
-        }
-        return code;
+        if (missing > 0 && !(loneAllowed && used <= counts[1] && used < 2)) fail();
+        const symbols = new Uint16Array(lengths.length);
+        lengths.forEach((bits, symbol) => {
+            if (bits > 0) symbols[offsets[bits]++] = symbol;
+        });
+        return { counts, symbols };
     }
 
-    private symbol(code: Code): number {
+    function symbol({ counts, symbols }: Code): number {
         let value = 0;
         let first = 0;
         let index = 0;
-        for (let length = 1; length <= MAX_BITS; length++) {
-            if (this.bitCount === 0) this.refill();
-            value |= this.bits & 1;
-            this.bits >>>= 1;
-            this.bitCount--;
-            const count = code.counts[length];
-            if (value - count < first) return code.symbols[index + (value - first)];
+        for (let size = 1; size <= MAX_BITS; size++) {
+            // One bit at a time: the place where inflating spends its time.
+            if (bitCount === 0) {
+                bits = byte();
+                bitCount = 8;
+            }
+            value |= bits & 1;
+            bits >>>= 1;
+            bitCount--;
+            const count = counts[size];
+            if (value - count < first) return symbols[index + (value - first)];
             index += count;
             first = (first + count) << 1;
             value <<= 1;
         }
-        this.fail();
+        fail();
     }
 
-    private block(lengths: Code, distances: Code): void {
+    /**
+     * A length or a distance, less the smallest: symbols come in groups of 2^group, and each group
+     * after the second takes one bit more than the one before.
+     */
+    function span(symbol: number, group: number): number {
+        const extra = Math.max(0, (symbol >> group) - 1);
+        const step = 1 << group;
+        return (extra > 0 ? (step + (symbol % step)) << extra : symbol) + take(extra);
+    }
+
+    function block(lengths: Code, distances: Code): void {
         for (;;) {
-            let symbol = this.symbol(lengths);
-            if (symbol < 256) {
-                this.room(1);
-                this.out[this.length++] = symbol;
+            const kind = symbol(lengths);
+            if (kind === 256) return;
+            if (kind < 256) {
+                room(1);
+                out[length++] = kind;
                 continue;
             }
-            if (symbol === 256) return;
-            symbol -= 257;
-            if (symbol >= 29) this.fail();
-            const count = lengthBase[symbol] + this.take(lengthExtra[symbol]);
-            const far = this.symbol(distances);
-            if (far >= 30) this.fail();
-            const extra = far < 2 ? 0 : (far >> 1) - 1;
-            const distance = (far < 2 ? far : (2 + (far & 1)) << extra) + 1 + this.take(extra);
-            if (distance > this.length || distance > WINDOW) this.fail();
-            this.room(count);
-            const out = this.out;
-            let to = this.length;
-            this.length += count;
-            for (let from = to - distance; to < this.length; ) out[to++] = out[from++];
+            if (kind > 285) fail();
+            const count = kind === 285 ? 258 : 3 + span(kind - 257, 2);
+            const far = symbol(distances);
+            if (far >= 30) fail();
+            const distance = 1 + span(far, 1);
+            if (distance > length || distance > WINDOW) fail();
+            room(count);
+            const end = length + count;
+            for (; length < end; length++) out[length] = out[length - distance];
         }
     }
-}
 
-function makeCode(lengths: Uint8Array): Code {
-    const counts = new Uint16Array(MAX_BITS + 1);
-    for (const length of lengths) counts[length]++;
-    counts[0] = 0;
-    const offsets = new Uint16Array(MAX_BITS + 2);
-    for (let bits = 1; bits <= MAX_BITS; bits++) offsets[bits + 1] = offsets[bits] + counts[bits];
-    const symbols = new Uint16Array(lengths.length);
-    lengths.forEach((length, symbol) => {
-        if (length > 0) symbols[offsets[length]++] = symbol;
-    });
-    return { counts, symbols };
-}
-
-let fixedCodes: { lengths: Code; distances: Code } | undefined;
-
-/** The codes of blocks that bring none of their own, made when first met. */
-function fixed(): { lengths: Code; distances: Code } {
-    if (fixedCodes === undefined) {
-        const lengths = new Uint8Array(288)
-            .fill(8, 0, 144)
-            .fill(9, 144, 256)
-            .fill(7, 256, 280)
-            .fill(8, 280);
-        fixedCodes = {
-            lengths: makeCode(lengths),
-            distances: makeCode(new Uint8Array(30).fill(5)),
-        };
+    const method = byte();
+    const flags = byte();
+    if (
+        (method & 15) !== 8 ||
+        method >> 4 > 7 ||
+        ((method << 8) | flags) % 31 !== 0 ||
+        (flags & 32) !== 0
+    ) {
+        fail();
     }
-    return fixedCodes;
+    let last: number;
+    do {
+        last = take(1);
+        const kind = take(2);
+        if (kind === 0) stored();
+        else if (kind === 1) {
+            fixed ??= [
+                codeOf(
+                    Uint8Array.from({ length: 288 }, (_, at) => fixedLength(at)),
+                    false,
+                ),
+                codeOf(new Uint8Array(32).fill(5), false),
+            ];
+            block(...fixed);
+        } else if (kind === 2) dynamic();
+        else fail();
+    } while (last === 0);
+    if (length !== size) wrongSize();
+    align();
+    const bytes = out.subarray(0, size);
+    const sum = adler32(bytes);
+    for (const shift of [24, 16, 8, 0]) if (byte() !== ((sum >>> shift) & 255)) fail();
+    return { bytes, used: at - start };
+};
+
+/** The length of a symbol's code in blocks that bring none of their own. */
+function fixedLength(symbol: number): number {
+    return symbol < 144 ? 8 : symbol < 256 ? 9 : symbol < 280 ? 7 : 8;
 }

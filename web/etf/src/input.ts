@@ -141,16 +141,14 @@ export abstract class Input {
             words[at + 3] = length;
             return (this.slotTexts[slot] = this.cut(start, end));
         }
+        // Looking for ASCII costs three times as much as the platform's own decoding of long text.
+        if (length > LONG) return decodeUtf8(this.buf, start, end);
         let bits = view.getInt32(end - 4);
         let at = start;
         for (const last = end - 8; at < last; at += 8)
             bits |= view.getInt32(at) | view.getInt32(at + 4);
         if (at < end - 4) bits |= view.getInt32(at);
         if ((bits & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
-        if (length > LONG)
-            return latin1Slice
-                ? latin1Slice.call(this.buf, start, end)
-                : decodeUtf8(this.buf, start, end);
         return this.cut(start, end);
     }
 
@@ -179,24 +177,29 @@ export abstract class Input {
     /** An integer of `length` bytes, least significant first, at `start`. */
     protected magnitude(start: number, length: number, negative: boolean): number | bigint {
         this.need(start, length);
-        const buf = this.buf;
-        if (length < 7 || (length === 7 && buf[start + 6] < 0x20)) {
+        const { buf } = this;
+        let at = start + length;
+        if (length < 8) {
             let value = 0;
-            for (let i = start + length - 1; i >= start; i--) value = value * 256 + buf[i];
-            return negative && value !== 0 ? -value : value;
+            while (at > start) value = value * 256 + buf[--at];
+            if (Number.isSafeInteger(value)) return negative ? 0 - value : value;
         }
         let big: bigint;
         if (length === 8) {
             big = this.view.getBigUint64(start, true);
         } else {
             let digits = "0x";
-            for (let i = start + length - 1; i >= start; i--) {
-                digits += buf[i].toString(16).padStart(2, "0");
+            for (at = start + length; at > start; ) {
+                digits += buf[--at].toString(16).padStart(2, "0");
             }
             big = BigInt(digits);
         }
-        if (negative) big = -big;
-        const small = Number(big);
-        return Number.isSafeInteger(small) ? small : big;
+        return narrowed(negative ? -big : big);
     }
+}
+
+/** The number, where one holds it exactly. */
+export function narrowed(integer: bigint): number | bigint {
+    const number = Number(integer);
+    return Number.isSafeInteger(number) ? number : integer;
 }

@@ -3,6 +3,7 @@
  * bytes around the values, so these are made once; where code may be generated, a layout becomes
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
+import { code } from "./build.js";
 import { compare } from "./compare.js";
 import { Tag } from "./tags.js";
 import type { Term } from "./term.js";
@@ -32,7 +33,8 @@ export class Layout {
     ) {
         const size = 5 + keys.reduce((sum, key) => sum + key.length, 0);
         this.write = (output, object) => {
-            if (generate && ++this.uses === WORTH_GENERATING) this.write = generated(ordered, keys);
+            if (generate && ++this.uses === WORTH_GENERATING)
+                this.write = generated(ordered, keys) ?? this.write;
             output.room(size);
             output.mapHead(ordered.length);
             for (let i = 0; i < ordered.length; i++) {
@@ -90,33 +92,36 @@ export class Layouts {
     }
 }
 
-/** A writer of these names as code: names are constants, properties are read by name. */
-function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer {
+/**
+ * A writer of these names as code, where the page allows that: names are constants, properties are
+ * read by name.
+ */
+function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer | undefined {
     const lines: string[] = [];
     let pending = [Tag.Map, 0, 0, 0, names.length] as number[];
     names.forEach((name, i) => {
         pending.push(...keys[i]);
         lines.push(
             `if(o.pos+${pending.length}>o.buf.length)o.room(${pending.length});`,
-            stores(pending),
+            storing(pending),
             `o.write(x[${JSON.stringify(name)}]);`,
         );
         pending = [];
     });
-    if (names.length === 0) lines.push("o.room(5);", stores(pending));
-    return new Function("o", "x", lines.join("\n")) as Writer;
+    if (names.length === 0) lines.push("o.room(5);", storing(pending));
+    return code("o", "x", lines.join(""));
 }
 
 /** Code that writes constant bytes: whole words, the last of which may overlap the one before. */
-function stores(bytes: readonly number[]): string {
+function storing(bytes: readonly number[]): string {
     const view = new DataView(Uint8Array.from(bytes).buffer);
     const word = (at: number) => `v.setInt32(p+${at},${view.getInt32(at)});`;
-    let code = "{const p=o.pos,v=o.view;";
+    let stores = "{const p=o.pos,v=o.view;";
     if (bytes.length < 4) {
-        bytes.forEach((byte, at) => (code += `v.setUint8(p+${at},${byte});`));
+        bytes.forEach((byte, at) => (stores += `v.setUint8(p+${at},${byte});`));
     } else {
-        for (let at = 0; at + 4 <= bytes.length; at += 4) code += word(at);
-        if (bytes.length % 4 !== 0) code += word(bytes.length - 4);
+        for (let at = 0; at + 4 <= bytes.length; at += 4) stores += word(at);
+        if (bytes.length % 4 !== 0) stores += word(bytes.length - 4);
     }
-    return `${code}o.pos=p+${bytes.length}}`;
+    return `${stores}o.pos=p+${bytes.length}}`;
 }

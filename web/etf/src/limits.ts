@@ -1,3 +1,5 @@
+import { checkNames } from "./options.js";
+
 /**
  * How much of an untrusted input is believed. Every limit counts what one call of a decode
  * function may use; passing one ends it with an {@link EtfError} of code `limit`.
@@ -38,9 +40,9 @@ export const MAX_DEPTH = 1000;
 
 /** What applies where nothing else is said. */
 export const defaultLimits: Limits = {
-    maxBytes: 67108864,
-    maxInflatedBytes: 67108864,
-    maxElements: 16777216,
+    maxBytes: 1 << 26,
+    maxInflatedBytes: 1 << 26,
+    maxElements: 1 << 24,
     maxDepth: 512,
     maxBigBytes: 8192,
     maxAtoms: 8192,
@@ -48,12 +50,12 @@ export const defaultLimits: Limits = {
 
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
+    checkNames(given, defaultLimits);
     const limits = { ...defaultLimits, ...given };
-    for (const [name, value] of Object.entries(limits)) {
-        if (!(name in defaultLimits)) throw new TypeError(`no limit is called ${name}`);
+    for (const [name, value] of Object.entries<unknown>(limits)) {
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
-            throw new TypeError(`${name} cannot be ${value}`);
+            throw new TypeError(`${name} cannot be ${String(value)}`);
     }
     return limits;
 }

@@ -1,21 +1,21 @@
-/** Reads terms into the term model: every tag, nothing lost. */
+/** What terms become in the term model: nothing is lost. */
 import { canonical } from "./canonical.js";
 import { ErlMap, Keys } from "./map.js";
-import { RareReader, type RecordHead } from "./rare.js";
-import { MAX_KEY_BYTES, MAX_KEYS } from "./shape.js";
+import { MAX_KEY_BYTES, type Shape } from "./shape.js";
 import { Tag } from "./tags.js";
+import { TermReader, type RecordHead } from "./terms.js";
 import { Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
 /** A reader of the term model. */
-export class ModelReader extends RareReader<Term, Term, Keys> {
+export class ModelReader extends TermReader<Term, Term, Keys> {
+    /** Reads the term at `pos`. */
     protected value(): Term {
         const { buf, pos, view } = this;
         switch (buf[pos]) {
             case Tag.Binary: {
                 const length = view.getUint32(pos + 1);
-                this.need(pos + 5, length);
                 this.pos = pos + 5 + length;
-                return new Binary(buf, pos + 5, length);
+                return this.binary(pos + 5, length);
             }
             case Tag.SmallInteger:
                 this.need(pos, 2);
@@ -38,32 +38,26 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
             case Tag.Nil:
                 this.pos = pos + 1;
                 return [];
-            case Tag.List: {
-                const count = view.getUint32(pos + 1);
+            case Tag.List:
                 this.pos = pos + 5;
-                return this.list(this.sequence(count));
-            }
+                return this.list(this.sequence(view.getUint32(pos + 1)));
+            case Tag.Map:
+                this.pos = pos + 5;
+                return this.map(view.getUint32(pos + 1));
             case Tag.SmallTuple:
                 this.need(pos, 2);
                 this.pos = pos + 2;
                 return new Tuple(this.sequence(buf[pos + 1]));
-            case Tag.Map: {
-                const size = view.getUint32(pos + 1);
+            case Tag.LargeTuple:
                 this.pos = pos + 5;
-                return this.map(size);
-            }
+                return new Tuple(this.sequence(view.getUint32(pos + 1)));
             case Tag.String:
                 return this.byteList();
-            case Tag.LargeTuple: {
-                const count = view.getUint32(pos + 1);
-                this.pos = pos + 5;
-                return new Tuple(this.sequence(count));
-            }
             case Tag.SmallBig:
                 this.need(pos, 3);
                 return this.big(pos + 2, buf[pos + 1]);
             default:
-                return this.rare();
+                return this.rare() as Term;
         }
     }
 
@@ -80,6 +74,7 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
     }
 
     protected binary(start: number, length: number): Term {
+        this.need(start, length);
         return new Binary(this.buf, start, length);
     }
 
@@ -89,45 +84,43 @@ export class ModelReader extends RareReader<Term, Term, Keys> {
         return new ErlRecord(module, name, exported, fields, values);
     }
 
-    private map(size: number): ErlMap {
+    /** Reads a map of `size` keys. */
+    private map(size: number): Term {
         this.enter(2 * size);
         const { stack, sp: base } = this;
-        let shape = size <= MAX_KEYS ? this.shapeRoot(size) : undefined;
-        if (shape === undefined) return this.largeMap([], size);
-        for (let i = 0; i < size; i++) {
+        let shape = this.root(size);
+        let keys: readonly Term[] = [];
+        for (let i = 0; i < size && shape !== undefined; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
             this.sp = base + i;
             const next = this.step(shape);
-            if (next === undefined) {
-                const entries = shape.keys.map((key, at): [Term, Term] => [key, stack[base + at]]);
-                this.sp = base;
-                entries.push([this.stray!, this.value()]);
-                return this.largeMap(entries, size);
-            }
-            shape = next;
+            if (next === undefined) keys = [...shape.keys, this.stray!];
             const value = this.value();
             stack[base + i] = value;
+            shape = next;
         }
         this.sp = base;
+        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
         this.depth--;
-        shape.leaf ??= new Keys(shape.keys);
-        return new ErlMap(shape.leaf, stack.slice(base, base + size));
+        return map;
     }
 
-    /** The rest of a map whose keys have no shape. */
-    private largeMap(entries: [Term, Term][], size: number): ErlMap {
-        const keys = entries.map(([key]) => key);
-        const values = entries.map(([, value]) => value);
+    private shaped(shape: Shape<Term, Keys>, base: number): Term {
+        const keys = (shape.leaf ??= new Keys(shape.keys));
+        return new ErlMap(keys, this.stack.slice(base, base + keys.terms.length));
+    }
+
+    private unshaped(before: readonly Term[], size: number): Term {
+        const keys = [...before];
+        const values = this.stack.slice(this.sp, this.sp + keys.length);
         const seen = new Set(keys.map(canonical));
         while (keys.length < size) {
             const start = this.pos;
             const key = this.value();
-            seen.add(this.canonicalKey(key, start));
             keys.push(key);
-            if (seen.size < keys.length) this.twice(start);
+            if (seen.add(this.canonicalKey(key, start)).size < keys.length) this.twice(start);
             values.push(this.value());
         }
-        this.depth--;
         return new ErlMap(new Keys(keys), values);
     }
 

@@ -8,12 +8,16 @@ export type Choices<T> = { readonly [K in keyof Required<T>]: string | undefined
  * stands in the wrong place must not go unnoticed.
  */
 export function checkOptions<T extends object>(options: T, choices: Choices<T>): void {
-    for (const [name, value] of Object.entries(options)) {
-        if (!(name in choices)) throw new TypeError(`no option is called ${name}`);
-        const words = choices[name as keyof T];
-        if (words === undefined || value === undefined) continue;
-        const choice = words.split(" ");
-        if (!choice.includes(String(value)))
+    checkNames(options, choices);
+    for (const [name, value] of Object.entries(options) as [string, unknown][]) {
+        const choice = choices[name as keyof T]?.split(" ");
+        if (value !== undefined && choice && !choice.includes(String(value)))
             throw new TypeError(`${name} is ${choice.join(" or ")}, not ${String(value)}`);
     }
+}
+
+/** Refuses names that none of these is. */
+export function checkNames(given: object, known: object): void {
+    for (const name of Object.keys(given))
+        if (!(name in known)) throw new TypeError(`no option is called ${name}`);
 }

@@ -1,8 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
-import { canGenerate } from "./build.js";
 import { compare } from "./compare.js";
 import type { Encodable, EncodeOptions } from "./encode.js";
-import { EtfError } from "./error.js";
+import { EtfError, isOverflow, noSpace, noTerm } from "./error.js";
 import { ErlMap } from "./map.js";
 import { Layouts, type Layout } from "./layout.js";
 import { checkOptions, type Choices } from "./options.js";
@@ -80,7 +79,7 @@ export class Output {
             this.keyTerm,
             (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
             options.deterministic ?? false,
-            options.codegen ?? canGenerate(),
+            options.codegen !== false,
         );
         this.nullName = options.null ?? "null";
         this.deterministic = options.deterministic ?? false;
@@ -108,7 +107,10 @@ export class Output {
         return this.buf.slice(0, this.pos);
     }
 
-    /** Writes a value into the caller's buffer; returns the number of bytes. */
+    /**
+     * Writes a value into the caller's buffer; returns the number of bytes, -1 where that failed.
+     * Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
+     */
     into(value: Encodable, buffer: Uint8Array, offset: number): number {
         const { buf } = this;
         this.use(buffer);
@@ -117,19 +119,12 @@ export class Output {
         try {
             this.top(value);
             return this.pos - offset;
-        } catch (error) {
-            if (!(error instanceof EtfError) || error.code !== "space") throw error;
+        } catch {
+            return -1;
         } finally {
             this.fixed = false;
             this.use(buf);
         }
-        // Room is asked for generously, three bytes for each unit of a text: it may fit all the
-        // same.
-        const bytes = this.fresh(value);
-        if (bytes.length > buffer.length - offset)
-            throw new EtfError("space", "the buffer is too small", -1);
-        buffer.set(bytes, offset);
-        return bytes.length;
     }
 
     private use(buf: Uint8Array): void {
@@ -143,14 +138,33 @@ export class Output {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            if (
-                error instanceof Error &&
-                !(error instanceof EtfError) &&
-                /stack|recursion/i.test(error.message)
-            ) {
-                throw new EtfError("encode", "the value is nested too deeply, or holds itself", -1);
-            }
-            throw error;
+            if (isOverflow(error)) throw noTerm("the value is nested too deeply, or holds itself");
+            const way = error instanceof EtfError && !this.fixed ? this.wayTo(value) : "";
+            throw way === "" ? error : noTerm(`at ${way}: ${(error as EtfError).reason}`);
+        }
+    }
+
+    /**
+     * The way to what has no term in a value: to the first part that has none, and on from there.
+     * It ends early where it becomes long, since each step writes what is left once more.
+     */
+    private wayTo(value: Encodable): string {
+        let way = "";
+        for (;;) {
+            const bad = partsOf(value).find(([, part]) => !this.hasTerm(part));
+            if (bad === undefined || way.length > 200) return way;
+            way += bad[0];
+            value = bad[1];
+        }
+    }
+
+    private hasTerm(value: Encodable): boolean {
+        this.pos = 0;
+        try {
+            this.write(value);
+            return true;
+        } catch {
+            return false;
         }
     }
 
@@ -158,7 +172,7 @@ export class Output {
     room(count: number): void {
         const wanted = this.pos + count;
         if (wanted <= this.buf.length) return;
-        if (this.fixed) throw new EtfError("space", "the buffer is too small", -1);
+        if (this.fixed) throw noSpace();
         const larger = new Uint8Array(Math.max(wanted, this.buf.length * 2));
         larger.set(this.buf.subarray(0, this.pos));
         this.use(larger);
@@ -207,14 +221,10 @@ export class Output {
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
-                const prototype: unknown = Object.getPrototypeOf(value);
-                if (prototype === Object.prototype || prototype === null) {
-                    return this.object(value as { readonly [key: string]: Encodable });
-                }
-                return this.instance(value);
+                return isPlain(value) ? this.object(value) : this.instance(value);
             }
             default:
-                throw new EtfError("encode", `a ${typeof value} is no term`, -1);
+                throw noTerm(`a ${typeof value} is no term`);
         }
     }
 
@@ -241,7 +251,7 @@ export class Output {
 
     private float(value: number): void {
         if (!Number.isFinite(value))
-            throw new EtfError("encode", `${value} is no term: Erlang's floats are finite`, -1);
+            throw noTerm(`${value} is no term: Erlang's floats are finite`);
         if (this.textFloats) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -255,18 +265,17 @@ export class Output {
     /** A safe integer of more than 32 bits. */
     private wide(value: number): void {
         this.room(11);
-        const { buf } = this;
-        const start = this.pos;
-        buf[start] = Tag.SmallBig;
-        buf[start + 2] = value < 0 ? 1 : 0;
-        let rest = Math.abs(value);
-        let at = start + 3;
-        while (rest > 0) {
-            buf[at++] = rest % 256;
-            rest = Math.floor(rest / 256);
-        }
-        buf[start + 1] = at - start - 3;
-        this.pos = at;
+        const { buf, view, pos } = this;
+        const magnitude = Math.abs(value);
+        const high = Math.floor(magnitude / 0x100000000);
+        const length = high === 0 ? 4 : high < 0x100 ? 5 : high < 0x10000 ? 6 : 7;
+        buf[pos] = Tag.SmallBig;
+        buf[pos + 1] = length;
+        buf[pos + 2] = value < 0 ? 1 : 0;
+        // Of a number that is too large for it setUint32 writes the low bits.
+        view.setUint32(pos + 3, magnitude, true);
+        view.setUint32(pos + 7, high, true);
+        this.pos = pos + 3 + length;
     }
 
     private big(value: bigint): void {
@@ -322,20 +331,20 @@ export class Output {
 
     private atom(name: string): void {
         if (typeof name !== "string")
-            throw new EtfError("encode", `an atom's name is a string, not ${typeof name}`, -1);
+            throw noTerm(`an atom's name is a string, not ${typeof name}`);
         const length = name.length;
         if (length > 255 && [...name].length > 255)
-            throw new EtfError("encode", "an atom has at most 255 characters", -1);
+            throw noTerm("an atom has at most 255 characters");
         this.room(3 + 3 * length);
         const { buf } = this;
-        if (this.latin1Atoms && isLatin1(name)) {
+        if (this.latin1Atoms && isBelow(name, 0x100)) {
             buf[this.pos++] = Tag.Atom;
             buf[this.pos++] = length >> 8;
             buf[this.pos++] = length;
             for (let i = 0; i < length; i++) buf[this.pos++] = name.charCodeAt(i);
             return;
         }
-        const bytes = length <= SHORT && isAscii(name) ? length : utf8Length(name);
+        const bytes = length <= SHORT && isBelow(name, 0x80) ? length : utf8Length(name);
         if (bytes < 256) {
             buf[this.pos] = Tag.SmallAtomUtf8;
             buf[this.pos + 1] = bytes;
@@ -349,8 +358,7 @@ export class Output {
 
     private symbol(symbol: symbol): void {
         const name = symbol.description;
-        if (name === undefined)
-            throw new EtfError("encode", "a symbol without a description names no atom", -1);
+        if (name === undefined) throw noTerm("a symbol without a description names no atom");
         this.atom(name);
     }
 
@@ -371,8 +379,7 @@ export class Output {
     }
 
     private improper(list: ImproperList<Encodable>): void {
-        if (list.items.length === 0)
-            throw new EtfError("encode", "an improper list has at least one item", -1);
+        if (list.items.length === 0) throw noTerm("an improper list has at least one item");
         if (Array.isArray(list.tail))
             return this.list([...list.items, ...(list.tail as readonly Encodable[])]);
         this.head(Tag.List, list.items.length);
@@ -427,8 +434,7 @@ export class Output {
         if (key instanceof ImproperList)
             return new ImproperList(key.items.map(termOf), termOf(key.tail));
         if (Array.isArray(key)) return key.map(termOf);
-        const prototype: unknown = Object.getPrototypeOf(key);
-        if (prototype === Object.prototype || prototype === null) {
+        if (isPlain(key)) {
             const fields = Object.entries(key);
             return ErlMap.from(
                 fields.map(([name, value]) => [this.keyTerm(name), termOf(value)] as const),
@@ -469,17 +475,13 @@ export class Output {
         if (value instanceof LocalTerm) return this.local(value);
         const name =
             (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
-        throw new EtfError("encode", `a ${name} is no term; turn it into one first`, -1);
+        throw noTerm(`a ${name} is no term; turn it into one first`);
     }
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
         if (bytes.length === 0 || !(bits >= 1 && bits <= 7)) {
-            throw new EtfError(
-                "encode",
-                "a bit string has at least one byte, and 1 to 7 bits in its last",
-                -1,
-            );
+            throw noTerm("a bit string has at least one byte, and 1 to 7 bits in its last");
         }
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
@@ -511,8 +513,7 @@ export class Output {
 
     private reference(reference: Reference): void {
         const { node, creation, words } = reference;
-        if (words.length < 1 || words.length > 5)
-            throw new EtfError("encode", "a reference has 1 to 5 words", -1);
+        if (words.length < 1 || words.length > 5) throw noTerm("a reference has 1 to 5 words");
         this.room(3);
         this.buf[this.pos] = Tag.NewerReference;
         this.view.setUint16(this.pos + 1, words.length);
@@ -568,11 +569,7 @@ export class Output {
     /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
         if (this.pos !== this.start + 1) {
-            throw new EtfError(
-                "encode",
-                "a local term cannot stand inside another: nothing says where it ends",
-                -1,
-            );
+            throw noTerm("a local term cannot stand inside another: nothing says where it ends");
         }
         this.u8(Tag.Local);
         this.bytes(term.bytes);
@@ -600,12 +597,29 @@ function isBytes(items: readonly unknown[]): boolean {
     return true;
 }
 
-function isAscii(text: string): boolean {
-    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 0x80) return false;
+/** Whether all of a text's units are below this one. */
+function isBelow(text: string, unit: number): boolean {
+    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= unit) return false;
     return true;
 }
 
-function isLatin1(text: string): boolean {
-    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0xff) return false;
-    return true;
+function isPlain(value: object): value is { readonly [key: string]: Encodable } {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    return prototype === Object.prototype || prototype === null;
+}
+
+/** What a value consists of, each part with the step that leads to it. */
+function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[] {
+    const items = value instanceof Tuple ? value.elements : value;
+    if (Array.isArray(items))
+        return (items as readonly Encodable[]).map((item, at) => [`[${at}]`, item]);
+    if (value instanceof Map || value instanceof ErlMap) {
+        const entries = value.entries() as Iterable<readonly [Encodable, Encodable]>;
+        return Array.from(entries, ([key, part], at) => {
+            const name = key instanceof Atom ? key.name : key;
+            return [typeof name === "string" ? `.${name}` : `[entry ${at}]`, part];
+        });
+    }
+    if (typeof value !== "object" || value === null || !isPlain(value)) return [];
+    return Object.entries(value).map(([name, part]) => [`.${name}`, part]);
 }

@@ -2,13 +2,13 @@
  * Reads terms into plain JavaScript values. What two terms turn into may be the same value: an
  * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
  */
-import { canGenerate, fill, objectBuilder, type Builder } from "./build.js";
+import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { Limits } from "./limits.js";
-import { RareReader, type RecordHead } from "./rare.js";
 import type { Inflate } from "./reader.js";
-import { MAX_KEYS } from "./shape.js";
+import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Atom, Tuple } from "./term.js";
+import { Tuple } from "./term.js";
+import { TermReader, type RecordHead } from "./terms.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -64,32 +64,36 @@ interface Leaf {
 /** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
 const WORTH_GENERATING = 8;
 
+const PROTO = "__proto__ cannot be a property";
+
 /** A reader of the plain view. */
-export class PlainReader extends RareReader<unknown, string, Leaf> {
-    private readonly atomStyle: "string" | "symbol" | "class";
-    private readonly binaryStyle: "text" | "bytes" | "either";
-    private readonly mapsAsMaps: boolean;
-    private readonly tuplesAsClass: boolean;
-    private readonly charlistsAsText: boolean;
-    private readonly proplists: boolean;
+export class PlainReader extends TermReader<unknown, string, Leaf> {
+    private readonly atoms: PlainOptions["atoms"];
+    private readonly binaries: PlainOptions["binaries"];
+    private readonly maps: PlainOptions["maps"];
+    private readonly tuples: PlainOptions["tuples"];
+    private readonly charlists: PlainOptions["charlists"];
+    private readonly proplists: PlainOptions["proplists"];
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
-    private readonly codegen: boolean;
-    private readonly symbols = new Set<string>();
+    private readonly codegen: PlainOptions["codegen"];
 
     constructor(options: PlainOptions, limits: Limits, inflate: Inflate | undefined) {
         super(limits, inflate);
-        this.atomStyle = options.atoms ?? "string";
-        this.binaryStyle = options.binaries ?? "text";
-        this.mapsAsMaps = options.maps === "map";
-        this.tuplesAsClass = options.tuples === "class";
-        this.charlistsAsText = options.charlists === "text";
-        this.proplists = options.proplists ?? false;
+        this.atoms = options.atoms;
+        this.binaries = options.binaries ?? "text";
+        this.maps = options.maps;
+        this.tuples = options.tuples;
+        this.charlists = options.charlists;
+        this.proplists = options.proplists;
         this.records = new Map(Object.entries(options.records ?? {}));
+        for (const names of this.records.values())
+            if (names.includes("__proto__")) throw new TypeError(PROTO);
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;
-        this.codegen = options.codegen ?? canGenerate();
+        this.codegen = options.codegen;
     }
 
+    /** Reads the term at `pos`. */
     protected value(): unknown {
         const { buf, pos, view } = this;
         switch (buf[pos]) {
@@ -119,31 +123,21 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
             case Tag.Nil:
                 this.pos = pos + 1;
                 return [];
-            case Tag.List: {
-                const count = view.getUint32(pos + 1);
+            case Tag.List:
                 this.pos = pos + 5;
-                return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
-            }
-            case Tag.Map: {
-                const size = view.getUint32(pos + 1);
+                return this.items(view.getUint32(pos + 1));
+            case Tag.Map:
                 this.pos = pos + 5;
-                return this.mapsAsMaps ? this.entries(size) : this.object(size);
-            }
+                return this.map(view.getUint32(pos + 1));
             case Tag.SmallTuple:
                 this.need(pos, 2);
                 this.pos = pos + 2;
                 return this.tuple(buf[pos + 1]);
-            case Tag.LargeTuple: {
-                const count = view.getUint32(pos + 1);
+            case Tag.LargeTuple:
                 this.pos = pos + 5;
-                return this.tuple(count);
-            }
-            case Tag.String: {
-                if (!this.charlistsAsText) return this.byteList();
-                const length = view.getUint16(pos + 1);
-                this.pos = pos + 3 + length;
-                return this.latin1(pos + 3, length);
-            }
+                return this.tuple(view.getUint32(pos + 1));
+            case Tag.String:
+                return this.charlist();
             case Tag.SmallBig:
                 this.need(pos, 3);
                 return this.big(pos + 2, buf[pos + 1]);
@@ -161,39 +155,24 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
 
     /** The property that a map key names. */
     private keyName(): string {
-        const { buf, pos, view } = this;
+        const { pos } = this;
+        const tag = this.buf[pos];
+        if (tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig)
+            return String(this.value());
         let name: string;
-        switch (buf[pos]) {
-            case Tag.Binary: {
-                const length = view.getUint32(pos + 1);
-                this.pos = pos + 5 + length;
-                name = this.text(pos + 5, length);
-                break;
-            }
-            case Tag.SmallAtomUtf8:
-            case Tag.AtomUtf8:
-            case Tag.SmallAtom:
-            case Tag.Atom:
-                name = this.atomName();
-                break;
-            case Tag.SmallInteger:
-            case Tag.Integer:
-            case Tag.SmallBig:
-                return String(this.value());
-            default:
-                this.need(pos, 1);
-                return this.fail("key", "a property is named by text, an atom or an integer");
+        if (tag === Tag.Binary) {
+            const length = this.view.getUint32(pos + 1);
+            this.pos = pos + 5 + length;
+            name = this.text(pos + 5, length);
+        } else {
+            this.need(pos, 1);
+            if (!this.startsAtom()) this.fail("key", "a key is text, an atom or an integer");
+            name = this.atomName();
         }
-        return this.property(name, pos);
-    }
-
-    /** Refuses the one name that would set a prototype and not a property. */
-    private property(name: string, pos: number): string {
-        if (name === "__proto__") this.fail("key", "__proto__ cannot be a property", pos);
+        if (name === "__proto__") this.fail("key", PROTO, pos);
         return name;
     }
 
-    /** The atom of this name, which stands at `pos`. */
     private atom(name: string, pos: number): unknown {
         switch (name) {
             case "true":
@@ -206,17 +185,17 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
             case "undefined":
                 return undefined;
             default:
-                return this.atomStyle === "string" ? name : this.made(name, pos);
+                return this.atoms === "symbol"
+                    ? this.symbol(name, pos)
+                    : this.atoms === "class"
+                      ? this.named(name)
+                      : name;
         }
     }
 
-    /** An atom as a symbol or an object. */
-    private made(name: string, pos: number): symbol | Atom {
-        if (this.atomStyle === "class") return this.named(name);
-        if (this.symbols.size >= this.limits.maxAtoms && !this.symbols.has(name)) {
-            this.over("maxAtoms", pos);
-        }
-        this.symbols.add(name);
+    private symbol(name: string, pos: number): symbol {
+        this.named(name);
+        if (!this.known.has(name)) this.over("maxAtoms", pos);
         return Symbol.for(name);
     }
 
@@ -225,9 +204,9 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
     }
 
     protected binary(start: number, length: number): string | Uint8Array {
-        if (this.binaryStyle === "text") return this.text(start, length);
+        if (this.binaries === "text") return this.text(start, length);
         this.need(start, length);
-        if (this.binaryStyle === "either") {
+        if (this.binaries === "either") {
             try {
                 return this.text(start, length);
             } catch {
@@ -247,54 +226,72 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
             this.pos = start;
         }
         const elements = this.sequence(count);
-        return this.tuplesAsClass ? new Tuple(elements) : elements;
+        return this.tuples === "class" ? new Tuple(elements) : elements;
     }
 
     protected record({ fields }: RecordHead): unknown {
-        const names = fields.map((field) => this.property(field.name, this.pos));
+        const names = fields.map(({ name }) => name);
+        if (names.includes("__proto__")) this.fail("key", PROTO);
         return fill({}, names, this.sequence(names.length), 0);
     }
 
-    private object(size: number): unknown {
-        this.enter(2 * size);
-        if (size > MAX_KEYS) return this.largeObject({}, 0, size);
-        const { stack, sp: base } = this;
-        let shape = this.shapeRoot(size);
-        for (let i = 0; i < size; i++) {
-            const next = this.step(shape);
-            if (next === undefined) {
-                const object = fill({}, shape.keys, stack, base);
-                this.sp = base;
-                object[this.stray!] = this.value();
-                return this.largeObject(object, i + 1, size);
-            }
-            shape = next;
-            this.sp = base + i;
-            const value = this.value();
-            stack[base + i] = value;
-        }
-        this.sp = base;
-        this.depth--;
-        const leaf = (shape.leaf ??= {
-            build: objectBuilder(shape.keys, false, this.dropped),
-            uses: 0,
-        });
-        if (++leaf.uses === WORTH_GENERATING && this.codegen)
-            leaf.build = objectBuilder(shape.keys, true, this.dropped);
-        return leaf.build(stack, base);
+    private map(size: number): unknown {
+        return this.maps === "map" ? this.entries(size) : this.object(size);
     }
 
-    /** The rest of a map whose keys have no shape. */
-    private largeObject(object: { [name: string]: unknown }, done: number, size: number): unknown {
-        for (let i = done; i < size; i++) {
+    /** Reads a map of `size` keys into an object. */
+    private object(size: number): unknown {
+        this.enter(2 * size);
+        const { stack, sp: base } = this;
+        let shape = this.root(size);
+        let keys: readonly string[] = [];
+        for (let i = 0; i < size && shape !== undefined; i++) {
+            // A key may itself be a map, which must not overwrite the values so far.
+            this.sp = base + i;
+            const next = this.step(shape);
+            if (next === undefined) keys = [...shape.keys, this.stray!];
+            const value = this.value();
+            stack[base + i] = value;
+            shape = next;
+        }
+        this.sp = base;
+        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        this.depth--;
+        return map;
+    }
+
+    private shaped(shape: Shape<string, Leaf>, base: number): unknown {
+        const leaf = (shape.leaf ??= {
+            build: objectBuilder(shape.keys, this.dropped),
+            uses: 0,
+        });
+        if (++leaf.uses === WORTH_GENERATING && this.codegen !== false)
+            leaf.build = objectCode(shape.keys, this.dropped) ?? leaf.build;
+        return leaf.build(this.stack, base);
+    }
+
+    private unshaped(names: readonly string[], size: number): unknown {
+        const object = fill({}, names, this.stack, this.sp);
+        for (let i = names.length; i < size; i++) {
             const start = this.pos;
             const name = this.keyName();
             if (hasOwn.call(object, name)) this.twice(start);
             object[name] = this.value();
         }
-        this.depth--;
         if (this.dropped !== undefined) delete object[this.dropped];
         return object;
+    }
+
+    private items(count: number): unknown {
+        return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
+    }
+
+    private charlist(): unknown {
+        if (this.charlists !== "text") return this.byteList();
+        const start = this.pos + 3;
+        const length = this.view.getUint16(this.pos + 1);
+        this.pos = start + length;
+        return this.latin1(start, length);
     }
 
     private entries(size: number): unknown {
@@ -332,7 +329,7 @@ export class PlainReader extends RareReader<unknown, string, Leaf> {
                 this.enter(1);
                 value = this.value();
                 this.depth--;
-                items.push(this.tuplesAsClass ? new Tuple([key, value]) : [key, value]);
+                items.push(this.tuples === "class" ? new Tuple([key, value]) : [key, value]);
             } else {
                 items.push(key);
             }

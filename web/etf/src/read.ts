@@ -27,18 +27,18 @@ export type Result<T> =
     | { readonly ok: true; readonly value: T }
     | { readonly ok: false; readonly error: ReadError };
 
-/** A failure on its way up to where the decoder was called. */
+/** A failure, thrown on its way up to where the decoder was called; it never leaves this module. */
 class Failure {
     readonly path: (string | number)[] = [];
     constructor(
         readonly expected: string,
         readonly found: string,
     ) {}
+}
 
-    under(step: string | number): this {
-        this.path.unshift(step);
-        return this;
-    }
+/** Ends with the failure of a decoder that found this in the place of what it wants. */
+function refuse(wants: string, found: Term): never {
+    throw new Failure(wants, show(found));
 }
 
 /** Makes a T of a term. */
@@ -47,42 +47,54 @@ export class Decoder<out T> {
     constructor(
         /** @internal What it wants, for messages. */
         readonly wants: string,
-        /** @internal */
-        readonly take: (term: Term) => T | Failure,
+        /** @internal Makes it, or throws a failure. */
+        readonly take: (term: Term) => T,
     ) {}
 
     /** Decodes a term. */
     read(term: Term): Result<T> {
-        const taken = this.take(term);
-        if (!(taken instanceof Failure)) return { ok: true, value: taken };
-        const { path, expected, found } = taken;
-        const place = path
-            .map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`))
-            .join("");
-        const where = place === "" ? "" : `at ${place}: `;
-        const message = `${where}expected ${expected}, found ${found}`;
-        return { ok: false, error: { path, expected, found, message } };
+        return this.result(() => term);
     }
 
     /** Decodes bytes; what is wrong with the bytes themselves is a failure like others. */
     readBytes(bytes: Uint8Array, decode: (bytes: Uint8Array) => Term = decodeTerm): Result<T> {
-        let term: Term;
+        return this.result(() => {
+            try {
+                return decode(bytes);
+            } catch (error) {
+                if (!(error instanceof EtfError)) throw error;
+                throw new Failure(this.wants, `bytes that are no term: ${error.message}`);
+            }
+        });
+    }
+
+    private result(term: () => Term): Result<T> {
         try {
-            term = decode(bytes);
-        } catch (error) {
-            if (!(error instanceof EtfError)) throw error;
-            const found = `bytes that are no term: ${error.message}`;
-            return {
-                ok: false,
-                error: {
-                    path: [],
-                    expected: this.wants,
-                    found,
-                    message: `expected ${this.wants}, found ${found}`,
-                },
-            };
+            return { ok: true, value: this.take(term()) };
+        } catch (failure) {
+            if (!(failure instanceof Failure)) throw failure;
+            const { path, expected, found } = failure;
+            const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
+            const where = path.length > 0 ? `at ${place.join("")}: ` : "";
+            const message = `${where}expected ${expected}, found ${found}`;
+            return { ok: false, error: { path, expected, found, message } };
         }
-        return this.read(term);
+    }
+}
+
+/** What a decoder wants; a TypeError where something else was given for a decoder. */
+function wanted(decoder: Decoder<unknown>): string {
+    if (!(decoder instanceof Decoder)) throw new TypeError("a decoder is missing here");
+    return decoder.wants;
+}
+
+/** What a decoder makes of what stands at `step`. */
+function under<T>(step: string | number, decoder: Decoder<T>, term: Term): T {
+    try {
+        return decoder.take(term);
+    } catch (failure) {
+        if (failure instanceof Failure) failure.path.unshift(step);
+        throw failure;
     }
 }
 
@@ -96,10 +108,7 @@ export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
 /** A decoder of terms for which `make` gives something else than undefined. */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
-    return new Decoder(wants, (term) => {
-        const made = make(term);
-        return made === undefined ? new Failure(wants, show(term)) : made;
-    });
+    return new Decoder(wants, (found) => make(found) ?? refuse(wants, found));
 }
 
 /** Any term, as it is. */
@@ -127,9 +136,8 @@ export const number: Decoder<number> = simple("a number", (found) =>
 
 /** A binary of UTF-8, as text. */
 export const string: Decoder<string> = simple("text", (found) => {
-    if (!(found instanceof Binary)) return undefined;
     try {
-        return found.text();
+        return found instanceof Binary ? found.text() : undefined;
     } catch {
         return undefined;
     }
@@ -143,29 +151,18 @@ export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>
 /** A list of characters, as text. */
 export const charlist: Decoder<string> = simple("a list of characters", (found) => {
     if (!Array.isArray(found)) return undefined;
-    const points = found as readonly Term[];
-    const valid = points.every(
-        (point) =>
+    let text = "";
+    for (const point of found as readonly Term[]) {
+        const valid =
             typeof point === "number" &&
             point >= 0 &&
             point <= 0x10ffff &&
-            (point & ~0x7ff) !== 0xd800,
-    );
-    return valid
-        ? points.map((point) => String.fromCodePoint(point as number)).join("")
-        : undefined;
+            (point & ~0x7ff) !== 0xd800;
+        if (!valid) return undefined;
+        text += String.fromCodePoint(point);
+    }
+    return text;
 });
-
-/** The atoms true and false. */
-export const boolean: Decoder<boolean> = simple("true or false", (found) =>
-    !(found instanceof Atom)
-        ? undefined
-        : found.name === "true"
-          ? true
-          : found.name === "false"
-            ? false
-            : undefined,
-);
 
 /** Any atom, by name. */
 export const anyAtom: Decoder<string> = simple("an atom", (found) =>
@@ -179,6 +176,9 @@ export function atom<const N extends string>(...names: readonly N[]): Decoder<N>
     );
 }
 
+/** The atoms true and false. */
+export const boolean: Decoder<boolean> = map((name) => name === "true", atom("true", "false"));
+
 /** Always this value, whatever the term. */
 export function succeed<T>(value: T): Decoder<T> {
     return new Decoder("any term", () => value);
@@ -186,62 +186,41 @@ export function succeed<T>(value: T): Decoder<T> {
 
 /** Never anything: `expected` says what would have been right. */
 export function fail(expected: string): Decoder<never> {
-    return new Decoder<never>(expected, (found) => new Failure(expected, show(found)));
+    return new Decoder<never>(expected, (found) => refuse(expected, found));
 }
 
 /** A list of such elements. */
 export function list<T>(element: Decoder<T>): Decoder<T[]> {
-    const wants = `a list of ${element.wants}`;
-    return new Decoder(wants, (found) => {
-        if (!Array.isArray(found)) return new Failure(wants, show(found));
-        const made: T[] = [];
-        for (const [at, item] of (found as readonly Term[]).entries()) {
-            const value = element.take(item);
-            if (value instanceof Failure) return value.under(at);
-            made.push(value);
-        }
-        return made;
-    });
+    const wants = `a list of ${wanted(element)}`;
+    return new Decoder(wants, (found) =>
+        Array.isArray(found)
+            ? (found as readonly Term[]).map((item, at) => under(at, element, item))
+            : refuse(wants, found),
+    );
 }
 
 /** A tuple of exactly these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): Decoder<T> {
+    elements.forEach(wanted);
     const wants = `a tuple of ${elements.length}`;
-    return new Decoder(wants, (found) => {
-        if (!(found instanceof Tuple) || found.elements.length !== elements.length)
-            return new Failure(wants, show(found));
-        return inOrder(elements, found.elements, (at) => at) as T | Failure;
-    });
-}
-
-/** The values of terms that stand in order, or the first failure, with its place. */
-function inOrder(
-    decoders: readonly Decoder<unknown>[],
-    terms: readonly Term[],
-    place: (at: number) => string | number,
-): unknown[] | Failure {
-    const made: unknown[] = [];
-    for (let at = 0; at < decoders.length; at++) {
-        const value = decoders[at].take(terms[at]);
-        if (value instanceof Failure) return value.under(place(at));
-        made.push(value);
-    }
-    return made;
+    return new Decoder(wants, (found) =>
+        found instanceof Tuple && found.elements.length === elements.length
+            ? (elements.map((element, at) =>
+                  under(at, element, found.elements[at]),
+              ) as unknown as T)
+            : refuse(wants, found),
+    );
 }
 
 /** The element of a tuple or a list at a place, counted from 0. */
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
+    wanted(element);
     const wants = `a tuple or a list with an element ${at}`;
     return new Decoder(wants, (found) => {
-        const items =
-            found instanceof Tuple
-                ? found.elements
-                : Array.isArray(found)
-                  ? (found as readonly Term[])
-                  : [];
-        if (!(at in items)) return new Failure(wants, show(found));
-        const value = element.take(items[at]);
-        return value instanceof Failure ? value.under(at) : value;
+        const items = found instanceof Tuple ? found.elements : found;
+        return Array.isArray(items) && at in items
+            ? under(at, element, (items as readonly Term[])[at])
+            : refuse(wants, found);
     });
 }
 
@@ -250,18 +229,16 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
  * name, the atom first; for other keys give the term.
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
+    wanted(value);
     const name = typeof key === "string" ? key : show(key);
     const wants = `a map with the key ${name}`;
-    return new Decoder(wants, (found) => {
-        const held = lookup(found, key);
-        if (held === undefined) return new Failure(wants, show(found));
-        const made = value.take(held);
-        return made instanceof Failure ? made.under(name) : made;
-    });
+    return new Decoder(wants, (found) =>
+        under(name, value, lookup(found, key) ?? refuse(wants, found)),
+    );
 }
 
 function lookup(found: Term, key: string | Term): Term | undefined {
-    if (found instanceof ErlRecord) return typeof key === "string" ? found.get(key) : undefined;
+    if (found instanceof ErlRecord && typeof key === "string") return found.get(key);
     if (!(found instanceof ErlMap)) return undefined;
     if (typeof key !== "string") return found.get(key);
     return found.get(new Atom(key)) ?? found.get(Binary.of(key));
@@ -274,11 +251,13 @@ export function optionalField<T, F>(
     fallback: F,
 ): Decoder<T | F> {
     const present = field<T>(key, value);
-    return new Decoder<T | F>("a map", (found) => {
-        if (!(found instanceof ErlMap || found instanceof ErlRecord))
-            return new Failure("a map", show(found));
-        return lookup(found, key) === undefined ? fallback : present.take(found);
-    });
+    return new Decoder<T | F>("a map", (found) =>
+        lookup(found, key) !== undefined
+            ? present.take(found)
+            : found instanceof ErlMap || found instanceof ErlRecord
+              ? fallback
+              : refuse("a map", found),
+    );
 }
 
 /** The value at the end of a way of keys (as in {@link field}) and places (as in {@link index}). */
@@ -291,43 +270,32 @@ export function at<T>(path: readonly (string | number)[], value: Decoder<T>): De
 
 /** A map or native record with these fields at least, as an object. */
 export function object<T extends object>(fields: Fields<T>): Decoder<T> {
-    const names = Object.keys(fields) as (keyof T & string)[];
-    const decoders = names.map((name) => field(name, fields[name]));
-    return new Decoder("a map", (found) => {
-        const made: Partial<T> = {};
-        for (const [i, name] of names.entries()) {
-            const value = decoders[i].take(found);
-            if (value instanceof Failure) return value;
-            define(made, name, value);
-        }
-        return made as T;
-    });
+    const decoders = entries(fields).map(([name, value]) => [name, field(name, value)] as const);
+    return new Decoder("a map", (found) =>
+        made<T>(decoders.map(([name, value]) => [name, value.take(found)])),
+    );
 }
 
-/** Sets an own property, also where its name is one that prototypes react to. */
-function define(target: object, name: string, value: unknown): void {
-    Object.defineProperty(target, name, {
-        value,
-        writable: true,
-        enumerable: true,
-        configurable: true,
-    });
+/** Decoders by name, in order. */
+function entries<T>(fields: Fields<T>): [string, Decoder<unknown>][] {
+    return Object.entries<Decoder<unknown>>(fields as { [name: string]: Decoder<unknown> });
+}
+
+/** An object of these properties, all its own: `__proto__` is a name like others. */
+function made<T>(properties: (readonly [string, unknown])[]): T {
+    return Object.fromEntries(properties) as T;
 }
 
 /** A map whose keys and values are all alike, as a Map. */
 export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V>> {
     return new Decoder("a map", (found) => {
-        if (!(found instanceof ErlMap)) return new Failure("a map", show(found));
-        const made = new Map<K, V>();
-        for (const [k, v] of found) {
-            const madeKey = key.take(k);
-            if (madeKey instanceof Failure) return madeKey.under(`key ${show(k)}`);
-            const madeValue = value.take(v);
-            if (madeValue instanceof Failure)
-                return madeValue.under(typeof madeKey === "string" ? madeKey : show(k));
-            made.set(madeKey, madeValue);
-        }
-        return made;
+        if (!(found instanceof ErlMap)) refuse("a map", found);
+        return new Map(
+            Array.from(found, ([k, v]) => {
+                const name = under(`key ${show(k)}`, key, k);
+                return [name, under(typeof name === "string" ? name : show(k), value, v)];
+            }),
+        );
     });
 }
 
@@ -336,19 +304,16 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
  * (A native record of OTP 29 is read with {@link nativeRecord} or {@link object}.)
  */
 export function record<T extends object>(name: string, fields: Fields<T>): Decoder<T> {
-    const names = Object.keys(fields) as (keyof T & string)[];
-    const decoders = names.map((field) => fields[field]);
-    const wants = `a record ${name} of ${names.length} fields`;
+    const decoders = entries(fields);
+    const wants = `a record ${name} of ${decoders.length} fields`;
     return new Decoder(wants, (found) => {
-        if (!(found instanceof Tuple) || found.elements.length !== names.length + 1)
-            return new Failure(wants, show(found));
+        if (!(found instanceof Tuple) || found.elements.length !== decoders.length + 1)
+            refuse(wants, found);
         const [tag, ...values] = found.elements;
-        if (!(tag instanceof Atom) || tag.name !== name) return new Failure(wants, show(found));
-        const made = inOrder(decoders, values, (place) => names[place]);
-        if (made instanceof Failure) return made;
-        const result: Partial<T> = {};
-        names.forEach((field, place) => define(result, field, made[place]));
-        return result as T;
+        if (!(tag instanceof Atom) || tag.name !== name) refuse(wants, found);
+        return made<T>(
+            decoders.map(([field, value], at) => [field, under(field, value, values[at])]),
+        );
     });
 }
 
@@ -363,27 +328,34 @@ export function nativeRecord<T extends object>(
     return new Decoder(wants, (found) =>
         found instanceof ErlRecord && found.module.name === module && found.name.name === name
             ? inner.take(found)
-            : new Failure(wants, show(found)),
+            : refuse(wants, found),
     );
 }
 
-/** The first of these that accepts the term. */
+/**
+ * The first of these that accepts the term. Where none does, the failure is that of the one that
+ * came farthest into the term, or says what all of them want.
+ */
 export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): Decoder<T[number]> {
-    const wants = choices.map((choice) => choice.wants).join(", or ");
+    const wants = choices.map(wanted).join(", or ");
     return new Decoder<T[number]>(wants, (found) => {
+        let farthest: Failure | undefined;
         for (const choice of choices) {
-            const value = choice.take(found);
-            if (!(value instanceof Failure)) return value;
+            try {
+                return choice.take(found);
+            } catch (failure) {
+                if (!(failure instanceof Failure)) throw failure;
+                if (failure.path.length > (farthest?.path.length ?? 0)) farthest = failure;
+            }
         }
-        return new Failure(wants, show(found));
+        throw farthest ?? new Failure(wants, show(found));
     });
 }
 
 /** The value, or null for the atoms nil, null and undefined. */
 export function nullable<T>(value: Decoder<T>): Decoder<T | null> {
-    return new Decoder<T | null>(`${value.wants} or nil`, (found) =>
-        found instanceof Atom &&
-        (found.name === "nil" || found.name === "null" || found.name === "undefined")
+    return new Decoder<T | null>(`${wanted(value)} or nil`, (found) =>
+        found instanceof Atom && ["nil", "null", "undefined"].includes(found.name)
             ? null
             : value.take(found),
     );
@@ -394,27 +366,18 @@ export function map<A extends readonly unknown[], T>(
     change: (...values: A) => T,
     ...decoders: Decoders<A>
 ): Decoder<T> {
-    return new Decoder(decoders.map((decoder) => decoder.wants).join(" and "), (found) => {
-        const values: unknown[] = [];
-        for (const decoder of decoders) {
-            const value = decoder.take(found);
-            if (value instanceof Failure) return value;
-            values.push(value);
-        }
-        return change(...(values as unknown as A));
-    });
+    return new Decoder(decoders.map(wanted).join(" and "), (found) =>
+        change(...(decoders.map((decoder) => decoder.take(found)) as unknown as A)),
+    );
 }
 
 /** Goes on with a decoder that depends on the value so far; it reads the same term. */
 export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>): Decoder<T> {
-    return new Decoder(first.wants, (found) => {
-        const value = first.take(found);
-        return value instanceof Failure ? value : next(value).take(found);
-    });
+    return new Decoder(wanted(first), (found) => next(first.take(found)).take(found));
 }
 
 /** A decoder that is made when it is needed: for forms that hold themselves. */
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
-    let made: Decoder<T> | undefined;
-    return new Decoder("a term of this kind", (found) => (made ??= make()).take(found));
+    let known: Decoder<T> | undefined;
+    return new Decoder("a term of this kind", (found) => (known ??= make()).take(found));
 }

@@ -2,10 +2,10 @@
  * What both views of a term share: the frame around a term (version, compression, trailing
  * bytes), the limits, atoms, and map keys recognised by shape.
  */
-import { EtfError, overLimit } from "./error.js";
+import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
 import type { Limits } from "./limits.js";
-import { Shape, Shapes } from "./shape.js";
+import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 
 /** A term and how many bytes it took. */
@@ -38,9 +38,14 @@ export abstract class Reader<T, K, L> extends Input {
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
     protected sp = 0;
-    /** A key that was just read and leads to no shape. */
+    /** The last key that was read and led to no known shape. */
     protected stray: K | undefined = undefined;
-    private readonly shapes = new Shapes<K, L>();
+    /** The empty beginnings of maps, by the number of their keys. */
+    private readonly roots: Shape<K, L>[] = Array.from(
+        { length: MAX_KEYS + 1 },
+        () => new Shape([], new Uint8Array(0)),
+    );
+    private shapes = 0;
 
     constructor(
         protected readonly limits: Limits,
@@ -52,26 +57,27 @@ export abstract class Reader<T, K, L> extends Input {
     /** Reads the term at `pos`. */
     protected abstract value(): T;
 
-    /** Reads the map key at `pos`, which follows `before`. */
+    /** Reads the map key at `pos`, which follows `before` and is none of them. */
     protected abstract key(before: readonly K[]): K;
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!(bytes instanceof Uint8Array))
-            throw new TypeError("the input of a decoder is a Uint8Array");
+        if (!(bytes instanceof Uint8Array)) throw new TypeError("a decoder reads a Uint8Array");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
             if (this.end > 0 && this.buf[0] !== Tag.Version)
                 this.fail("version", "a term starts with the byte 131");
-            if (this.end < 2) this.truncated();
             this.pos = 1;
             if (this.buf[1] === Tag.Compressed) return this.compressed(bytes);
             const value = this.value();
             return { value, used: this.pos };
         } catch (error) {
-            return this.explained(error);
+            // What the engine throws when the stack ends, or past the end of the input.
+            if (isOverflow(error)) this.fail("limit", "nested too deeply for the JavaScript stack");
+            if (error instanceof RangeError) this.truncated();
+            throw error;
         } finally {
             this.unload();
             if (this.stack.length > 1024) this.stack = [];
@@ -80,28 +86,16 @@ export abstract class Reader<T, K, L> extends Input {
     }
 
     private compressed(bytes: Uint8Array): Prefix<T> {
-        this.need(2, 4);
         const size = this.view.getUint32(2);
         if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
         if (this.inflate === undefined) {
-            this.fail("inflate", "this decoder was given no inflate", 1);
+            this.fail("inflate", "no inflate was given", 1);
         }
         const inflated = this.inflate(bytes, 6, size);
         this.load(inflated.bytes);
         const value = this.value();
         if (this.pos < this.end) this.fail("trailing", "bytes follow the compressed term");
         return { value, used: 6 + inflated.used };
-    }
-
-    /** Throws what the engine throws past the end, or when the stack ends, in our own words. */
-    private explained(error: unknown): never {
-        if (error instanceof Error && !(error instanceof EtfError)) {
-            if (/stack|recursion/i.test(error.message)) {
-                this.fail("limit", "nested deeper than the JavaScript stack has room for");
-            }
-            if (error instanceof RangeError) this.truncated();
-        }
-        throw error;
     }
 
     /** Enters a container of `count` elements, which need at least as many bytes. */
@@ -127,9 +121,9 @@ export abstract class Reader<T, K, L> extends Input {
         this.fail("duplicate", "the same key stands here twice", at);
     }
 
-    /** The root of the shapes of maps with `size` keys. */
-    protected shapeRoot(size: number): Shape<K, L> {
-        return this.shapes.root(size);
+    /** The beginning of maps with `size` keys, where such maps have a shape. */
+    protected root(size: number): Shape<K, L> | undefined {
+        return this.roots[size];
     }
 
     /**
@@ -139,13 +133,14 @@ export abstract class Reader<T, K, L> extends Input {
     protected step(shape: Shape<K, L>): Shape<K, L> | undefined {
         const known = shape.next(this.view, this.pos);
         if (known !== undefined) {
-            this.pos += known.keyLength;
+            this.pos += known.key.length;
             return known;
         }
         const start = this.pos;
-        const key = this.key(shape.keys);
-        const grown = this.shapes.grow(shape, key, this.buf.subarray(start, this.pos));
-        if (grown === undefined) this.stray = key;
+        this.stray = this.key(shape.keys);
+        if (this.shapes >= MAX_SHAPES) return undefined;
+        const grown = shape.grow(this.stray, this.buf.subarray(start, this.pos));
+        if (grown !== undefined) this.shapes++;
         return grown;
     }
 
@@ -166,14 +161,12 @@ export abstract class Reader<T, K, L> extends Input {
         this.need(pos, 2);
         if (!this.startsAtom()) this.fail("tag", "an atom is wanted here");
         const tag = buf[pos];
-        const isShort = tag === Tag.SmallAtomUtf8 || tag === Tag.SmallAtom;
+        // Both tags of a short name are odd, both of UTF-8 are above the others.
+        const isShort = tag % 2 === 1;
         const length = isShort ? buf[pos + 1] : this.view.getUint16(pos + 1);
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
-        const name =
-            tag === Tag.SmallAtomUtf8 || tag === Tag.AtomUtf8
-                ? this.text(start, length)
-                : this.latin1(start, length);
+        const name = tag > Tag.SmallAtom ? this.text(start, length) : this.latin1(start, length);
         if (length > 255 && [...name].length > 255) {
             this.fail("value", "an atom has at most 255 characters", pos);
         }

@@ -12,8 +12,9 @@
 export const MAX_KEYS = 64;
 /** Longest key, in bytes, that a shape has. */
 export const MAX_KEY_BYTES = 64;
+/** Most shapes of a decoder. */
+export const MAX_SHAPES = 4096;
 const MAX_CHOICES = 8;
-const MAX_SHAPES = 4096;
 
 /**
  * A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole
@@ -27,7 +28,7 @@ export class Shape<K, L> {
     private choices = 0;
 
     /** The last key as bytes, tag included, and as many whole words as they make. */
-    private readonly key: Uint8Array;
+    readonly key: Uint8Array;
     private readonly words: Int32Array;
 
     constructor(
@@ -37,11 +38,6 @@ export class Shape<K, L> {
         this.key = key.slice();
         const view = new DataView(this.key.buffer);
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
-    }
-
-    /** The length of the last key, tag included. */
-    get keyLength(): number {
-        return this.key.length;
     }
 
     /** The longer shape whose last key stands at `pos`. */
@@ -63,37 +59,13 @@ export class Shape<K, L> {
         return true;
     }
 
-    /** Adds the longer shape whose last key is `key`, written as `bytes`. */
-    add(key: K, bytes: Uint8Array): Shape<K, L> {
+    /** A longer shape whose last key is `key`, written as `bytes`; undefined where shapes end. */
+    grow(key: K, bytes: Uint8Array): Shape<K, L> | undefined {
+        if (this.choices >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;
         const shape = new Shape<K, L>([...this.keys, key], bytes);
         shape.sibling = this.first;
         this.first = shape;
         this.choices++;
         return shape;
-    }
-
-    /** Whether one more key may be remembered here. */
-    hasRoom(keyLength: number): boolean {
-        return this.choices < MAX_CHOICES && keyLength <= MAX_KEY_BYTES;
-    }
-}
-
-/** All shapes of one decoder. */
-export class Shapes<K, L> {
-    private readonly roots: (Shape<K, L> | undefined)[] = new Array<undefined>(MAX_KEYS + 1).fill(
-        undefined,
-    );
-    private count = 0;
-
-    /** The empty beginning of maps with `size` keys, at most {@link MAX_KEYS}. */
-    root(size: number): Shape<K, L> {
-        return (this.roots[size] ??= new Shape<K, L>([], new Uint8Array(0)));
-    }
-
-    /** Remembers that `key` followed `shape`; undefined when there is no room for it. */
-    grow(shape: Shape<K, L>, key: K, bytes: Uint8Array): Shape<K, L> | undefined {
-        if (this.count >= MAX_SHAPES || !shape.hasRoom(bytes.length)) return undefined;
-        this.count++;
-        return shape.add(key, bytes);
     }
 }

@@ -20,6 +20,17 @@ import {
 
 const MOST = 5;
 
+/** Terms of which a message says no more than what they are. */
+const kinds = [
+    [Pid, "pid"],
+    [Port, "port"],
+    [Reference, "reference"],
+    [ExportFun, "fun"],
+    [Fun, "fun"],
+    [OldFun, "fun"],
+    [LocalTerm, "term that only its node can read"],
+] as const;
+
 /** The term as Erlang would print it, no more than a few levels and elements of it. */
 export function show(term: Term, levels = 2): string {
     if (typeof term === "number" || typeof term === "bigint") return shorten(String(term));
@@ -29,41 +40,23 @@ export function show(term: Term, levels = 2): string {
     if (term instanceof Binary) return showBinary(term);
     if (term instanceof BitBinary)
         return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;
-    if (term instanceof Pid) return `<${term.node.name}.${term.id}.${term.serial}>`;
-    if (term instanceof Port) return `#Port<${term.node.name}.${term.id}>`;
-    if (term instanceof Reference) return `#Ref<${term.node.name}.${term.words.join(".")}>`;
-    if (term instanceof ExportFun) return `fun ${term.module}:${term.fun}/${term.arity}`;
-    if (term instanceof Fun) return `#Fun<${term.module}.${term.index}.${term.oldUniq}>`;
-    if (term instanceof OldFun) return `#Fun<${term.module}.${term.index}.${term.uniq}>`;
-    if (term instanceof LocalTerm) return "a term that only its node can read";
-    if (term instanceof Tuple) return `{${showAll(term.elements, levels)}}`;
-    if (term instanceof ImproperList)
-        return `[${showAll(term.items, levels)}|${show(term.tail, levels - 1)}]`;
-    if (term instanceof ErlMap) {
-        if (levels === 0) return "#{...}";
-        const pairs = term.keys
-            .slice(0, MOST)
-            .map((key, at) => `${show(key, levels - 1)} => ${show(term.values[at], levels - 1)}`);
-        return `#{${pairs.join(", ")}${term.size > MOST ? ", ..." : ""}}`;
-    }
+    const inner = (part: Term): string => show(part, levels - 1);
+    const few = <P>(parts: readonly P[], one: (part: P, at: number) => string): string => {
+        if (levels <= 0 && parts.length > 0) return "...";
+        const shown = parts.slice(0, MOST).map(one).join(", ");
+        return parts.length > MOST ? `${shown}, ...` : shown;
+    };
+    if (term instanceof Tuple) return `{${few(term.elements as readonly Term[], inner)}}`;
+    if (term instanceof ImproperList) return `[${few(term.items, inner)}|${inner(term.tail)}]`;
+    if (term instanceof ErlMap)
+        return `#{${few(term.keys, (key, at) => `${inner(key)} => ${inner(term.values[at])}`)}}`;
     if (term instanceof ErlRecord) {
-        const pairs = term.fields
-            .slice(0, MOST)
-            .map(
-                (field, at) =>
-                    `${field} = ${levels === 0 ? "..." : show(term.values[at], levels - 1)}`,
-            );
-        const more = term.fields.length > MOST ? ", ..." : "";
-        return `#${term.module}:${term.name}{${pairs.join(", ")}${more}}`;
+        const fields = few(term.fields, (field, at) => `${field} = ${inner(term.values[at])}`);
+        return `#${term.module}:${term.name}{${fields}}`;
     }
-    if (Array.isArray(term)) return `[${showAll(term as readonly Term[], levels)}]`;
-    return `no term but a JavaScript ${typeof term}`;
-}
-
-function showAll(terms: readonly Term[], levels: number): string {
-    if (levels === 0 && terms.length > 0) return "...";
-    const shown = terms.slice(0, MOST).map((term) => show(term, levels - 1));
-    return `${shown.join(", ")}${terms.length > MOST ? ", ..." : ""}`;
+    if (Array.isArray(term)) return `[${few(term as readonly Term[], inner)}]`;
+    const kind = kinds.find(([Kind]) => term instanceof Kind);
+    return kind ? `a ${kind[1]}` : `no term but a JavaScript ${typeof term}`;
 }
 
 function showBinary(binary: Binary): string {

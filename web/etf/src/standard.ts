@@ -7,32 +7,15 @@ import {
     type TermDecoder,
 } from "./decode.js";
 import { inflate } from "./inflate.js";
-import { checkOptions, type Choices } from "./options.js";
 import type { Term } from "./term.js";
-
-const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: undefined };
-const plainChoices: Choices<DecodeOptions> = {
-    ...termChoices,
-    atoms: "string symbol class",
-    binaries: "text bytes either",
-    maps: "object map",
-    tuples: "array class",
-    charlists: "array text",
-    proplists: "false true",
-    records: undefined,
-    structs: "keep drop",
-    codegen: "false true",
-};
 
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
-    checkOptions(options, plainChoices);
     return plainDecoderOf({ inflate, ...options });
 }
 
 /** A decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
-    checkOptions(options, termChoices);
     return termDecoderOf({ inflate, ...options });
 }
 

@@ -53,7 +53,9 @@ export class Float {
 
 /** A tuple. */
 export class Tuple<T extends readonly unknown[] = readonly Term[]> {
-    constructor(readonly elements: T) {}
+    constructor(readonly elements: T) {
+        if (!Array.isArray(elements)) throw new TypeError("a tuple needs an array");
+    }
 }
 
 /** A list whose last tail is not the empty list: `[1, 2 | tail]`. */

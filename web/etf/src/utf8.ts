@@ -1,5 +1,5 @@
 /** UTF-8 both ways, checked as `TextDecoder` with `fatal` checks it, a byte order mark kept. */
-import { EtfError } from "./error.js";
+import { EtfError, noTerm } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = /* @__PURE__ */ new TextEncoder();
@@ -43,9 +43,9 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
             if ((next & 0xc0) !== 0x80) return undefined;
             point = (point << 6) | (next & 0x3f);
         }
-        if (more === 2 && (point < 0x800 || (point & 0xf800) === 0xd800)) return undefined;
+        const least = more === 1 ? 0 : more === 2 ? 0x800 : 0x10000;
+        if (point < least || point > 0x10ffff || point >> 11 === 0x1b) return undefined;
         if (more === 3) {
-            if (point < 0x10000 || point > 0x10ffff) return undefined;
             units[count++] = 0xd7c0 + (point >> 10);
             point = 0xdc00 + (point & 0x3ff);
         }
@@ -82,8 +82,7 @@ export function utf8Length(text: string): number {
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
-    if (hasLone(text))
-        throw new EtfError("encode", "text with a lone surrogate has no UTF-8 form", -1);
+    if (hasLone(text)) throw noTerm("text with a lone surrogate has no UTF-8 form");
 }
 
 /** Only lone surrogates are code points of their own to a regular expression with the flag u. */

@@ -3,7 +3,7 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { EtfError } from "./error.js";
+import { noTerm, type EtfError } from "./error.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap } from "./map.js";
 
@@ -23,7 +23,7 @@ export const integer: Encoder<number | bigint> = (value) => {
 
 /** The error of a value that is not of an encoder's type. */
 function isNo(type: string, value: unknown): EtfError {
-    return new EtfError("encode", `${String(value)} is no ${type}`, -1);
+    return noTerm(`${String(value)} is no ${type}`);
 }
 
 /** A float, also where the number is whole. */
@@ -105,7 +105,7 @@ export function object<T extends object>(
 
 /** A map whose keys and values are all alike. */
 export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
-    return (map) => ErlMap.from(Array.from(map, ([k, v]) => [key(k), value(v)] as const));
+    return (map) => ErlMap.from(Array.from(map.entries(), ([k, v]) => [key(k), value(v)] as const));
 }
 
 /** The encoder for what `change` makes of a value. */

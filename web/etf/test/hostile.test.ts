@@ -211,7 +211,7 @@ test("limits are kept, each with its own message", () => {
     assert.throws(() => termDecoder({ limits: { maxDepth: MAX_DEPTH + 1 } }), TypeError);
     assert.throws(
         () => termDecoder({ limits: { maxBites: 1 } as object }),
-        /no limit is called maxBites/,
+        /no option is called maxBites/,
     );
 });
 
@@ -362,7 +362,7 @@ test("text that is not UTF-8 is refused as TextDecoder refuses it", () => {
 test("a limit of the asynchronous decoder that cannot be meant is refused", async () => {
     const bytes = Uint8Array.of(131, 80, 0, 0, 0, 100, 1);
     // @ts-expect-error
-    await assert.rejects(inflated(bytes, { maxInflated: 5 }), /no limit is called maxInflated/);
+    await assert.rejects(inflated(bytes, { maxInflated: 5 }), /no option is called maxInflated/);
     // @ts-expect-error
     await assert.rejects(inflated(bytes, { maxInflatedBytes: "5" }), TypeError);
 });

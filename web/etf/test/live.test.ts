@@ -26,7 +26,7 @@ import { Random } from "./random.js";
 
 const script = fileURLToPath(new URL("../../../../vectors/etf/terms.escript", import.meta.url));
 /** Terms each way; more with ETF_COUNT. */
-const COUNT = Number(process.env["ETF_COUNT"] ?? 5000);
+const COUNT = Number(process.env["ETF_COUNT"] ?? 10000);
 
 const writers = [0, 1, 2].map((version) =>
     [false, true].map((deterministic) =>

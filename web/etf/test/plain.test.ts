@@ -22,9 +22,12 @@ import {
     LocalTerm,
     plainDecoder,
     termDecoder,
+    Tuple,
     tuple,
+    write,
     type Encodable,
 } from "@whittle/etf";
+import * as light from "@whittle/etf/decode";
 import { hex, unhex } from "./describe.js";
 import { Random } from "./random.js";
 
@@ -322,7 +325,67 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece of a stream/);
     // @ts-expect-error
-    refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no limit is called maxbytes/);
+    refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
+    // @ts-expect-error
+    refused(() => light.plainDecoder({ atom: "class" }), /^TypeError: no option is called atom/);
+    const maps = /^TypeError: maps is object or map, not Map/;
+    // @ts-expect-error
+    refused(() => light.plainDecoder({ maps: "Map" }), maps);
+    // @ts-expect-error
+    refused(() => light.termDecoder({ maxDepth: 3 }), /^TypeError: no option is called maxDepth/);
+    // @ts-expect-error
+    refused(() => new Tuple(1), /^TypeError: a tuple needs an array/);
+    // @ts-expect-error
+    refused(() => write.dict(write.string, write.integer)({ a: 1 }), /^TypeError/);
+    const records = { person: ["name", "__proto__"] };
+    refused(() => plainDecoder({ records }), /^TypeError: __proto__ cannot be a property/);
+});
+
+test("an error of encoding says where in the value it was", () => {
+    const where = (value: unknown, way: string) =>
+        assert.throws(
+            () => encode(value as Encodable),
+            (error: EtfError) => {
+                assert.equal(error.code, "encode");
+                const [before] = error.message.split(/:? ?NaN is no term/);
+                assert.equal(before, way);
+                return true;
+            },
+            way,
+        );
+    where(NaN, "");
+    where([1, NaN], "at [1]");
+    where({ people: [{ name: "x" }, { name: "y", age: NaN }] }, "at .people[1].age");
+    where(tuple(1, new Map<Encodable, Encodable>([["a", [NaN]]])), "at [1].a[0]");
+    where(ErlMap.from([[atom("a"), [new Float(NaN)]]]), "at .a[0]");
+    where(new Map([[tuple(), NaN]]), "at [entry 0]");
+    where({ a: new Map([[NaN, 1]]) }, "at .a");
+    // A class that is no term is to blame, not what is in it.
+    assert.throws(
+        () =>
+            encode([
+                new (class Box {
+                    x = NaN;
+                })() as never,
+            ]),
+        /^EtfError: at \[0\]: a Box/,
+    );
+    assert.throws(() => encodeInto({ a: [NaN] }, new Uint8Array(99)), /^EtfError: at .a\[0\]: NaN/);
+    assert.throws(() => encodeInto({ a: [NaN] }, new Uint8Array(3)), /^EtfError: at .a\[0\]: NaN/);
+    assert.throws(() => byteSize({ a: [NaN] }), /^EtfError: at .a\[0\]: NaN/);
+    let deep: Encodable = NaN;
+    for (let i = 0; i < 500; i++) deep = [deep];
+    assert.throws(() => encode(deep), /^EtfError: at (\[0\]){67}: NaN is no term/);
+    const own = new RangeError("mine");
+    const getter = {
+        get name(): string {
+            throw own;
+        },
+    };
+    assert.throws(
+        () => encode([getter]),
+        (error) => error === own,
+    );
 });
 
 test("encoding into a buffer fills it exactly or says that it is too small", () => {

@@ -100,6 +100,53 @@ test("tuples, records, alternatives and recursion", () => {
     assert.equal(sized.readBytes(encode({ kind: atom("b") })).ok, false);
 });
 
+test("where no alternative fits, the one that came farthest says why", () => {
+    const at = (value: Parameters<typeof encode>[0]) => {
+        const result = read
+            .oneOf(
+                read.field("a", read.string),
+                read.field("b", read.field("c", read.integer)),
+                read.string,
+            )
+            .readBytes(encode(value));
+        return result.ok ? result.value : result.error.message;
+    };
+    assert.equal(at({ b: { c: 5 } }), 5);
+    assert.equal(at({ b: { c: "x" } }), 'at .b.c: expected an integer, found <<"x">>');
+    assert.equal(
+        at({}),
+        "expected a map with the key a, or a map with the key b, or text, found #{}",
+    );
+});
+
+test("what is given for a decoder and is none is refused when it is given", () => {
+    const refused = (run: () => unknown) =>
+        assert.throws(run, /^TypeError: a decoder is missing here/);
+    // @ts-expect-error
+    refused(() => read.oneOf([read.string, read.integer]));
+    // @ts-expect-error
+    refused(() => read.tuple([read.string]));
+    // @ts-expect-error
+    refused(() => read.list());
+    // @ts-expect-error
+    refused(() => read.field("a"));
+    // @ts-expect-error
+    refused(() => read.object({ a: "string" }));
+    // @ts-expect-error
+    refused(() => read.map(read.string, (text: string) => text));
+});
+
+test("an exception of the program's own passes through", () => {
+    const own = new Error("mine");
+    const broken = read.map((_: unknown): never => {
+        throw own;
+    }, read.term);
+    assert.throws(
+        () => read.oneOf(read.list(broken), read.term).read([1]),
+        (error) => error === own,
+    );
+});
+
 test("the remaining decoders", () => {
     const ok = <T>(decoder: Decoder<T>, value: Parameters<typeof encode>[0]): T => {
         const result = decoder.readBytes(encode(value));

@@ -1,4 +1,9 @@
-/** Reads what both views see alike: lists, and the tags of which few messages have any. */
+/**
+ * Reads what both views see alike: lists, and the tags of which few messages have any. The common
+ * tags are read in plain.ts and in model.ts, each in a method of its own: what an engine learns
+ * about a method that both share makes both slow in a page that uses both (bench/etf/README.md).
+ */
+import { narrowed } from "./input.js";
 import { Reader } from "./reader.js";
 import { Tag } from "./tags.js";
 import {
@@ -21,25 +26,12 @@ import {
  */
 const PRESIZED = 64;
 
-/** What the rare tags become, in both views. */
-type Rare<T> =
-    | number
-    | bigint
-    | Pid
-    | Port
-    | Reference
-    | ExportFun
-    | Fun<T>
-    | OldFun<T>
-    | BitBinary
-    | LocalTerm;
-
 /** What stands before the values of a native record. */
 export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
 
-/** A reader of these. See {@link Reader} for T, K and L. */
-export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
-    private readonly atoms = new Map<string, Atom>();
+/** A reader of terms. See {@link Reader} for T, K and L. */
+export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
+    protected readonly known = new Map<string, Atom>();
 
     /** What a float becomes. */
     protected abstract float(value: number): T;
@@ -52,11 +44,12 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
 
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
-        const known = this.atoms.get(name);
-        if (known !== undefined) return known;
-        const made = new Atom(name);
-        if (this.atoms.size < this.limits.maxAtoms) this.atoms.set(name, made);
-        return made;
+        let atom = this.known.get(name);
+        if (atom === undefined) {
+            atom = new Atom(name);
+            if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
+        }
+        return atom;
     }
 
     /** Reads `count` terms into an array. */
@@ -72,7 +65,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
      * Reads what follows the items of a list. Lists that are each other's tails become one, as
      * they are in Erlang, in a loop: they may be many.
      */
-    protected list(items: T[]): T | T[] | ImproperList<T> {
+    protected list(items: T[]): T {
         while (this.buf[this.pos] === Tag.List) {
             this.pos++;
             for (const item of this.sequence(this.u32())) items.push(item);
@@ -80,15 +73,15 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const tag = this.buf[this.pos];
         if (tag === Tag.Nil) {
             this.pos++;
-            return items;
+            return items as T;
         }
         if (tag === Tag.String) {
             // Bytes are numbers in every view.
             for (const byte of this.byteList()) items.push(byte as T);
-            return items;
+            return items as T;
         }
         const tail = this.value();
-        return items.length === 0 ? tail : new ImproperList(items, tail);
+        return items.length === 0 ? tail : (new ImproperList(items, tail) as T);
     }
 
     /** The list of bytes at `pos`, which Erlang wrote as a string. */
@@ -97,11 +90,13 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         const length = this.view.getUint16(this.pos + 1);
         this.need(start, length);
         this.pos = start + length;
-        return Array.from(this.buf.subarray(start, this.pos));
+        const made = new Array<number>(length);
+        for (let i = 0; i < length; i++) made[i] = this.buf[start + i];
+        return made;
     }
 
     /** Reads the term at `pos`, whose tag a view has not read itself. */
-    protected rare(): T | Rare<T> {
+    protected rare(): unknown {
         const start = this.pos++;
         const tag = this.buf[start];
         switch (tag) {
@@ -110,7 +105,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
             case Tag.BitBinary:
                 return this.bits();
             case Tag.Float:
-                return this.oldFloat();
+                return this.float(this.textFloat());
             case Tag.NewPid:
             case Tag.Pid:
                 return this.pid(tag);
@@ -119,12 +114,11 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Port: {
                 const node = this.atomTerm();
                 const wide = tag === Tag.V4Port;
-                const high = wide ? this.u32() : 0;
-                const low = this.u32();
-                const id =
-                    high < 0x200000
-                        ? high * 0x100000000 + low
-                        : (BigInt(high) << 32n) | BigInt(low);
+                const start = this.pos;
+                this.pos += wide ? 8 : 4;
+                const id = wide
+                    ? narrowed(this.view.getBigUint64(start))
+                    : this.view.getUint32(start);
                 return new Port(node, id, this.creation(tag === Tag.Port), wide);
             }
             case Tag.NewerReference:
@@ -212,7 +206,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return value;
     }
 
-    private bits(): T | BitBinary {
+    private bits(): unknown {
         const length = this.u32();
         const bits = this.u8();
         const start = this.pos;
@@ -227,14 +221,14 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
         return new BitBinary(bytes, bits);
     }
 
-    private oldFloat(): T {
+    private textFloat(): number {
         this.need(this.pos, 31);
         const text = String.fromCharCode(...this.buf.subarray(this.pos, this.pos + 31));
         const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;
-        return this.float(value);
+        return value;
     }
 
     /** A process identifier whose tag was just read. */
@@ -246,7 +240,7 @@ export abstract class RareReader<T, K, L> extends Reader<T, K, L> {
     private creator(): Pid {
         const tag = this.u8();
         if (tag !== Tag.NewPid && tag !== Tag.Pid) {
-            this.fail("tag", "a fun has a process here", this.pos - 1);
+            this.fail("tag", "a fun needs a pid here", this.pos - 1);
         }
         return this.pid(tag);
     }
