@@ -17,6 +17,8 @@
          needs_otp/1, loads_on/2]).
 %% Rewrite
 -export([strip/2]).
+%% Take apart: see whittle_beam_module for what to do with what comes out
+-export([disassemble/1, assemble/2, literal/1]).
 -export([format_error/1]).
 
 -export_type([beam/0, chunk_id/0, strip_options/0, need/0, error/0]).
@@ -41,7 +43,16 @@
 -type error() ::
         {not_beam, binary()}                    % what it begins with
       | {damaged, {chunk_id() | file, atom()}}
-      | {obsolete, module_of_otp_20_or_older}.
+      | {obsolete, module_of_otp_20_or_older}
+      | {too_old, [Opcode :: pos_integer()]}    % no OTP from 25 on loads them
+      | {too_many_atoms, pos_integer()}         % in this VM, with this module's
+      | {missing, {Caller :: name(), Called :: name()}} % not in the module
+      | {no_lambda, {atom(), arity(), Index :: non_neg_integer()}}
+      | {no_label, {name() | none, pos_integer()}}
+      | {label_twice, name()}
+      | {function_twice, name()}.
+
+-type name() :: {atom(), arity()}.
 
 -record(beam, {module :: module(),
                atoms :: tuple(),
@@ -50,14 +61,18 @@
                chunks :: [{chunk_id(), binary()}]}).     % in the file's order
 -opaque beam() :: #beam{}.
 
-%% A file that claims to inflate to more than this is taken for damaged.
--define(MAX_INFLATED, 256 * 1024 * 1024).
+%% Of the VM's atoms so many stay free: reading a file must not end the VM, however
+%% many names are in it, and others read at the same time.
+-define(ATOM_RESERVE, 4).                       % a fourth
 
 %% @doc Reads and checks a BEAM file; one that is gzipped whole is inflated.
 -spec read(binary()) -> {ok, beam()} | {error, error()}.
 read(Bytes) ->
     try
-        {ok, read_form(Bytes)}
+        case whittle_beam_form:chunks(Bytes) of
+            {ok, Chunks} -> {ok, read_chunks(Chunks)};
+            {error, _} = Unread -> Unread
+        end
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
@@ -69,7 +84,7 @@ module(#beam{module = Module}) -> Module.
 %% @doc Bytes of each chunk with its header and padding, in the file's order.
 -spec size(beam()) -> [{chunk_id(), pos_integer()}].
 size(#beam{chunks = Chunks}) ->
-    [{Id, 8 + padded(byte_size(Data))} || {Id, Data} <- Chunks].
+    [{Id, whittle_beam_form:size(Data)} || {Id, Data} <- Chunks].
 
 %% @doc The chunks, in the file's order.
 -spec chunks(beam()) -> [{chunk_id(), binary()}].
@@ -147,8 +162,32 @@ loads_on(Otp, Beam) ->
 %% @doc The file without what the loader does not read.
 -spec strip(strip_options(), beam()) -> binary().
 strip(Options, #beam{chunks = Chunks} = Beam) ->
-    write([{Id, rewrite(Id, Data, Options, Beam)}
-           || {Id, Data} <- Chunks, is_kept(Id, Options)]).
+    whittle_beam_form:write([{Id, rewrite(Id, Data, Options, Beam)}
+                             || {Id, Data} <- Chunks, is_kept(Id, Options)]).
+
+%% @doc The module as functions, with every table resolved.
+-spec disassemble(beam()) -> {ok, whittle_beam_module:t()} | {error, error()}.
+disassemble(#beam{atoms = Atoms, literals = Literals, chunks = Chunks}) ->
+    whittle_beam_disasm:module(#{atoms => Atoms, literals => Literals, chunks => Chunks}).
+
+%% @doc The file of a module. Of one that was only taken apart it loads as before,
+%% and for what OTP's compiler wrote it has the same bytes.
+-spec assemble(whittle_beam_asm:options(), whittle_beam_module:t()) ->
+          {ok, binary()} | {error, error()}.
+assemble(Options, Module) ->
+    whittle_beam_asm:module(Options, Module).
+
+%% @doc The term that a literal stands for.
+-spec literal(binary()) -> {ok, term()} | {error, error()}.
+literal(Term) ->
+    try
+        %% Its size bounds how many atoms are in it.
+        ok = room_for_atoms(byte_size(Term) div 3),
+        {ok, binary_to_term(Term)}
+    catch
+        error:_ -> {error, {damaged, {<<"LitT">>, not_a_term}}};
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
 
 %% @doc One line for a person; whoever read the file puts its name before it.
 -spec format_error(error()) -> unicode:chardata().
@@ -160,21 +199,37 @@ format_error({damaged, {file, Why}}) ->
 format_error({damaged, {Chunk, Why}}) ->
     io_lib:format("is damaged (chunk ~ts ~ts); compile the module again",
                   [printable(Chunk), why(Why)]);
+format_error({too_old, Opcodes}) ->
+    io_lib:format("has instructions that no OTP since 25 loads (~w); compile the "
+                  "module again", [Opcodes]);
+format_error({too_many_atoms, Count}) ->
+    io_lib:format("has so many names that the VM would hold ~b atoms; start Whittle "
+                  "with a larger +t", [Count]);
+format_error({missing, {none, Called}}) ->
+    io_lib:format("lacks its function ~ts", [printed(Called)]);
+format_error({missing, {Caller, Called}}) ->
+    io_lib:format("lacks its function ~ts, which ~ts calls",
+                  [printed(Called), printed(Caller)]);
+format_error({no_lambda, {Name, Arity, Index}}) ->
+    io_lib:format("makes fun ~b of ~ts, which is none", [Index, printed({Name, Arity})]);
+format_error({no_label, {none, Label}}) ->
+    io_lib:format("is damaged (label ~b is missing); compile the module again", [Label]);
+format_error({no_label, {Name, Label}}) ->
+    io_lib:format("is damaged (~ts jumps to label ~b, which is missing); compile the "
+                  "module again", [printed(Name), Label]);
+format_error({label_twice, Name}) ->
+    io_lib:format("is damaged (~ts has a label twice); compile the module again",
+                  [printed(Name)]);
+format_error({function_twice, Name}) ->
+    io_lib:format("is damaged (~ts is there twice); compile the module again",
+                  [printed(Name)]);
 format_error({obsolete, _}) ->
     "was compiled by OTP 20 or older; compile the module again with OTP 25 or "
     "newer".
 
 %% Internal: read
 
-read_form(<<31, 139, _/binary>> = Gzipped) ->
-    read_form_plain(inflate(31, Gzipped, ?MAX_INFLATED, file));
-read_form(Bytes) ->
-    read_form_plain(Bytes).
-
-read_form_plain(<<"FOR1", Size:32, "BEAM", Rest/binary>> = Bytes) ->
-    %% The loader ignores bytes behind the form; we do not keep them.
-    byte_size(Bytes) >= Size + 8 andalso Size >= 4 orelse damaged(file, cut_off),
-    Chunks = read_chunks(binary:part(Rest, 0, Size - 4)),
+read_chunks(Chunks) ->
     {Max, _Labels} = code_header(need(<<"Code">>, Chunks)),
     {_, Table} = lists:keyfind(<<"AtU8">>, 1, atom_chunk(Chunks)),
     Atoms = list_to_tuple(read_atoms(Table)),
@@ -183,25 +238,7 @@ read_form_plain(<<"FOR1", Size:32, "BEAM", Rest/binary>> = Bytes) ->
                  literals = literals(Chunks), chunks = Chunks},
     ok = check_tables(Beam),
     ok = check_literals(Beam),
-    Beam;
-read_form_plain(Bytes) ->
-    throw({?MODULE, {not_beam, binary:part(Bytes, 0, min(4, byte_size(Bytes)))}}).
-
-read_chunks(<<Id:4/binary, Size:32, Rest/binary>>) ->
-    Stored = padded(Size),
-    case Rest of
-        <<Data:Size/binary, _:(Stored - Size)/binary, More/binary>> ->
-            [{Id, Data} | read_chunks(More)];
-        %% Writers other than OTP's leave the last chunk without padding.
-        <<Data:Size/binary, Tail/binary>> when byte_size(Tail) < 4 ->
-            [{Id, Data}];
-        _ ->
-            damaged(Id, cut_off)
-    end;
-read_chunks(<<>>) ->
-    [];
-read_chunks(_) ->
-    damaged(file, cut_off).
+    Beam.
 
 atom_chunk(Chunks) ->
     case {lists:keymember(<<"AtU8">>, 1, Chunks),
@@ -219,31 +256,40 @@ need(Id, Chunks) ->
     end.
 
 %% A negative count means that lengths are written as compact terms (OTP 28).
-read_atoms(<<Count:32/signed, Rest/binary>>) when Count >= 0 ->
-    short_atoms(Count, Rest);
+%% Names become atoms only when all of them are known to be there.
 read_atoms(<<Count:32/signed, Rest/binary>>) ->
-    long_atoms(-Count, Rest);
+    Names = case Count of
+                _ when Count >= 0 -> short_names(Count, Rest);
+                _ -> long_names(-Count, Rest)
+            end,
+    ok = room_for_atoms(length(Names)),
+    lists:map(fun to_atom/1, Names);
 read_atoms(_) ->
     damaged(<<"AtU8">>, cut_off).
 
-short_atoms(0, _) -> [];
-short_atoms(N, <<Size, Name:Size/binary, Rest/binary>>) ->
-    [to_atom(Name) | short_atoms(N - 1, Rest)];
-short_atoms(_, _) ->
+short_names(0, _) -> [];
+short_names(N, <<Size, Name:Size/binary, Rest/binary>>) ->
+    [Name | short_names(N - 1, Rest)];
+short_names(_, _) ->
     damaged(<<"AtU8">>, cut_off).
 
-long_atoms(0, _) -> [];
-long_atoms(N, <<Size:4, 0:1, _:3, Name:Size/binary, Rest/binary>>) ->
-    [to_atom(Name) | long_atoms(N - 1, Rest)];
-long_atoms(N, <<High:3, 1:2, _:3, Low, Rest/binary>>) ->
-    Size = High bsl 8 bor Low,
-    case Rest of
-        <<Name:Size/binary, More/binary>> ->
-            [to_atom(Name) | long_atoms(N - 1, More)];
+long_names(0, _) -> [];
+long_names(N, <<_:5, 0:3, _/binary>> = Length) ->
+    case whittle_beam_compact:number(Length) of
+        {Size, <<Bytes/binary>>} when Size =< byte_size(Bytes) ->
+            <<Name:Size/binary, Rest/binary>> = Bytes,
+            [Name | long_names(N - 1, Rest)];
         _ -> damaged(<<"AtU8">>, cut_off)
     end;
-long_atoms(_, _) ->
+long_names(_, _) ->
     damaged(<<"AtU8">>, cut_off).
+
+room_for_atoms(Count) ->
+    Limit = erlang:system_info(atom_limit),
+    case erlang:system_info(atom_count) + Count of
+        Then when Then < Limit - Limit div ?ATOM_RESERVE -> ok;
+        Then -> throw({?MODULE, {too_many_atoms, Then}})
+    end.
 
 to_atom(Name) ->
     try
@@ -264,37 +310,17 @@ literals(Chunks) ->
     case lists:keyfind(<<"LitT">>, 1, Chunks) of
         false -> none;
         {_, <<0:32, Plain/binary>>} -> {plain, Plain};
-        {_, <<Size:32, Deflated/binary>>} when Size =< ?MAX_INFLATED ->
-            case inflate(15, Deflated, Size, <<"LitT">>) of
-                Plain when byte_size(Plain) =:= Size -> {deflated, Plain};
-                _ -> damaged(<<"LitT">>, wrong_size)
+        {_, <<Size:32, Deflated/binary>>} ->
+            case whittle_beam_form:inflate(15, Deflated, Size) of
+                {ok, Plain} when byte_size(Plain) =:= Size -> {deflated, Plain};
+                {ok, _} -> damaged(<<"LitT">>, wrong_size);
+                {error, Why} -> damaged(<<"LitT">>, Why)
             end;
         _ -> damaged(<<"LitT">>, cut_off)
     end.
 
 inflated_literals(#beam{literals = none}) -> <<>>;
 inflated_literals(#beam{literals = {_, Plain}}) -> Plain.
-
-%% Inflates no further than the limit: a few bytes can claim gigabytes.
-inflate(WindowBits, Deflated, Limit, Where) ->
-    Z = zlib:open(),
-    try
-        ok = zlib:inflateInit(Z, WindowBits),
-        iolist_to_binary(inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z,
-                                       Where))
-    catch
-        error:_ -> damaged(Where, not_deflated)
-    after
-        zlib:close(Z)
-    end.
-
-inflate_up_to(Limit, {Status, Output}, Z, Where) ->
-    Left = Limit - iolist_size(Output),
-    if
-        Left < 0 -> damaged(Where, wrong_size);
-        Status =:= finished -> [Output];
-        true -> [Output | inflate_up_to(Left, zlib:safeInflate(Z, []), Z, Where)]
-    end.
 
 %% Internal: checks, the loader's own
 
@@ -327,10 +353,11 @@ check_literals(#beam{literals = {_, <<Count:32, Terms/binary>>}}) ->
     check_terms(Count, Terms);
 check_literals(_) -> damaged(<<"LitT">>, cut_off).
 
+%% The loader takes no term that is deflated on its own (tag 80).
 check_terms(0, _) -> ok;
 check_terms(N, <<Size:32, Term:Size/binary, Rest/binary>>) ->
     case Term of
-        <<131, _, _/binary>> -> check_terms(N - 1, Rest);
+        <<131, Tag, _/binary>> when Tag =/= 80 -> check_terms(N - 1, Rest);
         _ -> damaged(<<"LitT">>, not_a_term)
     end;
 check_terms(_, _) -> damaged(<<"LitT">>, cut_off).
@@ -341,7 +368,7 @@ damaged(Where, Why) -> throw({?MODULE, {damaged, {Where, Why}}}).
 %% Internal: which OTP
 
 opcode_need(#beam{max_opcode = Max}) ->
-    #{otp => whittle_beam_code:newest_otp(Max),
+    #{otp => whittle_beam_op:newest_otp(Max),
       why => <<"instruction ", (integer_to_binary(Max))/binary>>}.
 
 format_needs(#beam{literals = Literals, chunks = Chunks}) ->
@@ -357,7 +384,7 @@ loads_instructions(Otp, Beam) ->
     {ok, Code} = chunk(<<"Code">>, Beam),
     case whittle_beam_code:opcodes(Code) of
         {ok, Opcodes} ->
-            Dropped = whittle_beam_code:dropped(Otp),
+            Dropped = whittle_beam_op:dropped(Otp),
             case [Opcode || Opcode <- Opcodes, lists:member(Opcode, Dropped)] of
                 [] -> ok;
                 Old -> {error, {too_old, Old}}
@@ -417,30 +444,11 @@ rewrite(<<"LitT">>, Data, #{literals := {plain, Otp}},
     if
         Form =:= plain -> Data;
         Otp >= 28 -> <<0:32, Plain/binary>>;
-        true -> <<(byte_size(Plain)):32, (stored(Plain))/binary>>
+        true -> <<(byte_size(Plain)):32, (whittle_beam_form:stored(Plain))/binary>>
     end;
 rewrite(<<"Line">>, Data, #{paths := drop}, _) ->
     whittle_beam_code:without_directories(Data);
 rewrite(_, Data, _, _) -> Data.
-
-%% A zlib stream that holds its data as it is: the form for loaders that know
-%% no other, which an outer compressor can still see through.
-stored(Plain) ->
-    Z = zlib:open(),
-    ok = zlib:deflateInit(Z, none),
-    Stream = iolist_to_binary(zlib:deflate(Z, Plain, finish)),
-    ok = zlib:close(Z),
-    Stream.
-
-write(Chunks) ->
-    Body = [[<<Id/binary, (byte_size(Data)):32>>, Data, padding(Data)]
-            || {Id, Data} <- Chunks],
-    iolist_to_binary([<<"FOR1", (4 + iolist_size(Body)):32, "BEAM">>, Body]).
-
-padded(Size) -> (Size + 3) band bnot 3.
-
-padding(Data) ->
-    binary:copy(<<0>>, padded(byte_size(Data)) - byte_size(Data)).
 
 %% Internal: words
 
@@ -453,7 +461,11 @@ why(wrong_size) -> "has not the size it tells";
 why(wrong_index) -> "points outside its table";
 why(not_deflated) -> "cannot be inflated";
 why(not_a_term) -> "holds what is no term";
-why(no_instruction) -> "holds what is no instruction".
+why(no_instruction) -> "holds what is no instruction";
+why(function_twice) -> "has a function twice";
+why(too_large) -> "is larger than any compiler makes it".
+
+printed({Name, Arity}) -> io_lib:format("~tw/~b", [Name, Arity]).
 
 printable(Chunk) ->
     [case C >= $\s andalso C =< $~ of true -> C; false -> $? end

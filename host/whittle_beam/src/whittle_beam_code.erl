@@ -1,54 +1,49 @@
-%% @doc What is written in compact terms: the instructions that a module uses, and
-%% its table of lines.
+%% @doc What can be had from compact terms without taking them apart: which
+%% instructions a module uses, where its functions are, and its table of lines.
 %%
 %% The `Code' chunk is a list of instructions, each an opcode and its operands
-%% as compact terms (`lib/compiler/src/beam_asm.erl' writes them). Their operand
-%% counts never change: a changed instruction gets a new number.
+%% as compact terms. A function starts with a label, perhaps a line, `func_info'
+%% and its entry's label, and ends where the next one starts.
 -module(whittle_beam_code).
 
--export([opcodes/1, newest_otp/1, dropped/1, without_directories/1]).
+-export([opcodes/1, functions/1, without_directories/1]).
 
--type opcode() :: pos_integer().
+-export_type([slice/0]).
 
-%% Operands of each instruction from 1 on: lib/compiler/src/genop.tab of OTP 29.
--define(ARITIES,
-        "13023223245232321100002112444444444443333333222222"
-        "22222223331212333332110113222555421122555210122444"
-        "43121112635122357775322562222134086265454543333301"
-        "17155233400222343224312111630153246243635").
+-type slice() ::
+        #{info := pos_integer(),                % label before func_info
+          entry := pos_integer(),               % label behind it
+          line := none | non_neg_integer(),     % operand of the line before func_info
+          name := pos_integer(),                % index of an atom
+          module := pos_integer(),
+          arity := non_neg_integer(),
+          low := pos_integer(),                 % smallest and largest label in it
+          high := pos_integer(),
+          body := binary()}.                    % the instructions behind the entry
 
 %% @doc The opcodes that a `Code' chunk uses, ascending; `error' if it holds what
 %% is no instruction.
--spec opcodes(binary()) -> {ok, [opcode()]} | error.
+-spec opcodes(binary()) -> {ok, [whittle_beam_op:opcode()]} | error.
 opcodes(<<Size:32, _:Size/binary, Code/binary>>) ->
     try
-        {ok, lists:sort(maps:keys(walk(Code, list_to_tuple(?ARITIES), #{})))}
+        {ok, lists:sort(maps:keys(walk(Code, whittle_beam_op:table(), #{})))}
     catch
         throw:{?MODULE, damaged} -> error
     end;
 opcodes(_) ->
     error.
 
-%% @doc The OTP release that brought an instruction.
--spec newest_otp(opcode()) -> pos_integer().
-newest_otp(Opcode) ->
-    %% The highest instruction of each release, from genop.tab.
-    Table = [{176, 24}, {180, 25}, {182, 26}, {183, 27}, {184, 28}, {191, 29}],
-    case [Release || {Last, Release} <- Table, Opcode =< Last] of
-        [Release | _] -> Release;
-        [] -> 30
-    end.
-
-%% @doc The instructions that the loader of an OTP release no longer takes: those
-%% that are marked as obsolete in its genop.tab. 26 and 28 are taken for 27 and
-%% 29, which at worst refuses what would have gone.
--spec dropped(Otp :: pos_integer()) -> [opcode()].
-dropped(Otp) ->
-    Before25 = lists:seq(27, 38) ++ [54, 68, 70, 71, 76] ++ lists:seq(79, 88)
-        ++ [93, 110, 116, 122, 123, 126, 127, 128, 130],
-    Until27 = [14, 15, 17, 94, 95, 103, 150, 151],
-    Until29 = [89, 90, 91, 92, 109, 111, 131, 134, 135, 137, 144, 145, 146, 147, 148],
-    Before25 ++ [Op || Otp >= 26, Op <- Until27] ++ [Op || Otp >= 28, Op <- Until29].
+%% @doc The functions of a `Code' chunk in its order; `error' if it is no list of
+%% functions.
+-spec functions(binary()) -> {ok, [slice()]} | error.
+functions(<<Size:32, _:Size/binary, Code/binary>>) ->
+    try
+        {ok, slices(Code, Code, whittle_beam_op:table(), none, [])}
+    catch
+        throw:{?MODULE, damaged} -> error
+    end;
+functions(_) ->
+    error.
 
 %% @doc A `Line' chunk in which each source file that is named by an absolute path
 %% has its last part only, as the option `deterministic' of the compiler names it.
@@ -90,52 +85,111 @@ skip_lines(Lines, Line) ->
 
 walk(<<3, _/binary>>, _, Seen) ->               % int_code_end
     Seen;
-walk(<<Opcode, Rest/binary>>, Arities, Seen)
-  when Opcode >= 1, Opcode =< tuple_size(Arities) ->
-    Operands = skip(element(Opcode, Arities) - $0, Rest),
+walk(<<Opcode, Rest/binary>>, Ops, Seen) ->
+    Operands = skip_operands(Opcode, Rest, Ops),
     case Seen of
-        #{Opcode := _} -> walk(Operands, Arities, Seen);
-        #{} -> walk(Operands, Arities, Seen#{Opcode => []})
+        #{Opcode := _} -> walk(Operands, Ops, Seen);
+        #{} -> walk(Operands, Ops, Seen#{Opcode => []})
     end;
 walk(_, _, _) ->
-    throw({?MODULE, damaged}).
+    damaged().
+
+%% From the end of the code backwards would be no easier: the length of an
+%% instruction is known only from its start.
+slices(<<1, Operand/binary>> = Here, Code, Ops, Open, Done) ->
+    {Label, Rest} = number(Operand),
+    case header(Rest) of
+        {Function, Body} ->
+            Start = Function#{info => Label, low => Label,
+                              high => max(Label, maps:get(entry, Function)), body => Body},
+            slices(Body, Code, Ops, Start, close(Open, byte_size(Here), Done));
+        none when Open =/= none ->
+            #{low := Low, high := High} = Open,
+            Wider = if
+                        Label > High -> Open#{high := Label};
+                        Label < Low -> Open#{low := Label};
+                        true -> Open
+                    end,
+            slices(Rest, Code, Ops, Wider, Done);
+        none ->
+            damaged()
+    end;
+slices(<<3, _/binary>> = Here, _, _, Open, Done) ->
+    lists:reverse(close(Open, byte_size(Here), Done));
+slices(<<Opcode, Rest/binary>>, Code, Ops, Open, Done) when Open =/= none ->
+    slices(skip_operands(Opcode, Rest, Ops), Code, Ops, Open, Done);
+slices(_, _, _, _, _) ->
+    damaged().
+
+close(none, _, Done) -> Done;
+close(#{body := Body} = Open, Left, Done) ->
+    [Open#{body := binary:part(Body, 0, byte_size(Body) - Left)} | Done].
+
+%% What follows the label that stands before func_info.
+header(<<153, Operand/binary>>) ->              % line
+    case number(Operand) of
+        {Line, <<2, _/binary>> = FuncInfo} -> func_info(FuncInfo, Line);
+        _ -> none
+    end;
+header(<<2, _/binary>> = FuncInfo) -> func_info(FuncInfo, none);
+header(_) -> none.
+
+func_info(<<2, Module/binary>>, Line) ->
+    {M, Name} = tagged(2, Module),
+    {F, Arity} = tagged(2, Name),
+    {A, Next} = tagged(0, Arity),
+    case Next of
+        <<1, Label/binary>> ->
+            {Entry, Body} = tagged(0, Label),
+            {#{line => Line, module => M, name => F, arity => A, entry => Entry}, Body};
+        _ -> damaged()
+    end.
+
+tagged(Tag, <<_:5, Tag:3, _/binary>> = Term) -> number(Term);
+tagged(_, _) -> damaged().
+
+skip_operands(Opcode, Rest, Ops) when Opcode >= 1, Opcode =< tuple_size(Ops) ->
+    {_, Roles} = element(Opcode, Ops),
+    skip(Roles, Rest);
+skip_operands(_, _, _) ->
+    damaged().
 
 %% The first two clauses take nearly all operands, without building anything.
-skip(0, Rest) -> Rest;
-skip(N, <<_:4, 0:1, Tag:3, Rest/binary>>) when Tag =/= 7 -> skip(N - 1, Rest);
-skip(N, <<_:3, 1:2, Tag:3, _, Rest/binary>>) when Tag =/= 7 -> skip(N - 1, Rest);
-skip(N, Rest) -> skip(N - 1, skip_operand(Rest)).
+skip([], Rest) -> Rest;
+skip([_ | More], <<Byte, Rest/binary>>) when Byte band 8 =:= 0, Byte band 7 =/= 7 ->
+    skip(More, Rest);
+skip([_ | More], <<Byte, _, Rest/binary>>) when Byte band 16 =:= 0, Byte band 7 =/= 7 ->
+    skip(More, Rest);
+skip([_ | More], Rest) -> skip(More, skip_operand(Rest)).
+
+%% As many as a list tells.
+skip_list(0, Rest) -> Rest;
+skip_list(N, <<Byte, Rest/binary>>) when Byte band 8 =:= 0, Byte band 7 =/= 7 ->
+    skip_list(N - 1, Rest);
+skip_list(N, <<Byte, _, Rest/binary>>) when Byte band 16 =:= 0, Byte band 7 =/= 7 ->
+    skip_list(N - 1, Rest);
+skip_list(N, Rest) -> skip_list(N - 1, skip_operand(Rest)).
 
 %% Tag 7 is extended; the higher bits say how.
 skip_operand(<<1:4, 7:4, Rest/binary>>) ->              % list
     {Size, Terms} = number(Rest),
-    skip(Size, Terms);
+    skip_list(Size, Terms);
 skip_operand(<<3:4, 7:4, Rest/binary>>) ->              % allocation list
     {Size, Pairs} = number(Rest),
-    skip(2 * Size, Pairs);
+    skip_list(2 * Size, Pairs);
 skip_operand(<<5:4, 7:4, Rest/binary>>) ->              % register with type
-    skip(2, Rest);
+    skip_list(2, Rest);
 skip_operand(<<Kind:4, 7:4, Rest/binary>>) when Kind =:= 2; Kind =:= 4 ->
-    skip(1, Rest);                                      % float register, literal
+    skip_list(1, Rest);                                 % float register, literal
 skip_operand(Operand) ->
     {_, Rest} = number(Operand),
     Rest.
 
-%% A tagged number: 4 bits, 11 bits, or a count of bytes and those.
-number(<<Value:4, 0:1, Tag:3, Rest/binary>>) when Tag =/= 7 ->
-    {Value, Rest};
-number(<<High:3, 1:2, _:3, Low, Rest/binary>>) ->
-    {High bsl 8 bor Low, Rest};
-number(<<7:3, 3:2, _:3, Rest/binary>>) ->
-    {More, Bytes} = number(Rest),
-    bytes(More + 9, Bytes);
-number(<<Count:3, 3:2, _:3, Rest/binary>>) ->
-    bytes(Count + 2, Rest);
-number(_) ->
-    throw({?MODULE, damaged}).
-
-bytes(Size, Bytes) ->
-    case Bytes of
-        <<Value:Size/unit:8, Rest/binary>> -> {Value, Rest};
-        _ -> throw({?MODULE, damaged})
+number(Term) ->
+    case whittle_beam_compact:number(Term) of
+        error -> damaged();
+        Read -> Read
     end.
+
+-spec damaged() -> no_return().
+damaged() -> throw({?MODULE, damaged}).

@@ -1,0 +1,98 @@
+%% @doc The form around the chunks of a BEAM file, and what is deflated in it.
+%%
+%% An IFF form `FOR1' of type `BEAM' with chunks that are padded to four bytes.
+-module(whittle_beam_form).
+
+-export([chunks/1, write/1, size/1]).
+-export([inflate/3, stored/1]).
+
+-type chunk() :: {whittle_beam:chunk_id(), binary()}.
+
+%% A file that claims to inflate to more than this is taken for damaged.
+-define(MAX_INFLATED, 256 * 1024 * 1024).
+
+%% @doc The chunks in the file's order; a file that is gzipped whole is inflated.
+-spec chunks(binary()) -> {ok, [chunk()]} | {error, whittle_beam:error()}.
+chunks(<<31, 139, _/binary>> = Gzipped) ->
+    case inflate(31, Gzipped, ?MAX_INFLATED) of
+        {ok, Bytes} -> plain(Bytes);
+        {error, Why} -> {error, {damaged, {file, Why}}}
+    end;
+chunks(Bytes) ->
+    plain(Bytes).
+
+%% @doc The file that holds these chunks.
+-spec write([chunk()]) -> binary().
+write(Chunks) ->
+    Body = [[<<Id/binary, (byte_size(Data)):32>>, Data, padding(Data)]
+            || {Id, Data} <- Chunks],
+    iolist_to_binary([<<"FOR1", (4 + iolist_size(Body)):32, "BEAM">>, Body]).
+
+%% @doc Bytes of a chunk with its header and padding.
+-spec size(binary()) -> pos_integer().
+size(Data) -> 8 + padded(byte_size(Data)).
+
+%% @doc Inflates no further than the limit: a few bytes can claim gigabytes. The
+%% window's bits are 15 for a zlib stream and 31 for a gzip file, as zlib has it.
+-spec inflate(15 | 31, binary(), non_neg_integer()) -> {ok, binary()} | {error, atom()}.
+inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
+    Z = zlib:open(),
+    try
+        ok = zlib:inflateInit(Z, WindowBits),
+        inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z, [])
+    catch
+        error:_ -> {error, not_deflated}
+    after
+        zlib:close(Z)
+    end;
+inflate(_, _, _) ->
+    {error, wrong_size}.
+
+%% @doc A zlib stream that holds its data as it is: the form for loaders that know
+%% no other, which an outer compressor can still see through.
+-spec stored(binary()) -> binary().
+stored(Plain) ->
+    Z = zlib:open(),
+    ok = zlib:deflateInit(Z, none),
+    Stream = iolist_to_binary(zlib:deflate(Z, Plain, finish)),
+    ok = zlib:close(Z),
+    Stream.
+
+%% Internal
+
+inflate_up_to(Limit, {Status, Output}, Z, Before) ->
+    Left = Limit - iolist_size(Output),
+    if
+        Left < 0 -> {error, wrong_size};
+        Status =:= finished -> {ok, iolist_to_binary([Before, Output])};
+        true -> inflate_up_to(Left, zlib:safeInflate(Z, []), Z, [Before, Output])
+    end.
+
+%% The loader ignores bytes behind the form; we do not keep them.
+plain(<<"FOR1", Size:32, "BEAM", Rest/binary>>) when Size >= 4, Size - 4 =< byte_size(Rest) ->
+    read(binary:part(Rest, 0, Size - 4), []);
+plain(<<"FOR1", _:32, "BEAM", _/binary>>) ->
+    {error, {damaged, {file, cut_off}}};
+plain(Bytes) ->
+    {error, {not_beam, binary:part(Bytes, 0, min(4, byte_size(Bytes)))}}.
+
+read(<<Id:4/binary, Size:32, Rest/binary>>, Chunks) ->
+    Stored = padded(Size),
+    case Rest of
+        <<Data:Size/binary, _:(Stored - Size)/binary, More/binary>> ->
+            read(More, [{Id, Data} | Chunks]);
+        %% Writers other than OTP's leave the last chunk without padding.
+        <<Data:Size/binary, Tail/binary>> when byte_size(Tail) < 4 ->
+            {ok, lists:reverse(Chunks, [{Id, Data}])};
+        _ ->
+            {error, {damaged, {Id, cut_off}}}
+    end;
+read(<<>>, Chunks) ->
+    {ok, lists:reverse(Chunks)};
+read(_, _) ->
+    {error, {damaged, {file, cut_off}}}.
+
+padded(Size) -> (Size + 3) band bnot 3.
+
+padding(Data) ->
+    binary:copy(<<0>>, padded(byte_size(Data)) - byte_size(Data)).
