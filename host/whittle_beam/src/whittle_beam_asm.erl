@@ -65,8 +65,9 @@ put_together(Options, #{module := Module, functions := Functions, records := Rec
                         {_, #{types := {_, Any}}} -> #{Any => 0}
                     end,
             atoms = #{Module => 1}},
-    map_size(D0#d.entries) =:= length(Functions) orelse
-        throw({?MODULE, {function_twice, hd(Functions -- lists:ukeysort(1, Functions))}}),
+    Keys = lists:map(fun key/1, Functions),
+    map_size(D0#d.entries) =:= length(Keys) orelse
+        throw({?MODULE, {function_twice, hd(Keys -- lists:usort(Keys))}}),
     {Code, D1} = functions(Placed, D0, []),
     D2 = rest_of_lambdas(Functions, D1),
     {Debug, D3} = debug(D2),
@@ -390,8 +391,9 @@ string(String, #d{places = Places, strings = Strings} = D) ->
                     Offset = byte_size(Strings),
                     Offset + byte_size(String) =< ?MAX_STRINGS orelse
                         throw({?MODULE, {damaged, {<<"StrT">>, too_large}}}),
-                    {Offset, D#d{places = Places#{String => Offset},
-                                 strings = <<Strings/binary, String/binary>>}}
+                    %% Not its place: with what stood before it may be found further
+                    %% in front from now on.
+                    {Offset, D#d{strings = <<Strings/binary, String/binary>>}}
             end
     end.
 

@@ -5,7 +5,7 @@
 %% they refer to. So leaving out a function leaves out what only it used.
 -module(whittle_beam_module).
 
--export([functions/1, keep/2, put/2, missing/1]).
+-export([functions/1, chunk/2, keep/2, put/2, missing/1]).
 -export([function/4, references/1]).
 
 -export_type([t/0, func/0, lambda/0, instruction/0, operand/0, mention/0, use/0]).
@@ -77,6 +77,15 @@
 -spec functions(t()) -> #{{atom(), arity()} => func()}.
 functions(#{functions := Functions}) ->
     maps:from_list([{key(Function), Function} || Function <- Functions]).
+
+%% @doc A chunk as it was read; those that hold no table of the code come into the
+%% file as they are.
+-spec chunk(whittle_beam:chunk_id(), t()) -> {ok, binary()} | error.
+chunk(Id, #{form := #{chunks := Chunks}}) ->
+    case lists:keyfind(Id, 1, Chunks) of
+        {Id, Data} -> {ok, Data};
+        false -> error
+    end.
 
 %% @doc The module with these functions only. Whether they call what is gone,
 %% {@link missing/1} tells, and so does assembling.
