@@ -49,8 +49,7 @@ module(Input) ->
 
 take_apart(#{atoms := Atoms, literals := Literals, chunks := Chunks}) ->
     Module = element(1, Atoms),
-    <<Head:32, _:32, Max:32, _/binary>> = Code = need(<<"Code">>, Chunks),
-    Head >= 16 orelse damaged(<<"Code">>, cut_off),
+    <<_:64, Max:32, _/binary>> = Code = need(<<"Code">>, Chunks),
     Slices = slices(Code),
     Names = [name(Slice, Module, Atoms) || Slice <- Slices],
     length(Names) =:= length(lists:usort(Names)) orelse damaged(<<"Code">>, function_twice),

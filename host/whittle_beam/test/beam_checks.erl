@@ -2,7 +2,7 @@
 %% the suite of this room and for `make beam-files'.
 -module(beam_checks).
 
--export([identity/1, without/2]).
+-export([identity/1, without/2, moved/1]).
 -export([closure/2, some/2, normal/1, alike/3, loads/2]).
 
 %% As it was: how the file came out, or what is wrong with it.
@@ -29,15 +29,20 @@ without(Bytes, Random) ->
     {ok, #{functions := All} = Module} = whittle_beam:disassemble(Beam),
     Exports = [{F, A} || #{name := F, arity := A, exported := true} <- All],
     Roots = [Each || {module_info, _} = Each <- Exports] ++ some(Exports, Random),
-    #{functions := Kept} = Small = whittle_beam_module:keep(closure(Roots, Module), Module),
-    Named = lists:sort([{{F, A}, Function} || #{name := F, arity := A} = Function <- Kept]),
-    Moved = Small#{functions := [Function || {_, Function} <- Named]},
+    #{functions := Kept} = Moved =
+        moved(whittle_beam_module:keep(closure(Roots, Module), Module)),
     [] = whittle_beam_module:missing(Moved),
     {ok, File} = whittle_beam:assemble(#{}, Moved),
     case compare(Moved, File, Bytes) of
         same_functions -> {length(All), length(Kept), File};
         Wrong -> Wrong
     end.
+
+%% With its functions in the order of their names.
+-spec moved(whittle_beam_module:t()) -> whittle_beam_module:t().
+moved(#{functions := Functions} = Module) ->
+    Named = lists:sort([{{F, A}, Function} || #{name := F, arity := A} = Function <- Functions]),
+    Module#{functions := [Function || {_, Function} <- Named]}.
 
 %% The file says what the value says, for us and for OTP's disassembler, and putting
 %% it together once more changes nothing.
@@ -106,24 +111,22 @@ operand({list, List}, Labels) -> {list, [operand(Operand, Labels) || Operand <- 
 operand({debug, _, Item}, _) -> {debug, Item};
 operand(Operand, _) -> Operand.
 
-%% Whether OTP's disassembler sees the same in these functions of two files; what it
-%% cannot read of the first, it cannot tell of the second.
+%% Whether OTP's disassembler sees the same in these functions of two files.
 -spec alike(binary(), binary(), [{atom(), arity()}]) -> boolean().
 alike(Original, Rewritten, Names) ->
-    case disassembly(Original) of
-        none -> true;
-        Old ->
-            New = disassembly(Rewritten),
+    case {disassembly(Original), disassembly(Rewritten)} of
+        {{ok, Old}, {ok, New}} ->
             lists:sort(maps:keys(New)) =:= lists:sort(Names) andalso
-                lists:all(fun(Name) -> maps:get(Name, New) =:= maps:get(Name, Old) end, Names)
+                lists:all(fun(Name) -> maps:get(Name, New) =:= maps:get(Name, Old) end, Names);
+        _ -> false
     end.
 
 disassembly(Bytes) ->
     case beam_disasm:file(Bytes) of
         {beam_file, _, _, _, _, Functions} ->
-            maps:from_list([{{Name, Arity}, without_indexes(Code)}
-                            || {function, Name, Arity, _, Code} <- Functions]);
-        {error, beam_disasm, _} -> none
+            {ok, maps:from_list([{{Name, Arity}, without_indexes(Code)}
+                                 || {function, Name, Arity, _, Code} <- Functions])};
+        {error, beam_disasm, _} = Error -> Error
     end.
 
 without_indexes(Code) ->
