@@ -3,7 +3,7 @@
 
 OTP ?= 29
 .NOTPARALLEL:
-.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table web clean help
+.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -35,6 +35,10 @@ otp-suites: setup-build all ## OTP's own suites on our VM (hours; goes on where 
 
 otp-suites-table: all ## write what they came to into docs/
 	@test/otp-suites --table | sed "s|$(CURDIR)/||g" >out/otp-suites/table.md; mv out/otp-suites/table.md docs/otp-suites-results.md
+
+beam-files: setup-build setup-test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes, once those are built)
+	@test/beam-files
+	@test/beam-files "$$(./bench/otp-root 25)" "$$(./bench/otp-root 27)" "$$(./bench/otp-root 29)"
 
 web: setup-web ## the web packages
 	@$(MAKE) -C web test

@@ -16,6 +16,7 @@ Those that were run on the same VM before are not run again.
   --again         run what is named also if it was run before
   --limit SECONDS end a suite after so long (default 3600)
   --variant V     only static, dynamic or stock
+  --rewritten     with a kernel and a stdlib that whittle_beam has rewritten
   --list          say what there is and what was run; run nothing
   --table         print the table of all that was run; run nothing
   --json          the table as JSON
@@ -35,7 +36,8 @@ not; 2 the words were wrong
 main(Words, Root) ->
     try
         run(words(Words, #{apps => [], suites => [], quick => false, again => false,
-                           limit => 3600, variants => [], show => run, json => false}),
+                           limit => 3600, variants => [], rewritten => false, show => run,
+                           json => false}),
             Root)
     catch
         throw:{words, What} ->
@@ -65,6 +67,7 @@ words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
     end;
 words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});
 words(["--again" | Rest], Options) -> words(Rest, Options#{again := true});
+words(["--rewritten" | Rest], Options) -> words(Rest, Options#{rewritten := true});
 words(["--json" | Rest], Options) -> words(Rest, Options#{json := true});
 words(["--list" | Rest], Options) -> words(Rest, Options#{show := list});
 words(["--table" | Rest], Options) -> words(Rest, Options#{show := table});
@@ -74,9 +77,12 @@ words([Word | _], _) -> throw({words, "what is " ++ Word ++ "?"}).
 run(#{show := help}, _Root) ->
     io:put_chars(?USAGE),
     0;
-run(Options = #{show := Show}, Root) ->
-    Out = filename:join([Root, "out", "otp-suites"]),
-    Parts = parts(),
+run(Options = #{show := Show, rewritten := Rewritten}, Root) ->
+    Out = filename:join([Root, "out", case Rewritten of
+                                          true -> "otp-suites-rewritten";
+                                          false -> "otp-suites"
+                                      end]),
+    Parts = parts(Rewritten),
     Chosen = chosen(Options, Parts),
     case Show of
         list ->
@@ -107,11 +113,21 @@ lock(Out) ->
         {Port, {exit_status, _}} -> throw({failed, "it is running here already", ""})
     end.
 
-parts() ->
+parts(Rewritten) ->
     Otp = made(whittle_runtime:otp(whittle_runtime:default_otp(), progress())),
     #{otp := Release} = Otp,
     Suites = made(whittle_runtime:suites(Release, progress())),
-    #{otp => Otp, suites => Suites, runtime => runtime(Release, static)}.
+    #{otp => Otp, suites => Suites, runtime => runtime(Release, static),
+      rewritten => case Rewritten of
+                       true -> {true, [Module:module_info(md5) || Module <- rewriters()]};
+                       false -> false
+                   end}.
+
+%% What rewrites, and so decides about the result.
+rewriters() ->
+    Ebin = filename:dirname(code:which(whittle_beam)),
+    [list_to_atom(filename:basename(File, ".beam"))
+     || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))].
 
 runtime(Release, Linkage) ->
     made(whittle_runtime:ensure(#{target => "x86_64", otp => Release, flavour => size,
@@ -185,8 +201,10 @@ tell(#{ended := Ended, seconds := Seconds, cases := Cases}) ->
     [say("    ~ts: ~ts", [Path, string:slice(Why, 0, 400)]) || {Path, failed, Why} <- Cases],
     ok.
 
-tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites}) ->
-    Common = #{otp => Otp, suites => Suites, key => key(Variant, Parts)},
+tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites,
+                              rewritten := Rewritten}) ->
+    Common = #{otp => Otp, suites => Suites, rewritten => Rewritten =/= false,
+               key => key(Variant, Parts)},
     case Variant of
         stock ->
             Common#{vm => none, cc => "gcc"};
@@ -199,8 +217,13 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites})
     end.
 
 %% What a result depends on. The dynamic VM is made of what the static one is.
-key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime}}) ->
-    {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end}.
+key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime},
+               rewritten := Rewritten}) ->
+    Of = {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end},
+    case Rewritten of
+        {true, By} -> {By, Of};
+        false -> Of
+    end.
 
 %%% Results, each in a file of its own
 

@@ -27,6 +27,7 @@
           suites := whittle_runtime:suites(),
           vm := file:filename() | none,  % none: the stock interpreter
           cc := string(),                % compiles the suites' C parts
+          rewritten := boolean(),        % kernel and stdlib, by whittle_beam
           key := term()}.                % what all of it depends on
 
 -define(NOBODY, "65534").
@@ -71,15 +72,20 @@ reachable(Base) ->
             Elsewhere
     end.
 
-make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc}) ->
+make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc,
+            rewritten := Rewritten}) ->
     remove(Dir),
     ok = filelib:ensure_path(Dir),
     Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
-                 {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc}],
+                 {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc},
+                 {"REWRITTEN", case Rewritten of true -> "kernel stdlib"; false -> "" end}],
     done(sh(lists:join("\n",
               ["set -e",
                "cp -R \"$OTP\" \"$DIR/otp\"",
                "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
+               "for app in $REWRITTEN; do",
+               "    \"$TESTS/beam-files\" --rewrite \"$DIR\"/otp/lib/$app-*/ebin",
+               "done",
                "cd \"$DIR\"/otp/erts-*/bin",
                %% The nodes that suites start take what is called beam.smp.
                "case $VM in",

@@ -252,9 +252,9 @@ code([{label, [Label]} | Code], #d{labels = Labels} = D, Out) ->
     code(Code, D, whittle_beam_compact:put(0, map_get(Label, Labels), [1 | Out]));
 code([{Name, Operands} | Code], #d{names = Names, max = Max} = D, Out) ->
     case Names of
-        #{Name := {Opcode, Arity, _}} when length(Operands) =:= Arity, Opcode =< Max ->
+        #{Name := {Opcode, Roles}} when length(Operands) =:= length(Roles), Opcode =< Max ->
             operands(Operands, Code, D, [Opcode | Out]);
-        #{Name := {Opcode, Arity, _}} when length(Operands) =:= Arity ->
+        #{Name := {Opcode, Roles}} when length(Operands) =:= length(Roles) ->
             operands(Operands, Code, D#d{max = Opcode}, [Opcode | Out]);
         #{} ->
             error({no_instruction, {D#d.from, {Name, Operands}}})

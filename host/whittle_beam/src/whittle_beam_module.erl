@@ -137,7 +137,7 @@ references(#{code := Code}) ->
 key(#{name := Name, arity := Arity}) -> {Name, Arity}.
 
 code_references([{Name, Operands} | Code], Names, Found) ->
-    #{Name := {_, _, Roles}} = Names,
+    #{Name := {_, Roles}} = Names,
     code_references(Code, Names, references(Operands, Roles, Found));
 code_references([], _, Found) ->
     lists:reverse(Found).

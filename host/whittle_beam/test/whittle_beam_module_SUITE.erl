@@ -41,7 +41,14 @@ identity(_) ->
          ?assertEqual({whittle_beam:module(Beam), same_bytes},
                       {whittle_beam:module(Beam), beam_checks:identity(Bytes)}),
          ?assertEqual(same_bytes, beam_checks:identity(whittle_beam:strip(#{}, Beam)))
-     end || Bytes <- beams([kernel, stdlib, compiler])].
+     end || Bytes <- beams([kernel, stdlib, compiler]) ++ newer()].
+
+%% Kernel and stdlib of the OTP that outputs are made for, where `make test' says so.
+newer() ->
+    case os:getenv("WHITTLE_OTP_ROOT", "") of
+        "" -> [];
+        Root -> read(filename:join(Root, "lib/{kernel,stdlib}-*/ebin/*.beam"))
+    end.
 
 %% Half of the exports and what they need, in another order: as OTP's disassembler
 %% and loader see it, and as putting it together once more has it.
@@ -311,6 +318,7 @@ newest(Root, Dir) ->
          Keys = beam_checks:closure([{all, 0}, {module_info, 0}, {module_info, 1}], Module),
          {ok, Less} = whittle_beam:assemble(#{}, whittle_beam_module:keep(Keys, Module)),
          {ok, Again} = taken(Less),
+         ok = damaged(Chunks, Less),
          ?assertEqual({ok, Less}, whittle_beam:assemble(#{}, Again)),
          [?assertMatch({ok, _}, whittle_beam_module:chunk(Id, Again)) || Id <- Chunks],
          ok = file:write_file(filename:join(Dir, "newest.beam"), Less),
@@ -322,6 +330,20 @@ newest(Root, Dir) ->
      end || {Options, Flags, Chunks} <- [{"", "", [<<"Recs">>]},
                                          {"+beam_debug_info", "+D", [<<"Recs">>, <<"DbgB">>]},
                                          {"+line_coverage", "+JPcover true", []}]].
+
+%% Those chunks cut at every length, and every byte of them changed.
+damaged(Ids, Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    Chunks = whittle_beam:chunks(Beam),
+    Bad = lists:append([[binary:part(Data, 0, At), changed(At, <<255>>, Data),
+                         changed(At, <<(binary:at(Data, At) bxor 16)>>, Data)]
+                        || {Id, Data} <- Chunks, lists:member(Id, Ids),
+                           At <- lists:seq(0, byte_size(Data) - 1)]),
+    _ = bounded(fun() ->
+                        [answer(form(lists:keyreplace(Id, 1, Chunks, {Id, Data})))
+                         || Id <- Ids, Data <- Bad]
+                end),
+    ok.
 
 normal(Bytes) ->
     {ok, #{functions := Functions}} = taken(Bytes),
@@ -535,9 +557,10 @@ placed(Form) -> Form.
 random(Bytes) -> rand:seed_s(exsss, erlang:phash2(Bytes)).
 
 beams(Apps) ->
-    [Bytes || App <- Apps,
-              File <- filelib:wildcard(filename:join([code:lib_dir(App), "ebin", "*.beam"])),
-              {ok, Bytes} <- [file:read_file(File)]].
+    lists:append([read(filename:join([code:lib_dir(App), "ebin", "*.beam"])) || App <- Apps]).
+
+read(Wildcard) ->
+    [Bytes || File <- filelib:wildcard(Wildcard), {ok, Bytes} <- [file:read_file(File)]].
 
 beam(Module) ->
     {Module, Bytes, _} = code:get_object_code(Module),
