@@ -68,8 +68,8 @@ take_apart(#{atoms := Atoms, literals := Literals, chunks := Chunks}) ->
             entries = Entries},
     T = T0#t{debug = debug(T0, Chunks)},
     Exported = exported(Atoms, Entries, Chunks),
-    Made = lists:foldl(fun({{lambda, F, A, _}, Lambda}, Map) ->
-                               maps:update_with({F, A}, fun(Old) -> Old ++ [Lambda] end,
+    Made = lists:foldr(fun({{lambda, F, A, _}, Lambda}, Map) ->
+                               maps:update_with({F, A}, fun(More) -> [Lambda | More] end,
                                                 [Lambda], Map)
                        end, #{}, Lambdas),
     #{module => Module,
