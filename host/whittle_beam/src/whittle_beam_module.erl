@@ -6,7 +6,7 @@
 -module(whittle_beam_module).
 
 -export([functions/1, chunk/2, keep/2, put/2, missing/1]).
--export([function/4, references/1]).
+-export([function/4, references/1, record_references/1]).
 
 -export_type([t/0, func/0, lambda/0, instruction/0, operand/0, mention/0, use/0]).
 
@@ -132,6 +132,14 @@ function(Name, Arity, Exported, Code) ->
 references(#{code := Code}) ->
     code_references(Code, whittle_beam_op:names(), []).
 
+%% @doc What the native records of the module refer to: the names of their fields and
+%% the values that these have when none is given.
+-spec record_references(t()) -> [mention()].
+record_references(#{records := Records}) ->
+    lists:reverse(lists:foldl(fun({call_last, [_Name, _Exported, {list, Fields}]}, Found) ->
+                                      listed(Fields, "kv", "kv", Found)
+                              end, [], Records)).
+
 %% Internal
 
 key(#{name := Name, arity := Arity}) -> {Name, Arity}.
@@ -178,6 +186,7 @@ cycle($b) -> "nnnnvv";
 cycle(_) -> "v".
 
 used(_, $n, Found) -> Found;
+used(_, $m, Found) -> Found;                    % call_fun2: `safe' or `unsafe'
 used({Kind, What}, Role, Found) -> [{Kind, What, use(Role)} | Found].
 
 %% Where none is expected, the most that can become of it.

@@ -5,14 +5,27 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([numbers/1, identity/1, functions_removed/1, runs_without/1, references/1, uses/1,
-         missing/1, stubs/1, lambdas/1, options/1, tables_gone/1, newest/1, misuse/1, atoms/1,
-         literals/1, cut/1, lies/1, mutations/1, heap_of_strings/1, lines/1]).
+-export([documented/1, numbers/1, identity/1, functions_removed/1, runs_without/1,
+         references/1, uses/1, missing/1, stubs/1, lambdas/1, options/1, tables_gone/1,
+         newest/1, misuse/1, atoms/1, literals/1, cut/1, lies/1, mutations/1,
+         heap_of_strings/1, lines/1]).
 
 all() ->
-    [numbers, identity, functions_removed, runs_without, references, uses, missing, stubs,
-     lambdas, options, tables_gone, newest, misuse, atoms, literals, cut, lies, mutations,
-     heap_of_strings, lines].
+    [documented, numbers, identity, functions_removed, runs_without, references, uses,
+     missing, stubs, lambdas, options, tables_gone, newest, misuse, atoms, literals, cut,
+     lies, mutations, heap_of_strings, lines].
+
+%% As docs/beam-files.md shows it.
+documented(_) ->
+    Bytes = beam(lists),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Module} = whittle_beam:disassemble(Beam),
+    #{{map, 2} := Map} = whittle_beam_module:functions(Module),
+    [{local, {map_1, 2}}] = whittle_beam_module:references(Map),
+    Small = whittle_beam_module:keep(#{{map, 2} => [], {map_1, 2} => []}, Module),
+    [] = whittle_beam_module:missing(Small),
+    {ok, Less} = whittle_beam:assemble(#{}, Small),
+    ?assertEqual(ok, beam_checks:loads(lists, Less)).
 
 %% Written as OTP's assembler writes them, and read back.
 numbers(_) ->
@@ -323,6 +336,9 @@ newest(Root, Dir) ->
                                                  [Root, Options, Dir, Source]))),
          {ok, Bytes} = file:read_file(filename:join(Dir, "newest.beam")),
          {ok, #{records := [_]} = Module} = taken(Bytes),
+         [{atom, x, key}, {atom, y, key}, {literal, Default, value}, {atom, z, key}] =
+             whittle_beam_module:record_references(Module),
+         ?assertEqual({ok, [a, b]}, whittle_beam:literal(Default)),
          {ok, Same} = whittle_beam:assemble(#{}, Module),
          %% Of the debug chunk, items that no instruction refers to go.
          ?assert(Same =:= Bytes orelse lists:member(<<"DbgB">>, Chunks)),
