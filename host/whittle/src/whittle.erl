@@ -14,8 +14,10 @@
 %% What a command gives back: for a person, and for `--json'.
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
-%% One line without a full stop at its end. `words' ends with 2, `work' with 1.
--type failure() :: {words | work, unicode:chardata()}.
+%% One line without a full stop at its end. `words' ends with 2, `work' with 1. The
+%% lines that are printed above it are another program's: what it said last.
+-type failure() :: {words | work, unicode:chardata()}
+                 | {work, unicode:chardata(), [unicode:chardata()]}.
 
 -callback run(whittle_words:values()) -> {ok, result()} | {error, failure()}.
 
@@ -29,7 +31,9 @@ start() ->
     try run(whittle_words:parse(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
         {error, {words, Line}} -> finish(2, standard_error, ["whittle: ", Line, $\n]);
-        {error, {work, Line}} -> finish(1, standard_error, ["whittle: ", Line, $\n])
+        {error, {work, Line}} -> finish(1, standard_error, ["whittle: ", Line, $\n]);
+        {error, {work, Line, Above}} ->
+            finish(1, standard_error, [[[Said, $\n] || Said <- Above], "whittle: ", Line, $\n])
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),

@@ -102,7 +102,8 @@ system_error(Error) -> {error, {work, whittle_system:format_error(Error)}}.
 
 pack_error(Error) -> {error, {work, whittle_pack:format_error(Error)}}.
 
-runtime_error(Error) -> {error, {work, whittle_runtime:format_error(Error)}}.
+runtime_error(Error) ->
+    {error, {work, whittle_runtime:format_error(Error), whittle_runtime:last_words(Error)}}.
 
 report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root},
          written := #{size := Size, vm := Vm}}) ->

@@ -302,20 +302,23 @@ bad_outputs(Config) ->
     ?assertEqual(["hello"], files(Config)).
 
 broken_runtime(Config) ->
-    ?assertEqual({1, "", "whittle: build_failed; do something\n"},
+    %% What was said last stands above the line that says what to do.
+    ?assertEqual({1, "", "cc: no such thing\nmake: failed\n"
+                         "whittle: build_failed; do something\n"},
                  whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
     ?assertEqual([], files(Config)).
 
 %% The long wait
 
 no_progress_in_pipes(Config) ->
-    {1, "", "whittle: build_failed; do something\n"} =
+    {1, "", "cc: no such thing\nmake: failed\nwhittle: build_failed; do something\n"} =
         whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken WHITTLE_TERMINAL=").
 
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
     {1, Shown} = to_end(Port, ""),
     ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K\r\e[K"
+                 "cc: no such thing\r\nmake: failed\r\n"
                  "whittle: build_failed; do something\r\n", Shown).
 
 %% Ctrl-C at a terminal while a runtime is built.

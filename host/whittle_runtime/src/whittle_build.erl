@@ -133,8 +133,8 @@ library(zstd, Source, Target, Flavour, Options) ->
           Target, Flavour, Options).
 
 %% A patch that does not apply is an error of its own.
-named({error, {step_failed, #{step := "patch " ++ Patch, log := Log}}}, Vsn) ->
-    {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log}}};
+named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
+    {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
 named(Result, _) ->
     Result.
 

@@ -10,7 +10,8 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, suites/2, targets/0, otps/0, default_otp/0, format_error/1]).
+-export([ensure/2, otp/2, suites/2, targets/0, otps/0, default_otp/0, format_error/1,
+         last_words/1]).
 
 -export_type([spec/0, options/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, error/0]).
@@ -128,3 +129,9 @@ format_error({error, Reason}) ->
     format_error(Reason);
 format_error(Reason) ->
     whittle_runtime_error:format(Reason).
+
+%% @doc The last lines that a step of a build printed before it failed, oldest
+%% first, as text; none for an error that is not about a step.
+-spec last_words(error()) -> [unicode:chardata()].
+last_words({error, Reason}) ->
+    whittle_runtime_error:last_words(Reason).

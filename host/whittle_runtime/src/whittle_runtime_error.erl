@@ -1,7 +1,7 @@
 %% @doc The errors of this room, each as one line that ends with what to do.
 -module(whittle_runtime_error).
 
--export([format/1]).
+-export([format/1, last_words/1]).
 
 %% @doc One line, without a full stop at its end.
 -spec format({atom(), map()}) -> unicode:chardata().
@@ -72,6 +72,18 @@ format({no_native, #{file := File, reason := Reason}}) ->
 format({step_failed, #{step := Step, status := Status, log := Log}}) ->
     ["the build failed in the step ", Step, " (exit code ",
      integer_to_list(Status), "); read ", Log].
+
+%% @doc See {@link whittle_runtime:last_words/1}.
+-spec last_words({atom(), map()}) -> [unicode:chardata()].
+last_words({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
+last_words(_) -> [].
+
+%% A log holds whatever programs print.
+text(Line) ->
+    case unicode:characters_to_list(Line) of
+        Chars when is_list(Chars) -> Chars;
+        _ -> binary_to_list(Line)
+    end.
 
 reason({no_apt, #{reason := Reason}}) -> ["apt: ", Reason];
 reason({unreachable, #{address := Address, reason := Reason}}) ->

@@ -9,7 +9,7 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         no_notice/1, every_error_is_one_line/1]).
+         no_notice/1, every_error_is_one_line/1, last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
          symbols_beside/1]).
 
@@ -20,7 +20,7 @@ suite() ->
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, plans_name_no_place, no_notice,
-     every_error_is_one_line, {group, built}].
+     every_error_is_one_line, last_words, {group, built}].
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
@@ -83,6 +83,8 @@ patch_that_does_not_apply(Config) ->
     ok = file:write_file(filename:join([Native, "patches", "wrong.patch"]), Patch),
     Error = whittle_runtime:ensure(spec(), options(Native, Config)),
     ?assertMatch({error, {bad_patch, #{patch := "wrong.patch", otp := "29.0.1"}}}, Error),
+    ?assertMatch([_ | _], [Line || Line <- whittle_runtime:last_words(Error),
+                                   string:find(Line, "FAILED") =/= nomatch]),
     Text = lists:flatten(whittle_runtime:format_error(Error)),
     ?assertNotEqual(nomatch, string:find(Text, "wrong.patch")).
 
@@ -157,6 +159,14 @@ every_error_is_one_line(_) ->
          ?assertEqual(nomatch, string:find(Text, "\n")),
          ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
      end || E <- Errors].
+
+%% Programs print what they like; it is text for the terminal.
+last_words(_) ->
+    ?assertEqual(["plain", "gr\x{fc}n", "\x{ff}"],
+                 whittle_runtime:last_words(
+                   {error, {step_failed, #{step => "s", status => 2, log => "l",
+                                           tail => [<<"plain">>, <<"gr\xc3\xbcn">>, <<255>>]}}})),
+    ?assertEqual([], whittle_runtime:last_words({error, {no_cache, #{}}})).
 
 %%% The built runtime
 

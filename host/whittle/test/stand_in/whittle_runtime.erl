@@ -3,7 +3,7 @@
 %% goes wrong: `broken' a build that fails, `slow' one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1]).
+-export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1, last_words/1]).
 
 targets() ->
     [#{name => "x86_64", summary => "64-bit PCs", word_size => 64, endian => little,
@@ -27,7 +27,7 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
     Progress(Step),
     case os:getenv("STAND_IN") of
         "broken" ->
-            {error, {build_failed, #{}}};
+            {error, {build_failed, #{tail => ["cc: no such thing", "make: failed"]}}};
         "slow" ->
             Progress(Step#{step := "compile", index := 2, percent := 50}),
             receive never -> ok end;
@@ -40,3 +40,5 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
     end.
 
 format_error({error, {Tag, _}}) -> [atom_to_list(Tag), "; do something"].
+
+last_words({error, {_, Context}}) -> maps:get(tail, Context, []).
