@@ -77,17 +77,10 @@ again_expression() ->
 escript(File, Name, Otp) ->
     {ok, Text} = file:read_file(File),
     [_Shebang, Body] = binary:split(Text, <<"\n">>),
-    {Module, Attribute} =
-        case re:run(Body, "^-module\\(\\s*('[^']*'|\\w+)\\s*\\)",
-                    [multiline, {capture, [1], list}]) of
-            {match, [Given]} -> {string:trim(Given, both, "'"), ""};
-            nomatch -> {Name, io_lib:format("-module(~tp). ", [list_to_atom(Name)])}
-        end,
-    %% Its first line takes the shebang's place, so that line numbers hold.
-    First = unicode:characters_to_binary([Attribute, "-export([main/1]).\n"]),
+    {Module, Lines} = whole_module(Body, Name),
     in_temporary(fun(Tmp) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
-                         write(Source, [First, Body]),
+                         write(Source, Lines),
                          case erlc_steps([["+deterministic", "-o", Tmp, Source]], File, Otp) of
                              ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
                              {error, {not_compiled, {_, Command, Output}}} ->
@@ -99,6 +92,28 @@ escript(File, Name, Otp) ->
                  end).
 
 %% Internal
+
+%% An escript's name as a module, and the module's source: as `escript' does it,
+%% `-module' and the export of main/1 are added where they are missing. They take
+%% the shebang's place or stand in a line of the script, so that line numbers hold.
+whole_module(Body, Name) ->
+    %% A form may begin anywhere in a line; a comment may not hold one.
+    Export = case re:run(Body, "^\\s*-\\s*export\\s*\\(\\s*\\[[^\\]]*\\bmain\\s*/\\s*1\\b",
+                         [multiline, {capture, none}]) of
+                 match -> "";
+                 nomatch -> " -export([main/1])."
+             end,
+    Pattern = "^(?:\\s|%.*\\n)*-\\s*module\\s*\\(\\s*('[^'\\n]*'|\\w+)\\s*\\)\\s*\\.",
+    case re:run(Body, Pattern, [{capture, [0, 1], index}]) of
+        {match, [{0, End}, {At, Length}]} ->
+            <<Head:End/binary, Rest/binary>> = Body,
+            Given = unicode:characters_to_list(binary:part(Body, At, Length)),
+            {string:trim(Given, both, "'"), [$\n, Head, Export, Rest]};
+        nomatch ->
+            {Name, [unicode:characters_to_binary(
+                      [io_lib:format("-module(~tp).", [list_to_atom(Name)]), Export, $\n]),
+                    Body]}
+    end.
 
 %% Asking rebar3 costs a second; only a script can make the answer differ.
 lib(Rebar3, Dir, Env) ->

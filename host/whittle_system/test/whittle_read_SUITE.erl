@@ -6,9 +6,8 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
          named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1,
-         mix_release/1, rebar3_escript/1, source_escript/1, escript_that_calls/1,
-         escript_exit_codes/1,
-         escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
+         mix_release/1, rebar3_escript/1, source_escript/1, escript_with_module_line/1,
+         escript_that_calls/1, escript_exit_codes/1, escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
@@ -16,8 +15,8 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application,
      named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
-     rebar3_escript, source_escript, escript_that_calls, escript_exit_codes, escript_flags,
-     relay_on_two_nodes, many_modules, optional_applications, included_applications,
+     rebar3_escript, source_escript, escript_with_module_line, escript_that_calls,
+     escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules, optional_applications, included_applications,
      application_start_order].
 
 init_per_testcase(Case, Config) ->
@@ -210,6 +209,23 @@ source_escript(Config) ->
     ?assertEqual({0, <<"6\n">>}, run(System, ["1", "2", "3"], Config)),
     %% The same input gives the same bytes.
     ?assert(System =:= read(File)).
+
+%% A script may say itself what it is called and exports; each line keeps its number.
+escript_with_module_line(Config) ->
+    Main = "main(_) -> io:format(\"~w ~w\", [?MODULE, ?LINE]).\n",
+    Scripts = [{"a", <<"named 5">>, "%%! -sasl errlog_type error\n-module(named).\n%\n"},
+               {"b", <<"'two words' 5">>,
+                "%% -export([main/1]).\n\n - module ( 'two words' ) .\n"},
+               {"c", <<"named 4">>, "-module(named). -compile(warnings_as_errors).\n"
+                                    "-export([main/1]).\n"},
+               {"d", <<"script 5">>, "-compile(warnings_as_errors).\n-export([f/0, main/1]).\n"
+                                     "f() -> \"\n-module(no).\". "}],
+    [begin
+         System = read(made:file(in(filename:join(Dir, "script"), Config),
+                                 ["#!/usr/bin/env escript\n", Text, Main])),
+         Staged = staged:write(System, in(filename:join(Dir, "staged"), Config)),
+         ?assertEqual({0, Said}, staged:run(System, Staged, []))
+     end || {Dir, Said, Text} <- Scripts].
 
 %% What its modules call is not cut away for want of an .app file that names it.
 escript_that_calls(Config) ->
