@@ -7,8 +7,8 @@
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, bad_inputs/1, bad_outputs/1, broken_runtime/1,
-         no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, terminate/1,
-         full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
+         no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
+         terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -18,7 +18,7 @@ all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, bad_inputs,
      bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
-     interrupt, terminate, full_disk, size, size_json, bad_files, run, run_emulated,
+     interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run, run_emulated,
      run_keeps_arguments, not_built].
 
 
@@ -330,6 +330,35 @@ interrupt(Config) ->
     ?assertEqual(130, Code),
     ?assertNotEqual(nomatch, string:find(Rest, "whittle: stopped; nothing was written\r\n")),
     ?assertEqual([], files(Config)).
+
+%% Ctrl-C while the compiler is at work: it ends too, and its directory is gone.
+interrupt_compiler(Config) ->
+    Dir = ?config(dir, Config),
+    Pipe = filename:join(Dir, "pipe"),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
+    Text = fun(Name, Words) ->
+                   File = filename:join([Dir, "slow/src", Name]),
+                   ok = filelib:ensure_dir(File),
+                   ok = file:write_file(File, Words)
+           end,
+    Text("slow.app.src", "{application, slow, [{vsn, \"1\"}]}.\n"),
+    Text("slow.erl", "-module(slow).\n-compile({parse_transform, ever}).\n"),
+    Text("ever.erl", ["-module(ever).\n-export([parse_transform/2]).\n"
+                      "parse_transform(_, _) ->\n"
+                      "  {ok, Pipe} = file:open(\"", Pipe, "\", [write, raw]),\n"
+                      "  ok = file:write(Pipe, \"open\"), receive never -> ok end.\n"]),
+    Tmp = filename:join(Dir, "tmp"),
+    ok = file:make_dir(Tmp),
+    Alive = open_port({spawn_executable, os:find_executable("cat")},
+                      [{args, [Pipe]}, exit_status]),
+    Port = on_terminal(Config, ["build", filename:join(Dir, "slow")], ["TMPDIR='", Tmp, "'"]),
+    receive {Alive, {data, "open"}} -> ok end,
+    {ok, [_]} = file:list_dir(Tmp),
+    true = port_command(Port, [3]),
+    ?assertMatch({130, _}, to_end(Port, "")),
+    ?assertEqual({ok, []}, file:list_dir(Tmp)),
+    %% Nobody holds the pipe any more.
+    receive {Alive, {exit_status, 0}} -> ok end.
 
 %% SIGTERM to the script, as a supervisor sends it.
 terminate(Config) ->

@@ -6,8 +6,7 @@
 %% bytes, with the same version of `zstd'.
 -module(whittle_pack).
 
--export([check_output/2, write/4, read/1, read_file/2, remove_unfinished/0,
-         format_error/1]).
+-export([check_output/2, write/4, read/1, read_file/2, format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
 
@@ -83,12 +82,6 @@ read_file(File, Path) ->
                    about(File, steps([fun(_) -> whittle_elf:pack(Bytes) end,
                                       fun(Pack) -> whittle_pack_format:file(Pack, Path) end]))
            end]).
-
-%% @doc Removes what a {@link write/4} of this VM has begun, for the process
-%% that is about to end the VM in the middle of it.
--spec remove_unfinished() -> ok.
-remove_unfinished() ->
-    whittle_pack_file:remove_unfinished().
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().

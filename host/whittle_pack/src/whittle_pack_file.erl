@@ -1,13 +1,13 @@
 %% @doc Files and directories that are either whole or not there.
 %%
 %% What is written goes into a place of its own beside the output and is
-%% renamed to it at the end; a failure, and a process that is told to exit,
-%% leave the output as it was.
+%% renamed to it at the end; a failure, and a command that is told to stop ({@link
+%% whittle_unfinished}), leave the output as it was.
 -module(whittle_pack_file).
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, write/3, check_dir/2, write_dir/3, remove_unfinished/0]).
+-export([check/1, write/3, check_dir/2, write_dir/3]).
 
 -export_type([error/0]).
 
@@ -15,9 +15,6 @@
                | {not_a_file, file:filename_all()}        % a device, a pipe
                | {not_ours, file:filename_all()}  % a directory with other things
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
-
-%% Where the place beside the output is kept, for {@link remove_unfinished/0}.
--define(UNFINISHED, {?MODULE, unfinished}).
 
 %% @doc Whether {@link write/3} may go there.
 -spec check(file:filename_all()) -> ok | {error, error()}.
@@ -52,15 +49,6 @@ write_dir(Out, Files, Mark) ->
     steps([fun() -> check_dir(Out, Mark) end,
            fun() -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
 
-%% @doc Removes what a write that was stopped had begun. For the process that
-%% is about to end the VM.
--spec remove_unfinished() -> ok.
-remove_unfinished() ->
-    case persistent_term:get(?UNFINISHED, none) of
-        none -> ok;
-        Place -> remove(Place)
-    end.
-
 %% Internal
 
 check_parent(Out) ->
@@ -75,14 +63,15 @@ check_parent(Out) ->
 
 in_place(Out, Write) ->
     Place = beside(Out, ".unfinished"),
-    ok = persistent_term:put(?UNFINISHED, Place),
-    remove(Place),      % of a process of the same number that was killed
+    Remove = fun() -> remove(Place) end,
+    whittle_unfinished:begun(Place, Remove),
+    ok = Remove(),      % of a process of the same number that was killed
     try steps([fun() -> Write(Place) end, fun() -> replace(Out, Place) end]) of
         ok -> ok;
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     after
-        remove(Place),
-        _ = persistent_term:erase(?UNFINISHED)
+        ok = Remove(),
+        whittle_unfinished:done(Place)
     end.
 
 beside(Out, Suffix) ->
@@ -95,16 +84,31 @@ replace(Out, Place) ->
         {error, eexist} ->
             Old = beside(Out, ".old"),
             remove(Old),
-            steps([fun() -> file:rename(Out, Old) end,
-                   fun() -> exchange(file:rename(Place, Out), Out, Old) end]);
+            whittle_unfinished:begun(Old, fun() -> put_back(Old, Out, Place) end),
+            Result = steps([fun() -> file:rename(Out, Old) end,
+                            fun() -> exchange(file:rename(Place, Out), Out, Old) end]),
+            whittle_unfinished:done(Old),
+            Result;
         Result ->
             Result
     end.
 
 exchange(ok, _, Old) ->
+    %% From here on the new one stays.
+    whittle_unfinished:begun(Old, fun() -> remove(Old) end),
     remove(Old);
 exchange(Error, Out, Old) ->
     steps([fun() -> file:rename(Old, Out) end, fun() -> Error end]).
+
+%% A new output that has already taken the older one's place leaves it again.
+put_back(Old, Out, Place) ->
+    case file:read_link_info(Old) of
+        {ok, _} ->
+            _ = file:rename(Out, Place),
+            _ = file:rename(Old, Out),
+            remove(Place);
+        {error, _} -> ok         % it was not moved yet
+    end.
 
 remove(Place) ->
     case file:del_dir_r(Place) of

@@ -6,7 +6,7 @@
 -export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, block_size/1, papers/1, bill/1, directory/1,
          directory_stays/1, directory_of_others/1, output_is_directory/1,
-         output_is_device/1, full_disk/1, no_rights/1,
+         output_is_device/1, stopped/1, full_disk/1, no_rights/1,
          no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -16,7 +16,7 @@
 all() ->
     [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
      no_zstd, block_size, papers, bill, directory, directory_stays, directory_of_others,
-     output_is_directory, output_is_device, full_disk, no_rights, no_runtime, foreign_runtime,
+     output_is_directory, output_is_device, stopped, full_disk, no_rights, no_runtime, foreign_runtime,
      env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -253,6 +253,80 @@ full_disk(Config) ->
         ?assertEqual(["sample"], files(Config))
     after
         "" = os:cmd("umount '" ++ Dir ++ "'")
+    end.
+
+%% Stopped before each of its calls to the file system, a write leaves what was there
+%% before, or all that it was to write, and nothing beside it.
+stopped(Config) ->
+    File = fun(N) -> [{<<"mark">>, <<"m">>, 8#644}, {<<"a/", N/binary>>, N, 8#644}] end,
+    Dir = fun(N, Out) -> whittle_pack_file:write_dir(Out, File(N), <<"mark">>) end,
+    Exe = fun(N, Out) -> whittle_pack_file:write(Out, N, 8#755) end,
+    [?assertEqual({old, new}, {hd(Ends), lists:last(Ends)})
+     || {Write, Name} <- [{Dir, "dir"}, {Exe, "exe"}],
+        Ends <- [stopped_at(0, Write, filename:join(?config(dir, Config), Name))]].
+
+stopped_at(Calls, Write, Parent) ->
+    Out = filename:join(Parent, "out"),
+    _ = file:del_dir_r(Parent),
+    ok = file:make_dir(Parent),
+    [Old, New] = [begin
+                      ok = Write(Bytes, Out),
+                      tree_of(Parent)
+                  end || Bytes <- [<<"old">>, <<"new">>]],
+    ok = Write(<<"old">>, Out),
+    Ended = held(Calls, fun() -> Write(<<"new">>, Out) end),
+    End = case tree_of(Parent) of
+              Old -> old;
+              New -> new;
+              Other -> error({left, Calls, Other})
+          end,
+    case Ended of
+        held -> [End | stopped_at(Calls + 1, Write, Parent)];
+        ended -> [End]
+    end.
+
+tree_of(Path) ->
+    case file:list_dir_all(Path) of
+        {ok, Names} -> [{Name, tree_of(filename:join(Path, Name))} || Name <- lists:sort(Names)];
+        {error, enotdir} -> file:read_file(Path)
+    end.
+
+%% Runs a function in a process that after so many calls of the file server gets no
+%% answer any more, and undoes what it has begun.
+held(Calls, Fun) ->
+    Real = whereis(file_server_2),
+    Test = self(),
+    {Writer, Monitor} = spawn_monitor(fun() -> receive go -> Fun() end end),
+    Proxy = spawn(fun() -> pass_on(Real, Writer, Test, Calls) end),
+    true = unregister(file_server_2),
+    true = register(file_server_2, Proxy),
+    try
+        Writer ! go,
+        receive
+            held ->
+                true = erlang:suspend_process(Writer),
+                ok = whittle_unfinished:undo_all(),
+                exit(Writer, kill),
+                receive {'DOWN', Monitor, _, _, killed} -> held end;
+            {'DOWN', Monitor, _, _, normal} ->
+                ended
+        end
+    after
+        true = unregister(file_server_2),
+        true = register(file_server_2, Real)
+    end.
+
+pass_on(Real, Writer, Test, Left) ->
+    receive
+        {'$gen_call', {Writer, _}, _} when Left =:= 0 ->
+            Test ! held,
+            pass_on(Real, Writer, Test, 0);
+        {'$gen_call', {Writer, _}, _} = Call ->
+            Real ! Call,
+            pass_on(Real, Writer, Test, Left - 1);
+        Other ->
+            Real ! Other,
+            pass_on(Real, Writer, Test, Left)
     end.
 
 no_rights(Config) ->

@@ -203,6 +203,8 @@ in_temporary(Fun) ->
     Base = os:getenv("TMPDIR", "/tmp"),
     Name = io_lib:format("whittle-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
+    Remove = fun() -> file:del_dir_r(Dir) end,
+    whittle_unfinished:begun(Dir, Remove),
     try
         done(file:make_dir(Dir), Dir),
         done(file:change_mode(Dir, 8#700), Dir),
@@ -210,7 +212,8 @@ in_temporary(Fun) ->
     catch
         throw:{?MODULE, Error} -> {error, Error}
     after
-        _ = file:del_dir_r(Dir)
+        _ = Remove(),
+        whittle_unfinished:done(Dir)
     end.
 
 write(File, Bytes) ->
