@@ -7,15 +7,15 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
-         caller_dies_build_dies/1, failure_leaves_nothing/1, full_disk/1,
-         unwritable/1, no_place/1, keys/1]).
+         caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
+         full_disk/1, unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
 -export([build_in_vm/1]).
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
-     caller_dies_build_dies, failure_leaves_nothing, full_disk, unwritable, no_place,
-     keys].
+     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing, full_disk,
+     unwritable, no_place, keys].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -70,6 +70,16 @@ killed_build_starts_clean(Config) ->
 
 caller_dies_build_dies(Config) ->
     {Caller, Monitor} = spawn_monitor(fun() -> slow_build(dir(Config), fun(_) -> ok end) end),
+    Alive = holder(Config),
+    exit(Caller, kill),
+    receive {'DOWN', Monitor, _, _, killed} -> ok end,
+    await_end(Alive).
+
+%% As apt, which may fetch for minutes.
+caller_dies_program_dies(Config) ->
+    Script = "exec 9> \"$0/alive\"; echo open >&9; read word < \"$0/go\"",
+    {Caller, Monitor} = spawn_monitor(
+                          fun() -> whittle_exec:capture("sh", ["-c", Script, dir(Config)]) end),
     Alive = holder(Config),
     exit(Caller, kill),
     receive {'DOWN', Monitor, _, _, killed} -> ok end,
