@@ -18,8 +18,8 @@ all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, bad_inputs,
      bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
-     interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run, run_emulated,
-     run_keeps_arguments, not_built].
+     interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
+     run_emulated, run_keeps_arguments, not_built].
 
 
 init_per_suite(Config) ->

@@ -16,8 +16,8 @@
 all() ->
     [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
      no_zstd, block_size, papers, bill, directory, directory_stays, directory_of_others,
-     output_is_directory, output_is_device, stopped, full_disk, no_rights, no_runtime, foreign_runtime,
-     env_lines, damaged, errors].
+     output_is_directory, output_is_device, stopped, full_disk, no_rights, no_runtime,
+     foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),

@@ -96,7 +96,8 @@ is_compiled(Dir) ->
         [] -> false;
         [App | _] ->
             Beams = filelib:wildcard(filename:join(Dir, "ebin/*.beam")),
-            Sources = filelib:wildcard(filename:join(Dir, "src/**/*.{erl,xrl,yrl,app.src}")),
+            Sources = filelib:wildcard(filename:join(Dir, "src/**/*.{erl,hrl,xrl,yrl,app.src}"))
+                ++ filelib:wildcard(filename:join(Dir, "include/**/*.hrl")),
             Oldest = lists:min([filelib:last_modified(File) || File <- [App | Beams]]),
             lists:all(fun(File) -> filelib:last_modified(File) =< Oldest end, Sources)
     end.

@@ -5,19 +5,20 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         named_in_unicode/1, umbrella/1, relx_release/1, release_without_system_libs/1,
-         mix_release/1, rebar3_escript/1, source_escript/1, escript_with_module_line/1,
-         escript_that_calls/1, escript_exit_codes/1, escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
+         edited_header/1, named_in_unicode/1, umbrella/1, relx_release/1,
+         release_without_system_libs/1, mix_release/1, rebar3_escript/1, source_escript/1,
+         escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
+         escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [hello_project, embedded_mode, plain_source, compiled_application,
+    [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
      named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
      rebar3_escript, source_escript, escript_with_module_line, escript_that_calls,
-     escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules, optional_applications, included_applications,
-     application_start_order].
+     escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
+     optional_applications, included_applications, application_start_order].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -82,6 +83,32 @@ compiled_application(Config) ->
                    origin := #{kind := input, asked_by := []}}, App),
     #{files := Files} = App,
     ?assertNot(is_map_key(<<"README.md">>, Files)).
+
+%% What is compiled is compiled anew when a source file or a header is newer.
+edited_header(Config) ->
+    Later = {{2040, 1, 1}, {0, 0, 0}},
+    [begin
+         Dir = made:app(in(Header, Config), word, [],
+                        [{word, "-module(word). -export([f/0]). f() -> old."}]),
+         made:file(filename:join(Dir, "src/word.app.src"),
+                   "{application, word, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"),
+         made:file(filename:join(Dir, "src/word.erl"),
+                   "-module(word). -include(\"word.hrl\"). -export([f/0]). f() -> ?WORD.\n"),
+         File = made:file(filename:join(Dir, Header), "-define(WORD, from_the_header).\n"),
+         Compiled = filename:join(Dir, "ebin/word.beam"),
+         Touch = fun(Path, Time) -> ok = file:change_time(Path, Time) end,
+         Has = fun() ->
+                       {ok, #{modules := #{word := Beam}}} =
+                           whittle_system:app(word, read(Dir)),
+                       {ok, Read} = whittle_beam:read(Beam),
+                       whittle_beam:mentions(from_the_header, Read)
+               end,
+         [Touch(Path, {{2039, 1, 1}, {0, 0, 0}})
+          || Path <- [Compiled, filename:join(Dir, "ebin/word.app")]],
+         ?assertNot(Has()),
+         Touch(File, Later),
+         ?assert(Has())
+     end || Header <- ["src/word.hrl", "include/word.hrl"]].
 
 %% Module names are UTF-8 in files' names, whatever this machine's locale is.
 named_in_unicode(_Config) ->
