@@ -17,7 +17,7 @@
 %% Where
 -export([root/1, hex/1]).
 %% What is kept
--export([source/3, forget_source/2, artefact/4]).
+-export([source/3, sources/2, forget_source/2, artefact/4]).
 
 -export_type([workplace/0]).
 
@@ -59,19 +59,35 @@ hex(Bytes) ->
 source(Name, Make, Options) ->
     Build = fun(#{out := Out}) -> Make(Out) end,
     case kept("sources", Name, Build, Options) of
-        {ok, Final, Source = #{main := Main, sums := Sums}} ->
-            Absolute = maps:from_list([{filename:join(Final, File), Sum}
-                                       || {File, Sum} <- maps:to_list(Sums)]),
-            {ok, Source#{main => filename:join(Final, Main), sums => Absolute}};
-        Error ->
-            Error
+        {ok, Final, Source} -> {ok, source_in(Final, Source)};
+        Error -> Error
     end.
 
-%% @doc Removes a kept source, as one whose files are damaged.
--spec forget_source(string(), whittle_runtime:options()) -> ok.
-forget_source(Name, Options) ->
+%% @doc The kept sources whose name is Name, or Name with a dash and more.
+-spec sources(string(), whittle_runtime:options()) -> [whittle_source:source()].
+sources(Name, Options) ->
+    case root(Options) of
+        {ok, Root} ->
+            Dir = filename:join(Root, "sources"),
+            [source_in(Final, Source)
+             || Found <- filelib:wildcard(Name ++ "{,-*}", Dir),
+                Final <- [filename:join(Dir, Found)],
+                {ok, Source} <- [meta(Final)]];
+        {error, _} -> []
+    end.
+
+source_in(Dir, Source = #{main := Main, sums := Sums}) ->
+    Absolute = maps:from_list([{filename:join(Dir, File), Sum}
+                               || {File, Sum} <- maps:to_list(Sums)]),
+    Source#{main => filename:join(Dir, Main), sums => Absolute}.
+
+%% @doc Removes a kept source, as one whose files are damaged. What is the user's own
+%% stays.
+-spec forget_source(whittle_source:source(), whittle_runtime:options()) -> ok.
+forget_source(#{main := Main}, Options) ->
     {ok, Root} = root(Options),
-    _ = file:del_dir_r(filename:join([Root, "sources", Name])),
+    Final = filename:dirname(Main),
+    _ = [file:del_dir_r(Final) || filename:dirname(Final) =:= filename:join(Root, "sources")],
     ok.
 
 %% @doc The artefact that was made of Inputs (any term), or the one that Make

@@ -10,7 +10,8 @@
 %%     ({@link whittle_fetch}).</li>
 %% </ul>
 %% What was fetched stays in the cache with the sums of its files, and is checked
-%% against them before each use.
+%% against them before each use. It is kept under a name that holds the ways it may
+%% come by: when those change in `priv/sources.config', it is fetched anew.
 -module(whittle_source).
 
 %% What there is
@@ -33,6 +34,9 @@
 
 -type digest() :: string().             % SHA-256 in lower-case hex
 
+-type way() :: {debian, Package :: string(), Suites :: [string()], Newest :: string()}
+             | {release, Vsn :: string(), Address :: string(), digest()}.
+
 %% @doc The releases of a component that `priv/sources.config' names, newest
 %% first.
 -spec releases(component()) -> [string()].
@@ -51,10 +55,11 @@ supported(Component, Release) ->
 %% @doc The source of a component's release.
 %%
 %% Options: `source' names a tarball (only for `erlang'); `cache' is the cache's
-%% root; `progress' as in {@link whittle_runtime:ensure/2}. Errors: `no_source'
+%% root; `progress' as in {@link whittle_runtime:ensure/2}; `ways', for tests, stands
+%% for the row of `priv/sources.config'. Errors: `no_source'
 %% (neither network nor tarball), `bad_checksum', `not_a_source', `wrong_source',
 %% and those of the cache.
--spec find(component(), string(), whittle_runtime:options()) ->
+-spec find(component(), string(), #{ways => [way()], _ => _}) ->
           {ok, source()} | whittle_runtime:error().
 find(Component, Release, Options) ->
     case local(Component, Options) of
@@ -65,13 +70,13 @@ find(Component, Release, Options) ->
 %% @doc Checks a source's files against their sums. One that was damaged in the
 %% cache is removed there, so that the next try fetches it anew.
 -spec verify(source(), whittle_runtime:options()) -> ok | whittle_runtime:error().
-verify(#{component := Component, release := Release, sums := Sums}, Options) ->
+verify(Source = #{sums := Sums}, Options) ->
     Wrong = [File || {File, Sum} <- maps:to_list(Sums), digest(File) =/= {ok, Sum}],
     case Wrong of
         [] ->
             ok;
         [File | _] ->
-            whittle_cache:forget_source(name(Component, Release), Options),
+            whittle_cache:forget_source(Source, Options),
             {error, {damaged_source, #{file => File}}}
     end.
 
@@ -184,23 +189,74 @@ is_of(Vsn, Release) ->
 fetched(Component, Release, Options) ->
     case supported(Component, Release) of
         ok ->
-            Name = name(Component, Release),
-            Make = fun(Dir) -> fetch(Component, Release, Dir, Options) end,
-            whittle_cache:source(Name, Make, Options);
+            Ways = ways(Component, Release, Options),
+            Make = fun(Dir) -> fetch(Component, Release, Ways, Dir, Options) end,
+            whittle_cache:source(kept_name(Component, Release, Ways), Make, Options);
         Error ->
             Error
     end.
 
+ways(_, _, #{ways := Ways}) ->
+    Ways;
+ways(Component, Release, _) ->
+    hd([Ways || {C, R, Ways} <- table(), C =:= Component, R =:= Release]).
+
 name(Component, Release) ->
     atom_to_list(Component) ++ "-" ++ Release.
 
-%% Fetches into Dir by the first way that works; file names are relative to Dir.
-fetch(Component, Release, Dir, Options) ->
-    {_, _, Ways} = hd([Row || Row = {C, R, _} <- table(),
-                              C =:= Component, R =:= Release]),
-    Base = #{component => Component, release => Release},
-    whittle_plan:tell(name(Component, Release), "fetching the source", Options),
-    first(Ways, Base, Dir, Options, []).
+%% The ways as text: the external format of a term is not the same in every OTP.
+kept_name(Component, Release, Ways) ->
+    Text = unicode:characters_to_binary(io_lib:format("~0tp", [Ways])),
+    Hex = whittle_cache:hex(crypto:hash(sha256, Text)),
+    name(Component, Release) ++ "-" ++ string:slice(Hex, 0, 8).
+
+%% File names of what comes back are relative to Dir.
+fetch(Component, Release, Ways, Dir, Options) ->
+    Name = name(Component, Release),
+    Older = [Source || Source <- whittle_cache:sources(Name, Options),
+                       is_way_of(Source, Ways), is_whole(Source)],
+    case Older of
+        [Source | _] ->
+            take_over(Source, Dir);
+        [] ->
+            whittle_plan:tell(Name, "fetching the source", Options),
+            first(Ways, #{component => Component, release => Release}, Dir, Options, [])
+    end.
+
+%%% A copy that was kept for other ways, but is what one of these names
+
+is_way_of(#{kind := debian, main := Main}, Ways) ->
+    lists:any(fun({debian, Package, _, Newest}) ->
+                      filename:basename(Main) =:= Package ++ "_" ++ Newest ++ ".dsc";
+                 (_) -> false
+              end, Ways);
+is_way_of(#{kind := tarball, main := Main, sums := Sums}, Ways) ->
+    lists:any(fun({release, _, _, Sum}) -> maps:get(Main, Sums, none) =:= Sum;
+                 (_) -> false
+              end, Ways).
+
+is_whole(#{sums := Sums}) ->
+    lists:all(fun({File, Sum}) -> digest(File) =:= {ok, Sum} end, maps:to_list(Sums)).
+
+%% The older copy stays for who still asks for it; where the file system can, the
+%% files are the same ones.
+take_over(Source = #{main := Main, sums := Sums}, Dir) ->
+    Relative = maps:from_list([{filename:basename(File), Sum}
+                               || {File, Sum} <- maps:to_list(Sums)]),
+    Copied = [link_or_copy(File, filename:join(Dir, filename:basename(File)))
+              || File <- maps:keys(Sums)],
+    case [Reason || {error, Reason} <- Copied] of
+        [] -> {ok, Source#{main := filename:basename(Main), sums := Relative}};
+        [Reason | _] -> {error, {cache_unwritable, #{dir => Dir, reason => Reason}}}
+    end.
+
+link_or_copy(File, To) ->
+    case file:make_link(File, To) of
+        ok -> ok;
+        {error, _} -> file:copy(File, To)
+    end.
+
+%%% The ways, each in turn
 
 first([], Base, _Dir, _Options, Tried) ->
     #{component := Component, release := Release} = Base,
@@ -216,7 +272,7 @@ first([Way | Ways], Base, Dir, Options, Tried) ->
             first(Ways, Base, Dir, Options, [Reason | Tried])
     end.
 
-take({debian, Package, Suites}, Release, Dir, Options) ->
+take({debian, Package, Suites, _Newest}, Release, Dir, Options) ->
     whittle_apt:fetch(Package, Release, Suites, Dir, Options);
 take({release, Vsn, Address, Sum}, _Release, Dir, Options) ->
     Name = filename:basename(Address),

@@ -7,16 +7,17 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([tarball/1, tarball_of_another_release/1, not_a_tarball/1,
-         sum_beside_a_tarball/1, damaged_in_the_cache/1, fetched_over_http/1,
+         sum_beside_a_tarball/1, damaged_in_the_cache/1, other_pins/1,
+         copy_without_ways/1, fetched_over_http/1,
          wrong_sum/1, server_not_there/1, https_is_verified/1,
          archive_of_the_machine/1, unsigned_archive/1, no_keyring/1,
          version_of_a_package/1, no_address_in_errors/1, unsupported/1]).
 
 all() ->
     [tarball, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
-     damaged_in_the_cache, fetched_over_http, wrong_sum, server_not_there,
-     https_is_verified, archive_of_the_machine, unsigned_archive, no_keyring,
-     version_of_a_package, no_address_in_errors, unsupported].
+     damaged_in_the_cache, other_pins, copy_without_ways, fetched_over_http, wrong_sum,
+     server_not_there, https_is_verified, archive_of_the_machine, unsigned_archive,
+     no_keyring, version_of_a_package, no_address_in_errors, unsupported].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -89,6 +90,47 @@ damaged_in_the_cache(Config) ->
     ?assertNot(filelib:is_file(Main)),
     {ok, Healed} = whittle_cache:source("erlang-29", Make, Options),
     ?assertEqual(ok, whittle_source:verify(Healed, Options)).
+
+%% The name under which a source is kept holds the ways: changed, it is fetched anew.
+other_pins(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    Options = fun(Ways) -> #{cache => filename:join(dir(Config), "cache"), source => none,
+                             ways => Ways} end,
+    Old = [{release, "29.1", Address, Sum}],
+    {ok, Source} = whittle_source:find(erlang, "29", Options(Old)),
+    %% Another release at the same address.
+    ok = file:write_file(filename:join(dir(Config), "release"), "another"),
+    {ok, Other} = whittle_source:digest(filename:join(dir(Config), "release")),
+    {ok, Next} = whittle_source:find(erlang, "29", Options([{release, "29.2", Address, Other}])),
+    ?assertMatch(#{vsn := "29.2"}, Next),
+    ?assertNotEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Next)),
+    Stop(),
+    ?assertEqual({ok, Source}, whittle_source:find(erlang, "29", Options(Old))),
+    %% What is still one of the ways is not fetched again, unless it is damaged.
+    More = [{debian, "erlang", [], "29.9-1"} | Old],
+    {ok, Taken} = whittle_source:find(erlang, "29", Options(More)),
+    ?assertEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Taken)),
+    ?assertEqual(ok, whittle_source:verify(Taken, #{})),
+    ok = file:write_file(maps:get(main, Source), "damaged"),
+    ?assertMatch({error, {no_source, _}},
+                 whittle_source:find(erlang, "29", Options(More ++ [{debian, "x", [], "1"}]))).
+
+%% A copy of an older Whittle, whose names held no ways.
+copy_without_ways(Config) ->
+    Options = fun(Newest) -> #{cache => dir(Config), source => none, keyring => "/nowhere",
+                               ways => [{debian, "erlang", ["sid"], Newest}]} end,
+    Make = fun(Out) ->
+                   ok = file:write_file(filename:join(Out, "erlang_29.1-1.dsc"), "words"),
+                   {ok, Sum} = whittle_source:digest(filename:join(Out, "erlang_29.1-1.dsc")),
+                   {ok, #{component => erlang, release => "29", main => "erlang_29.1-1.dsc",
+                          vsn => "29.1", kind => debian, origin => "Debian sid",
+                          sums => #{"erlang_29.1-1.dsc" => Sum}}}
+           end,
+    {ok, Old} = whittle_cache:source("erlang-29", Make, Options("")),
+    {ok, New} = whittle_source:find(erlang, "29", Options("29.1-1")),
+    ?assertEqual(whittle_source:fingerprint(Old), whittle_source:fingerprint(New)),
+    ?assertNotEqual(maps:get(main, Old), maps:get(main, New)),
+    ?assertMatch({error, {no_source, _}}, whittle_source:find(erlang, "29", Options("29.1-2"))).
 
 %%% Releases
 
