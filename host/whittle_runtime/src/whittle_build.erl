@@ -79,7 +79,7 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
         {true, [Native | _]} ->
             {error, {unsupported_native, #{native => Native, known => ?NATIVES}}};
         {true, []} ->
-            {ok, Target}
+            {ok, whittle_target:for_flavour(Target, Flavour)}
     end.
 
 %%% The libraries of a runtime, each an artefact: #{erts, crypto, zstd}
@@ -145,6 +145,7 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flav
     build(Job#{name := string:join([Name, For, Flavoured], "-"),
                task => Part ++ " for " ++ For ++ ", flavour " ++ Flavoured,
                identify => Identify,
+               check => fun() -> whittle_components:check(Target) end,
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
 %%% The executable
@@ -222,6 +223,7 @@ build(Job, Options) ->
     #{name := Name, task := Task, plan := Plan, inputs := Inputs,
       identify := Identify, variables := Variables, describe := Describe} = Job,
     Source = maps:get(source, Job, none),
+    Check = maps:get(check, Job, fun() -> ok end),
     Key = Inputs#{plan => whittle_plan:essence(Plan),
                   source => case Source of
                                 none -> none;
@@ -229,7 +231,8 @@ build(Job, Options) ->
                             end,
                   compiler => [whittle_exec:capture("sh", ["-c", C]) || C <- Identify]},
     Make = fun(Place = #{out := Out}) ->
-                   all([fun(_) -> verified(Source, Options) end,
+                   all([fun(_) -> Check() end,
+                        fun(_) -> verified(Source, Options) end,
                         fun(_) -> whittle_plan:run(Task, Plan, Variables
                                                    ++ source_variable(Source),
                                                    Place, Options) end,

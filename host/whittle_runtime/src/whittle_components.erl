@@ -4,7 +4,7 @@
 %% The table is `priv/components.config'; a target's description adds its C library.
 -module(whittle_components).
 
--export([collect/3, table/0]).
+-export([collect/3, check/1, table/0]).
 %% Pure part, for tests
 -export([comment/1]).
 
@@ -26,6 +26,15 @@ collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
     Components = Found ++ [library(L, Out) || L <- Libraries],
     case [Name || #{name := Name, notices := []} <- Components] of
         [] -> {ok, Components};
+        [Name | _] -> {error, {no_notice, #{component => Name}}}
+    end.
+
+%% @doc Whether the notices of what the compiler links in are here: for before the
+%% long work. The others come with the sources.
+-spec check(whittle_target:target()) -> ok | whittle_runtime:error().
+check(#{libraries := Libraries}) ->
+    case [Name || #{name := Name, notices := Notices} <- Libraries, present(Notices) =:= []] of
+        [] -> ok;
         [Name | _] -> {error, {no_notice, #{component => Name}}}
     end.
 
@@ -90,11 +99,17 @@ comment(Text) ->
 %% One that the compiler brings along.
 library(Library, Out) ->
     #{name := Name, license := License, copyright := Copyright,
-      homepage := Homepage, version := Command, notices := Paths} = Library,
+      homepage := Homepage, version := Command, notices := Notices} = Library,
     {ok, Version} = whittle_exec:capture("sh", ["-c", Command]),
     Kept = [begin
                 {ok, Text} = file:read_file(Path),
                 write(Name, filename:basename(Path), Text, Out)
-            end || Path <- Paths, filelib:is_regular(Path)],
+            end || Path <- present(Notices)],
     #{name => Name, license => License, copyright => Copyright,
       homepage => Homepage, notices => Kept, version => string:trim(Version)}.
+
+%% Those of the notices that are on this machine.
+present(Notices) ->
+    [Path || Notice <- Notices,
+             {ok, Path} <- [whittle_exec:capture("sh", ["-c", "printf %s \"" ++ Notice ++ "\""])],
+             filelib:is_regular(Path)].

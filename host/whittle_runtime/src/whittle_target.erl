@@ -5,7 +5,7 @@
 %% knows the name of a processor: to add a target is to add a file.
 -module(whittle_target).
 
--export([all/0, load/1]).
+-export([all/0, load/1, for_flavour/2]).
 
 -export_type([target/0, library/0]).
 
@@ -41,7 +41,9 @@
           copyright := string(),
           homepage := string(),
           version := string(),          % a command for sh that prints it
-          notices := [file:filename()]}.% taken where they exist
+          notices := [string()],        % file names, which sh expands: "gcc-$(gcc
+                                        % -dumpversion)"; taken where they exist
+          flavours => [size | speed]}.  % that it is linked into (default: all)
 
 %% @doc All targets, ordered by name.
 -spec all() -> [target()].
@@ -60,6 +62,14 @@ load(Name) ->
             Known = [N || #{name := N} <- Targets],
             {error, {unknown_target, #{target => Name, known => Known}}}
     end.
+
+%% @doc A target as one flavour sees it: with only the libraries that are linked into
+%% that. What is added for the one does not change what the other is built from.
+-spec for_flavour(target(), size | speed) -> target().
+for_flavour(Target = #{libraries := Libraries}, Flavour) ->
+    Target#{libraries := [maps:remove(flavours, Library)
+                          || Library <- Libraries,
+                             lists:member(Flavour, maps:get(flavours, Library, [Flavour]))]}.
 
 %% A description is part of the program: a wrong one is misuse.
 read(File) ->

@@ -9,7 +9,8 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         no_notice/1, every_error_is_one_line/1, last_words/1]).
+         no_notice/1, libraries_of_flavours/1, notice_of_the_compiler/1,
+         every_error_is_one_line/1, last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
          symbols_beside/1]).
 
@@ -20,7 +21,8 @@ suite() ->
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, plans_name_no_place, no_notice,
-     every_error_is_one_line, last_words, {group, built}].
+     libraries_of_flavours, notice_of_the_compiler, every_error_is_one_line, last_words,
+     {group, built}].
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
@@ -135,6 +137,28 @@ no_notice(Config) ->
     ok = file:write_file(filename:join(Erts, "LICENSE.txt"), "a licence"),
     ?assertMatch({ok, [#{name := "erts", version := "29.1",
                          notices := ["licenses/erts-LICENSE.txt"]}]}, Collect()).
+
+%% The C++ library is in the one with the JIT only, and its notice has to be here.
+libraries_of_flavours(_) ->
+    {ok, Target} = whittle_target:load("x86_64"),
+    Names = fun(Flavour) ->
+                    #{libraries := Libraries} = Seen = whittle_target:for_flavour(Target, Flavour),
+                    ?assertEqual(ok, whittle_components:check(Seen)),
+                    ?assertEqual([], [L || #{flavours := _} = L <- Libraries]),
+                    [Name || #{name := Name} <- Libraries]
+            end,
+    ?assertEqual(["musl", "libgcc"], Names(size)),
+    ?assertEqual(["musl", "libgcc", "libstdc++"], Names(speed)).
+
+%% Found out before anything is compiled.
+notice_of_the_compiler(Config) ->
+    Library = fun(Notice) -> #{libraries => [#{name => "libc", notices => [Notice]}]} end,
+    File = filename:join(dir(Config), "notice"),
+    ok = file:write_file(File, "words"),
+    ?assertEqual({error, {no_notice, #{component => "libc"}}},
+                 whittle_components:check(Library(File ++ "s"))),
+    ?assertEqual(ok, whittle_components:check(
+                       Library(filename:join(dir(Config), "$(echo notice)")))).
 
 every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
