@@ -39,7 +39,7 @@ table() ->
            [#{name => out, long => "out", short => $o, value => "OUT",
               help => "where to write it (default: the system's name)"},
             #{name => target, long => "target", value => "TARGET",
-              one_of => fun targets/0, default => fun() -> "x86_64" end,
+              one_of => fun targets/0, default => fun whittle_runtime:default_target/0,
               help => "the machine it is for; `whittle targets' lists them"},
             #{name => otp, long => "otp", value => "VSN",
               one_of => fun whittle_runtime:otps/0,

@@ -10,8 +10,8 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, suites/2, targets/0, otps/0, default_otp/0, format_error/1,
-         last_words/1]).
+-export([ensure/2, otp/2, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
+         format_error/1, last_words/1]).
 
 -export_type([spec/0, options/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, error/0]).
@@ -112,6 +112,14 @@ suites(Release, Options) ->
 -spec targets() -> [whittle_target:target()].
 targets() ->
     whittle_target:all().
+
+%% @doc The target that is taken when none is named: the first that this machine runs
+%% by itself, or else the first.
+-spec default_target() -> string().
+default_target() ->
+    Targets = targets(),
+    [#{name := Name} | _] = [T || T = #{emulator := []} <- Targets] ++ Targets,
+    Name.
 
 %% @doc The OTP releases that can be built, newest first.
 -spec otps() -> [string()].

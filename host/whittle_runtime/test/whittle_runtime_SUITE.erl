@@ -47,6 +47,7 @@ targets_are_described(_) ->
     Targets = whittle_runtime:targets(),
     ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
     ?assertEqual("29", whittle_runtime:default_otp()),
+    ?assertEqual("x86_64", whittle_runtime:default_target()),
     [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavour}, [], static))
      || T = #{flavours := Flavours} <- Targets, Flavour <- Flavours,
         Otp <- whittle_runtime:otps()].

@@ -3,13 +3,16 @@
 %% goes wrong: `broken' a build that fails, `slow' one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, targets/0, otps/0, default_otp/0, format_error/1, last_words/1]).
+-export([ensure/2, otp/2, targets/0, default_target/0, otps/0, default_otp/0,
+         format_error/1, last_words/1]).
 
 targets() ->
     [#{name => "x86_64", summary => "64-bit PCs", word_size => 64, endian => little,
        flavours => [size], emulator => []},
      #{name => "board", summary => "a board", word_size => 32, endian => big,
        flavours => [size, speed], emulator => ["/usr/bin/env", "EMULATED=it's so"]}].
+
+default_target() -> "x86_64".
 
 otps() -> ["25", "17"].
 
