@@ -4,18 +4,21 @@
 
 -export([run/1]).
 
-%% @doc The targets with their flavours.
+%% @doc The targets with their flavours, then what one should know of them.
 -spec run(whittle_words:values()) -> {ok, whittle:result()}.
 run(_) ->
     Targets = whittle_runtime:targets(),
-    {ok, #{text => whittle_table:text(
-                     [[Name, lists:join(", ", flavours(Target)), Summary]
-                      || #{name := Name, summary := Summary} = Target <- Targets]),
+    Table = whittle_table:text([[Name, lists:join(", ", flavours(Target)), Summary]
+                                || #{name := Name, summary := Summary} = Target <- Targets]),
+    Notes = [[Name, ": ", Note, $\n] || #{name := Name, notes := Notes} <- Targets, Note <- Notes],
+    {ok, #{text => [Table, [$\n || Notes =/= []], Notes],
            json => #{targets => [json(Target) || Target <- Targets],
                      otp => [text(Otp) || Otp <- whittle_runtime:otps()]}}}.
 
-json(#{name := Name, summary := Summary, word_size := Bits, endian := Endian} = Target) ->
+json(#{name := Name, summary := Summary, word_size := Bits, endian := Endian,
+       notes := Notes} = Target) ->
     #{name => text(Name), summary => text(Summary), word_size => Bits, endian => Endian,
+      notes => [text(Note) || Note <- Notes],
       flavours => [text(Flavour) || Flavour <- flavours(Target)]}.
 
 flavours(#{flavours := Flavours}) -> [atom_to_list(Flavour) || Flavour <- Flavours].

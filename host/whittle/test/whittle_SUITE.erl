@@ -171,15 +171,17 @@ completion(Config) ->
 
 targets(Config) ->
     ?assertEqual({0, "x86_64  size         64-bit PCs\n"
-                     "board   size, speed  a board\n", ""},
+                     "board   size, speed  a board\n\nboard: it has no clock\n", ""},
                  whittle(Config, ["targets"])).
 
 targets_json(Config) ->
     ?assertEqual(
        {0, "{\"otp\":[\"25\",\"17\"],\"targets\":["
            "{\"endian\":\"little\",\"flavours\":[\"size\"],\"name\":\"x86_64\","
+           "\"notes\":[],"
            "\"summary\":\"64-bit PCs\",\"word_size\":64},"
            "{\"endian\":\"big\",\"flavours\":[\"size\",\"speed\"],\"name\":\"board\","
+           "\"notes\":[\"it has no clock\"],"
            "\"summary\":\"a board\",\"word_size\":32}]}\n", ""},
        whittle(Config, ["targets", "--json"])).
 

@@ -48,7 +48,7 @@ has_zstd(Release) ->
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
            [string()]) -> whittle_plan:plan().
 erts(Target, Flavour, Source, Patches) ->
-    #{triple := Triple, configure := Extra} = Target,
+    #{triple := Triple, configure := Extra, ar := Ar} = Target,
     Top = "export ERL_TOP=\"$WORK/src\"",
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)}
@@ -93,7 +93,7 @@ erts(Target, Flavour, Source, Patches) ->
        script =>
            %% The table of static drivers and NIFs is written when it is known
            %% which there are.
-           ["gcc-ar d src/bin/" ++ Triple ++ "/libbeam.a driver_tab.o",
+           [Ar ++ " d src/bin/" ++ Triple ++ "/libbeam.a driver_tab.o",
             "cp src/bin/" ++ Triple ++ "/libbeam.a \"$OUT\"",
             "cp src/OTP_VERSION \"$OUT\"",
             "basename \"$WORK\" > \"$OUT/workplace\"",
@@ -144,8 +144,8 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
                "inside=$(find \"$ERTS/erts/emulator\" -path '*/obj/*/opt/*.a')",
                lists:flatten(
-                 ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections"
-                  " -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code"
+                 ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections ",
+                  page_size(Target), " -Wl,-z,noseparate-code"
                   " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
                   " launcher/main.o launcher/pack.o launcher/flags.o"
                   " launcher/process.o launcher/vfs.o launcher/names.o launcher/note.o",
@@ -244,8 +244,12 @@ tools(Target, Cflags) ->
      "export AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
      "export CFLAGS=\"" ++ string:join(Cflags, " ") ++ "\"",
      "export CXXFLAGS=\"$CFLAGS -fno-exceptions -fno-rtti\"",
-     "export LDFLAGS=\"" ++ string:join(["-static", "-Wl,-z,max-page-size=4096"
-                                         | Ldflags], " ") ++ "\""].
+     "export LDFLAGS=\"" ++ string:join(["-static", page_size(Target) | Ldflags], " ") ++ "\""].
+
+%% Segments have to begin at pages of their own, also of the kernel's that has the
+%% largest; each more costs bytes in the file.
+page_size(#{page_size := Bytes}) ->
+    "-Wl,-z,max-page-size=" ++ integer_to_list(Bytes).
 
 %% @doc The compiler's flags for a target and a flavour.
 %%

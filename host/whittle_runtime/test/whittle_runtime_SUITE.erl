@@ -8,7 +8,7 @@
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
-         patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
+         patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1, plans_heed_the_target/1,
          no_notice/1, libraries_of_flavours/1, notice_of_the_compiler/1,
          every_error_is_one_line/1, last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
@@ -20,7 +20,8 @@ suite() ->
 
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
-     patch_that_does_not_apply, bad_series, plans_name_no_place, no_notice,
+     patch_that_does_not_apply, bad_series, plans_name_no_place,
+     plans_heed_the_target, no_notice,
      libraries_of_flavours, notice_of_the_compiler, every_error_is_one_line, last_words,
      {group, built}].
 
@@ -122,6 +123,23 @@ plans_name_no_place(_) ->
              whittle_recipe_lib:zstd(Target, size, Source)],
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
+
+%% Tools and pages are the target's, in every script.
+plans_heed_the_target(_) ->
+    {ok, Known} = whittle_target:load("x86_64"),
+    Target = Known#{ar := "other-ar", page_size := 65536},
+    Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
+               main => "x.dsc", sums => #{}, origin => ""},
+    Erts = lists:append(lists:append(whittle_plan:essence(
+                                       whittle_recipe_vm:erts(Target, size, Source, [])))),
+    Link = lists:append(lists:append(whittle_plan:essence(
+                                       whittle_recipe_vm:link(Target, {"29", size}, [], static)))),
+    [begin
+         ?assertEqual(nomatch, string:find(Script, Theirs)),
+         ?assertNotEqual(nomatch, string:find(Script, Ours))
+     end || {Script, Theirs, Ours} <- [{Erts, "gcc-ar", "other-ar d "},
+                                       {Erts, "page-size=4096", "max-page-size=65536"},
+                                       {Link, "page-size=4096", "max-page-size=65536"}]].
 
 %% Nothing may be shipped without the notices of what is in it.
 no_notice(Config) ->

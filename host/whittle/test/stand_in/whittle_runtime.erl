@@ -8,9 +8,10 @@
 
 targets() ->
     [#{name => "x86_64", summary => "64-bit PCs", word_size => 64, endian => little,
-       flavours => [size], emulator => []},
+       flavours => [size], emulator => [], notes => []},
      #{name => "board", summary => "a board", word_size => 32, endian => big,
-       flavours => [size, speed], emulator => ["/usr/bin/env", "EMULATED=it's so"]}].
+       flavours => [size, speed], emulator => ["/usr/bin/env", "EMULATED=it's so"],
+       notes => ["it has no clock"]}].
 
 default_target() -> "x86_64".
 
