@@ -26,7 +26,7 @@ project(Dir) ->
     case whittle_compile:with_rebar3(Dir) of
         {ok, Lib} ->
             Own = own_apps(Dir),
-            case read_all(lists:sort(filelib:wildcard(filename:join(Lib, "*"))), [], []) of
+            case read_all(built(Dir, Lib), [], []) of
                 {ok, Apps, Notes} -> project(Dir, Own, Apps, Notes);
                 {error, _} = Error -> Error
             end;
@@ -34,6 +34,17 @@ project(Dir) ->
     end.
 
 %% Internal
+
+%% The directories of what rebar3 has built. What lies in `_checkouts' it builds apart,
+%% and takes before a dependency of the same name.
+built(Dir, Lib) ->
+    Apart = filename:join(filename:dirname(Lib), "checkouts"),
+    Checkouts = [filename:join(Apart, Name)
+                 || App <- apps_in(Dir, ["_checkouts/*", "_checkouts/*/{apps,lib}/*"]),
+                    Name <- [atom_to_list(App)], filelib:is_dir(filename:join(Apart, Name))],
+    Hidden = [filename:basename(Checkout) || Checkout <- Checkouts],
+    lists:sort(Checkouts ++ [Found || Found <- filelib:wildcard(filename:join(Lib, "*")),
+                                      not lists:member(filename:basename(Found), Hidden)]).
 
 project(Dir, Own, Apps, Notes) ->
     case [Name || #{name := Name} <- Apps, lists:member(Name, Own)] of
@@ -85,7 +96,9 @@ own_apps(Dir) ->
                  {ok, Terms} -> Terms;
                  {error, _} -> []
              end,
-    Places = proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."]),
+    apps_in(Dir, proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."])).
+
+apps_in(Dir, Places) ->
     lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))
                  || Place <- Places,
                     Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],

@@ -5,7 +5,7 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         edited_header/1, named_in_unicode/1, umbrella/1, relx_release/1,
+         edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1, relx_release/1,
          release_without_system_libs/1, mix_release/1, rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
@@ -15,7 +15,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
-     named_in_unicode, umbrella, relx_release, release_without_system_libs, mix_release,
+     named_in_unicode, umbrella, checkouts, relx_release, release_without_system_libs, mix_release,
      rebar3_escript, source_escript, escript_with_module_line, escript_that_calls,
      escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
      optional_applications, included_applications, application_start_order].
@@ -136,6 +136,23 @@ umbrella(Config) ->
     ?assertEqual("umbrella", whittle_system:name(System)),
     ?assertEqual([kernel, left, right, stdlib], whittle_system:roots(System)),
     ?assertEqual([kernel, stdlib, right, left], started(System)).
+
+%% rebar3 builds these in a directory apart; one that was taken away no longer counts,
+%% nor does a dependency of the same name.
+checkouts(Config) ->
+    Dir = in("top", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, [helper]}.\n"),
+    made:file(filename:join(Dir, "src/top.app.src"),
+              "{application, top, [{description, \"\"}, {vsn, \"1\"},"
+              " {applications, [kernel, stdlib, helper]}]}.\n"),
+    made:file(filename:join(Dir, "_checkouts/helper/src/helper.app.src"),
+              "{application, helper, [{description, \"\"}, {vsn, \"2\"},"
+              " {applications, [kernel, stdlib]}]}.\n"),
+    made:app(filename:join(Dir, "_build/default/lib/helper"), helper, [], []),
+    made:app(filename:join(Dir, "_build/default/checkouts/gone"), gone, [], []),
+    System = read(Dir),
+    ?assertEqual([helper, kernel, stdlib, top], names(System)),
+    ?assertMatch({ok, #{vsn := "2"}}, whittle_system:app(helper, System)).
 
 relx_release(Config) ->
     Dir = example("relay", Config),
