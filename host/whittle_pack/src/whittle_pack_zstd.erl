@@ -61,11 +61,16 @@ decompress_one({Frame, Size}) ->
 
 %% Runs a shell command with these bytes as its input, and gives up when it
 %% answers with more than Limit bytes.
+%%
+%% What the command says beside its answer is kept apart from it. If it fails, that
+%% comes after what there is of the answer, and then its length in ten digits.
 pipe(Command, Input, Limit) ->
-    Script = "head -c \"$1\" | " ++ Command ++ " 2>&1",
+    Script = "exec 3>&1; words=$( { head -c \"$1\" | " ++ Command ++ " >&3; } 2>&1 ) || {"
+        " status=$?; printf '%s%010d' \"$words\" ${#words}; exit $status; }",
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", Script, "sh",
                               integer_to_list(byte_size(Input))]},
+                      {env, [{"LC_ALL", "C"}]},      % lengths in bytes
                       binary, use_stdio, exit_status, hide]),
     true = port_command(Port, Input),
     receive_all(Port, Limit, 0, []).
@@ -80,9 +85,18 @@ receive_all(Port, Limit, Size, Parts) ->
         {Port, {exit_status, 0}} ->
             {ok, iolist_to_binary(lists:reverse(Parts))};
         {Port, {exit_status, Code}} ->
-            {error, {zstd_failed, {Code, iolist_to_binary(lists:reverse(Parts))}}};
+            {error, {zstd_failed, {Code, words(iolist_to_binary(lists:reverse(Parts)))}}};
         {'EXIT', Port, Reason} ->   % it ended before it had read everything
             {error, {zstd_failed, {1, iolist_to_binary(io_lib:format("~p", [Reason]))}}}
+    end.
+
+%% A shell that was killed has written no length.
+words(Answer) ->
+    try
+        {Said, Length} = split_binary(Answer, byte_size(Answer) - 10),
+        binary:part(Said, byte_size(Said), -binary_to_integer(Length))
+    catch
+        error:badarg -> <<>>
     end.
 
 %% The results in the order of the items, with at most Width at work.

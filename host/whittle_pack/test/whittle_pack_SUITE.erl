@@ -4,10 +4,10 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
-         read_file/1, ca_certs/1, no_zstd/1, block_size/1, papers/1, bill/1, directory/1,
-         directory_stays/1, directory_of_others/1, output_is_directory/1,
-         output_is_device/1, stopped/1, full_disk/1, no_rights/1,
-         no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
+         read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1, papers/1,
+         bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
+         output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
+         foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -15,9 +15,9 @@
 
 all() ->
     [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
-     no_zstd, block_size, papers, bill, directory, directory_stays, directory_of_others,
-     output_is_directory, output_is_device, stopped, full_disk, no_rights, no_runtime,
-     foreign_runtime, env_lines, damaged, errors].
+     no_zstd, zstd_that_talks, block_size, papers, bill, directory, directory_stays,
+     directory_of_others, output_is_directory, output_is_device, stopped, full_disk,
+     no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -124,6 +124,33 @@ no_zstd(Config) ->
         os:putenv("PATH", Path)
     end,
     ?assertEqual([], files(Config)).
+
+%% What zstd says beside the bytes gets into no frame, and is what a failure tells.
+zstd_that_talks(Config) ->
+    Path = os:getenv("PATH"),
+    Stub = filename:join(?config(dir, Config), "zstd"),
+    Put = fun(Lines) ->
+                  ok = file:write_file(Stub, ["#!/bin/sh\n", Lines]),
+                  ok = file:change_mode(Stub, 8#755)
+          end,
+    Blob = binary:copy(<<"words ">>, 1000),
+    {ok, Frames} = whittle_pack_zstd:compress([Blob]),
+    os:putenv("PATH", ?config(dir, Config) ++ ":" ++ Path),
+    try
+        Put(["echo a warning >&2; PATH='", Path, "'; exec zstd \"$@\"\n"]),
+        ?assertEqual({ok, Frames}, whittle_pack_zstd:compress([Blob])),
+        ?assertEqual({ok, [Blob]}, whittle_pack_zstd:decompress([{hd(Frames), byte_size(Blob)}])),
+        Put(["cat; printf 'no g\\303\\274te' >&2; exit 3\n"]),
+        ?assertEqual({error, {zstd_failed, {3, <<"no g\xc3\xbcte">>}}},
+                     whittle_pack_zstd:compress([Blob])),
+        Put("exec >&-; cat > /dev/null; exit 4\n"),
+        ?assertEqual({error, {zstd_failed, {4, <<>>}}}, whittle_pack_zstd:compress([Blob])),
+        %% The shell itself is killed.
+        Put("kill -KILL 0\n"),
+        ?assertEqual({error, {zstd_failed, {137, <<>>}}}, whittle_pack_zstd:compress([Blob]))
+    after
+        os:putenv("PATH", Path)
+    end.
 
 block_size(Config) ->
     Blocks = fun(Options) ->
