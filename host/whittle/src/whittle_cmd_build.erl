@@ -65,7 +65,11 @@ trim(#{system := System, values := #{vm := Vm} = Values} = Build) ->
                    #{keep_include := true} -> #{includes => keep};
                    _ -> #{}
                end,
-    Options = Includes#{strip => #{types => Types}},
+    Attributes = case Values of
+                     #{keep_attributes := true} -> keep;
+                     _ -> auto
+                 end,
+    Options = Includes#{strip => #{types => Types, attributes => Attributes}},
     case whittle_pass:run(whittle_pass:standard(), Options, System) of
         {ok, Smaller} ->
             {ok, Build#{system := whittle_boot:set_start_modules(start_modules(), Smaller)}};

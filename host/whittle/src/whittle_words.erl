@@ -55,6 +55,8 @@ table() ->
               help => "exe: one file; dir: a directory with the files unpacked"},
             #{name => keep_include, long => "keep-include",
               help => "keep include files (kept anyway where the compiler is)"},
+            #{name => keep_attributes, long => "keep-attributes",
+              help => "keep modules' attributes (kept anyway where a module names them)"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},

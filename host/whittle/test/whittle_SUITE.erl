@@ -6,7 +6,8 @@
          end_per_testcase/2]).
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
-         same_bytes/1, keep_include/1, bad_inputs/1, bad_outputs/1, broken_runtime/1,
+         same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
+         broken_runtime/1,
          no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
@@ -16,7 +17,7 @@
 
 all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
-     build_hello, build_json, build_dir, same_bytes, keep_include, bad_inputs,
+     build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
      bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
      run_emulated, run_keeps_arguments, not_built].
@@ -102,6 +103,8 @@ help_of_command(Config) ->
            "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
            " (default: exe)\n"
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
+           "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
+           " them)\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -160,8 +163,8 @@ completion(Config) ->
              {"help s", "size"},
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
-             {"build app -", "--out -o --target --otp --vm --format --keep-include --ca-certs"
-              " --json"},
+             {"build app -", "--out -o --target --otp --vm --format --keep-include"
+              " --keep-attributes --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
@@ -246,6 +249,21 @@ keep_include(Config) ->
           end,
     ?assertEqual({ok, none}, Has([])),
     ?assertEqual({ok, <<"-define(A, 1).\n">>}, Has(["--keep-include"])).
+
+%% For a program that makes up the name of what it asks for.
+keep_attributes(Config) ->
+    Chunks = fun(Options) ->
+                     {0, Out, ""} = whittle(Config, ["build", ?config(hello, Config)] ++ Options),
+                     {ok, Beam} = whittle_pack:read_file(
+                                    filename:join(?config(dir, Config), "hello"),
+                                    <<"lib/hello-0.1.0/ebin/hello.beam">>),
+                     {ok, hello, Found} = beam_lib:all_chunks(Beam),
+                     {lists:keymember("Attr", 1, Found),
+                      string:find(Out, "note: module attributes are kept, as asked for\n")
+                      =/= nomatch}
+             end,
+    ?assertEqual({false, false}, Chunks([])),
+    ?assertEqual({true, true}, Chunks(["--keep-attributes"])).
 
 %% Each is one line, ends with 1, and leaves nothing.
 bad_inputs(Config) ->

@@ -14,8 +14,9 @@
 %% they are dropped where no module holds that atom, and no module outside of
 %% OTP calls `beam_lib'; else they are all kept, with a note that names who may
 %% ask. A program that builds the atom at run time is not seen: `attributes =>
-%% keep' is for it. Every module that Elixir compiles can be asked for its
-%% attributes, so that an Elixir system keeps them.
+%% keep' is for it (`--keep-attributes' on the command line). Every module that
+%% Elixir compiles can be asked for its attributes, so that an Elixir system
+%% keeps them.
 %%
 %% <b>Types</b> (`Type') are read by the JIT alone: `types => drop' is for the
 %% interpreter, whose loader does not look at them.
@@ -86,7 +87,7 @@ read_all([], Read) ->
 
 module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
 
-readers(#{attributes := keep}, _, _) -> ['the option'];
+readers(#{attributes := keep}, _, _) -> asked_for;
 readers(_, Beams, System) ->
     Otp = [Name || #{name := Name, origin := #{kind := otp}} <- whittle_system:apps(System)],
     [Module || {App, Module, Beam} <- Beams,
@@ -106,6 +107,8 @@ reads_files() ->
      beam_disasm].
 
 note([], System) -> System;
+note(asked_for, System) ->
+    whittle_system:note("module attributes are kept, as asked for", System);
 note(Readers, System) ->
     Shown = lists:sublist(Readers, 5),
     More = length(Readers) - length(Shown),
