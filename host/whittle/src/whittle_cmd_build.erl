@@ -125,15 +125,8 @@ stock_vm(Root) ->
                      filelib:is_regular(File)],
     Names = [filename:basename(File) || File <- Files],
     Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
-    lists:sum([program_size(File) || File <- Files,
-                                     not lists:member(filename:basename(File), Own)]).
-
-program_size(File) ->
-    {ok, Bytes} = file:read_file(File),
-    case whittle_elf:loaded_size(Bytes) of
-        {ok, Size} -> Size;
-        {error, _} -> byte_size(Bytes)      % a script
-    end.
+    lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
+                       {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
 %% @doc Modules that a node has loaded when it prints its first line, beside
 %% those that the kernel's own boot needs: loaded together they cost less than

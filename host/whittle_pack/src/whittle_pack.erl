@@ -6,7 +6,7 @@
 %% bytes, with the same version of `zstd'.
 -module(whittle_pack).
 
--export([check_output/2, write/4, read/1, read_file/2, format_error/1]).
+-export([check_output/2, write/4, read/1, read_file/2, loaded_size/1, format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
 
@@ -81,6 +81,18 @@ read_file(File, Path) ->
            fun(Bytes) ->
                    about(File, steps([fun(_) -> whittle_elf:pack(Bytes) end,
                                       fun(Pack) -> whittle_pack_format:file(Pack, Path) end]))
+           end]).
+
+%% @doc The bytes of any program up to the end of what is loaded: its size without
+%% symbols and debug information. Of a file that is no ELF executable, all its bytes.
+-spec loaded_size(file:filename_all()) -> {ok, non_neg_integer()} | {error, error()}.
+loaded_size(File) ->
+    steps([fun(_) -> read_bytes(File) end,
+           fun(Bytes) ->
+                   case whittle_elf:loaded_size(Bytes) of
+                       {error, {elf_foreign, _}} -> {ok, byte_size(Bytes)};
+                       Result -> about(File, Result)
+                   end
            end]).
 
 %% @doc One line for a person that ends with what to do.

@@ -3,7 +3,7 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([executable/1, mapped/1, tree/1, start_block/1, same_bytes/1,
+-export([executable/1, mapped/1, tree/1, start_block/1, loaded_size/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1, papers/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
@@ -14,7 +14,7 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [executable, mapped, tree, start_block, same_bytes, read_file, ca_certs,
+    [executable, mapped, tree, start_block, loaded_size, same_bytes, read_file, ca_certs,
      no_zstd, zstd_that_talks, block_size, papers, bill, directory, directory_stays,
      directory_of_others, output_is_directory, output_is_device, stopped, full_disk,
      no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
@@ -87,6 +87,18 @@ start_block(Config) ->
     {ok, Tokens, _} = erl_scan:string(binary_to_list(App)),
     ?assertEqual({ok, {application, sample, [{vsn, "1.0"}, {modules, [sample]}]}},
                  erl_parse:parse_term(Tokens)).
+
+loaded_size(Config) ->
+    Out = write(Config),
+    ?assertEqual({ok, filelib:file_size(Out)}, whittle_pack:loaded_size(Out)),
+    {ok, Bytes} = file:read_file(Out),
+    ok = file:write_file(Out, [Bytes, "symbols"]),
+    ?assertEqual({ok, byte_size(Bytes)}, whittle_pack:loaded_size(Out)),
+    ok = file:write_file(Out, "#!/bin/sh\n"),
+    ?assertEqual({ok, 10}, whittle_pack:loaded_size(Out)),
+    ok = file:write_file(Out, binary:part(Bytes, 0, 20)),
+    ?assertEqual({error, {in, {Out, {elf_damaged, header}}}}, whittle_pack:loaded_size(Out)),
+    ?assertEqual({error, {unreadable, {"/none", enoent}}}, whittle_pack:loaded_size("/none")).
 
 same_bytes(Config) ->
     {ok, First} = file:read_file(write(Config)),
