@@ -9,15 +9,16 @@
 
 -export([fetch/5]).
 %% Pure parts, for tests
--export([archive/2, choose/2, scrub/2]).
+-export([archive/2, choose/2, scrub/2, percents/1]).
 
 -define(KEYRING, "/usr/share/keyrings/debian-archive-keyring.gpg").
 
 %% @doc Downloads a package's source into a directory, from the first of the
-%% suites that holds the release. Options for tests: `keyring' (a file), `archive'
-%% (an address instead of the machine's).
+%% suites that holds the release; `tell' hears how much of what has come. Options for
+%% tests: `keyring' (a file), `archive' (an address instead of the machine's).
 -spec fetch(string(), string(), [string()], file:filename(),
-            #{keyring => file:filename(), archive => string(), _ => _}) ->
+            #{tell => fun((string(), 0..100) -> term()),
+              keyring => file:filename(), archive => string(), _ => _}) ->
           {ok, #{kind := debian, vsn := string(), main := string(),
                  origin := string()}} |
           whittle_runtime:error().
@@ -30,6 +31,7 @@ fetch(Package, Release, Suites, Dir, Options) ->
             State = Dir ++ ".apt",
             try from_suites(Suites, Package, Release,
                             #{archive => Archive, keyring => Keyring,
+                              tell => maps:get(tell, Options, fun(_, _) -> ok end),
                               state => State, dir => Dir}, [])
             after
                 file:del_dir_r(State)
@@ -103,7 +105,9 @@ from_suites([Suite | Suites], Package, Release, Context, Tried) ->
     end.
 
 from_suite(Suite, Package, Release, Context) ->
-    #{archive := Archive, keyring := Keyring, state := State, dir := Dir} = Context,
+    #{archive := Archive, keyring := Keyring, state := State, dir := Dir, tell := Tell} = Context,
+    Told = fun(What) -> fun(Bytes) -> [Tell(What, P) || P <- percents(Bytes)] end end,
+    Quiet = fun(_) -> ok end,
     Apt = ["-o", "Dir::State::Lists=" ++ filename:join(State, "lists"),
            "-o", "Dir::Etc::SourceList=" ++ filename:join(State, "sources.list"),
            "-o", "Dir::Etc::SourceParts=-",
@@ -116,20 +120,26 @@ from_suite(Suite, Package, Release, Context) ->
            "-o", "APT::Get::AllowUnauthenticated=false",
            %% Only the list of sources is wanted, and half of one is none.
            "-o", "Acquire::Languages=none",
+           %% It says on its output how much has come; percents/1 reads that.
+           "-o", "APT::Status-Fd=1",
            "-o", "APT::Update::Error-Mode=any"],
     ok = filelib:ensure_path(filename:join([State, "lists", "partial"])),
     ok = filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
     List = ["deb-src [signed-by=", Keyring, "] ", Archive, " ", Suite, " main\n"],
     ok = file:write_file(filename:join(State, "sources.list"), List),
     maybe_all(
-      [fun(_) -> apt("apt-get", Apt ++ ["update"], Dir) end,
-       fun(_) -> apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir) end,
+      [fun(_) ->
+               apt("apt-get", Apt ++ ["update"], Dir, Told("fetching the list of sources"))
+       end,
+       fun(_) ->
+               apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir, Quiet)
+       end,
        fun(Shown) ->
                case choose(Shown, Release) of
                    {ok, Version} ->
                        Wanted = Package ++ "=" ++ Version,
-                       apt("apt-get", Apt ++ ["source", "--download-only", Wanted],
-                           Dir);
+                       apt("apt-get", Apt ++ ["source", "--download-only", Wanted], Dir,
+                           Told("fetching the source"));
                    none ->
                        {error, {bad_suite, "does not hold this release"}}
                end
@@ -141,10 +151,19 @@ maybe_all(Steps) ->
                    (_, Error) -> Error
                 end, {ok, none}, Steps).
 
-apt(Program, Arguments, Dir) ->
+%% @doc The percentages in a piece of apt's output: "dlstatus:1:23.456:Retrieving ...".
+-spec percents(binary()) -> [0..100].
+percents(Bytes) ->
+    case re:run(Bytes, "^dlstatus:[0-9]+:([0-9]{1,3})",
+                [global, multiline, {capture, all_but_first, list}]) of
+        {match, Found} -> [min(100, list_to_integer(Percent)) || [Percent] <- Found];
+        nomatch -> []
+    end.
+
+apt(Program, Arguments, Dir, Watch) ->
     Command = ["cd \"$1\" && shift && exec \"$@\""],
     case whittle_exec:capture("sh", ["-c" | Command]
-                              ++ ["sh", Dir, Program | Arguments]) of
+                              ++ ["sh", Dir, Program | Arguments], Watch) of
         {ok, Output} ->
             {ok, Output};
         {error, {status, _, Output}} ->

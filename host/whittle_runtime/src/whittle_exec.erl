@@ -3,7 +3,7 @@
 %% process, or this VM, is gone.
 -module(whittle_exec).
 
--export([capture/2, run/4]).
+-export([capture/2, capture/3, run/4]).
 
 %% @doc Runs a program and returns what it printed (both streams).
 %% `{error, not_found}' when there is no such program.
@@ -11,11 +11,18 @@
           {ok, string()} |
           {error, not_found | {status, pos_integer(), string()}}.
 capture(Program, Arguments) ->
+    capture(Program, Arguments, fun(_) -> ok end).
+
+%% @doc The same; `Watch' sees each piece of the output as it comes.
+-spec capture(string(), [string()], fun((binary()) -> term())) ->
+          {ok, string()} |
+          {error, not_found | {status, pos_integer(), string()}}.
+capture(Program, Arguments, Watch) ->
     case os:find_executable(Program) of
         false ->
             {error, not_found};
         Path ->
-            Keep = fun(Bytes, Acc) -> [Bytes | Acc] end,
+            Keep = fun(Bytes, Acc) -> _ = Watch(Bytes), [Bytes | Acc] end,
             {Status, Acc} = guarded([Path | Arguments], [{env, [{"LC_ALL", "C"}]}], Keep, []),
             Output = unicode:characters_to_list(lists:reverse(Acc), latin1),
             case Status of

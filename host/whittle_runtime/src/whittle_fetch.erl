@@ -8,27 +8,31 @@
 %% A release is 60-110 MB; a slow line needs a while for that.
 -define(TRANSFER_MS, 1800000).
 
-%% @doc Fetches an address into a file, which must not exist. Certificates are
-%% checked against the system's, or those of the option `cacerts' (DER). Errors:
-%% `bad_checksum', `unreachable', `disk_full'. After an error there is no file.
+%% @doc Fetches an address into a file, which must not exist, through the proxy that
+%% the environment names (`https_proxy', `http_proxy', `no_proxy', as curl reads them).
+%% Certificates are checked against the system's, or those of the option `cacerts'
+%% (DER); `tell' hears how much of it has come, where the server says how much it is.
+%% Errors: `bad_checksum', `unreachable', `disk_full'. After an error there is no file.
 -spec get(string(), file:filename(), whittle_source:digest(),
-          #{cacerts => [public_key:der_encoded()], _ => _}) ->
+          #{cacerts => [public_key:der_encoded()],
+            tell => fun((string(), 0..100) -> term()), _ => _}) ->
           ok | whittle_runtime:error().
 get(Address, File, Sum, Options) ->
     {ok, _} = application:ensure_all_started(inets),
     {ok, _} = application:ensure_all_started(ssl),
+    %% A client of our own: a proxy that is set once cannot be taken back.
+    {ok, _} = inets:start(httpc, [{profile, ?MODULE}]),
     Partial = File ++ ".part",
     try request(Address, Partial, Options) of
-        {ok, saved_to_file} ->
+        ok ->
             checked(whittle_source:digest(Partial), Sum, Partial, File, Address);
-        {ok, {{_, Status, _}, _, _}} ->
-            unreachable(Address, {status, Status});
         {error, enospc} ->
             disk_full(File);
         {error, Reason} ->
             unreachable(Address, Reason)
     after
-        file:delete(Partial)
+        file:delete(Partial),
+        inets:stop(httpc, ?MODULE)
     end.
 
 request(Address, Partial, Options) ->
@@ -41,10 +45,87 @@ request(Address, Partial, Options) ->
            {customize_hostname_check, Check}],
     %% A connection of its own: one that is kept was verified for its opener.
     Headers = [{"user-agent", "whittle"}, {"connection", "close"}],
-    httpc:request(get, {Address, Headers},
-                  [{ssl, Tls}, {connect_timeout, ?CONNECT_MS},
-                   {timeout, ?TRANSFER_MS}],
-                  [{stream, Partial}]).
+    Proxy = proxy(),
+    case file:open(Partial, [write, raw, binary]) of
+        {ok, Fd} ->
+            {ok, Request} = httpc:request(get, {Address, Headers},
+                                          [{ssl, Tls}, {connect_timeout, ?CONNECT_MS},
+                                           {timeout, ?TRANSFER_MS} | Proxy],
+                                          [{sync, false}, {stream, {self, once}}], ?MODULE),
+            Tell = maps:get(tell, Options, fun(_, _) -> ok end),
+            try receive_all(Request, Fd, Tell) after file:close(Fd) end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+receive_all(Request, Fd, Tell) ->
+    receive
+        {http, {Request, stream_start, Headers, Sender}} ->
+            Size = list_to_integer(proplists:get_value("content-length", Headers, "0")),
+            receive_all(Request, Sender, Fd, #{tell => Tell, size => Size, done => 0, told => 0});
+        {http, {Request, {{_, Status, _}, _, _}}} ->
+            {error, {status, Status}};
+        {http, {Request, {error, Reason}}} ->
+            {error, Reason}
+    end.
+
+receive_all(Request, Sender, Fd, State) ->
+    ok = httpc:stream_next(Sender),
+    receive
+        {http, {Request, stream, Bytes}} ->
+            case file:write(Fd, Bytes) of
+                ok ->
+                    receive_all(Request, Sender, Fd, told(byte_size(Bytes), State));
+                {error, Reason} ->
+                    ok = httpc:cancel_request(Request, ?MODULE),
+                    {error, Reason}
+            end;
+        {http, {Request, stream_end, _}} ->
+            ok;
+        {http, {Request, {error, Reason}}} ->
+            {error, Reason}
+    end.
+
+%% Tells each percent once.
+told(More, State = #{size := Size, done := Done, told := Told, tell := Tell}) ->
+    Now = Done + More,
+    case Size > 0 andalso min(100, 100 * Now div Size) of
+        Percent when is_integer(Percent), Percent > Told ->
+            _ = Tell("fetching the source", Percent),
+            State#{done := Now, told := Percent};
+        _ ->
+            State#{done := Now}
+    end.
+
+%% Sets the proxies for what comes; what it gives belongs into the request.
+proxy() ->
+    Not = lists:append([not_through(Name)
+                        || Name <- string:lexemes(variable(["no_proxy", "NO_PROXY"]), ", ")]),
+    %% HTTP_PROXY in capitals may come from a request to a server that runs us.
+    Set = [{Option, Parsed}
+           || {Option, Names} <- [{proxy, ["http_proxy"]},
+                                  {https_proxy, ["https_proxy", "HTTPS_PROXY"]}],
+              #{host := [_ | _]} = Parsed <- [parsed(variable(Names))]],
+    ok = httpc:set_options([{Option, {{Host, maps:get(port, Parsed, 1080)}, Not}}
+                            || {Option, #{host := Host} = Parsed} <- Set], ?MODULE),
+    lists:sublist([{proxy_auth, user(Info)} || {_, #{userinfo := Info}} <- Set], 1).
+
+variable(Names) ->
+    hd([Value || Name <- Names, Value <- [os:getenv(Name, "")], Value =/= ""] ++ [""]).
+
+parsed(Text) ->
+    case string:find(Text, "://") of
+        nomatch -> uri_string:parse("http://" ++ Text);
+        _ -> uri_string:parse(Text)
+    end.
+
+user(Info) ->
+    [User | Password] = string:split(uri_string:percent_decode(Info), ":"),
+    {User, lists:append(Password)}.
+
+not_through("*") -> ["*"];
+not_through("." ++ Domain) -> ["*." ++ Domain];
+not_through(Host) -> [Host, "*." ++ Host].
 
 %% Without a system store nothing verifies, which `unreachable' then says.
 system_cacerts() ->

@@ -13,7 +13,7 @@
 %% Nothing else of the user's environment reaches a step, save PATH.
 -module(whittle_plan).
 
--export([run/5, essence/1, tell/3]).
+-export([run/5, essence/1, tell/3, tell/4]).
 
 -export_type([plan/0, step/0]).
 
@@ -67,8 +67,13 @@ essence(Plan) ->
 %% @doc Tells of something that takes a while and is no step of a plan.
 -spec tell(string(), string(), whittle_runtime:options()) -> ok.
 tell(Task, What, Options) ->
+    tell(Task, What, 0, Options).
+
+%% @doc The same, with how much of it is done.
+-spec tell(string(), string(), 0..100, whittle_runtime:options()) -> ok.
+tell(Task, What, Percent, Options) ->
     Tell = teller(Options),
-    _ = Tell(#{task => Task, step => What, index => 1, 'of' => 1, percent => 0}),
+    _ = Tell(#{task => Task, step => What, index => 1, 'of' => 1, percent => Percent}),
     ok.
 
 teller(#{progress := Tell}) -> Tell;

@@ -219,8 +219,10 @@ fetch(Component, Release, Ways, Dir, Options) ->
         [Source | _] ->
             take_over(Source, Dir);
         [] ->
-            whittle_plan:tell(Name, "fetching the source", Options),
-            first(Ways, #{component => Component, release => Release}, Dir, Options, [])
+            Tell = fun(What, Percent) -> whittle_plan:tell(Name, What, Percent, Options) end,
+            Tell("fetching the source", 0),
+            first(Ways, #{component => Component, release => Release}, Dir,
+                  Options#{tell => Tell}, [])
     end.
 
 %%% A copy that was kept for other ways, but is what one of these names

@@ -8,16 +8,17 @@
 -export([all/0, init_per_testcase/2]).
 -export([tarball/1, tarball_of_another_release/1, not_a_tarball/1,
          sum_beside_a_tarball/1, damaged_in_the_cache/1, other_pins/1,
-         copy_without_ways/1, fetched_over_http/1,
-         wrong_sum/1, server_not_there/1, https_is_verified/1,
-         archive_of_the_machine/1, unsigned_archive/1, no_keyring/1,
-         version_of_a_package/1, no_address_in_errors/1, unsupported/1]).
+         copy_without_ways/1, fetched_over_http/1, fetch_tells/1, proxies/1, wrong_sum/1,
+         server_not_there/1, https_is_verified/1, archive_of_the_machine/1,
+         unsigned_archive/1, no_keyring/1, version_of_a_package/1, no_address_in_errors/1,
+         unsupported/1]).
 
 all() ->
     [tarball, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
-     damaged_in_the_cache, other_pins, copy_without_ways, fetched_over_http, wrong_sum,
-     server_not_there, https_is_verified, archive_of_the_machine, unsigned_archive,
-     no_keyring, version_of_a_package, no_address_in_errors, unsupported].
+     damaged_in_the_cache, other_pins, copy_without_ways, fetched_over_http, fetch_tells,
+     proxies, wrong_sum, server_not_there, https_is_verified, archive_of_the_machine,
+     unsigned_archive, no_keyring, version_of_a_package, no_address_in_errors,
+     unsupported].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -141,6 +142,109 @@ fetched_over_http(Config) ->
     ?assertEqual({ok, Sum}, whittle_source:digest(File)),
     Stop().
 
+%% How much has come is told in rising percents, each once, up to the last.
+fetch_tells(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    File = filename:join(dir(Config), "fetched"),
+    Test = self(),
+    Tell = fun("fetching the source", Percent) -> Test ! {percent, Percent} end,
+    ok = whittle_fetch:get(Address, File, Sum, #{tell => Tell}),
+    Stop(),
+    Told = percents(),
+    ?assertEqual(lists:usort(Told), Told),
+    ?assertEqual(100, lists:last(Told)),
+    ?assert(length(Told) > 2),
+    ?assertEqual([3, 100], whittle_apt:percents(
+                             <<"Get:1 x\ndlstatus:1:3.08642:Retrieving\ndlstatus:2:100:R\n">>)).
+
+percents() ->
+    receive {percent, Percent} -> [Percent | percents()] after 0 -> [] end.
+
+%% Through the proxy that the environment names; https in a tunnel, verified as ever.
+proxies(Config) ->
+    Tls = tls(),
+    File = filename:join(dir(Config), "fetched"),
+    {Proxy, Log} = start_proxy(),
+    [begin
+         {Address, Sum, Stop} = serve(Config, Server),
+         Get = fun(Environment) ->
+                       [os:putenv(Name, Value) || {Name, Value} <- Environment],
+                       _ = file:delete(File),
+                       try
+                           ok = whittle_fetch:get(Address, File, Sum, #{cacerts => Trusted}),
+                           Log()
+                       after
+                           [os:unsetenv(Name) || {Name, _} <- Environment]
+                       end
+               end,
+         [Asked] = Get([{Variable, "http://someone:else@" ++ Proxy}]),
+         ?assertNotEqual(nomatch, string:prefix(Asked, Method)),
+         Server =:= [] orelse
+             begin
+                 os:putenv(Variable, "http://someone:else@" ++ Proxy),
+                 ?assertMatch({error, {unreachable, _}},
+                              whittle_fetch:get(Address, File ++ "2", Sum, #{})),
+                 [_] = Log()
+             end,
+         ?assertEqual([], Get([{Variable, Proxy}, {"no_proxy", "example.org,localhost"}])),
+         ?assertEqual([], Get([])),
+         Stop()
+     end || {Variable, Method, Server, Trusted} <-
+                [{"http_proxy", "GET http://localhost:", [], []},
+                 {"https_proxy", "CONNECT localhost:", maps:get(server, Tls),
+                  maps:get(trusted, Tls)}]].
+
+%% A proxy for one connection after the other, and what it was asked for since then.
+start_proxy() ->
+    {ok, Listen} = gen_tcp:listen(0, [binary, {ip, {127, 0, 0, 1}}, {active, false},
+                                      {packet, http_bin}]),
+    {ok, Port} = inet:port(Listen),
+    Test = self(),
+    _ = spawn_link(fun() -> proxy(Listen, Test) end),
+    {"127.0.0.1:" ++ integer_to_list(Port),
+     fun Log() -> receive {asked, Line} -> [Line | Log()] after 0 -> [] end end}.
+
+proxy(Listen, Test) ->
+    {ok, Client} = gen_tcp:accept(Listen),
+    {ok, {http_request, Method, Uri, _}} = gen_tcp:recv(Client, 0),
+    Headers = proxy_headers(Client),
+    {Port, Words, Answer} =
+        case {Method, Uri} of
+            {<<"CONNECT">>, {scheme, Host, To}} ->
+                {binary_to_integer(To), ["CONNECT ", Host, ":", To],
+                 fun(_) -> gen_tcp:send(Client, "HTTP/1.1 200 OK\r\n\r\n") end};
+            {'GET', {absoluteURI, http, Host, To, Path}} ->
+                {To, ["GET http://", Host, ":", integer_to_list(To)],
+                 fun(Server) ->
+                         gen_tcp:send(Server, ["GET ", Path, " HTTP/1.1\r\nHost: localhost\r\n"
+                                               "Connection: close\r\n\r\n"])
+                 end}
+        end,
+    %% someone:else
+    <<"Basic c29tZW9uZTplbHNl">> = proplists:get_value('Proxy-Authorization', Headers),
+    Test ! {asked, lists:flatten([to_list(Word) || Word <- Words])},
+    {ok, Server} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, true}]),
+    ok = Answer(Server),
+    ok = inet:setopts(Client, [{packet, raw}, {active, true}]),
+    relay(Client, Server),
+    proxy(Listen, Test).
+
+to_list(Bytes) when is_binary(Bytes) -> binary_to_list(Bytes);
+to_list(Text) -> Text.
+
+proxy_headers(Client) ->
+    case gen_tcp:recv(Client, 0) of
+        {ok, {http_header, _, Name, _, Value}} -> [{Name, Value} | proxy_headers(Client)];
+        {ok, http_eoh} -> []
+    end.
+
+relay(A, B) ->
+    receive
+        {tcp, A, Bytes} -> _ = gen_tcp:send(B, Bytes), relay(A, B);
+        {tcp, B, Bytes} -> _ = gen_tcp:send(A, Bytes), relay(A, B);
+        {tcp_closed, _} -> gen_tcp:close(A), gen_tcp:close(B)
+    end.
+
 wrong_sum(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     File = filename:join(dir(Config), "fetched"),
@@ -160,17 +264,9 @@ server_not_there(Config) ->
     one_line(Error).
 
 https_is_verified(Config) ->
-    Names = #'Extension'{extnID = ?'id-ce-subjectAltName',
-                         extnValue = [{dNSName, "localhost"}], critical = false},
-    Modern = [{digest, sha256}, {key, {namedCurve, secp256r1}}],
-    Chain = #{root => Modern, intermediates => [], peer => Modern},
-    #{server_config := Server, client_config := Client} =
-        public_key:pkix_test_data(
-          #{server_chain => Chain#{peer := [{extensions, [Names]} | Modern]},
-            client_chain => Chain}),
+    #{server := Server, trusted := Trusted} = tls(),
     {Address, Sum, Stop} = serve(Config, Server),
     File = filename:join(dir(Config), "fetched"),
-    Trusted = proplists:get_value(cacerts, Client),
     ?assertEqual(ok, whittle_fetch:get(Address, File, Sum, #{cacerts => Trusted})),
     ok = file:delete(File),
     %% The system trusts no such authority; nor is this server 127.0.0.1.
@@ -182,6 +278,18 @@ https_is_verified(Config) ->
                  whittle_fetch:get(Other, File, Sum, #{cacerts => Trusted})),
     ?assertNot(filelib:is_file(File)),
     Stop().
+
+%% A server's certificate for localhost, and who has signed it.
+tls() ->
+    Names = #'Extension'{extnID = ?'id-ce-subjectAltName',
+                         extnValue = [{dNSName, "localhost"}], critical = false},
+    Modern = [{digest, sha256}, {key, {namedCurve, secp256r1}}],
+    Chain = #{root => Modern, intermediates => [], peer => Modern},
+    #{server_config := Server, client_config := Client} =
+        public_key:pkix_test_data(
+          #{server_chain => Chain#{peer := [{extensions, [Names]} | Modern]},
+            client_chain => Chain}),
+    #{server => Server, trusted => proplists:get_value(cacerts, Client)}.
 
 %%% apt
 
