@@ -8,15 +8,10 @@
 %% @doc Builds. What can be refused without the long work is refused first.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
-    Steps = [fun check_words/1, fun get_otp/1, fun read/1, fun check_output/1,
-             fun trim/1, fun get_runtime/1, fun write/1],
-    Start = #{path => Path, values => Values},
-    case lists:foldl(fun(Step, {ok, Build}) -> Step(Build);
-                        (_, Error) -> Error
-                     end, {ok, Start}, Steps) of
-        {ok, Build} -> {ok, report(Build)};
-        Error -> Error
-    end.
+    whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
+                         fun get_otp/1, fun read/1, fun check_output/1, fun trim/1,
+                         fun get_runtime/1, fun write/1,
+                         fun(Build) -> {ok, report(Build)} end]).
 
 %% Steps: each adds to the build what it got
 

@@ -6,6 +6,8 @@
 %% bytes, with the same version of `zstd'.
 -module(whittle_pack).
 
+-import(whittle_steps, [steps/1]).
+
 -export([check_output/2, write/4, read/1, read_file/2, loaded_size/1, format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
@@ -203,11 +205,5 @@ read_bytes(File) ->
 
 about(File, {error, Error}) -> {error, {in, {File, Error}}};
 about(_, Ok) -> Ok.
-
-steps(Steps) ->
-    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
-                   (Step, ok) -> Step([]);
-                   (_, Error) -> Error
-                end, ok, Steps).
 
 line(Format, Values) -> io_lib:format(Format, Values).

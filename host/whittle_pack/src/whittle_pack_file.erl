@@ -7,6 +7,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
+-import(whittle_steps, [steps/1]).
+
 -export([check/1, write/3, check_dir/2, write_dir/3]).
 
 -export_type([error/0]).
@@ -28,8 +30,8 @@ check(Out) ->
 %% @doc Writes a file and its mode; an output that exists is replaced.
 -spec write(file:filename_all(), iodata(), 0..8#777) -> ok | {error, error()}.
 write(Out, Bytes, Mode) ->
-    steps([fun() -> check(Out) end,
-           fun() -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
+    steps([fun(_) -> check(Out) end,
+           fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
 
 %% @doc Whether {@link write_dir/3} may go there.
 -spec check_dir(file:filename_all(), binary()) -> ok | {error, error()}.
@@ -46,8 +48,8 @@ check_dir(Out, Mark) ->
 -spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], binary()) ->
           ok | {error, error()}.
 write_dir(Out, Files, Mark) ->
-    steps([fun() -> check_dir(Out, Mark) end,
-           fun() -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
+    steps([fun(_) -> check_dir(Out, Mark) end,
+           fun(_) -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
 
 %% Internal
 
@@ -66,7 +68,7 @@ in_place(Out, Write) ->
     Remove = fun() -> remove(Place) end,
     whittle_unfinished:begun(Place, Remove),
     ok = Remove(),      % of a process of the same number that was killed
-    try steps([fun() -> Write(Place) end, fun() -> replace(Out, Place) end]) of
+    try steps([fun(_) -> Write(Place) end, fun(_) -> replace(Out, Place) end]) of
         ok -> ok;
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     after
@@ -85,8 +87,8 @@ replace(Out, Place) ->
             Old = beside(Out, ".old"),
             remove(Old),
             whittle_unfinished:begun(Old, fun() -> put_back(Old, Out, Place) end),
-            Result = steps([fun() -> file:rename(Out, Old) end,
-                            fun() -> exchange(file:rename(Place, Out), Out, Old) end]),
+            Result = steps([fun(_) -> file:rename(Out, Old) end,
+                            fun(_) -> exchange(file:rename(Place, Out), Out, Old) end]),
             whittle_unfinished:done(Old),
             Result;
         Result ->
@@ -98,7 +100,7 @@ exchange(ok, _, Old) ->
     whittle_unfinished:begun(Old, fun() -> remove(Old) end),
     remove(Old);
 exchange(Error, Out, Old) ->
-    steps([fun() -> file:rename(Old, Out) end, fun() -> Error end]).
+    steps([fun(_) -> file:rename(Old, Out) end, fun(_) -> Error end]).
 
 %% A new output that has already taken the older one's place leaves it again.
 put_back(Old, Out, Place) ->
@@ -117,26 +119,21 @@ remove(Place) ->
     end.
 
 all_files(Dir, Files) ->
-    steps([fun() ->
+    steps([fun(_) ->
                    Path = filename:join(Dir, Name),
-                   steps([fun() -> filelib:ensure_dir(Path) end,
-                          fun() -> whole_file(Path, Bytes, Mode) end])
+                   steps([fun(_) -> filelib:ensure_dir(Path) end,
+                          fun(_) -> whole_file(Path, Bytes, Mode) end])
            end || {Name, Bytes, Mode} <- Files]).
 
 whole_file(Path, Bytes, Mode) ->
     case file:open(Path, [write, exclusive, raw, binary]) of
         {ok, Fd} ->
-            Written = steps([fun() -> file:write(Fd, Bytes) end,
-                             fun() -> file:sync(Fd) end]),
+            Written = steps([fun(_) -> file:write(Fd, Bytes) end,
+                             fun(_) -> file:sync(Fd) end]),
             Closed = file:close(Fd),
-            steps([fun() -> Written end,
-                   fun() -> Closed end,
-                   fun() -> file:change_mode(Path, Mode) end]);
+            steps([fun(_) -> Written end,
+                   fun(_) -> Closed end,
+                   fun(_) -> file:change_mode(Path, Mode) end]);
         Error ->
             Error
     end.
-
-steps(Steps) ->
-    lists:foldl(fun(Step, ok) -> Step();
-                   (_, Error) -> Error
-                end, ok, Steps).

@@ -127,29 +127,24 @@ from_suite(Suite, Package, Release, Context) ->
     ok = filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
     List = ["deb-src [signed-by=", Keyring, "] ", Archive, " ", Suite, " main\n"],
     ok = file:write_file(filename:join(State, "sources.list"), List),
-    maybe_all(
-      [fun(_) ->
-               apt("apt-get", Apt ++ ["update"], Dir, Told("fetching the list of sources"))
-       end,
-       fun(_) ->
-               apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir, Quiet)
-       end,
-       fun(Shown) ->
-               case choose(Shown, Release) of
-                   {ok, Version} ->
-                       Wanted = Package ++ "=" ++ Version,
-                       apt("apt-get", Apt ++ ["source", "--download-only", Wanted], Dir,
-                           Told("fetching the source"));
-                   none ->
-                       {error, {bad_suite, "does not hold this release"}}
-               end
-       end,
-       fun(_) -> described(Dir, Suite) end]).
+    Get = fun(Words, What) -> apt("apt-get", Apt ++ Words, Dir, Told(What)) end,
+    case Get(["update"], "fetching the list of sources") of
+        {ok, _} ->
+            case apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir, Quiet) of
+                {ok, Shown} -> chosen(choose(Shown, Release), Package, Suite, Dir, Get);
+                Error -> Error
+            end;
+        Error ->
+            Error
+    end.
 
-maybe_all(Steps) ->
-    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
-                   (_, Error) -> Error
-                end, {ok, none}, Steps).
+chosen(none, _Package, _Suite, _Dir, _Get) ->
+    {error, {bad_suite, "does not hold this release"}};
+chosen({ok, Version}, Package, Suite, Dir, Get) ->
+    case Get(["source", "--download-only", Package ++ "=" ++ Version], "fetching the source") of
+        {ok, _} -> described(Dir, Suite);
+        Error -> Error
+    end.
 
 %% @doc The percentages in a piece of apt's output: "dlstatus:1:23.456:Retrieving ...".
 -spec percents(binary()) -> [0..100].

@@ -19,9 +19,9 @@
 -spec otp(string(), whittle_runtime:options()) ->
           {ok, whittle_runtime:otp()} | whittle_runtime:error().
 otp(Release, Options) ->
-    all([fun(_) -> tools([{"g++", "g++"} | ?TOOLS]) end,
-         fun(_) -> whittle_source:find(erlang, Release, Options) end,
-         fun(Source) -> otp_of(Source, Release, Options) end]).
+    steps([fun(_) -> tools([{"g++", "g++"} | ?TOOLS]) end,
+           fun(_) -> whittle_source:find(erlang, Release, Options) end,
+           fun(Source) -> otp_of(Source, Release, Options) end]).
 
 otp_of(Source = #{vsn := Vsn}, Release, Options) ->
     Compilers = ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
@@ -43,11 +43,11 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
 -spec suites(string(), whittle_runtime:options()) ->
           {ok, whittle_runtime:suites()} | whittle_runtime:error().
 suites(Release, Options) ->
-    all([fun(_) -> otp(Release, Options) end,
-         fun(Otp) ->
-                 all([fun(_) -> whittle_source:find(erlang, Release, Options) end,
-                      fun(Source) -> suites_of(Source, Otp, Options) end])
-         end]).
+    steps([fun(_) -> otp(Release, Options) end,
+           fun(Otp) ->
+                   steps([fun(_) -> whittle_source:find(erlang, Release, Options) end,
+                          fun(Source) -> suites_of(Source, Otp, Options) end])
+           end]).
 
 suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Options) ->
     build(#{name => "suites-" ++ Release,
@@ -64,12 +64,12 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
           {ok, whittle_runtime:runtime()} | whittle_runtime:error().
 runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
-    all([fun(_) -> whittle_source:supported(erlang, Release) end,
-         fun(_) -> whittle_target:load(Name) end,
-         fun(Target) -> fits(Target, Flavour, maps:get(natives, Spec)) end,
-         fun(Target) -> tools(Target, ?TOOLS) end,
-         fun(Target) -> libraries(Target, Spec, Options) end,
-         fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
+    steps([fun(_) -> whittle_source:supported(erlang, Release) end,
+           fun(_) -> whittle_target:load(Name) end,
+           fun(Target) -> fits(Target, Flavour, maps:get(natives, Spec)) end,
+           fun(Target) -> tools(Target, ?TOOLS) end,
+           fun(Target) -> libraries(Target, Spec, Options) end,
+           fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
 
 fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
     case {lists:member(Flavour, Flavours), Natives -- ?NATIVES} of
@@ -99,8 +99,8 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
                   zstd -> Options#{source => none};
                   _ -> Options
               end,
-    case all([fun(_) -> whittle_source:find(Component, Release, Sources) end,
-              fun(Source) -> library(Part, Source, Target, Flavour, Options) end]) of
+    case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
+                fun(Source) -> library(Part, Source, Target, Flavour, Options) end]) of
         {ok, Built} ->
             libraries(Wanted, Target, Flavour, Parts#{Part => Built}, Options);
         Error ->
@@ -231,12 +231,12 @@ build(Job, Options) ->
                             end,
                   compiler => [whittle_exec:capture("sh", ["-c", C]) || C <- Identify]},
     Make = fun(Place = #{out := Out}) ->
-                   all([fun(_) -> Check() end,
-                        fun(_) -> verified(Source, Options) end,
-                        fun(_) -> whittle_plan:run(Task, Plan, Variables
-                                                   ++ source_variable(Source),
-                                                   Place, Options) end,
-                        fun(_) -> Describe(Out) end])
+                   steps([fun(_) -> Check() end,
+                          fun(_) -> verified(Source, Options) end,
+                          fun(_) -> whittle_plan:run(Task, Plan, Variables
+                                                     ++ source_variable(Source),
+                                                     Place, Options) end,
+                          fun(_) -> Describe(Out) end])
            end,
     whittle_cache:artefact(Name, Key, Make, Options).
 
@@ -270,7 +270,7 @@ tools(Tools) ->
     end.
 
 %% Each step gets what the one before it gave, until one fails.
-all(Steps) ->
+steps(Steps) ->
     lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
                    (Step, ok) -> Step(none);
                    (_, Error) -> Error

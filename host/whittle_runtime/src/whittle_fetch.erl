@@ -31,8 +31,8 @@ get(Address, File, Sum, Options) ->
         {error, Reason} ->
             unreachable(Address, Reason)
     after
-        file:delete(Partial),
-        inets:stop(httpc, ?MODULE)
+        _ = file:delete(Partial),
+        _ = inets:stop(httpc, ?MODULE)
     end.
 
 request(Address, Partial, Options) ->

@@ -43,14 +43,10 @@
 -spec read(file:filename(), options()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 read(Path, #{otp_lib := Lib} = Options) ->
-    maybe_ok([fun(_) -> whittle_otp_lib:open(Lib) end,
-              fun(Otp) -> found(Path, Otp) end,
-              fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
-
-maybe_ok(Steps) ->
-    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
-                   (_, {error, _} = Error) -> Error
-                end, {ok, start}, Steps).
+    whittle_steps:steps(
+      [fun(_) -> whittle_otp_lib:open(Lib) end,
+       fun(Otp) -> found(Path, Otp) end,
+       fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
 
 found(Path, Otp) ->
     Result = case kind(Path) of
