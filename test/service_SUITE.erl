@@ -19,13 +19,9 @@ init_per_suite(Config) ->
     [{probe, running:build(running:fixture("probe"), filename:join(Dir, "probe"))},
      {relay, running:build(filename:join([running:root(), "examples", "relay"]),
                            filename:join(Dir, "relay"))},
-     {epmd, free_port()} | Config].
+     {epmd, running:free_port()} | Config].
 
-%% The epmd that our programs have started, on a port of its own.
-end_per_suite(Config) ->
-    Epmd = filename:join([running:otp_root(), "bin", "epmd"]),
-    _ = running:run(Epmd, ["-port", integer_to_list(proplists:get_value(epmd, Config)), "-kill"]),
-    ok.
+end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 init_per_testcase(Case, Config) ->
     [{node, atom_to_list(Case)} | Config].
@@ -103,9 +99,9 @@ cookie_made_up(Config) ->
     ?assertNotEqual(One, Other).
 
 fixed_port_without_epmd(Config) ->
-    Port = free_port(),
+    Port = running:free_port(),
     Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
-           {"ERL_EPMD_PORT", integer_to_list(free_port())}],
+           {"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
     {Node, _} = node(Config, Env),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
     stop(Node).
@@ -175,9 +171,3 @@ cookie_file(Config, Mode) ->
     ok = file:write_file(File, "secret\n"),
     ok = file:change_mode(File, Mode),
     File.
-
-free_port() ->
-    {ok, Socket} = gen_tcp:listen(0, []),
-    {ok, Port} = inet:port(Socket),
-    ok = gen_tcp:close(Socket),
-    Port.
