@@ -2,7 +2,7 @@
 -module(running).
 
 -export([whittle/1, build/2, build/3]).
--export([run/2, run/3, start/2, start/3, line/1, interrupt/2, ended/1]).
+-export([run/2, run/3, start/2, start/3, line/1, until/2, interrupt/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, copy/2, free_port/0, end_epmd/1]).
 -export([in_empty_root/2, alone/3]).
 
@@ -49,7 +49,7 @@ run(Program, Arguments, #{input := Input} = Options) ->
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
 
-%% A program that goes on; see line/1, interrupt/2, ended/1.
+%% A program that goes on; see line/1, until/2, interrupt/2, ended/1.
 -spec start(file:filename(), [string()]) -> port().
 start(Program, Arguments) -> start(Program, Arguments, #{}).
 
@@ -69,23 +69,31 @@ cleared() ->
                                "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_CRASH_DUMP",
                                "REBAR_CACHE_DIR"]].
 
-%% The output up to and with its next newline.
+%% The output before its next newline.
 -spec line(port()) -> binary().
-line(Port) -> line(Port, <<>>).
+line(Port) -> until(Port, <<"\n">>).
 
-line(Port, Before) ->
-    receive
-        {Port, {data, Data}} ->
-            Output = <<Before/binary, Data/binary>>,
-            case binary:split(Output, <<"\n">>) of
-                [Line, Rest] ->
-                    Rest =:= <<>> orelse (self() ! {Port, {data, Rest}}),
-                    Line;
-                [_] ->
-                    line(Port, Output)
-            end;
-        {Port, {exit_status, Code}} -> error({ended, Code, Before})
-    after ?PATIENCE_MS -> error({no_line, Before})
+%% The output before that text, which has to come; what follows it is kept.
+-spec until(port(), binary()) -> binary().
+until(Port, Text) -> until(Port, Text, kept(Port)).
+
+until(Port, Text, Output) ->
+    case binary:split(Output, Text) of
+        [Before, Rest] ->
+            put({?MODULE, Port}, Rest),
+            Before;
+        [_] ->
+            receive
+                {Port, {data, Data}} -> until(Port, Text, <<Output/binary, Data/binary>>);
+                {Port, {exit_status, Code}} -> error({ended, Code, Output})
+            after ?PATIENCE_MS -> error({still_running, Output})
+            end
+    end.
+
+kept(Port) ->
+    case erase({?MODULE, Port}) of
+        undefined -> <<>>;
+        Rest -> Rest
     end.
 
 %% Sends a signal ("TERM", "INT", …) to the process itself.
@@ -97,7 +105,7 @@ interrupt(Port, Signal) ->
 
 %% Waits for the end: the exit code and the rest of the output.
 -spec ended(port()) -> {non_neg_integer(), binary()}.
-ended(Port) -> ended(Port, []).
+ended(Port) -> ended(Port, [kept(Port)]).
 
 ended(Port, Output) ->
     receive

@@ -5,7 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
--export([asked_by_its_own_file/1, stopped_by_its_own_file/1, not_running/1, other_cookie/1,
+-export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
+         killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
@@ -40,6 +41,48 @@ stopped_by_its_own_file(Config) ->
     {Port, _} = node(Config, []),
     ?assertEqual({0, <<"ok\n">>}, ask(Config, ["--whittle-stop"])),
     ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
+
+%% On a terminal, as a person has it: the running node answers, and goes on when the
+%% shell's input ends.
+shell_in_it(Config) ->
+    {Port, <<"ready ", Pid/binary>>} = node(Config, []),
+    Program = ["exec '", proplists:get_value(probe, Config), "' --whittle-remote"],
+    Shell = running:start(os:find_executable("script"),
+                          ["-qec", lists:flatten(Program), "/dev/null"],
+                          #{env => [{"TERM", "xterm"} | env(Config)]}),
+    Prompt = running:until(Shell, <<")1> ">>),
+    ?assertMatch({match, _}, re:run(Prompt, "\\(shell_in_it@")),
+    true = port_command(Shell, "{node(), os:getpid()}.\n"),
+    Answer = running:until(Shell, <<")2> ">>),
+    ?assertMatch({match, _}, re:run(Answer, "{'?shell_in_it@.*,\\s*\"" ++ binary_to_list(Pid)
+                                    ++ "\"}")),
+    true = port_command(Shell, "\^D"),
+    ?assertMatch({0, _}, running:ended(Shell)),
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
+    stop(Port).
+
+%% What heart runs is this file again; that one is left without heart, and ends.
+killed_with_heart(Config) ->
+    Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
+                      ++ "' args again >&2", Config),
+    running:interrupt(Port, "KILL"),
+    {137, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
+
+%% Whoever stops it means it.
+stopped_with_heart(Config) ->
+    Port = with_heart("echo started again >&2", Config),
+    running:interrupt(Port, "TERM"),
+    {0, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])),
+    ?assertEqual(nomatch, re:run(Output, "started again")).
+
+with_heart(Command, Config) ->
+    Port = running:start(proplists:get_value(probe, Config), ["wait"],
+                         #{env => [{"ERL_FLAGS", "-heart"}, {"HEART_COMMAND", Command}
+                                   | env(Config)]}),
+    _ = running:until(Port, <<"ready ">>),
+    Port.
 
 not_running(Config) ->
     {1, Output} = ask(Config, ["--whittle-ping"]),
