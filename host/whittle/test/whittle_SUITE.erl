@@ -340,17 +340,13 @@ terminate(Config) ->
     ?assertEqual(["pid"], files(Config)).
 
 full_disk(Config) ->
-    Dir = ?config(dir, Config),
-    "" = os:cmd("mount -t tmpfs -o size=64k none '" ++ Dir ++ "'"),
-    try
-        Hello = ?config(hello, Config),
-        ?assertEqual({1, "", "whittle: hello cannot be written, the disk is full: make room, or "
-                             "name another place with -o\n"},
-                     whittle(Config, ["build", Hello])),
-        ?assertEqual([], files(Config))
-    after
-        "" = os:cmd("umount '" ++ Dir ++ "'")
-    end.
+    small_disk:with("64k", fun(Disk) ->
+        Out = filename:join(Disk, "hello"),
+        ?assertEqual({1, "", "whittle: " ++ Out ++ " cannot be written, the disk is full: make "
+                             "room, or name another place with -o\n"},
+                     whittle(Config, ["build", "-o", Out, ?config(hello, Config)])),
+        ?assertEqual({ok, []}, file:list_dir_all(Disk))
+    end).
 
 %% Size
 
