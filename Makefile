@@ -18,7 +18,7 @@ test: setup-build setup-test setup-web setup-device all runtimes ## all tests
 runtimes: all
 	@mkdir -p out && ./whittle build examples/hello -o out/hello
 
-check: setup-build setup-test format ## format, warnings, xref, dialyzer, tests
+check: setup-test all format ## format, warnings, xref, dialyzer, tests
 	@rebar3 xref
 	@rebar3 dialyzer
 	@./test/run host
