@@ -261,7 +261,7 @@ info(Config) ->
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 
-%% Any byte of the pack: three here, each of them in whittle_pack's properties.
+%% Any byte of the pack: three here, each of them in whittle_pack_reader_SUITE.
 damaged(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
