@@ -64,7 +64,8 @@ sys_config_src_without_its_variables(Config) ->
 vm_args(Config) ->
     ?assertEqual({0, <<"131072\n">>}, alone(settled, ["limit"], [], Config)),
     ?assertEqual({0, <<"{ok,[[\"two words\"]]}\n">>},
-                 alone(settled, ["flag", "words"], [], Config)).
+                 alone(settled, ["flag", "words"], [], Config)),
+    ?assertEqual({0, <<"\"round\"\n">>}, alone(settled, ["env", "SHAPE"], [], Config)).
 
 vm_args_of_the_machine(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "machine.args"),

@@ -39,11 +39,8 @@ asked_over_tls(Config) ->
     ok = file:write_file(Options, io_lib:format(
                                     "[{server, [{certfile, ~p}, {keyfile, ~p}]},"
                                     " {client, [{verify, verify_none}]}].~n", [Cert, Key])),
-    {ok, Free} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
-    {ok, Port} = inet:port(Free),
-    ok = gen_tcp:close(Free),
     Env = [{"RELEASE_NODE", "keeper@127.0.0.1"}, {"RELEASE_DISTRIBUTION", "name"},
-           {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(Port)},
+           {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())},
            {"ERL_FLAGS", "-proto_dist inet_tls -ssl_dist_optfile " ++ Options}],
     Keeper = proplists:get_value(keeper, Config),
     Node = running:start(Keeper, ["wait"], #{env => Env}),
