@@ -43,9 +43,20 @@ stopped_by_its_own_file(Config) ->
     ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
 
 %% On a terminal, as a person has it: the running node answers, and goes on when the
-%% shell's input ends.
+%% shell is left, by its menu or at the end of its input. The terminal hands over lines:
+%% the shell has no editing (docs/launcher.md).
 shell_in_it(Config) ->
     {Port, <<"ready ", Pid/binary>>} = node(Config, []),
+    [begin
+         Shell = shell(Config, Pid),
+         ok = Leave(Shell),
+         ?assertMatch({0, _}, running:ended(Shell)),
+         ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"]))
+     end || Leave <- [fun by_menu/1, fun by_end_of_input/1]],
+    stop(Port).
+
+%% One that has answered.
+shell(Config, Pid) ->
     Program = ["exec '", proplists:get_value(probe, Config), "' --whittle-remote"],
     Shell = running:start(os:find_executable("script"),
                           ["-qec", lists:flatten(Program), "/dev/null"],
@@ -56,10 +67,17 @@ shell_in_it(Config) ->
     Answer = running:until(Shell, <<")2> ">>),
     ?assertMatch({match, _}, re:run(Answer, "{'?shell_in_it@.*,\\s*\"" ++ binary_to_list(Pid)
                                     ++ "\"}")),
+    Shell.
+
+by_menu(Shell) ->
+    true = port_command(Shell, "\^G\n"),
+    _ = running:until(Shell, <<" --> ">>),
+    true = port_command(Shell, "q\n"),
+    ok.
+
+by_end_of_input(Shell) ->
     true = port_command(Shell, "\^D"),
-    ?assertMatch({0, _}, running:ended(Shell)),
-    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
-    stop(Port).
+    ok.
 
 %% What heart runs is this file again; that one is left without heart, and ends.
 killed_with_heart(Config) ->
