@@ -1,29 +1,49 @@
-%% One file that behaves like a Unix program: what the launcher in native/ does.
+%% One file that behaves like a Unix program: what the launcher in native/ does; and a
+%% directory that does, but for what needs one file.
 -module(launcher_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
+         end_per_group/2]).
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
          empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
-         writes_nothing/1, start_block_given_back/1, no_home/1, priv_files/1, pack_is_read_only/1,
-         null_device/1, ports/1, commands/1, names/1, address_without_a_name/1, tcp/1,
-         udp/1, sockets/1,
+         writes_nothing/1, start_block_given_back/1, no_home/1, priv_files/1,
+         no_include_files/1, include_files/1, moved/1, pack_is_read_only/1, null_device/1,
+         ports/1, commands/1, names/1, address_without_a_name/1, tcp/1, udp/1, sockets/1,
          own_flags/1, unknown_own_flag/1, info/1, damaged/1, cut_off/1, not_a_pack/1,
          settings_that_say_nothing/1, config_file/1,
          vm_args_file/1, flags_variables/1]).
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-          F =/= init_per_suite, F =/= end_per_suite, F =/= module_info].
+all() -> [{group, file}, {group, directory}].
 
-init_per_suite(Config) ->
-    Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
-    [{probe, running:build(running:fixture("probe"), Out)} | Config].
+groups() -> [{file, [], one_file()}, {directory, [], in_directory()}].
+
+one_file() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
+          F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved].
+
+in_directory() ->
+    [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
+     pipe_in_and_out, terminate, interrupt, writes_nothing, no_home, priv_files,
+     include_files, pack_is_read_only, ports, commands, names, sockets, own_flags, info,
+     config_file, vm_args_file, moved].
+
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) -> ok.
+
+init_per_group(file, Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
+    [{probe, running:build(running:fixture("probe"), Out)} | Config];
+init_per_group(directory, Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "in_directory"),
+    Dir = running:build(running:fixture("probe"), Out, ["--format", "dir", "--keep-include"]),
+    [{probe, filename:join(Dir, "probe")} | Config].
+
+end_per_group(_Group, _Config) -> ok.
 
 %% The command line, the exit code
 
@@ -72,33 +92,36 @@ interrupt(Config) ->
     {130, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
-%% Somebody who means it: a program that hangs while it stops must still end.
+%% Somebody who means it: a program that hangs while it stops must still end, and
+%% this one never would by itself.
 interrupt_twice(Config) ->
-    Port = waiting(Config),
+    Port = waiting(Config, "hang"),
     running:interrupt(Port, "INT"),
+    stopped = stopping(Port),
     running:interrupt(Port, "INT"),
     ?assertMatch({130, _}, running:ended(Port)).
+
+%% Its application is being stopped; reports of others may come before.
+stopping(Port) ->
+    case running:line(Port) of
+        <<"stopped">> -> stopped;
+        _ -> stopping(Port)
+    end.
 
 %% Where it runs
 
 empty_root(Config) ->
-    Dir = directory(Config, "empty_root"),
-    {ok, _} = file:copy(proplists:get_value(probe, Config), filename:join(Dir, "program")),
-    ok = file:change_mode(filename:join(Dir, "program"), 8#755),
-    {Program, Words} = running:in_empty_root(Dir),
-    ?assertEqual({0, <<"[\"args\"]\n">>}, running:run(Program, Words ++ ["args"])),
-    ?assertMatch({0, _}, running:run(Program, Words ++ ["resolve", "localhost"])),
-    {0, Discarded} = running:run(Program, Words ++ ["discard"]),
+    Alone = fun(Words) -> running:alone(proplists:get_value(probe, Config), Words, #{}) end,
+    ?assertEqual({0, <<"[\"args\"]\n">>}, Alone(["args"])),
+    {0, Resolved} = Alone(["resolve", "localhost"]),
+    ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1} | _]}}, term(Resolved)),
+    {0, Discarded} = Alone(["discard"]),
     ?assertEqual({ok, eof}, term(Discarded)),
-    ?assertEqual({0, <<"read\n">>}, running:run(Program, Words ++ ["access", "/etc/hosts"])),
-    ?assertEqual({ok, ["program"]}, file:list_dir(Dir)).
+    ?assertEqual({0, <<"read\n">>}, Alone(["access", "/etc/hosts"])).
 
 closed_descriptors(Config) ->
-    Probe = proplists:get_value(probe, Config),
-    Dir = directory(Config, "closed"),
-    {ok, _} = file:copy(Probe, filename:join(Dir, "program")),
-    ok = file:change_mode(filename:join(Dir, "program"), 8#755),
-    {Program, Words} = running:in_empty_root(Dir),
+    {Program, Words} = running:in_empty_root(proplists:get_value(probe, Config),
+                                             directory(Config, "closed")),
     Command = lists:append([[Program | Words], ["halt", "9"]]),
     ?assertMatch({9, _}, running:run("/bin/sh", ["-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"
                                                  | Command])).
@@ -161,6 +184,26 @@ priv_files(Config) ->
                   {error, enoent}},
                  term(Output)).
 
+no_include_files(Config) ->
+    ?assertEqual({0, <<"[{error,enoent},{error,enoent}]\n">>}, probe(Config, ["include"])).
+
+%% The application's own, and OTP's.
+include_files(Config) ->
+    {0, Output} = probe(Config, ["include"]),
+    [{ok, Own}, {ok, Otp}] = term(Output),
+    {ok, Written} = file:read_file(filename:join(running:fixture("probe"),
+                                                 "include/probe.hrl")),
+    ?assertEqual(Written, Own),
+    ?assertMatch({_, _}, binary:match(Otp, <<"-record(file_info,">>)).
+
+%% It finds its parts by its own place, whatever the working directory is.
+moved(Config) ->
+    Dir = filename:dirname(proplists:get_value(probe, Config)),
+    There = filename:join(directory(Config, "moved to"), "another name"),
+    {0, _} = running:run("/bin/cp", ["-R", Dir, There]),
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run(filename:join(There, "probe"), ["args"], #{cd => "/"})).
+
 pack_is_read_only(Config) ->
     {0, Output} = probe(Config, ["read_only"]),
     ?assertEqual(lists:duplicate(8, {error, erofs}), term(Output)).
@@ -218,7 +261,7 @@ info(Config) ->
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 
-%% Any byte of the pack: three here, each of them in whittle_pack's properties.
+%% Any byte of the pack: three here, each of them in whittle_pack_reader_SUITE.
 damaged(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
@@ -294,8 +337,10 @@ probe(Config, Words) -> probe(Config, Words, #{}).
 probe(Config, Words, Options) ->
     running:run(proplists:get_value(probe, Config), Words, Options).
 
-waiting(Config) ->
-    Port = running:start(proplists:get_value(probe, Config), ["wait"]),
+waiting(Config) -> waiting(Config, "wait").
+
+waiting(Config, Word) ->
+    Port = running:start(proplists:get_value(probe, Config), [Word]),
     <<"ready ", _/binary>> = running:line(Port),
     Port.
 

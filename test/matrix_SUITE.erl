@@ -22,18 +22,19 @@ speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
 %% Debian's Elixir asks for Debian's OTP. The variable is read by runtime.exs on
 %% the machine where the file runs.
 mix_release(Config) ->
-    Dir = copy("greeter", Config),
+    Dir = running:copy("greeter", proplists:get_value(priv_dir, Config)),
     {0, _} = tool("mix", ["release"], [{"MIX_ENV", "prod"}, {"HEX_OFFLINE", "1"}], Dir),
     File = running:build(filename:join(Dir, "_build/prod/rel/greeter"),
                          filename:join(Dir, "greeter"), ["--otp", "25"]),
-    ?assertEqual({3, <<"Hello  true\n">>}, alone(File, [], [])),
+    ?assertEqual({3, <<"Hello  true\n">>}, running:alone(File, [], #{})),
     ?assertEqual({3, <<"Good morning ONE,TWO true\n">>},
-                 alone(File, ["one", "two"], [{"GREETING", "Good morning"}])).
+                 running:alone(File, ["one", "two"],
+                               #{env => [{"GREETING", "Good morning"}]})).
 
 %% It compiles a project that includes its own header and one of OTP's, on a path
 %% that leads to no other Erlang.
 rebar3(Config) ->
-    Dir = copy("counted", Config),
+    Dir = running:copy("counted", proplists:get_value(priv_dir, Config)),
     File = running:build(os:find_executable("rebar3"), filename:join(Dir, "rebar3"),
                          ["--otp", "25"]),
     {0, Version} = running:run(File, ["version"]),
@@ -47,23 +48,9 @@ rebar3(Config) ->
 hello(Options, Said, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "hello"),
     File = running:build(filename:join(running:root(), "examples/hello"), Out, Options),
-    ?assertEqual({0, <<"Hello from one file.\n">>}, alone(File, [], [])),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(File, [], #{})),
     {0, Info} = running:run(File, ["--whittle-info"]),
     ?assertMatch({_, _}, binary:match(Info, list_to_binary(Said))).
-
-%% In a root directory that holds nothing else.
-alone(File, Words, Env) ->
-    Root = filename:join(filename:dirname(File), "root"),
-    ok = filelib:ensure_path(Root),
-    {ok, _} = file:copy(File, filename:join(Root, "program")),
-    ok = file:change_mode(filename:join(Root, "program"), 8#755),
-    {Program, Before} = running:in_empty_root(Root),
-    running:run(Program, Before ++ Words, #{env => Env}).
-
-copy(Fixture, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Fixture),
-    {0, _} = running:run("/bin/cp", ["-R", running:fixture(Fixture), Dir]),
-    Dir.
 
 tool(Name, Words, Env, Dir) ->
     running:run(os:find_executable(Name), Words, #{env => Env, cd => Dir}).

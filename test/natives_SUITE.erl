@@ -4,13 +4,19 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([crypto/1, tls/1, asked_over_tls/1, database_on_disk/1]).
+-export([crypto/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1]).
 
-all() -> [crypto, tls, asked_over_tls, database_on_disk].
+all() -> [crypto, tls, asked_over_tls, certificates, database_on_disk].
 
 init_per_suite(Config) ->
-    Out = filename:join(proplists:get_value(priv_dir, Config), "keeper"),
-    [{keeper, running:build(running:fixture("keeper"), Out)} | Config].
+    Dir = proplists:get_value(priv_dir, Config),
+    {ok, Bundle} = file:read_file("/etc/ssl/certs/ca-certificates.crt"),
+    Roots = lists:sublist(public_key:pem_decode(Bundle), 2),
+    Pem = filename:join(Dir, "roots.pem"),
+    ok = file:write_file(Pem, public_key:pem_encode(Roots)),
+    Out = filename:join(Dir, "keeper"),
+    [{roots, Roots},
+     {keeper, running:build(running:fixture("keeper"), Out, ["--ca-certs", Pem])} | Config].
 
 end_per_suite(_Config) -> ok.
 
@@ -33,11 +39,8 @@ asked_over_tls(Config) ->
     ok = file:write_file(Options, io_lib:format(
                                     "[{server, [{certfile, ~p}, {keyfile, ~p}]},"
                                     " {client, [{verify, verify_none}]}].~n", [Cert, Key])),
-    {ok, Free} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
-    {ok, Port} = inet:port(Free),
-    ok = gen_tcp:close(Free),
     Env = [{"RELEASE_NODE", "keeper@127.0.0.1"}, {"RELEASE_DISTRIBUTION", "name"},
-           {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(Port)},
+           {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())},
            {"ERL_FLAGS", "-proto_dist inet_tls -ssl_dist_optfile " ++ Options}],
     Keeper = proplists:get_value(keeper, Config),
     Node = running:start(Keeper, ["wait"], #{env => Env}),
@@ -45,6 +48,12 @@ asked_over_tls(Config) ->
     ?assertEqual({0, <<"pong\n">>}, running:run(Keeper, ["--whittle-ping"], #{env => Env})),
     ?assertMatch({0, _}, running:run(Keeper, ["--whittle-stop"], #{env => Env})),
     ?assertMatch({0, _}, running:ended(Node)).
+
+%% Those that were packed, where the machine has none: two of this machine's.
+certificates(Config) ->
+    [_, _] = Sums = [erlang:md5(Root) || {_, Root, _} <- proplists:get_value(roots, Config)],
+    ?assertEqual({0, iolist_to_binary(io_lib:format("~0tp~n", [lists:sort(Sums)]))},
+                 running:alone(proplists:get_value(keeper, Config), ["certificates"], #{})).
 
 %% Each start finds what the one before has written.
 database_on_disk(Config) ->

@@ -253,11 +253,12 @@ verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}},
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
+    Results =:= [] andalso throw({words, "nothing was run on VM " ++ short(Id) ++ " yet"}),
     Account = otp_suites_table:account(Results, known(Root)),
     io:put_chars(case Json of
                      true -> [otp_suites_table:json(Account), "\n"];
                      false ->
-                         What = "OTP " ++ Vsn ++ ", VM " ++ string:slice(Id, 0, 16),
+                         What = "OTP " ++ Vsn ++ ", VM " ++ short(Id),
                          otp_suites_table:markdown(Account, #{'of' => What,
                                                               all => length(Chosen)})
                  end),
@@ -267,6 +268,8 @@ verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}},
         true -> 0;
         false -> 1
     end.
+
+short(Id) -> string:slice(Id, 0, 16).
 
 say(Format, Arguments) ->
     io:format(standard_error, Format ++ "~n", Arguments).

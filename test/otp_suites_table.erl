@@ -181,26 +181,15 @@ number(N) -> integer_to_list(N).
 
 %%% For programs
 
--spec json(account()) -> unicode:chardata().
+-spec json(account()) -> iodata().
 json(#{rows := Rows, failures := Failures, stale := Stale}) ->
-    object([{"rows", array([entries(R) || R <- Rows])},
-            {"failures", array([entries(F) || F <- Failures])},
-            {"stale", array([array([string(Part) || Part <- [App, Suite, Case]])
-                             || {App, Suite, Case, _, _} <- Stale])}]).
+    whittle_json:encode(#{rows => [members(R) || R <- Rows],
+                          failures => [members(F) || F <- Failures],
+                          stale => [[text(App), text(Suite), text(Case)]
+                                    || {App, Suite, Case, _, _} <- Stale]}).
 
-entries(Map) ->
-    object([{atom_to_list(Key), value(Value)} || {Key, Value} <- lists:sort(maps:to_list(Map))]).
+members(Map) -> maps:map(fun(_, Text) when is_list(Text) -> text(Text);
+                            (_, Value) -> Value
+                         end, Map).
 
-value(Number) when is_integer(Number) -> number(Number);
-value(Atom) when is_atom(Atom) -> string(atom_to_list(Atom));
-value(Text) -> string(Text).
-
-object(Members) -> ["{", lists:join(",", [[string(N), ":", V] || {N, V} <- Members]), "}"].
-
-array(Values) -> ["[", lists:join(",", Values), "]"].
-
-string(Text) -> [$", [escaped(C) || C <- Text], $"].
-
-escaped(C) when C =:= $"; C =:= $\\ -> [$\\, C];
-escaped(C) when C < 32 -> io_lib:format("\\u~4.16.0b", [C]);
-escaped(C) -> C.
+text(Chars) -> unicode:characters_to_binary(Chars).

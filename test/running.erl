@@ -2,8 +2,9 @@
 -module(running).
 
 -export([whittle/1, build/2, build/3]).
--export([run/2, run/3, start/2, start/3, line/1, interrupt/2, ended/1]).
--export([root/0, otp_root/0, fixture/1, in_empty_root/1]).
+-export([run/2, run/3, start/2, start/3, line/1, until/2, interrupt/2, ended/1]).
+-export([root/0, otp_root/0, fixture/1, copy/2, free_port/0, end_epmd/1]).
+-export([in_empty_root/2, alone/3]).
 
 %% How long anything here may take before a test gives up on it. Building a
 %% runtime with a cold cache on a slow machine is the longest by far.
@@ -48,7 +49,7 @@ run(Program, Arguments, #{input := Input} = Options) ->
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
 
-%% A program that goes on; see line/1, interrupt/2, ended/1.
+%% A program that goes on; see line/1, until/2, interrupt/2, ended/1.
 -spec start(file:filename(), [string()]) -> port().
 start(Program, Arguments) -> start(Program, Arguments, #{}).
 
@@ -68,23 +69,31 @@ cleared() ->
                                "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_CRASH_DUMP",
                                "REBAR_CACHE_DIR"]].
 
-%% The output up to and with its next newline.
+%% The output before its next newline.
 -spec line(port()) -> binary().
-line(Port) -> line(Port, <<>>).
+line(Port) -> until(Port, <<"\n">>).
 
-line(Port, Before) ->
-    receive
-        {Port, {data, Data}} ->
-            Output = <<Before/binary, Data/binary>>,
-            case binary:split(Output, <<"\n">>) of
-                [Line, Rest] ->
-                    Rest =:= <<>> orelse (self() ! {Port, {data, Rest}}),
-                    Line;
-                [_] ->
-                    line(Port, Output)
-            end;
-        {Port, {exit_status, Code}} -> error({ended, Code, Before})
-    after ?PATIENCE_MS -> error({no_line, Before})
+%% The output before that text, which has to come; what follows it is kept.
+-spec until(port(), binary()) -> binary().
+until(Port, Text) -> until(Port, Text, kept(Port)).
+
+until(Port, Text, Output) ->
+    case binary:split(Output, Text) of
+        [Before, Rest] ->
+            put({?MODULE, Port}, Rest),
+            Before;
+        [_] ->
+            receive
+                {Port, {data, Data}} -> until(Port, Text, <<Output/binary, Data/binary>>);
+                {Port, {exit_status, Code}} -> error({ended, Code, Output})
+            after ?PATIENCE_MS -> error({still_running, Output})
+            end
+    end.
+
+kept(Port) ->
+    case erase({?MODULE, Port}) of
+        undefined -> <<>>;
+        Rest -> Rest
     end.
 
 %% Sends a signal ("TERM", "INT", …) to the process itself.
@@ -96,7 +105,7 @@ interrupt(Port, Signal) ->
 
 %% Waits for the end: the exit code and the rest of the output.
 -spec ended(port()) -> {non_neg_integer(), binary()}.
-ended(Port) -> ended(Port, []).
+ended(Port) -> ended(Port, [kept(Port)]).
 
 ended(Port, Output) ->
     receive
@@ -128,13 +137,51 @@ otp_root() ->
 -spec fixture(string()) -> file:filename().
 fixture(Name) -> filename:join([root(), "test", "fixtures", Name]).
 
-%% The words that run /program as nobody in an empty root directory that holds
-%% nothing but that file: as root, or in a user namespace.
--spec in_empty_root(file:filename()) -> {file:filename(), [string()]}.
-in_empty_root(Dir) ->
+%% A fixture's files in a directory of its own, where its tools may write.
+-spec copy(string(), file:filename()) -> file:filename().
+copy(Fixture, Below) ->
+    Dir = filename:join(Below, Fixture),
+    {0, <<>>} = run("/bin/cp", ["-R", fixture(Fixture), Dir]),
+    Dir.
+
+%% A port of TCP that nobody listens on.
+-spec free_port() -> inet:port_number().
+free_port() ->
+    {ok, Socket} = gen_tcp:listen(0, []),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Port.
+
+%% Ends the epmd that named programs have started on that port.
+-spec end_epmd(inet:port_number()) -> ok.
+end_epmd(Port) ->
+    Epmd = filename:join([otp_root(), "bin", "epmd"]),
+    _ = run(Epmd, ["-port", integer_to_list(Port), "-kill"]),
+    ok.
+
+%% Puts an executable into a directory and gives the words that run it there as
+%% nobody, with the directory for its root: as root, or in a user namespace.
+-spec in_empty_root(file:filename(), file:filename()) -> {file:filename(), [string()]}.
+in_empty_root(File, Dir) ->
+    Program = filename:join(Dir, "program"),
+    ok = filelib:ensure_dir(Program),
+    %% The epmd of an earlier start may still run from it: that file cannot be written.
+    _ = file:delete(Program),
+    {ok, _} = file:copy(File, Program),
+    ok = file:change_mode(Program, 8#755),
     case os:cmd("id -u") of
         "0\n" ->
             {os:find_executable("chroot"), ["--userspec=65534:65534", Dir, "/program"]};
         _ ->
             {os:find_executable("unshare"), ["--map-root-user", "--root", Dir, "/program"]}
     end.
+
+%% Runs an executable in a root directory of its own, which still holds nothing else
+%% when it has ended.
+-spec alone(file:filename(), [string()], options()) -> {non_neg_integer(), binary()}.
+alone(File, Words, Options) ->
+    Dir = File ++ ".root",
+    {Program, Before} = in_empty_root(File, Dir),
+    Ended = run(Program, Before ++ Words, Options),
+    {ok, ["program"]} = file:list_dir(Dir),
+    Ended.

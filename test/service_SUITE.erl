@@ -5,7 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
--export([asked_by_its_own_file/1, stopped_by_its_own_file/1, not_running/1, other_cookie/1,
+-export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
+         killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
@@ -19,13 +20,9 @@ init_per_suite(Config) ->
     [{probe, running:build(running:fixture("probe"), filename:join(Dir, "probe"))},
      {relay, running:build(filename:join([running:root(), "examples", "relay"]),
                            filename:join(Dir, "relay"))},
-     {epmd, free_port()} | Config].
+     {epmd, running:free_port()} | Config].
 
-%% The epmd that our programs have started, on a port of its own.
-end_per_suite(Config) ->
-    Epmd = filename:join([running:otp_root(), "bin", "epmd"]),
-    _ = running:run(Epmd, ["-port", integer_to_list(proplists:get_value(epmd, Config)), "-kill"]),
-    ok.
+end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 init_per_testcase(Case, Config) ->
     [{node, atom_to_list(Case)} | Config].
@@ -44,6 +41,66 @@ stopped_by_its_own_file(Config) ->
     {Port, _} = node(Config, []),
     ?assertEqual({0, <<"ok\n">>}, ask(Config, ["--whittle-stop"])),
     ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
+
+%% On a terminal, as a person has it: the running node answers, and goes on when the
+%% shell is left, by its menu or at the end of its input. The terminal hands over lines:
+%% the shell has no editing (docs/launcher.md).
+shell_in_it(Config) ->
+    {Port, <<"ready ", Pid/binary>>} = node(Config, []),
+    [begin
+         Shell = shell(Config, Pid),
+         ok = Leave(Shell),
+         ?assertMatch({0, _}, running:ended(Shell)),
+         ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"]))
+     end || Leave <- [fun by_menu/1, fun by_end_of_input/1]],
+    stop(Port).
+
+%% One that has answered.
+shell(Config, Pid) ->
+    Program = ["exec '", proplists:get_value(probe, Config), "' --whittle-remote"],
+    Shell = running:start(os:find_executable("script"),
+                          ["-qec", lists:flatten(Program), "/dev/null"],
+                          #{env => [{"TERM", "xterm"} | env(Config)]}),
+    Prompt = running:until(Shell, <<")1> ">>),
+    ?assertMatch({match, _}, re:run(Prompt, "\\(shell_in_it@")),
+    true = port_command(Shell, "{node(), os:getpid()}.\n"),
+    Answer = running:until(Shell, <<")2> ">>),
+    ?assertMatch({match, _}, re:run(Answer, "{'?shell_in_it@.*,\\s*\"" ++ binary_to_list(Pid)
+                                    ++ "\"}")),
+    Shell.
+
+by_menu(Shell) ->
+    true = port_command(Shell, "\^G\n"),
+    _ = running:until(Shell, <<" --> ">>),
+    true = port_command(Shell, "q\n"),
+    ok.
+
+by_end_of_input(Shell) ->
+    true = port_command(Shell, "\^D"),
+    ok.
+
+%% What heart runs is this file again; that one is left without heart, and ends.
+killed_with_heart(Config) ->
+    Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
+                      ++ "' args again >&2", Config),
+    running:interrupt(Port, "KILL"),
+    {137, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
+
+%% Whoever stops it means it.
+stopped_with_heart(Config) ->
+    Port = with_heart("echo started again >&2", Config),
+    running:interrupt(Port, "TERM"),
+    {0, Output} = running:ended(Port),
+    ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])),
+    ?assertEqual(nomatch, re:run(Output, "started again")).
+
+with_heart(Command, Config) ->
+    Port = running:start(proplists:get_value(probe, Config), ["wait"],
+                         #{env => [{"ERL_FLAGS", "-heart"}, {"HEART_COMMAND", Command}
+                                   | env(Config)]}),
+    _ = running:until(Port, <<"ready ">>),
+    Port.
 
 not_running(Config) ->
     {1, Output} = ask(Config, ["--whittle-ping"]),
@@ -103,9 +160,9 @@ cookie_made_up(Config) ->
     ?assertNotEqual(One, Other).
 
 fixed_port_without_epmd(Config) ->
-    Port = free_port(),
+    Port = running:free_port(),
     Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
-           {"ERL_EPMD_PORT", integer_to_list(free_port())}],
+           {"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
     {Node, _} = node(Config, Env),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
     stop(Node).
@@ -115,19 +172,18 @@ relay_between_nodes(Config) ->
     {One, OnePort} = relay(Config, "relay_one", []),
     Host = string:trim(os:cmd("hostname -s")),
     {Other, OtherPort} = relay(Config, "relay_other", ["relay_one@" ++ Host]),
-    {ok, Sender} = gen_tcp:connect("localhost", OnePort, [binary, {active, false},
-                                                          {packet, line}]),
-    {ok, Reader} = gen_tcp:connect("localhost", OtherPort, [binary, {active, false},
-                                                            {packet, line}]),
-    relayed(Sender, Reader, 100),
+    {ok, Sender} = gen_tcp:connect("localhost", OnePort, [binary, {packet, line}]),
+    {ok, Reader} = gen_tcp:connect("localhost", OtherPort, [binary, {packet, line}]),
+    relayed(Sender, Reader),
     [stop(Port) || Port <- [One, Other]].
 
-%% Until the nodes have found each other a line goes to one node's clients only.
-relayed(Sender, Reader, Tries) when Tries > 0 ->
+%% A line that was sent before the nodes have found each other comes back to its sender
+%% only; then it is time for the next one.
+relayed(Sender, Reader) ->
     ok = gen_tcp:send(Sender, "hello over there\n"),
-    case gen_tcp:recv(Reader, 0, 200) of
-        {ok, Line} -> ?assertEqual(<<"hello over there\n">>, Line);
-        {error, timeout} -> relayed(Sender, Reader, Tries - 1)
+    receive
+        {tcp, Reader, Line} -> ?assertEqual(<<"hello over there\n">>, Line);
+        {tcp, Sender, _} -> relayed(Sender, Reader)
     end.
 
 %% Below, what the cases share
@@ -175,9 +231,3 @@ cookie_file(Config, Mode) ->
     ok = file:write_file(File, "secret\n"),
     ok = file:change_mode(File, Mode),
     File.
-
-free_port() ->
-    {ok, Socket} = gen_tcp:listen(0, []),
-    {ok, Port} = inet:port(Socket),
-    ok = gen_tcp:close(Socket),
-    Port.

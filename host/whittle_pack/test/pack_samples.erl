@@ -1,7 +1,8 @@
 %% A small system and a stand-in for a runtime, for the suites of this room.
 -module(pack_samples).
 
--export([probe/2, system/0, runtime/2, blocks/0, check/3]).
+-export([probe/2, system/0, runtime/2, check/3]).
+-export([blocks/0, files/0, pack/6, lie/1, flip/3, number/3, right_index/0, wrong_indexes/0]).
 
 %% Compiles probe.c with a compiler's command line into Dir.
 probe(Compiler, Dir) ->
@@ -85,6 +86,73 @@ content() ->
       [proper_types:binary(), <<>>,
        proper_types:bind({proper_types:byte(), proper_types:range(0, 3000)},
                          fun({Byte, Size}) -> binary:copy(<<Byte>>, Size) end, false)]).
+
+%% Blocks of few files: compressed, none, as they are.
+files() ->
+    [[#{path => <<"a">>, mode => 8#644, bytes => binary:copy(<<"hello">>, 1000)}], [],
+     [#{path => <<"b">>, mode => 8#755, bytes => <<"abc">>}]].
+
+%% A pack from its parts, with its checksum.
+pack(B, E, IndexSize, Table, Index, Data) ->
+    Length = 32 + iolist_size([Table, Index, Data]),
+    summed(iolist_to_binary([<<Length:32/little, B:32/little, E:32/little,
+                               IndexSize:32/little, IndexSize:32/little>>,
+                             Table, Index, Data])).
+
+summed(Bytes) ->
+    <<16#57, 16#68, 16#69, 16#74, 16#74, 16#6c, 16#65, 1,
+      (erlang:crc32(Bytes)):32/little, Bytes/binary>>.
+
+%% The pack of these files with any of the bytes behind its checksum changed, and a
+%% checksum that is right for it; a generator.
+lie(Blocks) ->
+    {ok, <<_:12/binary, Summed/binary>>} = whittle_pack_format:encode(Blocks),
+    Change = {proper_types:range(0, byte_size(Summed) - 1), proper_types:byte()},
+    proper_types:bind(proper_types:list(Change),
+                      fun(Changes) -> summed(lists:foldl(fun put_byte/2, Summed, Changes)) end,
+                      false).
+
+put_byte({At, Byte}, Bytes) ->
+    <<Before:At/binary, _, After/binary>> = Bytes,
+    <<Before/binary, Byte, After/binary>>.
+
+flip(At, Bit, Bytes) ->
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    <<Before/binary, (Byte bxor (1 bsl Bit)), After/binary>>.
+
+%% The pack with another number in that place, and a checksum that is right for it.
+number(At, Number, Pack) when At >= 12 ->
+    Behind = At - 12,
+    <<_:12/binary, Before:Behind/binary, _:32, After/binary>> = Pack,
+    summed(<<Before/binary, Number:32/little, After/binary>>).
+
+%% A pack of one block of four bytes, and packs that are like it but for one thing.
+right_index() -> one_block([row(<<"a">>, 0, 0, 2), row(<<"b">>, 0, 2, 2)]).
+
+wrong_indexes() ->
+    Row = row(<<"a">>, 0, 0, 2),
+    [{Why, one_block(Rows)}
+     || {Why, Rows} <-
+            [{"not in order", [row(<<"b">>, 0, 2, 2), Row]},
+             {"twice", [Row, row(<<"a">>, 0, 2, 2)]},
+             {"file and directory", [Row, row(<<"a/b">>, 0, 2, 2)]},
+             {"above the root", [row(<<"../a">>, 0, 0, 2), row(<<"b">>, 0, 2, 2)]},
+             {"overlap", [Row, row(<<"b">>, 0, 1, 3)]},
+             {"a byte left over", [Row, row(<<"b">>, 0, 2, 1)]},
+             {"beyond the block", [Row, row(<<"b">>, 0, 2, 3)]},
+             {"far beyond it", [Row, row(<<"b">>, 0, 16#ffffffff, 3)]},
+             {"no such block", [Row, row(<<"b">>, 1, 2, 2)]},
+             {"one file, not two", [row(<<"a">>, 0, 0, 4)]}]].
+
+row(Path, Block, Offset, Size) ->
+    <<(byte_size(Path)):16/little, 0:16, Block:32/little, Offset:32/little, Size:32/little,
+      Path/binary>>.
+
+one_block(Rows) ->
+    Index = iolist_to_binary(Rows),
+    First = 32 + 16 + byte_size(Index),
+    pack(1, length(Rows), byte_size(Index),
+         <<First:32/little, 4:32/little, 4:32/little, 2:32/little>>, Index, <<"data">>).
 
 %% Holds a property for so many samples of a generator.
 check(Times, Generator, Property) ->

@@ -19,7 +19,7 @@ layout(_) ->
     First = 32 + 2 * 16 + byte_size(Index),
     Table = <<First:32/little, 3:32/little, 3:32/little, 2:32/little,
               (First + 3):32/little, 1:32/little, 1:32/little, 1:32/little>>,
-    Pack = pack(2, 3, byte_size(Index), Table, Index, <<"Zyxw">>),
+    Pack = pack_samples:pack(2, 3, byte_size(Index), Table, Index, <<"Zyxw">>),
     Files = [[file(<<"b/c">>, 8#644, <<"Z">>), file(<<"a">>, 8#755, <<"yx">>)],
              [file(<<"b/d">>, 8#600, <<"w">>)]],
     ?assertEqual({ok, Files}, whittle_pack_format:decode(Pack)),
@@ -65,7 +65,7 @@ contents_without_blocks(_) ->
 any_byte(_) ->
     {ok, Pack} = whittle_pack_format:encode(sample()),
     [?assertMatch({error, {Tag, _}} when Tag =:= pack_damaged; Tag =:= pack_foreign,
-                  whittle_pack_format:decode(flip(At, Bit, Pack)))
+                  whittle_pack_format:decode(pack_samples:flip(At, Bit, Pack)))
      || At <- lists:seq(0, byte_size(Pack) - 1), Bit <- lists:seq(0, 7)],
     ok.
 
@@ -95,35 +95,15 @@ bad_paths(_) ->
 %% Whoever makes a pack with a right checksum and wrong contents is refused too,
 %% and nothing crashes: any bytes behind the header are replaced.
 lies(_) ->
-    {ok, <<Magic:8/binary, _:32, Summed/binary>>} = whittle_pack_format:encode(sample()),
-    Size = byte_size(Summed),
-    Lie = proper_types:list({proper_types:range(0, Size - 1), proper_types:byte()}),
-    pack_samples:check(300, Lie, fun(Changes) ->
-        Changed = lists:foldl(fun({At, Byte}, Bytes) -> put_byte(At, Byte, Bytes) end,
-                              Summed, Changes),
-        case whittle_pack_format:decode(<<Magic/binary, (erlang:crc32(Changed)):32/little,
-                                          Changed/binary>>) of
+    pack_samples:check(300, pack_samples:lie(sample()), fun(Pack) ->
+        case whittle_pack_format:decode(Pack) of
             {error, {pack_damaged, _}} -> true;
             {ok, Blocks} -> length(Blocks) =:= 3
         end
     end),
-    %% An index that is right but for one thing.
-    Row = fun(Path, Block, Offset, Length) ->
-                  <<(byte_size(Path)):16/little, 0:16, Block:32/little, Offset:32/little,
-                    Length:32/little, Path/binary>>
-          end,
-    Right = [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 2)],
-    ?assertMatch({ok, _}, whittle_pack_format:decode(one_block(Right))),
-    [?assertEqual({error, {pack_damaged, index}}, whittle_pack_format:decode(one_block(Wrong)))
-     || Wrong <- [lists:reverse(Right),                             % not in order
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"a">>, 0, 2, 2)],   % twice
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"a/b">>, 0, 2, 2)], % file and directory
-                  [Row(<<"../a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 2)],
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 1, 3)],   % overlap
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 1)],   % a byte left over
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 0, 2, 3)],   % beyond the block
-                  [Row(<<"a">>, 0, 0, 2), Row(<<"b">>, 1, 2, 2)],   % no such block
-                  [Row(<<"a">>, 0, 0, 4)]]],                        % one file, not two
+    ?assertMatch({ok, _}, whittle_pack_format:decode(pack_samples:right_index())),
+    [?assertEqual({Why, {error, {pack_damaged, index}}}, {Why, whittle_pack_format:decode(Wrong)})
+     || {Why, Wrong} <- pack_samples:wrong_indexes()],
     ok.
 
 not_compressible(_) ->
@@ -134,30 +114,6 @@ not_compressible(_) ->
 
 %% Internal
 
-sample() ->
-    [[file(<<"a">>, 8#644, binary:copy(<<"hello">>, 1000))], [],
-     [file(<<"b">>, 8#755, <<"abc">>)]].
+sample() -> pack_samples:files().
 
 file(Path, Mode, Bytes) -> #{path => Path, mode => Mode, bytes => Bytes}.
-
-one_block(Rows) ->
-    Index = iolist_to_binary(Rows),
-    First = 32 + 16 + byte_size(Index),
-    pack(1, length(Rows), byte_size(Index),
-         <<First:32/little, 4:32/little, 4:32/little, 2:32/little>>, Index, <<"data">>).
-
-pack(B, E, IndexSize, Table, Index, Data) ->
-    Length = 32 + iolist_size([Table, Index, Data]),
-    Summed = iolist_to_binary([<<Length:32/little, B:32/little, E:32/little,
-                                 IndexSize:32/little, IndexSize:32/little>>,
-                               Table, Index, Data]),
-    <<16#57, 16#68, 16#69, 16#74, 16#74, 16#6c, 16#65, 1,
-      (erlang:crc32(Summed)):32/little, Summed/binary>>.
-
-flip(At, Bit, Bytes) ->
-    <<Before:At/binary, Byte, After/binary>> = Bytes,
-    <<Before/binary, (Byte bxor (1 bsl Bit)), After/binary>>.
-
-put_byte(At, Byte, Bytes) ->
-    <<Before:At/binary, _, After/binary>> = Bytes,
-    <<Before/binary, Byte, After/binary>>.

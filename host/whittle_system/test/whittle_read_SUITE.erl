@@ -318,39 +318,35 @@ relay_on_two_nodes(Config) ->
     Ports = [Start(A, B), Start(B, A)],
     Tcp = [list_to_integer(Number)
            || Port <- Ports, [Number] <- [staged:expect(Port, "listens on port (\\d+)")]],
-    Options = [binary, {packet, line}, {active, false}],
+    Options = [binary, {packet, line}],
     [First, Second] = [begin
                            {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Number, Options),
                            Socket
                        end || Number <- Tcp],
-    %% The nodes find each other in their own time: lines sent before are lost.
     ok = until_relayed(First, Second),
     ok = gen_tcp:send(Second, <<"back\n">>),
     ok = until_line(First, <<"back\n">>),
     [{0, _} = staged:stop(Port) || Port <- Ports].
 
+%% The nodes find each other in their own time: a line that was sent before comes back
+%% to its sender only, and then it is time for the next one.
 until_relayed(From, To) ->
     ok = gen_tcp:send(From, <<"over\n">>),
-    case gen_tcp:recv(To, 0, 200) of
-        {ok, <<"over\n">>} -> ok;
-        {error, timeout} -> until_relayed(From, To)
+    receive
+        {tcp, To, <<"over\n">>} -> ok;
+        {tcp, From, <<"over\n">>} -> until_relayed(From, To)
     end.
 
 until_line(Socket, Line) ->
-    case gen_tcp:recv(Socket, 0, 30000) of
-        {ok, Line} -> ok;
-        {ok, _} -> until_line(Socket, Line)
-    end.
+    receive {tcp, Socket, Line} -> ok end.
 
-%% A thousand modules are read whole, whatever the time.
+%% A thousand modules are read whole.
 many_modules(Config) ->
     Sources = [{Module, ["-module(", atom_to_list(Module), "). -export([f/0]). f() -> ok."]}
                || N <- lists:seq(1, 1000), Module <- [list_to_atom("m" ++ integer_to_list(N))]],
     Dir = made:app(in("many", Config), many, [],
                    [{Module, lists:flatten(Source)} || {Module, Source} <- Sources]),
-    {Time, System} = timer:tc(fun() -> read(Dir) end),
-    ct:pal("1,000 modules read in ~w ms", [Time div 1000]),
-    {ok, #{modules := Modules}} = whittle_system:app(many, System),
+    {ok, #{modules := Modules}} = whittle_system:app(many, read(Dir)),
     ?assertEqual(1000, map_size(Modules)).
 
 %% What needs what

@@ -271,18 +271,22 @@ no_temporary(Config) ->
     Script = made:file(in("script", Config),
                        ["#!/usr/bin/env escript\n%% ", lists:duplicate(100000, $x),
                         "\nmain(_) -> ok.\n"]),
-    Small = in("small", Config),
-    ok = file:make_dir(Small),
-    "" = os:cmd("mount -t tmpfs -o size=8k none '" ++ Small ++ "'"),
+    in_temporary(in("none", Config), fun() ->
+        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): make")
+    end),
+    small_disk:with("8k", fun(Disk) ->
+        in_temporary(Disk, fun() ->
+            refused(Script, no_temporary,
+                    "cannot be written \\(no space left on device\\): make room")
+        end),
+        ?assertEqual({ok, []}, file:list_dir(Disk))
+    end).
+
+in_temporary(Dir, Fun) ->
     Before = os:getenv("TMPDIR"),
-    try
-        true = os:putenv("TMPDIR", in("none", Config)),
-        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): make"),
-        true = os:putenv("TMPDIR", Small),
-        refused(Script, no_temporary, "cannot be written \\(no space left on device\\): make room"),
-        ?assertEqual({ok, []}, file:list_dir(Small))
+    true = os:putenv("TMPDIR", Dir),
+    try Fun()
     after
-        "" = os:cmd("umount '" ++ Small ++ "'"),
         case Before of
             false -> os:unsetenv("TMPDIR");
             _ -> os:putenv("TMPDIR", Before)

@@ -1,0 +1,231 @@
+/*
+ * The launcher's reader of packs (native/launcher/pack.c), to be fed by tests.
+ *
+ * usage: reader          what its own pack holds, as the launcher finds it
+ *        reader packs    answers each pack of the input (length in 4 bytes, big end
+ *                        first; then the pack) with what it holds, in the same form
+ *
+ * An answer is one of
+ *   A                    there is no pack
+ *   D PROBLEM            it is damaged
+ *   R FILE...            its files, in order: u32 length of path, mode, length of
+ *                        bytes, (i32) what reading gave, whether it is found by its
+ *                        path and below each of its directories; path; bytes
+ *   S TEXT               the reader ended by itself with that status
+ * with numbers in the machine's order. Each pack has a process of its own, as it has
+ * in earnest. Built with sanitizers, all outside of a pack and of what was inflated
+ * is poisoned.
+ */
+#define _GNU_SOURCE
+#include "pack.h"
+
+#include <arpa/inet.h>
+#include <elf.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, size) ((void)(from), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(from, size) ((void)(from), (void)(size))
+#endif
+
+__attribute__((used, aligned(8), section(".note.whittle"))) static const struct {
+    uint32_t owner_size, description_size, type;
+    char owner[8];
+    uint32_t description;
+} note = {8, 4, 1, "Whittle", 1};
+
+static size_t page_end(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + page - 1) / page * page;
+}
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(2);
+}
+
+/* ---- what pack.c asks the system for ------------------------------------------ */
+
+extern unsigned long __real_getauxval(unsigned long type);
+extern void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+extern int __real_munmap(void *at, size_t size);
+
+/* The program headers of a program that carries the pack; none: our own. */
+static ElfW(Phdr) headers[2];
+static int have_headers;
+
+unsigned long __wrap_getauxval(unsigned long type)
+{
+    if (!have_headers)
+        return __real_getauxval(type);
+    switch (type) {
+    case AT_PHDR: return (unsigned long)headers;
+    case AT_PHNUM: return 2;
+    case AT_EXECFN: return 0;
+    default: return __real_getauxval(type);
+    }
+}
+
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    char *bytes = __real_mmap(at, size, prot, flags, fd, offset);
+    if (bytes != MAP_FAILED)
+        ASAN_POISON_MEMORY_REGION(bytes + size, page_end(size) - size);
+    return bytes;
+}
+
+int __wrap_munmap(void *at, size_t size)
+{
+    ASAN_UNPOISON_MEMORY_REGION(at, page_end(size));
+    return __real_munmap(at, size);
+}
+
+/* Maps a pack as the kernel maps a segment: a file's pages, nothing behind them. */
+static void carry(const unsigned char *pack, size_t size)
+{
+    size_t room = page_end(size + 1);
+    int fd = memfd_create("pack", 0);
+    char *start;
+
+    if (fd < 0 || write(fd, pack, size) != (ssize_t)size || ftruncate(fd, (off_t)room) < 0)
+        die("memfd");
+    start = __real_mmap(NULL, room + page_end(1), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED ||
+        __real_mmap(start, room, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+        die("mmap");
+    ASAN_POISON_MEMORY_REGION(start + size, room - size);
+    headers[0].p_type = PT_PHDR;
+    headers[0].p_vaddr = (ElfW(Addr))headers;
+    headers[1].p_type = PT_LOAD;
+    headers[1].p_flags = PF_R;
+    headers[1].p_vaddr = (ElfW(Addr))start;
+    headers[1].p_filesz = headers[1].p_memsz = size;
+    have_headers = 1;
+}
+
+/* ---- what a pack holds ---------------------------------------------------------- */
+
+struct bytes {
+    char *at;
+    size_t size;
+};
+
+static int keep(void *arg, const void *bytes, size_t size)
+{
+    struct bytes *kept = arg;
+    kept->at = malloc(size + 1);
+    if (kept->at == NULL)
+        die("malloc");
+    memcpy(kept->at, bytes, size);
+    kept->size = size;
+    return 0;
+}
+
+static int is_found(const struct pack_entry *entry)
+{
+    size_t i;
+    for (i = 0; i < entry->path_len; i++)
+        if (entry->path[i] == '/' && pack_first_below(entry->path, i) == NULL)
+            return 0;
+    return pack_find(entry->path, entry->path_len) == entry;
+}
+
+static void answer(FILE *out)
+{
+    const struct pack_entry *entry;
+
+    switch (pack_open()) {
+    case PACK_ABSENT:
+        fputc('A', out);
+        return;
+    case PACK_DAMAGED:
+        fprintf(out, "D%s", pack_problem());
+        return;
+    case PACK_READY:
+        break;
+    }
+    fputc('R', out);
+    for (entry = pack_first_below("", 0); entry != NULL; entry = pack_next(entry)) {
+        struct bytes kept = {NULL, 0};
+        int32_t result = pack_read((struct pack_entry *)entry, keep, &kept);
+        uint32_t head[5] = {entry->path_len, entry->mode, (uint32_t)kept.size, (uint32_t)result,
+                            (uint32_t)is_found(entry)};
+        fwrite(head, sizeof head, 1, out);
+        fwrite(entry->path, entry->path_len, 1, out);
+        fwrite(kept.at == NULL ? "" : kept.at, kept.size, 1, out);
+        free(kept.at);
+    }
+}
+
+/* ---- many packs ------------------------------------------------------------------- */
+
+static void put_answer(FILE *answered)
+{
+    long size = ftell(answered);
+    uint32_t length = htonl((uint32_t)size);
+    char *bytes = malloc((size_t)size + 1);
+
+    rewind(answered);
+    if (bytes == NULL || fread(bytes, 1, (size_t)size, answered) != (size_t)size)
+        die("answer");
+    fwrite(&length, sizeof length, 1, stdout);
+    fwrite(bytes, (size_t)size, 1, stdout);
+    fflush(stdout);
+    free(bytes);
+}
+
+static void one_pack(const unsigned char *pack, size_t size)
+{
+    FILE *answered = tmpfile();
+    int status;
+    pid_t child;
+
+    if (answered == NULL || (child = fork()) < 0)
+        die("fork");
+    if (child == 0) {
+        carry(pack, size);
+        answer(answered);
+        fflush(answered);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (status != 0) {
+        rewind(answered);
+        fprintf(answered, "S%d", status);
+    } else {
+        fseek(answered, 0, SEEK_END);
+    }
+    put_answer(answered);
+    fclose(answered);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t length;
+
+    (void)argv;
+    if (argc < 2) {
+        answer(stdout);
+        return 0;
+    }
+    while (fread(&length, sizeof length, 1, stdin) == 1) {
+        size_t size = ntohl(length);
+        unsigned char *pack = malloc(size + 1);
+        if (pack == NULL || fread(pack, 1, size, stdin) != size)
+            die("input");
+        one_pack(pack, size);
+        free(pack);
+    }
+    return 0;
+}

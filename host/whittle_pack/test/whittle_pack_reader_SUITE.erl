@@ -1,0 +1,177 @@
+%% The launcher's reader of packs, in C, on the packs that our own decoder is tested
+%% with: it reads the same files, or says that the pack is damaged, and touches nothing
+%% outside of it.
+-module(whittle_pack_reader_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([in_its_own_file/1, as_packed/1, any_byte/1, any_length/1, any_bytes/1, lies/1,
+         wrong_indexes/1, sizes_that_lie/1]).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+all() ->
+    [in_its_own_file, as_packed, any_byte, any_length, any_bytes, lies, wrong_indexes,
+     sizes_that_lie].
+
+init_per_suite(Config) ->
+    Reader = filename:join(?config(priv_dir, Config), "reader"),
+    Here = filename:dirname(code:which(?MODULE)),
+    Launcher = filename:join(root(Here), "native/launcher"),
+    Build = fun(Options) ->
+                    os:cmd(lists:flatten(
+                             ["gcc -g -O1 -Wall -Wextra -Werror ", Options, " -I'", Launcher,
+                              "' -Wl,--wrap=getauxval,--wrap=mmap,--wrap=munmap -o '", Reader,
+                              "' '", Here, "/probe/reader.c' '", Launcher, "/pack.c'",
+                              " -lz -lzstd 2>&1"]))
+            end,
+    Comment = case Build("-fsanitize=address,undefined -fno-sanitize-recover=undefined") of
+                  "" ->
+                      [];
+                  Said ->
+                      "" = Build(""),
+                      [{comment, "without sanitizers, since gcc said: " ++ Said}]
+              end,
+    [{reader, Reader} | Comment ++ Config].
+
+%% Where native/launcher is; the tests run from a copy below _build.
+root(Dir) ->
+    case filelib:is_regular(filename:join(Dir, "native/launcher/pack.c")) of
+        true -> Dir;
+        false when Dir =/= "/" -> root(filename:dirname(Dir))
+    end.
+
+end_per_suite(_) -> ok.
+
+%% What a lie promises may be too much: no memory is an answer, as in earnest.
+init_per_testcase(_, Config) ->
+    Port = open_port({spawn_executable, ?config(reader, Config)},
+                     [{args, ["packs"]}, {packet, 4}, binary, exit_status,
+                      {env, [{"ASAN_OPTIONS",
+                              "allocator_may_return_null=1:max_allocation_size_mb=256"}]}]),
+    [ct:comment(Comment) || {comment, Comment} <- Config],
+    [{port, Port} | Config].
+
+end_per_testcase(_, Config) -> port_close(?config(port, Config)).
+
+%% Found by its own program headers, as whittle_elf attaches it.
+in_its_own_file(Config) ->
+    Reader = ?config(reader, Config),
+    ?assertEqual("A", os:cmd("'" ++ Reader ++ "'")),
+    {ok, Program} = file:read_file(Reader),
+    Packed = Reader ++ ".packed",
+    {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
+    {ok, Bytes} = whittle_elf:attach(Program, Pack),
+    ok = file:write_file(Packed, Bytes),
+    ok = file:change_mode(Packed, 8#755),
+    ?assertEqual(files(pack_samples:files()), answer(os_output(Packed))),
+    {ok, Short} = file:open(Packed, [read, write, raw]),
+    {ok, _} = file:position(Short, iolist_size(Bytes) - 1),
+    ok = file:truncate(Short),
+    ok = file:close(Short),
+    ?assertEqual({damaged, <<"it is cut off">>}, answer(os_output(Packed))).
+
+as_packed(Config) ->
+    pack_samples:check(30, pack_samples:blocks(), fun(Blocks) ->
+        {ok, Pack} = whittle_pack_format:encode(Blocks),
+        files(Blocks) =:= read(Pack, Config)
+    end).
+
+%% Of a small pack: every bit of every byte; every length.
+any_byte(Config) ->
+    {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
+    [?assertMatch({At, Bit, {damaged, _}},
+                  {At, Bit, read(pack_samples:flip(At, Bit, Pack), Config)})
+     || At <- lists:seq(0, byte_size(Pack) - 1), Bit <- lists:seq(0, 7)],
+    ok.
+
+any_length(Config) ->
+    {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
+    [case read(binary:part(Pack, 0, Size), Config) of
+         absent -> ?assert(Size < 32);
+         {damaged, _} -> ok
+     end || Size <- lists:seq(0, byte_size(Pack) - 1)],
+    ok.
+
+any_bytes(Config) ->
+    pack_samples:check(300, proper_types:binary(), fun(Bytes) ->
+        case read(Bytes, Config) of
+            absent -> byte_size(Bytes) < 32;
+            {damaged, _} -> true
+        end andalso element(1, read(<<"Whittle", 1, Bytes/binary, 0:192>>, Config)) =:= damaged
+    end).
+
+%% With a right checksum. What our decoder takes is read as it takes it; what it refuses
+%% may be read when nothing leads outside, as only the checksum guards a start.
+lies(Config) ->
+    pack_samples:check(1000, pack_samples:lie(pack_samples:files()), fun(Pack) ->
+        as_decoded(Pack, Config)
+    end).
+
+wrong_indexes(Config) ->
+    ?assertMatch([_, _], read(pack_samples:right_index(), Config)),
+    [?assert(as_decoded(Pack, Config), Why) || {Why, Pack} <- pack_samples:wrong_indexes()],
+    [?assertMatch({Why, {damaged, _}}, {Why, read(Pack, Config)})
+     || {Why, Pack} <- pack_samples:wrong_indexes(),
+        lists:member(Why, ["beyond the block", "far beyond it", "no such block"])],
+    ok.
+
+%% Each number of the header and of the block table, one by one.
+sizes_that_lie(Config) ->
+    {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
+    [?assert(as_decoded(pack_samples:number(At, Number, Pack), Config), {At, Number})
+     || At <- lists:seq(12, 32 + 3 * 16 - 4, 4), Number <- numbers(At, Pack)],
+    ok.
+
+numbers(At, Pack) ->
+    <<_:At/binary, Is:32/little, _/binary>> = Pack,
+    [N || N <- [0, 1, Is - 1, Is + 1, Is + 16, byte_size(Pack) - 1, byte_size(Pack),
+                byte_size(Pack) + 1, 16#7fffffff, 16#80000000, 16#ffffffff],
+          N >= 0, N =/= Is].
+
+as_decoded(Pack, Config) ->
+    Read = read(Pack, Config),
+    case whittle_pack_format:decode(Pack) of
+        {ok, Blocks} -> Read =:= files(Blocks);
+        {error, _} -> not is_tuple(Read) orelse element(1, Read) =:= damaged
+    end.
+
+%% Below: the reader's answers
+
+%% The files as {Path, Mode, Bytes}, or `absent', {damaged, Problem}, {ended, Status}.
+read(Pack, Config) ->
+    Port = ?config(port, Config),
+    true = port_command(Port, Pack),
+    receive
+        {Port, {data, Answer}} -> answer(Answer);
+        {Port, {exit_status, Status}} -> {ended, Status}
+    end.
+
+answer(<<"A">>) -> absent;
+answer(<<"D", Problem/binary>>) -> {damaged, Problem};
+answer(<<"S", Status/binary>>) -> {ended, Status};
+answer(<<"R", Files/binary>>) -> answered(Files, []).
+
+answered(<<PathSize:32/native, Mode:32/native, Size:32/native, Result:32/native-signed,
+           Found:32/native, Path:PathSize/binary, Bytes:Size/binary, Files/binary>>, Read) ->
+    case {Result, Found} of
+        {0, 1} -> answered(Files, [{Path, Mode, Bytes} | Read]);
+        {0, 0} -> answered(Files, [{not_found, Path} | Read]);
+        {_, _} -> {damaged, Result}
+    end;
+answered(<<>>, Read) ->
+    lists:reverse(Read).
+
+files(Blocks) ->
+    lists:sort([{Path, Mode, Bytes}
+                || Files <- Blocks, #{path := Path, mode := Mode, bytes := Bytes} <- Files]).
+
+os_output(Program) ->
+    Port = open_port({spawn_executable, Program}, [binary, exit_status]),
+    collect(Port, <<>>).
+
+collect(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, <<Output/binary, Data/binary>>);
+        {Port, {exit_status, 0}} -> Output
+    end.

@@ -1,0 +1,127 @@
+%% Inputs that another tool has made, built into a file and run where there is nothing
+%% else: a release of relx, with its configuration, and an escript. What Debian's
+%% Elixir makes needs another OTP: matrix_SUITE.
+-module(inputs_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([sys_config/1, sys_config_of_the_machine/1, sys_config_src/1,
+         sys_config_src_without_its_variables/1, vm_args/1, vm_args_of_the_machine/1,
+         name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
+-export([escript_words/1, escript_exit_code/1, escript_error/1]).
+
+all() ->
+    [sys_config, sys_config_of_the_machine, sys_config_src,
+     sys_config_src_without_its_variables, vm_args, vm_args_of_the_machine,
+     name_in_vm_args, no_cookie, variables_of_the_script,
+     escript_words, escript_exit_code, escript_error].
+
+init_per_suite(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    Probe = running:copy("probe", Dir),
+    Teller = running:copy("teller", Dir),
+    [rebar3(["release", "-n", Name], Probe) || Name <- ["settled", "filled"]],
+    rebar3(["escriptize"], Teller),
+    [{epmd, running:free_port()},
+     {settled, running:build(filename:join(Probe, "_build/default/rel/settled"),
+                             filename:join(Dir, "settled"))},
+     {filled, running:build(filename:join(Probe, "_build/default/rel/filled"),
+                            filename:join(Dir, "filled"))},
+     {escript, running:build(filename:join(Teller, "_build/default/bin/teller"),
+                             filename:join(Dir, "escript"))} | Config].
+
+rebar3(Words, Dir) ->
+    {0, _} = running:run(os:find_executable("rebar3"), Words, #{cd => Dir}).
+
+end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
+
+%% A release: what the application is told
+
+sys_config(Config) ->
+    ?assertEqual({0, <<"\"from sys.config\"\n">>}, alone(settled, ["colour"], [], Config)).
+
+sys_config_of_the_machine(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "machine.config"),
+    ok = file:write_file(File, "[{probe, [{colour, \"the machine's\"}]}].\n"),
+    [?assertEqual({0, <<"\"the machine's\"\n">>},
+                  here(Release, ["colour"], [{"RELX_CONFIG_PATH", File}], Config))
+     || Release <- [settled, filled]].
+
+%% Filled in where no file can be written, from a descriptor.
+sys_config_src(Config) ->
+    Env = [{"COLOUR", "bl\x{e5}"}, {"SHADE", "dark"}],
+    {0, Said} = alone(filled, ["colour"], Env, Config),
+    ?assertEqual("[\"bl\x{e5}\",\"bl\x{e5}-dark\"]\n", unicode:characters_to_list(Said)),
+    {0, Flag} = alone(filled, ["flag", "configfd"], Env, Config),
+    ?assertMatch({match, _}, re:run(Flag, "^{ok,\\[\\[\"[0-9]+\"\\]\\]}\n$")).
+
+sys_config_src_without_its_variables(Config) ->
+    ?assertEqual({0, <<"[[],\"-\"]\n">>},
+                 alone(filled, ["colour"], [{"COLOUR", false}, {"SHADE", false}], Config)).
+
+%% The limit is rounded up to a power of two, and is not Whittle's own.
+vm_args(Config) ->
+    ?assertEqual({0, <<"131072\n">>}, alone(settled, ["limit"], [], Config)),
+    ?assertEqual({0, <<"{ok,[[\"two words\"]]}\n">>},
+                 alone(settled, ["flag", "words"], [], Config)),
+    ?assertEqual({0, <<"\"round\"\n">>}, alone(settled, ["env", "SHAPE"], [], Config)).
+
+vm_args_of_the_machine(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "machine.args"),
+    ok = file:write_file(File, "+P 200000\n-words another\n"),
+    Env = [{"VMARGS_PATH", File}],
+    ?assertEqual({0, <<"262144\n">>}, here(settled, ["limit"], Env, Config)),
+    ?assertEqual({0, <<"{ok,[[\"another\"]]}\n">>},
+                 here(settled, ["flag", "words"], Env, Config)).
+
+%% Its own file finds it by the name that both have in them.
+name_in_vm_args(Config) ->
+    Port = running:start(proplists:get_value(settled, Config), ["wait"],
+                         #{env => env(Config)}),
+    <<"ready ", Pid/binary>> = running:line(Port),
+    ?assertEqual({0, <<Pid/binary, "\n">>}, here(settled, ["--whittle-pid"], [], Config)),
+    {0, Node} = here(settled, ["--whittle-eval", "node()"], [], Config),
+    ?assertMatch({match, _}, re:run(Node, "^'?settled@")),
+    running:interrupt(Port, "TERM"),
+    {0, _} = running:ended(Port).
+
+no_cookie(Config) ->
+    {ok, Args} = whittle_pack:read_file(proplists:get_value(settled, Config),
+                                        <<"etc/vm.args">>),
+    ?assertMatch({_, _}, binary:match(Args, <<"-sname settled">>)),
+    ?assertEqual(nomatch, binary:match(Args, <<"baked_in">>)),
+    {0, Cookie} = here(settled, ["cookie"], [{"RELEASE_COOKIE", false}], Config),
+    ?assertEqual(nomatch, binary:match(Cookie, <<"baked_in">>)).
+
+%% What relx's start script tells its application.
+variables_of_the_script(Config) ->
+    [?assertEqual({Name, {0, <<"\"", Value/binary, "\"\n">>}},
+                  {Name, alone(settled, ["env", Name], [], Config)})
+     || {Name, Value} <- [{"RELEASE_ROOT_DIR", <<"/.whittle">>}, {"REL_NAME", <<"settled">>},
+                          {"REL_VSN", <<"2.0">>}]].
+
+%% An escript
+
+escript_words(Config) ->
+    ?assertEqual({0, <<"{[\"ONE\",\"-NAME\",[]],\"/program\",{ok,[[\"mood\",\"calm\"]]}}\n">>},
+                 alone(escript, ["one", "-name", ""], [], Config)).
+
+escript_exit_code(Config) ->
+    ?assertMatch({4, <<>>}, alone(escript, ["end", "4"], [], Config)).
+
+escript_error(Config) ->
+    {127, Said} = alone(escript, ["fall"], [], Config),
+    ?assertMatch({match, _}, re:run(Said, "exception error: on_purpose\n.*teller:main/1")).
+
+%% Below, what the cases share
+
+alone(Name, Words, Env, Config) ->
+    running:alone(proplists:get_value(Name, Config), Words, #{env => env(Config) ++ Env}).
+
+here(Name, Words, Env, Config) ->
+    running:run(proplists:get_value(Name, Config), Words, #{env => env(Config) ++ Env}).
+
+env(Config) ->
+    [{"RELEASE_COOKIE", "crumb"},
+     {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}].

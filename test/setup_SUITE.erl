@@ -1,0 +1,70 @@
+%% What setup/install says of a machine, by the commands that it finds there.
+-module(setup_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([all_there/1, missing_elsewhere/1, missing_without_rights/1, said_at_once/1,
+         packages_are_well_formed/1]).
+
+all() ->
+    [all_there, missing_elsewhere, missing_without_rights, said_at_once,
+     packages_are_well_formed].
+
+%% The tests run, so this machine has it all; by packages, and where there are none.
+all_there(Config) ->
+    ?assertEqual({0, <<>>}, install(os:getenv("PATH"))),
+    ?assertEqual({0, <<>>}, install(without(["dpkg-query"], Config))).
+
+missing_elsewhere(Config) ->
+    ?assertEqual({2, <<"setup: this is not a Debian system; install what has these "
+                       "(Debian's package):\n"
+                       "  zstd (zstd): compresses the pack\n"
+                       "  strace (strace): shows that nothing is written to disk\n">>},
+                 install(without(["dpkg-query", "zstd", "strace"], Config))).
+
+missing_without_rights(Config) ->
+    Bin = without(["dpkg-query", "zstd", "strace", "id", "sudo"], Config),
+    command(Bin, "dpkg-query", "exit 1"),
+    command(Bin, "id", "echo 1000"),
+    {2, Said} = install(Bin),
+    ?assertMatch({match, _}, re:run(Said, "^setup: no rights .*\n  apt-get install "
+                                    "--no-install-recommends .*\\bzstd\\b.*\\bstrace\\b.*\n$")),
+    %% Known by the package only: what is not installed there is missing.
+    ?assertMatch({match, _}, re:run(Said, "\\bdpkg-dev\\b")),
+    ?assertEqual(nomatch, re:run(Said, "\\bpatch\\b")).
+
+%% Before anything else is done.
+said_at_once(_Config) ->
+    {0, Commands} = running:run(os:find_executable("make"),
+                                ["-n", "--no-print-directory", "-C", running:root(), "test"]),
+    ?assertMatch([<<"setup/install build test web device">> | _],
+                 binary:split(Commands, <<"\n">>)).
+
+packages_are_well_formed(_Config) ->
+    {ok, Text} = file:read_file(filename:join(running:root(), "setup/packages")),
+    Lines = [Line || Line <- binary:split(Text, <<"\n">>, [global, trim]),
+                     binary:first(Line) =/= $#],
+    [?assertMatch({match, _}, re:run(Line, "^(build|test|web|device) +[a-z0-9.+-]+ "
+                                     "+(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +[^ ].*[^ ]$"))
+     || Line <- Lines].
+
+install(Path) ->
+    running:run(filename:join(running:root(), "setup/install"), ["build", "test"],
+                #{env => [{"PATH", Path}]}).
+
+%% A directory of all commands but those.
+without(Names, Config) ->
+    Bin = filename:join(proplists:get_value(priv_dir, Config),
+                        lists:join($-, ["without" | Names])),
+    ok = filelib:ensure_path(Bin),
+    [_ = file:make_symlink(Command, filename:join(Bin, Name))
+     || Dir <- string:lexemes(os:getenv("PATH"), ":"),
+        Command <- filelib:wildcard(filename:join(Dir, "*")),
+        Name <- [filename:basename(Command)], not lists:member(Name, Names)],
+    Bin.
+
+command(Bin, Name, Line) ->
+    File = filename:join(Bin, Name),
+    ok = file:write_file(File, ["#!/bin/sh\n", Line, "\n"]),
+    ok = file:change_mode(File, 8#755).
