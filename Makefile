@@ -41,7 +41,7 @@ otp-suites-table: all ## write what they came to into docs/
 	@sed "s|$(CURDIR)/||g" out/otp-suites/table >out/otp-suites/table.md
 	@mv out/otp-suites/table.md docs/otp-suites-results.md
 
-beam-files: setup-build setup-test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes, once those are built)
+beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes, once those are built)
 	@test/beam-files
 	@test/beam-files "$$(./bench/otp-root 25)" "$$(./bench/otp-root 27)" "$$(./bench/otp-root 29)"
 
