@@ -18,7 +18,9 @@ all() ->
      escript_words, escript_exit_code, escript_error].
 
 init_per_suite(Config) ->
-    Dir = proplists:get_value(priv_dir, Config),
+    %% The suites of one run share their directory.
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "inputs"),
+    ok = filelib:ensure_path(Dir),
     Probe = running:copy("probe", Dir),
     Teller = running:copy("teller", Dir),
     [rebar3(["release", "-n", Name], Probe) || Name <- ["settled", "filled"]],

@@ -10,8 +10,9 @@
 all() -> [script, program, by_a_command, alone, not_executable].
 
 init_per_suite(Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), "probe"),
-    {0, _} = running:run("/bin/cp", ["-r", running:fixture("probe"), Dir]),
+    Below = filename:join(proplists:get_value(priv_dir, Config), "programs"),
+    ok = filelib:ensure_path(Below),
+    Dir = running:copy("probe", Below),
     Priv = filename:join(Dir, "priv"),
     ok = file:write_file(filename:join(Priv, "say.sh"), "#!/bin/sh\necho \"$# $2\"; exit 3\n"),
     ok = file:change_mode(filename:join(Priv, "say.sh"), 8#755),
@@ -20,7 +21,7 @@ init_per_suite(Config) ->
                          "{ printf(\"%s %d %s\\n\", argv[0], argc, argv[2]); return 4; }\n"),
     {0, _} = running:run(os:find_executable("gcc"), ["-static", "-o", filename:join(Priv, "say"),
                                                      filename:join(Priv, "say.c")]),
-    Out = filename:join(proplists:get_value(priv_dir, Config), "program"),
+    Out = filename:join(Below, "program"),
     [{probe, running:build(Dir, Out)} | Config].
 
 end_per_suite(_) -> ok.
@@ -40,12 +41,8 @@ by_a_command(Config) ->
 
 %% Where there is neither a shell nor /proc.
 alone(Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), "alone"),
-    ok = filelib:ensure_path(Dir),
-    Program = filename:join(Dir, "program"),
-    {ok, _} = file:copy(proplists:get_value(probe, Config), Program),
-    ok = file:change_mode(Program, 8#755),
-    {Enter, Words} = running:in_empty_root(Dir),
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "programs/alone"),
+    {Enter, Words} = running:in_empty_root(proplists:get_value(probe, Config), Dir),
     ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b\\n\">>}\n">>},
                  running:run(Enter, Words ++ ["port", path("say"), "a", "b"])).
 
