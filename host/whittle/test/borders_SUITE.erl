@@ -14,6 +14,7 @@ host() ->
     #{whittle => [whittle_system, whittle_beam, whittle_runtime, whittle_pack],
       whittle_system => [whittle_beam],
       whittle_beam => [],
+      whittle_shake => [whittle_beam],
       whittle_runtime => [],
       whittle_pack => [whittle_system]}.
 
