@@ -13,7 +13,8 @@
 
 %% Host programs that every build uses, with their packages.
 -define(TOOLS, [{"gcc", "gcc"}, {"make", "make"}, {"perl", "perl"},
-                {"patch", "patch"}, {"tar", "tar"}, {"xz", "xz-utils"}]).
+                {"patch", "patch"}, {"tar", "tar"}, {"xz", "xz-utils"},
+                {"tic", "ncurses-bin"}, {"infocmp", "ncurses-bin"}]).
 
 %% @doc See {@link whittle_runtime:otp/2}.
 -spec otp(string(), whittle_runtime:options()) ->
@@ -82,10 +83,11 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
             {ok, whittle_target:for_flavour(Target, Flavour)}
     end.
 
-%%% The libraries of a runtime, each an artefact: #{erts, crypto, zstd}
+%%% The libraries of a runtime, each an artefact: #{terminfo, erts, crypto, zstd}
 
 libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
-    Wanted = [{erts, erlang, Release}]
+    Wanted = [{terminfo, ncurses, hd(whittle_source:releases(ncurses))},
+              {erts, erlang, Release}]
         ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
         ++ [{zstd, erlang, hd(whittle_source:releases(erlang))}
             || not whittle_recipe_vm:has_zstd(Release)],
@@ -100,14 +102,15 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
                   _ -> Options
               end,
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
-                fun(Source) -> library(Part, Source, Target, Flavour, Options) end]) of
+                fun(Source) -> library(Part, Source, Target, Flavour, Parts, Options) end]) of
         {ok, Built} ->
             libraries(Wanted, Target, Flavour, Parts#{Part => Built}, Options);
         Error ->
             Error
     end.
 
-library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Options) ->
+library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts, Options) ->
+    #{terminfo := #{dir := Terminfo, id := TerminfoId}} = Parts,
     Patches = filename:join(native(Options), "patches"),
     case whittle_patches:for(Patches, Release) of
         {ok, Fitting} ->
@@ -115,18 +118,23 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Optio
                                           [P || {P, _} <- Fitting]),
             named(built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
                           plan => Plan, source => Source,
-                          inputs => #{patches => Fitting},
-                          variables => [{"PATCHES", Patches}]},
+                          inputs => #{patches => Fitting, terminfo => TerminfoId},
+                          variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
                         Target, Flavour, Options), Vsn);
         Error ->
             Error
     end;
-library(crypto, Source = #{vsn := Vsn}, Target, Flavour, Options) ->
+library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, _Parts, Options) ->
+    built(#{name => "terminfo", part => "ncurses " ++ Vsn,
+            plan => whittle_recipe_lib:terminfo(Target, Flavour, Source),
+            source => Source, inputs => #{}, variables => []},
+          Target, Flavour, Options);
+library(crypto, Source = #{vsn := Vsn}, Target, Flavour, _Parts, Options) ->
     built(#{name => "openssl", part => "OpenSSL " ++ Vsn,
             plan => whittle_recipe_lib:openssl(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Options);
-library(zstd, Source, Target, Flavour, Options) ->
+library(zstd, Source, Target, Flavour, _Parts, Options) ->
     built(#{name => "zstd", part => "zstd",
             plan => whittle_recipe_lib:zstd(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
@@ -159,6 +167,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
     Cxx = filename:join(native(Options), "cxx"),
     Variables = [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]
+        ++ [{"TERMINFO_LIB", Dir} || #{terminfo := Dir} <- [Trees]]
         ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
         ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]],
     Describe =

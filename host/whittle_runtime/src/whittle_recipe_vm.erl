@@ -15,7 +15,7 @@
 
 -export([erts/4, link/4, has_zstd/1]).
 %% Shared with the recipes of other libraries
--export([tools/2, cflags/2]).
+-export([tools/2, cflags/2, lto/1]).
 
 %% Programs of ERTS that the executable answers for; each one's main() becomes
 %% NAME_main(), and nothing else of it can be seen from outside.
@@ -44,7 +44,8 @@ has_zstd(Release) ->
     list_to_integer(Release) >= 28.
 
 %% @doc ERTS as libraries. Variables: SOURCE; PATCHES, the directory of Patches,
-%% which are file names there.
+%% which are file names there; TERMINFO_LIB, the artefact of
+%% {@link whittle_recipe_lib:terminfo/3}.
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
            [string()]) -> whittle_plan:plan().
 erts(Target, Flavour, Source, Patches) ->
@@ -67,14 +68,16 @@ erts(Target, Flavour, Source, Patches) ->
        script =>
            %% Nothing of lib/ is built here, so nothing there is configured.
            ["rm -f src/lib/*/configure", "cd src", Top]
-           ++ tools(Target, ["-ffile-prefix-map=$WORK=." | cflags(Target, Flavour)]
-                            ++ lto(Flavour))
+           ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include"
+                             | cflags(Target, Flavour)] ++ lto(Flavour))
+           ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
+               "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
            %% What this machine is must not be guessed with the target's compiler.
            ++ ["build=$(CC_FOR_BUILD=gcc erts/autoconf/config.guess)",
                "./configure --build=\"$build\""
                " --host=" ++ Triple ++ " " ++ jit(Flavour) ++
                " --disable-security-hardening-flags --disable-pie"
-               " --without-termcap --without-ssl --without-javac --without-wx"
+               " --with-termcap --without-ssl --without-javac --without-wx"
                " --without-odbc --enable-builtin-zlib --enable-builtin-zstd"
                " --disable-dynamic-ssl-lib --disable-sctp"
                " --enable-deterministic-build"
@@ -107,7 +110,7 @@ erts(Target, Flavour, Source, Patches) ->
 
 %% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
 %% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
-%% C++ needs; OPENSSL and ZSTD, the artefacts of those, where Natives or the release
+%% C++ needs; TERMINFO_LIB, OPENSSL and ZSTD, the artefacts of those, where Natives or the release
 %% ask for them. Linked dynamically it can load NIFs and drivers when it runs, which
 %% only OTP's own suites ask of it.
 -spec link(whittle_target:target(), {string(), size | speed}, [crypto | asn1],
@@ -155,6 +158,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
                   [" launcher/without_zstd_compressor.o" || has_zstd(Release)],
                   [" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives],
                   " -Wl,--start-group $inside",
+                  [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
                   [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
                   [" \"$OPENSSL/lib/libcrypto.a\"" || lists:member(crypto, Natives)],
                   " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lethread"
@@ -223,6 +227,7 @@ flavor(speed) -> "jit".
 %% The interpreter is small when the linker sees all of it; the JIT's C++ does not
 %% gain from that. How many jobs the linker may use is no flag of the compiler: the
 %% VM names those.
+-spec lto(size | speed) -> [string()].
 lto(size) -> ["-flto"];
 lto(speed) -> [].
 

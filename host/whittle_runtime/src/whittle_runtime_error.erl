@@ -97,7 +97,8 @@ instead(_) ->
     "connect this machine to the network".
 
 title(erlang) -> "Erlang/OTP";
-title(openssl) -> "OpenSSL".
+title(openssl) -> "OpenSSL";
+title(ncurses) -> "ncurses".
 
 commas(Names) ->
     lists:join(", ", Names).
