@@ -43,16 +43,18 @@ stopped_by_its_own_file(Config) ->
     ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
 
 %% On a terminal, as a person has it: the running node answers, and goes on when the
-%% shell is left, by its menu or at the end of its input. The terminal hands over lines:
-%% the shell has no editing (docs/launcher.md).
+%% shell is left by its menu.
 shell_in_it(Config) ->
     {Port, <<"ready ", Pid/binary>>} = node(Config, []),
-    [begin
-         Shell = shell(Config, Pid),
-         ok = Leave(Shell),
-         ?assertMatch({0, _}, running:ended(Shell)),
-         ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"]))
-     end || Leave <- [fun by_menu/1, fun by_end_of_input/1]],
+    Shell = shell(Config, Pid),
+    %% Three times to the left, then a digit before the plus.
+    true = port_command(Shell, "1+2.\e[D\e[D\e[D4\r"),
+    ?assertMatch({match, _}, re:run(running:until(Shell, <<")3> ">>), "\\n16\r")),
+    true = port_command(Shell, "\^G"),
+    _ = running:until(Shell, <<" --> ">>),
+    true = port_command(Shell, "q\r"),
+    ?assertMatch({0, _}, running:ended(Shell)),
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 
 %% One that has answered.
@@ -63,21 +65,11 @@ shell(Config, Pid) ->
                           #{env => [{"TERM", "xterm"} | env(Config)]}),
     Prompt = running:until(Shell, <<")1> ">>),
     ?assertMatch({match, _}, re:run(Prompt, "\\(shell_in_it@")),
-    true = port_command(Shell, "{node(), os:getpid()}.\n"),
+    true = port_command(Shell, "{node(), os:getpid()}.\r"),
     Answer = running:until(Shell, <<")2> ">>),
     ?assertMatch({match, _}, re:run(Answer, "{'?shell_in_it@.*,\\s*\"" ++ binary_to_list(Pid)
                                     ++ "\"}")),
     Shell.
-
-by_menu(Shell) ->
-    true = port_command(Shell, "\^G\n"),
-    _ = running:until(Shell, <<" --> ">>),
-    true = port_command(Shell, "q\n"),
-    ok.
-
-by_end_of_input(Shell) ->
-    true = port_command(Shell, "\^D"),
-    ok.
 
 %% What heart runs is this file again; that one is left without heart, and ends.
 killed_with_heart(Config) ->
