@@ -4,10 +4,11 @@
 
 -export([main/1]).
 
+-spec main([string()]) -> no_return().
 main(["check" | Dirs]) ->
     Files = files(Dirs),
     {Time, Results} = timer:tc(fun() -> [alone(fun check/1, File) || File <- Files] end),
-    Wrong = [{File, Why} || {File, {wrong, Why}} <- lists:zip(Files, Results)],
+    Wrong = wrong(Files, Results),
     Whole = [Result || {_, _, _, _} = Result <- Results],
     Sum = fun(N) -> lists:sum([element(N, Result) || Result <- Whole]) end,
     io:format("| ~s | ~b | ~b | ~b | ~b | ~b of ~b | ~b | ~b s |~n",
@@ -15,13 +16,18 @@ main(["check" | Dirs]) ->
                length([same || {_, same_bytes, _, _} <- Whole]),
                length([same || {_, same_functions, _, _} <- Whole]),
                Sum(4), Sum(3), length(Wrong), Time div 1_000_000]),
-    [io:format(standard_error, "~ts: ~0tP~n", [File, Why, 40]) || {File, Why} <- Wrong],
-    halt(min(1, length(Wrong)));
+    finish(Wrong);
 main(["rewrite", Dir]) ->
     Files = files([Dir]),
     Results = [alone(fun rewrite/1, File) || File <- Files],
-    Wrong = [{File, Why} || {File, {wrong, Why}} <- lists:zip(Files, Results)],
+    Wrong = wrong(Files, Results),
     io:format("~b modules rewritten~n", [length(Files) - length(Wrong)]),
+    finish(Wrong).
+
+wrong(Files, Results) ->
+    [{File, Why} || {File, {wrong, Why}} <- lists:zip(Files, Results)].
+
+finish(Wrong) ->
     [io:format(standard_error, "~ts: ~0tP~n", [File, Why, 40]) || {File, Why} <- Wrong],
     halt(min(1, length(Wrong))).
 

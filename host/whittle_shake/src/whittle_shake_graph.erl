@@ -150,37 +150,30 @@ watch(Key, What, S) ->
 %% Something new has come to what a site calls: to its module or to its function.
 seen(_, _, 0, S) -> S;
 seen({call_fun, Mfa, N, Args}, f, Delta, S) ->
-    lists:foldl(fun({lambda, M, F, A}, Now) ->
-                        call_lambda({M, F, A}, Args, Mfa, N, Now);
-                   ({'fun', {_, _, A} = Called}, Now) ->
-                        case fits(A, Args) of
-                            true -> link(Called, Args, Mfa, N, Now);
+    lists:foldl(fun(Called, Now) -> link(Called, Args, Mfa, N, Now) end, S,
+                lists:append([called(Value, Args) || Value <- values(Delta, S)]));
+seen(What, Kind, Delta, S) ->
+    Others = set({other(Kind), element(2, What), element(3, What)}, S),
+    lists:foldl(fun({Other, Called}, Now) ->
+                        case holds({atom, Other}, Others, Now) of
+                            true -> named(What, Called, Now);
                             false -> Now
-                        end;
-                   (_, Now) -> Now
-                end, S, values(Delta, S));
-seen(What, m, Delta, #s{exports = Exports} = S) ->
-    Functions = set({f, element(2, What), element(3, What)}, S),
-    lists:foldl(fun({atom, M}, Now) when is_map_key(M, Exports) ->
-                        lists:foldl(fun({F, A}, Then) ->
-                                            case holds({atom, F}, Functions, Then) of
-                                                true -> named(What, {M, F, A}, Then);
-                                                false -> Then
-                                            end
-                                    end, Now, maps:get(M, Exports));
-                   (_, Now) -> Now
-                end, S, values(Delta, S));
-seen(What, f, Delta, #s{names = Names} = S) ->
-    Modules = set({m, element(2, What), element(3, What)}, S),
-    lists:foldl(fun({atom, F}, Now) when is_map_key(F, Names), Modules =/= 0 ->
-                        lists:foldl(fun({M, A}, Then) ->
-                                            case holds({atom, M}, Modules, Then) of
-                                                true -> named(What, {M, F, A}, Then);
-                                                false -> Then
-                                            end
-                                    end, Now, maps:get(F, Names));
-                   (_, Now) -> Now
-                end, S, values(Delta, S)).
+                        end
+                end, S, lists:append([pairs(Kind, Name, S)
+                                      || Others =/= 0, {atom, Name} <- values(Delta, S)])).
+
+other(m) -> f;
+other(f) -> m.
+
+%% What a name can be part of, as a module's or a function's, with the other name.
+pairs(m, M, #s{exports = Exports}) -> [{F, {M, F, A}} || {F, A} <- maps:get(M, Exports, [])];
+pairs(f, F, #s{names = Names}) -> [{M, {M, F, A}} || {M, A} <- maps:get(F, Names, [])].
+
+%% A lambda's last parameters are what it brought along.
+called({lambda, _, _, A}, {each, Args}) when length(Args) > A -> [];
+called({lambda, M, F, A}, _) -> [{M, F, A}];
+called({'fun', {_, _, A} = Called}, Args) -> [Called || fits(A, Args)];
+called(_, _) -> [].
 
 named({apply, Mfa, N, Args}, {_, _, A} = Called, S) ->
     case fits(A, Args) of
@@ -211,32 +204,15 @@ link(Called, Args, Mfa, N, S) ->
         #{{Id, Called} := []} -> S1;
         Linked ->
             S2 = activate(Called, {site, Mfa, N}, S1#s{linked = Linked#{{Id, Called} => []}}),
-            {_, _, A} = Called,
-            pass(Called, A, Args, Mfa, N, S2)
+            pass(Called, Args, Mfa, N, S2)
     end.
 
-%% A lambda's last parameters are what it brought along.
-call_lambda({_, _, A} = Called, Args, Mfa, N, S) ->
-    case Args of
-        {each, Each} when length(Each) > A -> S;
-        {each, Each} ->
-            {Id, S1} = id({site, Mfa, N}, S),
-            case S1#s.linked of
-                #{{Id, Called} := []} -> S1;
-                Linked -> pass(Called, length(Each), Args, Mfa, N,
-                               S1#s{linked = Linked#{{Id, Called} => []}})
-            end;
-        {list, _} -> pass(Called, A, Args, Mfa, N, S)
-    end.
-
-pass(Called, A, Args, Mfa, N, S) ->
-    S1 = lists:foldl(fun(I, Now) ->
-                             From = case Args of
-                                        {each, _} -> {in, Mfa, N, I};
-                                        {list, _} -> {in, Mfa, N, list}
-                                    end,
-                             edge(From, {arg, Called, I}, Now)
-                     end, S, lists:seq(0, A - 1)),
+pass({_, _, A} = Called, Args, Mfa, N, S) ->
+    From = case Args of
+               {each, Each} -> [{I, {in, Mfa, N, I}} || I <- lists:seq(0, length(Each) - 1)];
+               {list, _} -> [{I, {in, Mfa, N, list}} || I <- lists:seq(0, A - 1)]
+           end,
+    S1 = lists:foldl(fun({I, In}, Now) -> edge(In, {arg, Called, I}, Now) end, S, From),
     edge({result, Called}, {site, Mfa, N}, S1).
 
 %% Nodes
