@@ -124,6 +124,15 @@ static int inflate_to(unsigned char *to, uint32_t raw_size, const unsigned char 
     return ZSTD_decompress(to, raw_size, from, stored_size) == raw_size ? 0 : -EIO;
 }
 
+static int compare(const char *path, size_t len, const struct pack_entry *entry)
+{
+    size_t common = len < entry->path_len ? len : entry->path_len;
+    int order = memcmp(path, entry->path, common);
+    if (order != 0)
+        return order;
+    return len < entry->path_len ? -1 : len > entry->path_len;
+}
+
 static int read_index(const unsigned char *index, uint32_t size)
 {
     const unsigned char *at = index, *end = index + size;
@@ -145,6 +154,9 @@ static int read_index(const unsigned char *index, uint32_t size)
             return -1;
         entry->path = (const char *)at;
         at += entry->path_len;
+        /* Lookups halve the list, so each path sorts after the one before. */
+        if (i > 0 && compare(entry->path, entry->path_len, entry - 1) <= 0)
+            return -1;
         if (entry->size > 0)
             blocks[entry->block].files_unread++;
     }
@@ -211,15 +223,6 @@ enum pack_state pack_open(void)
         release_pages(past_start, pack_size - (size_t)(past_start - pack));
     }
     return PACK_READY;
-}
-
-static int compare(const char *path, size_t len, const struct pack_entry *entry)
-{
-    size_t common = len < entry->path_len ? len : entry->path_len;
-    int order = memcmp(path, entry->path, common);
-    if (order != 0)
-        return order;
-    return len < entry->path_len ? -1 : len > entry->path_len;
 }
 
 /* ---- the same tree, unpacked to a directory -------------------------------- */

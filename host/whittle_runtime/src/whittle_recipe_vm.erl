@@ -34,6 +34,9 @@
 -define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message",
               "emu_load", "beam_load", "beam_file", "beam_transform_helpers", "utils", "copy"]).
 
+%% After the compiler's own directories, so that they hide nothing of its C library's.
+-define(KERNEL_HEADERS, "-idirafter $WORK/kernel").
+
 %% As ERTS's own makefile defines them for an emulator.
 -define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
         " -D_REENTRANT -DPOSIX_THREADS -D_POSIX_THREAD_SAFE_FUNCTIONS").
@@ -67,9 +70,9 @@ erts(Target, Flavour, Source, Patches) ->
      #{name => "configure", seconds => 40, lines => 500,
        script =>
            %% Nothing of lib/ is built here, so nothing there is configured.
-           ["rm -f src/lib/*/configure", "cd src", Top]
-           ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include"
-                             | cflags(Target, Flavour)] ++ lto(Flavour))
+           ["rm -f src/lib/*/configure"] ++ kernel_headers(Target) ++ ["cd src", Top]
+           ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
+                             ?KERNEL_HEADERS | cflags(Target, Flavour)] ++ lto(Flavour))
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
                "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
            %% What this machine is must not be guessed with the target's compiler.
@@ -122,9 +125,9 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
     Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
-        ++ cflags(Target, Flavour),
+        ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
     [#{name => "launcher", seconds => 4, lines => 5,
-       script => ["mkdir launcher"] ++ tools(Target, Flags)
+       script => ["mkdir launcher"] ++ kernel_headers(Target) ++ tools(Target, Flags)
            ++ ["for part in main pack flags process vfs names note"
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
@@ -265,6 +268,13 @@ cflags(#{cflags := Target}, Flavour) ->
      "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.
+
+%% A directory that holds the kernel's headers and nothing else: beside them lie those
+%% of another C library.
+kernel_headers(#{kernel_headers := []}) ->
+    [];
+kernel_headers(#{kernel_headers := Directories}) ->
+    ["mkdir \"$WORK/kernel\"", "ln -s" ++ words(Directories) ++ " \"$WORK/kernel\""].
 
 words(Words) ->
     lists:append([" " ++ W || W <- Words]).

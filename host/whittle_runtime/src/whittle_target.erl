@@ -23,6 +23,8 @@
           ranlib := string(),
           strip := string(),
           objcopy := string(),
+          kernel_headers := [string()], % directories of Linux's headers, which sh
+                                        % expands; [] if the compiler finds them
           cflags := [string()],         % what the processor needs
           ldflags := [string()],
           configure := [string()],      % further arguments for OTP's configure
@@ -83,7 +85,7 @@ read(File) ->
 
 keys() ->
     [summary, triple, word_size, endian, page_size, cc, cxx, cxx_libs, ar, ranlib, strip,
-     objcopy, cflags, ldflags, configure, openssl, flavours, emulator,
+     objcopy, kernel_headers, cflags, ldflags, configure, openssl, flavours, emulator,
      identify, packages, libraries, notes].
 
 directory() ->
