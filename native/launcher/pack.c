@@ -32,8 +32,7 @@ struct block {
     const unsigned char *stored;
     uint32_t stored_size;
     uint32_t raw_size;
-    uint32_t files_unread; /* files with bytes in it that were never read */
-    unsigned char *raw;    /* NULL while not inflated */
+    unsigned char *raw; /* NULL while not inflated */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,7 +42,7 @@ static struct block *blocks;
 static uint32_t block_count;
 static struct pack_entry *entries;
 static uint32_t entry_count;
-/* The one block beside the start block that stays inflated. */
+/* The one block that stays inflated. */
 static struct block *last_inflated;
 static const char *problem = "";
 
@@ -157,8 +156,6 @@ static int read_index(const unsigned char *index, uint32_t size)
         /* Lookups halve the list, so each path sorts after the one before. */
         if (i > 0 && compare(entry->path, entry->path_len, entry - 1) <= 0)
             return -1;
-        if (entry->size > 0)
-            blocks[entry->block].files_unread++;
     }
     return at == end ? 0 : -1;
 }
@@ -304,7 +301,7 @@ static uint32_t lower_bound(const char *path, size_t len)
     return low;
 }
 
-struct pack_entry *pack_find(const char *path, size_t len)
+const struct pack_entry *pack_find(const char *path, size_t len)
 {
     uint32_t at = lower_bound(path, len);
     if (at < entry_count && compare(path, len, &entries[at]) == 0)
@@ -343,7 +340,7 @@ static void drop_inflated(struct block *block)
 
 static int inflate_block(struct block *block)
 {
-    unsigned char *raw = map_bytes(block->raw_size ? block->raw_size : 1);
+    unsigned char *raw = map_bytes(block->raw_size);
     int result;
 
     if (raw == NULL)
@@ -351,20 +348,18 @@ static int inflate_block(struct block *block)
     result = inflate_to(raw, block->raw_size, block->stored, block->stored_size);
     release_pages(block->stored, block->stored_size);
     if (result < 0) {
-        munmap(raw, block->raw_size ? block->raw_size : 1);
+        munmap(raw, block->raw_size);
         return result;
     }
+    if (last_inflated != NULL && last_inflated->raw != NULL)
+        drop_inflated(last_inflated);
+    last_inflated = block;
     block->raw = raw;
-    if (block != &blocks[START_BLOCK]) {
-        if (last_inflated != NULL && last_inflated->raw != NULL)
-            drop_inflated(last_inflated);
-        last_inflated = block;
-    }
     return 0;
 }
 
-int pack_read(struct pack_entry *entry, int (*use)(void *arg, const void *bytes, size_t size),
-              void *arg)
+int pack_read(const struct pack_entry *entry,
+              int (*use)(void *arg, const void *bytes, size_t size), void *arg)
 {
     struct block *block;
     int result = 0;
@@ -379,13 +374,9 @@ int pack_read(struct pack_entry *entry, int (*use)(void *arg, const void *bytes,
         result = inflate_block(block);
     if (result == 0) {
         result = use(arg, block->raw + entry->offset, entry->size);
-        if (!entry->was_read) {
-            entry->was_read = 1;
-            block->files_unread--;
-        }
-        /* The start block is the largest, and boot reads each of its files
-           once: keeping it would double the memory of the loaded code. */
-        if (block->files_unread == 0 && block == &blocks[START_BLOCK])
+        /* A file that is all of its block leaves no neighbour to be read. The start
+           block above all: kept, it would double the memory of the loaded code. */
+        if (entry->size == block->raw_size)
             drop_inflated(block);
     }
     pthread_mutex_unlock(&lock);
@@ -409,7 +400,7 @@ static int copy_text(void *arg, const void *bytes, size_t size)
 
 char *pack_text(const char *path)
 {
-    struct pack_entry *entry = pack_find(path, strlen(path));
+    const struct pack_entry *entry = pack_find(path, strlen(path));
     struct text text = {NULL};
     if (entry == NULL || pack_read(entry, copy_text, &text) < 0)
         return NULL;

@@ -27,7 +27,6 @@ struct pack_entry {
     uint32_t block;
     uint32_t offset;
     uint32_t size;
-    uint32_t was_read; /* 0 or 1; guarded by the pack's mutex */
 };
 
 /*
@@ -44,7 +43,7 @@ const char *pack_problem(void);
  * The file at PATH, which is relative to the root and in normal form (no
  * leading slash, no "." or ".."), or NULL.
  */
-struct pack_entry *pack_find(const char *path, size_t len);
+const struct pack_entry *pack_find(const char *path, size_t len);
 
 /*
  * The first entry that lies below the directory PATH ("" is the root), or NULL
@@ -61,8 +60,8 @@ const struct pack_entry *pack_next(const struct pack_entry *entry);
  * what USE returned, or -EIO when the block does not inflate, -ENOMEM when
  * there is no memory for it. Safe from any thread.
  */
-int pack_read(struct pack_entry *entry, int (*use)(void *arg, const void *bytes, size_t size),
-              void *arg);
+int pack_read(const struct pack_entry *entry,
+              int (*use)(void *arg, const void *bytes, size_t size), void *arg);
 
 /*
  * The bytes of the file at PATH as a terminated string in memory of its own,

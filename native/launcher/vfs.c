@@ -102,7 +102,7 @@ static int to_pack_path(const char *path, char to[PATH_MAX])
  * Where the kernel has no such file, fallback/PATH of the pack stands in
  * (docs/architecture.md). NULL when the pack has none either.
  */
-static struct pack_entry *find_fallback(const char *path)
+static const struct pack_entry *find_fallback(const char *path)
 {
     char fallback[PATH_MAX];
     size_t length = strlen(path);
@@ -193,7 +193,7 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
  * A file of the pack as a descriptor: a sealed memfd with its bytes. The VM
  * may then read, seek, map and poll it as it likes.
  */
-static int open_entry(struct pack_entry *entry, int flags)
+static int open_entry(const struct pack_entry *entry, int flags)
 {
     int fd, result;
 
@@ -223,7 +223,7 @@ int vfs_open_program(const char *path)
 {
     const size_t root = sizeof WHITTLE_ROOT - 1;
     char inner[PATH_MAX];
-    struct pack_entry *entry;
+    const struct pack_entry *entry;
     int length;
 
     if (strncmp(path, WHITTLE_ROOT "/", root + 1) != 0)
@@ -240,7 +240,7 @@ int WRAP(open)(const char *path, int flags, ...)
 {
     char inner[PATH_MAX];
     int length = to_pack_path(path, inner);
-    struct pack_entry *entry;
+    const struct pack_entry *entry;
     mode_t mode = 0;
     int fd;
 

@@ -35,12 +35,12 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 read(#{path := Path, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("reading"),
     case whittle_read:read(Path, #{otp_lib => Lib}) of
-        {ok, System} -> add_control(Build#{system => System});
+        {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.
 
-add_control(#{system := System} = Build) ->
-    case whittle_device:add_control(System) of
+add_device(#{system := System} = Build) ->
+    case whittle_device:add(System) of
         {ok, With} -> {ok, Build#{system := With}};
         {error, Error} -> system_error(Error)
     end.

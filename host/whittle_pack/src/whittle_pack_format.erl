@@ -90,21 +90,32 @@ contents(Short) when is_binary(Short) ->
 
 %% Encoding
 
-%% The index entries in ascending order of path, and each block's raw bytes.
+%% The index entries in ascending order of path, and each block's raw bytes. A first file
+%% that is all the others together takes no bytes of its own.
 place(Blocks) ->
     Placed = [place_block(Number, Files) || {Number, Files} <- number(Blocks)],
     Order = fun(#{path := A}, #{path := B}) -> A =< B end,
     {lists:sort(Order, lists:append([Entries || {Entries, _} <- Placed])),
      [Raw || {_, Raw} <- Placed]}.
 
-place_block(Number, Files) ->
-    Place = fun(#{path := Path, mode := Mode, bytes := Bytes}, Offset) ->
-                    {#{path => Path, mode => Mode, size => byte_size(Bytes),
-                       block => Number, offset => Offset},
-                     Offset + byte_size(Bytes)}
-            end,
-    {Entries, _} = lists:mapfoldl(Place, 0, Files),
-    {Entries, iolist_to_binary([Bytes || #{bytes := Bytes} <- Files])}.
+place_block(Number, [First | Others] = Files) ->
+    Raw = raw(Others),
+    case First of
+        #{bytes := Raw} -> {[entry(Number, First, 0) | placed(Number, Others, 0)], Raw};
+        _ -> {placed(Number, Files, 0), raw(Files)}
+    end;
+place_block(_, []) ->
+    {[], <<>>}.
+
+raw(Files) -> iolist_to_binary([Bytes || #{bytes := Bytes} <- Files]).
+
+placed(Number, [#{bytes := Bytes} = File | Files], Offset) ->
+    [entry(Number, File, Offset) | placed(Number, Files, Offset + byte_size(Bytes))];
+placed(_, [], _) ->
+    [].
+
+entry(Number, #{path := Path, mode := Mode, bytes := Bytes}, Offset) ->
+    #{path => Path, mode => Mode, size => byte_size(Bytes), block => Number, offset => Offset}.
 
 compress(Entries, Raws, Counts) ->
     Index = iolist_to_binary([index_entry(Entry) || Entry <- Entries]),
@@ -205,22 +216,21 @@ entries(E, <<P:16/little, Mode:16/little, Block:32/little, Offset:32/little,
 entries(_, _, _) ->
     {error, {pack_damaged, index}}.
 
-%% The files of each block lie in it one after the other and fill it.
+%% The files of each block lie in it one after the other and fill it, beside one that may
+%% be all of them.
 fits(Entries, Blocks) ->
-    ByBlock = lists:sort([{Block, Offset, Size}
-                          || #{block := Block, offset := Offset, size := Size}
-                                 <- Entries]),
-    fill([{Number, Raw, Files} || {Number, #{raw := Raw, files := Files}}
-                                      <- number(Blocks)], 0, 0, ByBlock).
+    Places = maps:groups_from_list(fun(#{block := Number}) -> Number end,
+                                   fun(#{offset := Offset, size := Size}) -> {Offset, Size} end,
+                                   Entries),
+    lists:all(fun(Number) -> Number < length(Blocks) end, maps:keys(Places)) andalso
+        lists:all(fun({Number, #{raw := Raw, files := Count}}) ->
+                          In = lists:sort(maps:get(Number, Places, [])),
+                          length(In) =:= Count andalso
+                              (fills(In, 0, Raw) orelse fills(In -- [{0, Raw}], 0, Raw))
+                  end, number(Blocks)).
 
-fill([{Number, _, _} | _] = Blocks, End, Count, [{Number, End, Size} | Entries]) ->
-    fill(Blocks, End + Size, Count + 1, Entries);
-fill([{_, End, Count} | Blocks], End, Count, Entries) ->
-    fill(Blocks, 0, 0, Entries);
-fill([], 0, 0, []) ->
-    true;
-fill(_, _, _, _) ->
-    false.
+fills([{Offset, Size} | Places], Offset, Raw) -> fills(Places, Offset + Size, Raw);
+fills(Places, Offset, Raw) -> Places =:= [] andalso Offset =:= Raw.
 
 inflate(Blocks) ->
     Frames = [{Data, Raw} || #{data := Data, raw := Raw} <- Blocks,
@@ -240,12 +250,20 @@ merge([], []) ->
     [].
 
 files(Number, Raw, Entries) ->
-    InBlock = lists:sort([{Offset, Size, Path, Mode}
-                          || #{block := Block, offset := Offset, size := Size,
+    InBlock = lists:sort([{Offset, Bytes, Path, Mode}
+                          || #{block := Block, offset := Offset, size := Bytes,
                                path := Path, mode := Mode} <- Entries,
                              Block =:= Number]),
-    [#{path => Path, mode => Mode, bytes => binary:part(Raw, Offset, Size)}
-     || {Offset, Size, Path, Mode} <- InBlock].
+    Size = byte_size(Raw),
+    Ordered = case fills([{Offset, Bytes} || {Offset, Bytes, _, _} <- InBlock], 0, Size) of
+                  true ->
+                      InBlock;
+                  false ->
+                      {value, All, Each} = lists:keytake(Size, 2, InBlock),
+                      [All | Each]
+              end,
+    [#{path => Path, mode => Mode, bytes => binary:part(Raw, Offset, Bytes)}
+     || {Offset, Bytes, Path, Mode} <- Ordered].
 
 %% Both
 

@@ -1,11 +1,11 @@
 %% @doc Lays a system out as the file tree that the launcher finds below
 %% `/.whittle', grouped into blocks.
 %%
-%% docs/architecture.md lists the paths. The start block holds what each start
-%% reads once and whole, and nothing else, as its memory is given back then: the
-%% boot script, and the modules that it loads before the kernel is up. What the
-%% launcher reads before the VM begins is a block; what a person asks for (licences,
-%% bill of materials) is another. The rest follows, application by application, code
+%% docs/architecture.md lists the paths. The start block holds the modules that are
+%% loaded before the kernel is up, one by one and all together as one file: each start
+%% reads that, once, and the block's memory is given back then. The settings that the
+%% launcher reads before the VM begins, and the boot script, are a block; what a person
+%% asks for (licences, bill of materials) is another. The rest follows, application by application, code
 %% before data, in blocks of about the size that is asked for, so that reading one
 %% module inflates its neighbours and no more.
 -module(whittle_pack_tree).
@@ -25,6 +25,8 @@
                                              % virtual path
 
 -define(BLOCK_SIZE, 262144).
+%% The start block as one file.
+-define(CODE, <<"boot/code">>).
 
 %% @doc The blocks of files of a system; the first is the start block. `Papers'
 %% are the files that tell about the output.
@@ -34,11 +36,12 @@
 blocks(System, Papers, Options) ->
     case env(System) of
         {ok, Env} ->
-            {Started, Others} = modules(System),
+            #{started := Started, loader := Loader, others := Others} = modules(System),
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
-            Data = stand_ins(Options) ++ control(System) ++ data(System)
-                ++ release_files(System),
-            {ok, [[boot_script(System) | Started], settings(System, Env, Options), Papers
+            Data = stand_ins(Options) ++ data(System) ++ release_files(System),
+            {ok, [together([File || {_, File} <- Started]),
+                  boot_scripts(System, Started) ++ Loader ++ settings(System, Env, Options),
+                  Papers
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
         Error ->
             Error
@@ -53,8 +56,28 @@ start_modules(System) ->
                              Instructions),
     lists:append([Modules || {primLoad, Modules} <- Before]).
 
-boot_script(System) ->
-    text(<<"boot/start.boot">>, term_to_binary(whittle_system:boot(System), [deterministic])).
+%% The files, and before them the file that is all of them.
+together(Files) ->
+    [text(?CODE, [Bytes || #{bytes := Bytes} <- Files]) | Files].
+
+%% That of the program, and what boots only for --whittle-ping and its kin.
+boot_scripts(System, Started) ->
+    Scripts = [{<<"boot/start.boot">>, whittle_system:boot(System)}
+               | [{<<"boot/control.boot">>, whittle_boot:control(System)}
+                  || {ok, _} <- [whittle_system:app(whittle_control, System)]]],
+    Code = {virtual(?CODE), places(Started, 0)},
+    [text(Path, term_to_binary(whittle_boot:loaded_at_once(Script, Code, System),
+                               [deterministic]))
+     || {Path, Script} <- Scripts].
+
+places([{Module, #{path := Path, bytes := Bytes}} | Files], Offset) ->
+    [{Module, virtual(Path), {Offset, byte_size(Bytes)}}
+     | places(Files, Offset + byte_size(Bytes))];
+places([], _) ->
+    [].
+
+virtual(Path) ->
+    unicode:characters_to_list([whittle_boot:root(), $/, Path]).
 
 %% What the launcher and the VM are told.
 settings(System, Env, Options) ->
@@ -115,6 +138,7 @@ is_config(_) -> false.
 
 %% The other blocks
 
+%% What a start loads, in its order; what loads that; and all else.
 modules(System) ->
     Order = maps:from_list(number(start_modules(System))),
     Files = [{Module, #{path => <<(ebin(App))/binary, $/,
@@ -122,21 +146,14 @@ modules(System) ->
                         mode => 8#644, bytes => Beam}}
              || #{modules := Modules} = App <- whittle_system:apps(System),
                 {Module, Beam} <- lists:sort(maps:to_list(Modules))],
-    {Started, Others} = lists:partition(fun({Module, _}) -> is_map_key(Module, Order) end,
-                                        Files),
-    {[File || {_, File} <- lists:sort([{maps:get(Module, Order), File}
-                                       || {Module, File} <- Started])],
-     [File || {_, File} <- Others]}.
-
-%% What boots only for --whittle-ping and its kin.
-control(System) ->
-    case whittle_system:app(whittle_control, System) of
-        {ok, _} ->
-            [text(<<"boot/control.boot">>,
-                  term_to_binary(whittle_boot:control(System), [deterministic]))];
-        error ->
-            []
-    end.
+    {Started, Later} = lists:partition(fun({Module, _}) -> is_map_key(Module, Order) end,
+                                       Files),
+    {Loader, Others} = lists:partition(fun({Module, _}) -> Module =:= whittle_start_load end,
+                                       Later),
+    #{started => [File || {_, File} <- lists:sort([{maps:get(Module, Order), File}
+                                                   || {Module, _} = File <- Started])],
+      loader => [File || {_, File} <- Loader],
+      others => [File || {_, File} <- Others]}.
 
 data(System) ->
     lists:append([app_data(App) || App <- whittle_system:apps(System)]).

@@ -1,7 +1,7 @@
 %% A small system and a stand-in for a runtime, for the suites of this room.
 -module(pack_samples).
 
--export([probe/2, system/0, runtime/2, check/3]).
+-export([probe/2, system/0, app/5, runtime/2, check/3]).
 -export([blocks/0, files/0, pack/6, lie/1, flip/3, number/3, right_index/0, wrong_indexes/0]).
 
 %% Compiles probe.c with a compiler's command line into Dir.
@@ -68,9 +68,18 @@ file(Bytes) -> #{mode => 8#644, bytes => Bytes}.
 %% package of PropEr has no headers, hence no macros.)
 blocks() ->
     proper_types:bind(
-      proper_types:list(proper_types:list({proper_types:range(0, 8#777), content()})),
-      fun(Contents) -> [[] | [block(B, Files) || {B, Files} <- number(Contents)]] end,
+      proper_types:list({proper_types:boolean(),
+                         proper_types:list({proper_types:range(0, 8#777), content()})}),
+      fun(Contents) -> [[] | [together(Together, B, block(B, Files))
+                              || {B, {Together, Files}} <- number(Contents)]] end,
       false).
+
+%% A first file that is all the others, as the start block has one.
+together(true, B, Files) ->
+    [#{path => <<(path(B, 0))/binary, ".all">>, mode => 8#644,
+       bytes => iolist_to_binary([Bytes || #{bytes := Bytes} <- Files])} | Files];
+together(false, _, Files) ->
+    Files.
 
 block(B, Files) ->
     [#{path => path(B, F), mode => Mode, bytes => Bytes}

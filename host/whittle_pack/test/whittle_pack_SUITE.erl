@@ -3,8 +3,9 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([executable/1, mapped/1, tree/1, start_block/1, loaded_size/1, same_bytes/1,
-         read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1, papers/1,
+-export([executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_size/1,
+         same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
+         papers/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
@@ -14,8 +15,8 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [executable, mapped, tree, start_block, loaded_size, same_bytes, read_file, ca_certs,
-     no_zstd, zstd_that_talks, block_size, papers, bill, directory, directory_stays,
+    [executable, mapped, tree, start_block, loaded_at_once, loaded_size, same_bytes, read_file,
+     ca_certs, no_zstd, zstd_that_talks, block_size, papers, bill, directory, directory_stays,
      directory_of_others, output_is_directory, output_is_device, stopped, full_disk,
      no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
@@ -56,7 +57,8 @@ mapped(Config) ->
 
 tree(Config) ->
     ?assertEqual(
-       [<<"boot/start.boot">>, <<"etc/bom.json">>, <<"etc/env">>, <<"etc/flags">>,
+       [<<"boot/code">>, <<"boot/start.boot">>, <<"etc/bom.json">>, <<"etc/env">>,
+        <<"etc/flags">>,
         <<"etc/info.json">>, <<"etc/info.txt">>, <<"etc/licenses.txt">>,
         <<"etc/no_dns.inetrc">>, <<"etc/sys.config">>, <<"etc/vm.args">>, <<"fallback/etc/hosts">>,
         <<"lib/kernel-11.0/ebin/file.beam">>, <<"lib/kernel-11.0/ebin/gen.beam">>,
@@ -71,12 +73,12 @@ start_block(Config) ->
     {ok, Bytes} = file:read_file(write(Config)),
     {ok, Pack} = whittle_elf:pack(Bytes),
     {ok, [Start, Settings | _]} = whittle_pack_format:decode(Pack),
-    %% Nothing else: what is never read would keep the whole block in memory.
-    ?assertEqual([<<"boot/start.boot">>,
-                  <<"lib/kernel-11.0/ebin/gen.beam">>,
-                  <<"lib/kernel-11.0/ebin/file.beam">>],
-                 [Path || #{path := Path} <- Start]),
-    ?assertEqual([<<"etc/flags">>, <<"etc/env">>, <<"etc/sys.config">>, <<"etc/vm.args">>],
+    ?assertMatch([#{path := <<"boot/code">>, bytes := <<"FOR1 genFOR1 file">>},
+                  #{path := <<"lib/kernel-11.0/ebin/gen.beam">>, bytes := <<"FOR1 gen">>},
+                  #{path := <<"lib/kernel-11.0/ebin/file.beam">>, bytes := <<"FOR1 file">>}],
+                 Start),
+    ?assertEqual([<<"boot/start.boot">>, <<"etc/flags">>, <<"etc/env">>, <<"etc/sys.config">>,
+                  <<"etc/vm.args">>],
                  [Path || #{path := Path} <- Settings]),
     #{<<"boot/start.boot">> := {_, Boot}, <<"etc/env">> := {_, Env},
       <<"lib/sample-1.0/ebin/sample.app">> := {_, App},
@@ -87,6 +89,31 @@ start_block(Config) ->
     {ok, Tokens, _} = erl_scan:string(binary_to_list(App)),
     ?assertEqual({ok, {application, sample, [{vsn, "1.0"}, {modules, [sample]}]}},
                  erl_parse:parse_term(Tokens)).
+
+%% With whittle_start in the system, its module is told where in the start block's file
+%% each module lies, and is itself read before.
+loaded_at_once(Config) ->
+    Loader = pack_samples:app(whittle_start, "0.1.0", device, [whittle_start_load], []),
+    Out = filename:join(?config(dir, Config), "at_once"),
+    {ok, _} = whittle_pack:write(whittle_system:put_app(Loader, pack_samples:system()),
+                                 ?config(runtime, Config), Out, #{}),
+    {ok, Bytes} = file:read_file(Out),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    {ok, [_, [_, #{path := Second} | _] | _]} = whittle_pack_format:decode(Pack),
+    ?assertEqual(<<"lib/whittle_start-0.1.0/ebin/whittle_start_load.beam">>, Second),
+    {ok, Boot} = whittle_pack:read_file(Out, <<"boot/start.boot">>),
+    ?assertMatch({script, {"sample", "1.0"},
+                  [{preLoaded, [init]},
+                   {path, ["/.whittle/lib/whittle_start-0.1.0/ebin"]},
+                   {primLoad, [whittle_start_load]},
+                   {apply, {whittle_start_load, modules,
+                            ["/.whittle/boot/code",
+                             [{gen, "/.whittle/lib/kernel-11.0/ebin/gen.beam", {0, 8}},
+                              {file, "/.whittle/lib/kernel-11.0/ebin/file.beam", {8, 9}}]]}},
+                   {kernel_load_completed},
+                   {primLoad, [later]},
+                   {progress, started}]},
+                 binary_to_term(Boot)).
 
 loaded_size(Config) ->
     Out = write(Config),

@@ -13,7 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
-         control/1, root/0]).
+         control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
 
@@ -163,6 +163,27 @@ in_control({apply, {application, start_boot, [Name | _]}} = I, _)
   when Name =:= kernel; Name =:= stdlib -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
+
+%% @doc A boot script that has {@link whittle_start_load} load what the given one has
+%% `init' load before the kernel is up. `File' holds these modules; `Places' tells each
+%% one's path, its offset in the file and its size. A system without `whittle_start' keeps
+%% its script as it is.
+-spec loaded_at_once(whittle_system:boot_script(), {file:filename(), Places},
+                     whittle_system:system()) -> whittle_system:boot_script()
+              when Places :: [{module(), file:filename(),
+                               {non_neg_integer(), pos_integer()}}].
+loaded_at_once({script, Id, Instructions} = Script, {File, Places}, System) ->
+    case whittle_system:app(whittle_start, System) of
+        {ok, App} ->
+            {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                              Instructions),
+            {Head, Loads} = lists:splitwith(fun(I) -> element(1, I) =/= path end, Before),
+            Rest = [I || I <- Loads, element(1, I) =/= path, element(1, I) =/= primLoad],
+            {script, Id, Head ++ load([App], [whittle_start_load])
+             ++ [{apply, {whittle_start_load, modules, [File, Places]}}] ++ Rest ++ After};
+        error ->
+            Script
+    end.
 
 %% Internal
 

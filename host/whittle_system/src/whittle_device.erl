@@ -1,9 +1,9 @@
 %% @doc Whittle's own applications for the board, as they are put into a system:
-%% `whittle_start' for escripts, `whittle_control' for `--whittle-ping' and its
-%% kin. They are built beside the host's applications.
+%% `whittle_start' for their start and for escripts, `whittle_control' for
+%% `--whittle-ping' and its kin. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add_control/1]).
+-export([read/1, add/1]).
 
 %% @doc Reads one of them.
 -spec read(whittle_system:app_name()) ->
@@ -16,16 +16,21 @@ read(Name) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Adds what answers for a running node. It is a root, since nothing in the
-%% program calls it, and is in no boot script but that of {@link
-%% whittle_boot:control/1}.
--spec add_control(whittle_system:system()) ->
+%% @doc Adds what every system has. They are roots, since nothing in the program calls
+%% them, and no boot script but that of {@link whittle_boot:control/1} has their code on
+%% its path.
+-spec add(whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
-add_control(System) ->
-    case read(whittle_control) of
-        {ok, #{name := Name} = App} ->
-            Roots = [Name | whittle_system:roots(System)],
-            {ok, whittle_system:set_roots(Roots, whittle_system:put_app(App, System))};
+add(System) ->
+    add([whittle_start, whittle_control], System).
+
+add([], System) ->
+    {ok, System};
+add([Name | Names], System) ->
+    case read(Name) of
+        {ok, App} ->
+            Roots = lists:usort([Name | whittle_system:roots(System)]),
+            add(Names, whittle_system:set_roots(Roots, whittle_system:put_app(App, System)));
         {error, _} = Error ->
             Error
     end.

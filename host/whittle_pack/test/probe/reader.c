@@ -158,7 +158,7 @@ static void answer(FILE *out)
     fputc('R', out);
     for (entry = pack_first_below("", 0); entry != NULL; entry = pack_next(entry)) {
         struct bytes kept = {NULL, 0};
-        int32_t result = pack_read((struct pack_entry *)entry, keep, &kept);
+        int32_t result = pack_read(entry, keep, &kept);
         uint32_t head[5] = {entry->path_len, entry->mode, (uint32_t)kept.size, (uint32_t)result,
                             (uint32_t)is_found(entry)};
         fwrite(head, sizeof head, 1, out);
