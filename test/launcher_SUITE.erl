@@ -10,7 +10,8 @@
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
          empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
-         writes_nothing/1, start_block_given_back/1, no_home/1, priv_files/1,
+         writes_nothing/1, start_block_given_back/1, start_code/1, restart/1, no_home/1,
+         priv_files/1,
          no_include_files/1, include_files/1, moved/1, pack_is_read_only/1, null_device/1,
          ports/1, commands/1, names/1, address_without_a_name/1, tcp/1, udp/1, sockets/1,
          own_flags/1, unknown_own_flag/1, info/1, damaged/1, cut_off/1, not_a_pack/1,
@@ -27,7 +28,8 @@ one_file() ->
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
-     pipe_in_and_out, terminate, interrupt, writes_nothing, no_home, priv_files,
+     pipe_in_and_out, terminate, interrupt, writes_nothing, start_code, restart, no_home,
+     priv_files,
      include_files, pack_is_read_only, ports, commands, names, sockets, own_flags, info,
      config_file, vm_args_file, moved].
 
@@ -163,7 +165,8 @@ start_block_given_back(Config) ->
     {ok, Bytes} = file:read_file(Probe),
     {ok, Pack} = whittle_elf:pack(Bytes),
     {ok, [Start | _]} = whittle_pack_format:decode(Pack),
-    Size = integer_to_list(lists:sum([byte_size(Part) || #{bytes := Part} <- Start])),
+    [#{path := <<"boot/code">>, bytes := Code} | _] = Start,
+    Size = integer_to_list(byte_size(Code)),
     Trace = filename:join(directory(Config, "start_block"), "log"),
     {0, _} = running:run(os:find_executable("strace"),
                          ["-f", "-o", Trace, "-e", "trace=mmap,munmap", Probe, "args"]),
@@ -171,6 +174,19 @@ start_block_given_back(Config) ->
     {match, [Address]} = re:run(Log, "mmap\\(NULL, " ++ Size ++ ", .* = (0x[0-9a-f]+)",
                                 [{capture, [1], list}]),
     ?assertMatch({match, _}, re:run(Log, "munmap\\(" ++ Address ++ ", " ++ Size)).
+
+%% Whatever part of the work each scheduler had: the paths are right, and what is loaded
+%% is what is there to be read.
+start_code(Config) ->
+    [begin
+         {0, Output} = probe(Config, ["code"], #{env => [{"ERL_FLAGS", Schedulers}]}),
+         {Loaded, Others} = term(Output),
+         ?assert(Loaded > 70),
+         ?assertEqual([], Others)
+     end || Schedulers <- ["", "+S 1", "+S 5:5"]].
+
+restart(Config) ->
+    ?assertEqual({0, <<"stopped\nrestarted\n">>}, probe(Config, ["restart"])).
 
 no_home(Config) ->
     ?assertEqual({0, <<"[\"args\"]\n">>}, probe(Config, ["args"], #{env => [{"HOME", false}]})).

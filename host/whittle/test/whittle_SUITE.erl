@@ -351,7 +351,8 @@ interrupt(Config) ->
     true = port_command(Port, [3]),
     {Code, Rest} = to_end(Port, Shown),
     ?assertEqual(130, Code),
-    ?assertNotEqual(nomatch, string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
+    ?assertNotEqual(nomatch,
+                    string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
     ?assertEqual([], files(Config)).
 
 %% Ctrl-C while the compiler is at work: it ends too, and its directory is gone.

@@ -5,9 +5,9 @@
 %% loaded before the kernel is up, one by one and all together as one file: each start
 %% reads that, once, and the block's memory is given back then. The settings that the
 %% launcher reads before the VM begins, and the boot script, are a block; what a person
-%% asks for (licences, bill of materials) is another. The rest follows, application by application, code
-%% before data, in blocks of about the size that is asked for, so that reading one
-%% module inflates its neighbours and no more.
+%% asks for (licences, bill of materials) is another. The rest follows, application by
+%% application, code before data, in blocks of about the size that is asked for, so that
+%% reading one module inflates its neighbours and no more.
 -module(whittle_pack_tree).
 
 -export([blocks/3]).
