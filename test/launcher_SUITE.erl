@@ -8,7 +8,7 @@
          end_per_group/2]).
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
-         pipe_in_and_out/1, terminate/1, interrupt/1, interrupt_twice/1,
+         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1, interrupt_twice/1,
          empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
          writes_nothing/1, start_block_given_back/1, start_code/1, restart/1, no_home/1,
          priv_files/1,
@@ -28,7 +28,7 @@ one_file() ->
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
-     pipe_in_and_out, terminate, interrupt, writes_nothing, start_code, restart, no_home,
+     pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing, start_code, restart, no_home,
      priv_files,
      include_files, pack_is_read_only, ports, commands, names, sockets, own_flags, info,
      config_file, vm_args_file, moved].
@@ -81,6 +81,22 @@ pipe_in_and_out(Config) ->
     ?assertEqual(iolist_to_binary(Lines), Output).
 
 %% Signals
+
+%% As if ended by SIGPIPE, but in order: prep_stop and stop, which prints, are called.
+closed_pipe(Config) ->
+    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 50000)],
+    {0, Output} = in_shell(Config, "{ \"$0\" cat; echo $? >&2; } | head -n 1", Lines),
+    ?assertMatch({match, _}, re:run(Output, "line 1\n.*141\n$", [dotall])),
+    ?assertMatch(nomatch, re:run(Output, "Writer crashed")).
+
+full_device(Config) ->
+    {1, Output} = in_shell(Config, "\"$0\" args >/dev/full", ""),
+    ?assertMatch({match, _}, re:run(Output, "cannot write standard output: No space left")),
+    {42, _} = in_shell(Config, "\"$0\" halt 42 >/dev/full", "").
+
+in_shell(Config, Command, Input) ->
+    running:run("/bin/sh", ["-c", Command, proplists:get_value(probe, Config)],
+                #{input => Input}).
 
 terminate(Config) ->
     Port = waiting(Config),

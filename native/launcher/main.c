@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,30 +40,43 @@ static void fail(int code, const char *what, const char *context)
 
 /* ---- our own flags --------------------------------------------------------- */
 
-enum verb { VERB_SHOW, VERB_CONTROL };
+enum verb { VERB_SHOW, VERB_CONTROL, VERB_HELP };
 
 static const struct own_flag {
     const char *name;
     enum verb verb;
     const char *file; /* VERB_SHOW: what to print; VERB_CONTROL: the request */
-    int arguments;    /* how many it takes; -1 for any number */
+    int arguments;     /* how many it takes; -1 for any number */
+    const char *words; /* what they are */
     const char *help;
 } own_flags[] = {
-    {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "what is in this file"},
-    {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "the same, as JSON"},
-    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "notices of all parts"},
-    {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "bill of materials (SPDX)"},
-    {"--whittle-ping", VERB_CONTROL, "ping", 0, "whether the running node answers"},
-    {"--whittle-pid", VERB_CONTROL, "pid", 0, "the running node's process id"},
-    {"--whittle-stop", VERB_CONTROL, "stop", 0, "stop the running node in order"},
-    {"--whittle-eval", VERB_CONTROL, "eval", 1, "EXPRESSIONS, evaluated in the running node"},
-    {"--whittle-rpc", VERB_CONTROL, "rpc", -1,
-     "MODULE FUNCTION [TERM...], called in the running node"},
-    {"--whittle-remote", VERB_CONTROL, "remote", 0, "a shell in the running node"},
+    {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "", "what is in this file"},
+    {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "", "the same, as JSON"},
+    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "", "notices of all parts"},
+    {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "", "bill of materials (SPDX)"},
+    {"--whittle-ping", VERB_CONTROL, "ping", 0, "", "whether the running node answers"},
+    {"--whittle-pid", VERB_CONTROL, "pid", 0, "", "the running node's process id"},
+    {"--whittle-stop", VERB_CONTROL, "stop", 0, "", "stop the running node in order"},
+    {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS", "evaluate in the running node"},
+    {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
+     "call in the running node"},
+    {"--whittle-remote", VERB_CONTROL, "remote", 0, "", "a shell in the running node"},
+    {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
 };
 
 #define OWN_FLAG_PREFIX "--whittle-"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void list_own_flags(FILE *out)
+{
+    char usage[64];
+    size_t i;
+
+    for (i = 0; i < COUNT(own_flags); i++) {
+        snprintf(usage, sizeof usage, "%s%s", own_flags[i].name, own_flags[i].words);
+        fprintf(out, "  %-40s %s\n", usage, own_flags[i].help);
+    }
+}
 
 static const struct own_flag *find_own_flag(int argc, char **argv)
 {
@@ -79,13 +93,17 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
                  flag->arguments == 0 ? "takes no arguments" : "takes one argument");
         return flag;
     }
-    if (strcmp(argv[1], "--whittle-help") != 0)
-        fprintf(stderr, "%s: there is no %s; these are the flags it has:\n",
-                program_invocation_short_name, argv[1]);
-    for (i = 0; i < COUNT(own_flags); i++)
-        fprintf(strcmp(argv[1], "--whittle-help") == 0 ? stdout : stderr, "  %-22s %s\n",
-                own_flags[i].name, own_flags[i].help);
-    exit(strcmp(argv[1], "--whittle-help") == 0 ? 0 : EXIT_MISUSED);
+    fprintf(stderr, "%s: there is no %s; these are the flags it has:\n",
+            program_invocation_short_name, argv[1]);
+    list_own_flags(stderr);
+    exit(EXIT_MISUSED);
+}
+
+static void end_output(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        fail(EXIT_FAILED, "cannot write", strerror(errno));
+    exit(0);
 }
 
 static void show(const char *path)
@@ -93,9 +111,8 @@ static void show(const char *path)
     char *text = pack_text(path);
     if (text == NULL)
         fail(EXIT_FAILED, "this file was built without it", path);
-    if (fputs(text, stdout) < 0 || fflush(stdout) != 0)
-        fail(EXIT_FAILED, "cannot write", strerror(errno));
-    exit(0);
+    fputs(text, stdout);
+    end_output();
 }
 
 /* ---- the environment ------------------------------------------------------- */
@@ -149,6 +166,24 @@ static const char *either_variable(const char *one, const char *other)
     return value != NULL ? value : variable(other);
 }
 
+/* The file, with or without its EXTENSION, that one of two variables names; NULL when
+   neither does. */
+static const char *file_in_variable(const char *one, const char *other, const char *extension)
+{
+    const char *name = variable(one) != NULL ? one : other;
+    const char *path = variable(name);
+    char what[PATH_MAX], full[PATH_MAX];
+
+    /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
+    if (path == NULL || strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
+        return path;
+    snprintf(what, sizeof what, "%s names %s", name, path);
+    snprintf(full, sizeof full, "%s%s", path, extension);
+    if (access(path, R_OK) < 0 && access(full, R_OK) < 0)
+        fail(EXIT_FAILED, what, strerror(errno));
+    return path;
+}
+
 /*
  * +Q: as many ports as there can be descriptors, from 4,096 to ERTS's own 65,536;
  * each costs 8 to 16 bytes of memory, used or not. First, so that any other wins.
@@ -172,7 +207,7 @@ static void add_port_limit(struct flags *flags)
  */
 static void add_vm_args(struct flags *flags)
 {
-    const char *path = either_variable("VMARGS_PATH", "RELEASE_VM_ARGS");
+    const char *path = file_in_variable("VMARGS_PATH", "RELEASE_VM_ARGS", "");
     char *text = path == NULL ? pack_text("etc/vm.args") : NULL;
 
     if (path != NULL)
@@ -197,7 +232,7 @@ static void add_flag(struct flags *flags, const char *name, const char *value)
  */
 static void add_config(struct flags *flags)
 {
-    const char *path = either_variable("RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG");
+    const char *path = file_in_variable("RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG", ".config");
     char *text, *filled;
     char number[16];
     size_t length;
@@ -288,6 +323,8 @@ static void read_cookie_file(const char *path, char cookie[256])
 
     if (fd < 0 || fstat(fd, &status) < 0)
         fail(EXIT_FAILED, path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        fail(EXIT_FAILED, path, "the cookie is read from a file, which this is not");
     if ((status.st_mode & 077) != 0)
         fail(EXIT_FAILED, path,
              "the cookie file can be read or written by others; run chmod 600 on it");
@@ -324,7 +361,7 @@ static void generate_cookie(char cookie[256])
 static void set_cookie(struct flags *flags)
 {
     const char *given = either_variable("RELEASE_COOKIE", "ERLANG_COOKIE");
-    const char *file = variable("WHITTLE_COOKIE_FILE");
+    const char *file = file_in_variable("WHITTLE_COOKIE_FILE", "WHITTLE_COOKIE_FILE", "");
     const char *home = getenv("HOME");
     char path[4096], cookie[256];
 
@@ -478,6 +515,10 @@ static int run_packed(int argc, char **argv)
 
     if (flag != NULL && flag->verb == VERB_SHOW)
         show(flag->file);
+    if (flag != NULL && flag->verb == VERB_HELP) {
+        list_own_flags(stdout);
+        end_output();
+    }
 
     process_keep_self();
     set_environment();

@@ -274,7 +274,27 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
     return REAL(sigaction)(signal, act, old);
 }
 
-static int exit_code(int code) { return interrupted && code == 0 ? 128 + SIGINT : code; }
+/* What a program ends with that could not write and would end with 0. */
+static volatile sig_atomic_t unwritten;
+
+void process_output_lost(int problem)
+{
+    if (unwritten != 0)
+        return;
+    unwritten = problem == EPIPE ? 128 + SIGPIPE : 1;
+    if (problem == EPIPE)
+        kill(getpid(), SIGTERM);
+    else
+        dprintf(STDERR_FILENO, "%s: cannot write standard output: %s\n",
+                program_invocation_short_name, strerror(problem));
+}
+
+static int exit_code(int code)
+{
+    if (code != 0)
+        return code;
+    return interrupted ? 128 + SIGINT : unwritten;
+}
 
 void WRAP(exit)(int code) { REAL(exit)(exit_code(code)); }
 

@@ -26,4 +26,12 @@ int process_exec_self(const char *program, char *const argv[], char *const envp[
  */
 void process_stop_on_interrupt(void);
 
+/*
+ * To be called when standard output cannot be written. With nobody left to read it
+ * (EPIPE) the program is told to stop, as by SIGTERM, and ends with 141, a shell's code
+ * for SIGPIPE; for another problem it goes on, says so once, and ends with 1. Either
+ * code only where it would end with 0.
+ */
+void process_output_lost(int problem);
+
 #endif

@@ -288,22 +288,38 @@ int WRAP(close)(int fd)
     return REAL(close)(fd);
 }
 
+/*
+ * Whether what was to be written is to count as written: OTP's process for standard
+ * output ends at the first error, and whoever prints then waits for it for ever.
+ */
+static int is_lost(int fd, ssize_t written)
+{
+    if (written >= 0 || !started || (fd != STDOUT_FILENO && fd != STDERR_FILENO) ||
+        errno == EAGAIN || errno == EINTR)
+        return 0;
+    if (fd == STDOUT_FILENO)
+        process_output_lost(errno);
+    return 1;
+}
+
 ssize_t WRAP(write)(int fd, const void *bytes, size_t size)
 {
-    if (is_null_fd(fd))
-        return (ssize_t)size;
-    return REAL(write)(fd, bytes, size);
+    ssize_t written = is_null_fd(fd) ? (ssize_t)size : REAL(write)(fd, bytes, size);
+    return is_lost(fd, written) ? (ssize_t)size : written;
+}
+
+static ssize_t total(const struct iovec *parts, int count)
+{
+    ssize_t size = 0;
+    while (count-- > 0)
+        size += (ssize_t)parts++->iov_len;
+    return size;
 }
 
 ssize_t WRAP(writev)(int fd, const struct iovec *parts, int count)
 {
-    if (is_null_fd(fd)) {
-        ssize_t size = 0;
-        while (count-- > 0)
-            size += (ssize_t)parts++->iov_len;
-        return size;
-    }
-    return REAL(writev)(fd, parts, count);
+    ssize_t written = is_null_fd(fd) ? total(parts, count) : REAL(writev)(fd, parts, count);
+    return is_lost(fd, written) ? total(parts, count) : written;
 }
 
 /* ---- asking ------------------------------------------------------------ */

@@ -71,21 +71,23 @@ connect(Node) ->
                                            [Node])})
     end.
 
+%% What erpc puts around an exception of the other node tells a person nothing.
 call(Node, Module, Function, Arguments) ->
     try
         erpc:call(Node, Module, Function, Arguments)
     catch
-        Class:Reason:Stack ->
-            throw({?FAILED, erl_error:format_exception(Class, Reason, remote_part(Stack))})
+        error:{exception, Reason, Stack} -> raised(error, Reason, Stack);
+        exit:{exception, Reason} -> raised(exit, Reason, []);
+        throw:Value -> raised(throw, Value, []);
+        exit:{signal, Reason} -> raised(exit, Reason, []);
+        error:{erpc, noconnection} ->
+            throw({?FAILED, io_lib:format("~s ended before it answered", [Node])})
     end.
 
-%% The stack of a failed erpc:call/4 ends in our own frames, which tell a
-%% person nothing.
-remote_part(Stack) ->
-    lists:takewhile(fun({erpc, _, _, _}) -> false;
-                       ({?MODULE, _, _, _}) -> false;
-                       (_) -> true
-                    end, Stack).
+-spec raised(error | exit | throw, term(), [tuple()]) -> no_return().
+raised(Class, Reason, Stack) ->
+    Theirs = lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack),
+    throw({?FAILED, erl_error:format_exception(Class, Reason, Theirs)}).
 
 %% Words
 
@@ -141,5 +143,6 @@ finish({0, Text}) ->
     io:put_chars([Text, $\n]),
     halt(0);
 finish({Code, Text}) ->
-    io:put_chars(standard_error, [Text, $\n]),
+    {ok, [[Program]]} = init:get_argument(progname),
+    io:put_chars(standard_error, [Program, ": ", Text, $\n]),
     halt(Code).

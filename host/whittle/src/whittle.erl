@@ -54,8 +54,26 @@ run({run, Module, Values}) ->
 run({show, Text}) -> {ok, Text};
 run({error, Line}) -> {error, {words, Line}}.
 
-%% Whoever reads us may have gone; that is no failure of ours.
--spec finish(0..2, atom(), unicode:chardata()) -> no_return().
-finish(Code, Device, Text) ->
-    _ = io:put_chars(Device, Text),
-    halt(Code).
+-spec finish(0..2, standard_io | standard_error, unicode:chardata()) -> no_return().
+finish(Code, standard_error, Text) ->
+    _ = io:put_chars(standard_error, Text),
+    halt(Code);
+finish(Code, standard_io, Text) ->
+    case print(unicode:characters_to_binary(Text)) of
+        ok ->
+            halt(Code);
+        %% Whoever reads us may have gone; that is no failure of ours.
+        {error, epipe} ->
+            halt(Code);
+        {error, Reason} ->
+            finish(1, standard_error, ["whittle: the output cannot be written (",
+                                       file:format_error(Reason), "): make room\n"])
+    end.
+
+%% OTP's own process for standard output does not tell when that cannot be written. What
+%% has no such name, a socket, is left to it.
+print(Bytes) ->
+    case file:open("/dev/stdout", [append, raw]) of
+        {ok, Output} -> file:write(Output, Bytes);
+        {error, _} -> io:put_chars(Bytes)
+    end.

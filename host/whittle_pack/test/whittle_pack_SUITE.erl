@@ -149,7 +149,9 @@ ca_certs(Config) ->
     ?assertEqual({error, {unreadable, {"/no.pem", enoent}}},
                  try_write(Config, #{ca_certs => "/no.pem"})),
     ?assertEqual({error, {unreadable, {"/no.pem", enoent}}},
-                 whittle_pack:check_output(Out, #{ca_certs => "/no.pem"})).
+                 whittle_pack:check_output(Out, #{ca_certs => "/no.pem"})),
+    ?assertEqual({error, {no_certificates, "/etc/passwd"}},
+                 whittle_pack:check_output(Out, #{ca_certs => "/etc/passwd"})).
 
 %% Known before the long work, too.
 no_zstd(Config) ->

@@ -11,7 +11,7 @@ name() -> applications.
 
 %% @private
 -spec doc() -> string().
-doc() -> "only the applications that are needed".
+doc() -> "only the applications that are needed, and two of Whittle's".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

@@ -26,8 +26,9 @@ format({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check its permissions",
          [File, file:format_error(Reason)]);
 format({no_escript, File}) ->
-    line("~ts is no escript: it has to begin with #! and hold Erlang source, a "
-         "module or an archive", [File]);
+    line("~ts is no escript, which begins with #! and holds Erlang source, a module or "
+         "an archive: name one, or the directory of an application, a project or a release",
+         [File]);
 format({bad_archive, File}) ->
     line("the archive in ~ts is damaged: make the escript again", [File]);
 format({no_main, {File, Module}}) ->
@@ -87,7 +88,7 @@ format({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
 format({too_old, {Name, Module, Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled by an OTP so old that OTP ~ts cannot load "
          "it (instruction ~ts) and has no debug information to compile it again "
-         "from: compile it with OTP ~ts, or choose the `--otp' that it was made for",
+         "from: choose an older `--otp', 25 the oldest, or compile it with OTP ~ts",
          [Module, Name, Otp, list(Opcodes), Otp]);
 format({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "
