@@ -8,15 +8,14 @@
          end_per_group/2]).
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
-         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1, interrupt_twice/1,
-         empty_root/1, closed_descriptors/1, read_only_file_system/1, file_deleted/1,
-         writes_nothing/1, start_block_given_back/1, start_code/1, restart/1, no_home/1,
-         priv_files/1,
-         no_include_files/1, include_files/1, moved/1, pack_is_read_only/1, null_device/1,
-         ports/1, commands/1, names/1, address_without_a_name/1, tcp/1, udp/1, sockets/1,
-         own_flags/1, unknown_own_flag/1, info/1, damaged/1, cut_off/1, not_a_pack/1,
-         settings_that_say_nothing/1, config_file/1,
-         vm_args_file/1, flags_variables/1]).
+         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
+         interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
+         file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
+         restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
+         pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
+         address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
+         info/1, damaged/1, cut_off/1, not_a_pack/1, settings_that_say_nothing/1,
+         config_file/1, vm_args_file/1, flags_variables/1]).
 
 all() -> [{group, file}, {group, directory}].
 
@@ -28,10 +27,9 @@ one_file() ->
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
-     pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing, start_code, restart, no_home,
-     priv_files,
-     include_files, pack_is_read_only, ports, commands, names, sockets, own_flags, info,
-     config_file, vm_args_file, moved].
+     pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing,
+     start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
+     commands, names, sockets, own_flags, info, config_file, vm_args_file, moved].
 
 init_per_suite(Config) -> Config.
 

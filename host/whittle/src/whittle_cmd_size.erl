@@ -26,7 +26,7 @@ run(#{arguments := [Out]}) ->
             modules := [part()]}.
 parts(#{size := Size, vm := Vm, pack := #{size := PackSize, entries := Entries,
                                           blocks := Blocks}}) ->
-    Shares = [share(Entry, Blocks) || Entry <- Entries],
+    Shares = [share(Entry, Blocks) || #{is_all := false} = Entry <- Entries],
     Stored = lists:sum([S || #{stored := S} <- Blocks]),
     Grouped = group(fun part/1, Shares),
     #{size => Size,

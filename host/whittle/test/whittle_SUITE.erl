@@ -8,7 +8,7 @@
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
          broken_runtime/1,
-         progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
+         progress_in_pipes/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
@@ -18,7 +18,7 @@
 all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, broken_runtime, progress_on_terminal,
+     bad_outputs, broken_runtime, progress_in_pipes, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
      run_emulated, run_keeps_arguments, not_built].
 
@@ -199,7 +199,7 @@ build_hello(Config) ->
        "bytes\n"
        "stock release N unstripped code, and the stock VM: N\n"
        "code: read N as it was read\n"
-       "code: applications N only the applications that are needed\n"
+       "code: applications N only the applications that are needed, and two of Whittle's\n"
        "code: modules N only the modules that .app files list\n"
        "code: files N include files only where the compiler is\n"
        "code: strip N modules without what running them does not need\n"
@@ -221,7 +221,8 @@ build_json(Config) ->
            "assert d['stock']['code'] == d['passes'][1]['bytes'] > d['passes'][-1]['bytes']\n"
            "print(d['name'], d['version'], d['otp'], d['out'], sorted(p['applications']))\n",
     {0, Out, ""} = whittle(Config, ["build", "-o", "there", "--json", ?config(hello, Config)]),
-    ?assertEqual("hello 0.1.0 25.0 there ['hello', 'kernel', 'stdlib', 'whittle_control']\n",
+    ?assertEqual("hello 0.1.0 25.0 there "
+                 "['hello', 'kernel', 'stdlib', 'whittle_control', 'whittle_start']\n",
                  python(Config, Out, Code)).
 
 build_dir(Config) ->
@@ -326,13 +327,16 @@ bad_outputs(Config) ->
 
 broken_runtime(Config) ->
     %% What was said last stands above the line that says what to do.
-    ?assertEqual({1, "", "VM for x86_64: configure (1 of 3)\n"
-                         "cc: no such thing\nmake: failed\n"
+    ?assertEqual({1, "", "cc: no such thing\nmake: failed\n"
                          "whittle: build_failed; do something\n"},
                  whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
     ?assertEqual([], files(Config)).
 
 %% The long wait
+
+progress_in_pipes(Config) ->
+    {1, "", "VM for x86_64: configure (1 of 3)\ncc: no such thing\n" ++ _} =
+        raw(Config, ["build", ?config(hello, Config)], "STAND_IN=broken").
 
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
@@ -410,7 +414,7 @@ size(Config) ->
     ?assertEqual("part stored raw\ncode N N\nvm N N\n", string:slice(Parts, 0, 32)),
     ?assertMatch({match, _}, re:run(Parts, "\nthe file N$")),
     ?assertEqual("application stored raw\nstdlib-V N N\nkernel-V N N\n"
-                 "whittle_control-0.1.0 N N\nhello-0.1.0 N N",
+                 "whittle_control-0.1.0 N N\nwhittle_start-0.1.0 N N\nhello-0.1.0 N N",
                  re:replace(Applications, "(kernel|stdlib)-[^ ]*", "\\1-V",
                             [global, {return, list}])),
     ?assertMatch({match, _}, re:run(Modules, "\nstdlib-[^ /]*/unicode_util N N\n")).
@@ -426,7 +430,8 @@ size_json(Config) ->
            "assert abs(code - total('modules')) < 0.01 * code\n"
            "assert all(p['stored'] <= p['raw'] for p in d['modules'])\n"
            "print(sorted(p['name'].split('-')[0] for p in d['applications']))\n",
-    ?assertEqual("['hello', 'kernel', 'stdlib', 'whittle_control']\n", python(Config, Out, Code)).
+    ?assertEqual("['hello', 'kernel', 'stdlib', 'whittle_control', 'whittle_start']\n",
+                 python(Config, Out, Code)).
 
 bad_files(Config) ->
     Dir = ?config(dir, Config),
@@ -476,9 +481,14 @@ not_built(Config) ->
 
 %% Internal
 
+%% Without the line of progress (stand_in's), which progress_in_pipes has.
 whittle(Config, Words) -> whittle(Config, Words, "A=").
 
 whittle(Config, Words, Env) ->
+    {Code, Out, Err} = raw(Config, Words, Env),
+    {Code, Out, re:replace(Err, "^VM for .*: configure \\(1 of 3\\)\n", "", [{return, list}])}.
+
+raw(Config, Words, Env) ->
     Err = filename:join(?config(priv_dir, Config), "stderr"),
     Port = sh(Config, [command(Config, Words, Env), " 2>'", Err, "'"]),
     {Code, Out} = to_end(Port, ""),

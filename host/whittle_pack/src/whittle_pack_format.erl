@@ -17,7 +17,8 @@
                    mode := 0..8#777,
                    size := non_neg_integer(),    % bytes, inflated
                    block := non_neg_integer(),   % 0 is the start block
-                   offset := non_neg_integer()}. % in the inflated block
+                   offset := non_neg_integer(),  % in the inflated block
+                   is_all := boolean()}.         % its bytes are the block's others'
 
 -type block() :: #{stored := non_neg_integer(),  % bytes in the pack
                    raw := non_neg_integer(),     % bytes, inflated
@@ -194,7 +195,8 @@ blocks(_, _, _) ->
 
 index(E, Raw, Stored, Blocks) when byte_size(Stored) =< Raw ->
     maybe_ok(inflate([#{data => Stored, raw => Raw}]), fun([Index]) ->
-        maybe_ok(entries(E, Index, []), fun(Entries) ->
+        maybe_ok(entries(E, Index, []), fun(Read) ->
+            Entries = mark(Read, Blocks),
             Paths = [Path || #{path := Path} <- Entries],
             case check_paths(Paths) =:= ok andalso Paths =:= lists:usort(Paths)
                 andalso fits(Entries, Blocks) of
@@ -216,17 +218,34 @@ entries(E, <<P:16/little, Mode:16/little, Block:32/little, Offset:32/little,
 entries(_, _, _) ->
     {error, {pack_damaged, index}}.
 
-%% The files of each block lie in it one after the other and fill it, beside one that may
-%% be all of them.
+%% Of a block that its files overfill, the first that is as large as the block may be all
+%% the others.
+mark(Entries, Blocks) ->
+    Raws = maps:from_list([{Number, Raw} || {Number, #{raw := Raw}} <- number(Blocks)]),
+    Sums = lists:foldl(fun(#{block := Block, size := Size}, Sums) ->
+                               maps:update_with(Block, fun(Sum) -> Sum + Size end, Size, Sums)
+                       end, #{}, Entries),
+    Over = maps:filter(fun(Block, Sum) -> Sum > maps:get(Block, Raws, Sum) end, Sums),
+    {Marked, _} =
+        lists:mapfoldl(fun(#{block := Block, offset := Offset, size := Size} = Entry, Left) ->
+                               IsAll = is_map_key(Block, Left) andalso Offset =:= 0
+                                   andalso Size =:= maps:get(Block, Raws),
+                               {Entry#{is_all => IsAll},
+                                case IsAll of true -> maps:remove(Block, Left); false -> Left end}
+                       end, Over, Entries),
+    Marked.
+
+%% The files of each block lie in it one after the other and fill it, beside the one that
+%% is all of them.
 fits(Entries, Blocks) ->
-    Places = maps:groups_from_list(fun(#{block := Number}) -> Number end,
-                                   fun(#{offset := Offset, size := Size}) -> {Offset, Size} end,
-                                   Entries),
-    lists:all(fun(Number) -> Number < length(Blocks) end, maps:keys(Places)) andalso
+    ByBlock = maps:groups_from_list(fun(#{block := Number}) -> Number end, Entries),
+    lists:all(fun(Number) -> Number < length(Blocks) end, maps:keys(ByBlock)) andalso
         lists:all(fun({Number, #{raw := Raw, files := Count}}) ->
-                          In = lists:sort(maps:get(Number, Places, [])),
+                          In = maps:get(Number, ByBlock, []),
                           length(In) =:= Count andalso
-                              (fills(In, 0, Raw) orelse fills(In -- [{0, Raw}], 0, Raw))
+                              fills(lists:sort([{Offset, Size}
+                                                || #{offset := Offset, size := Size,
+                                                     is_all := false} <- In]), 0, Raw)
                   end, number(Blocks)).
 
 fills([{Offset, Size} | Places], Offset, Raw) -> fills(Places, Offset + Size, Raw);
@@ -250,20 +269,12 @@ merge([], []) ->
     [].
 
 files(Number, Raw, Entries) ->
-    InBlock = lists:sort([{Offset, Bytes, Path, Mode}
-                          || #{block := Block, offset := Offset, size := Bytes,
-                               path := Path, mode := Mode} <- Entries,
+    InBlock = lists:sort([{not IsAll, Offset, Size, Path, Mode}
+                          || #{block := Block, offset := Offset, size := Size, path := Path,
+                               mode := Mode, is_all := IsAll} <- Entries,
                              Block =:= Number]),
-    Size = byte_size(Raw),
-    Ordered = case fills([{Offset, Bytes} || {Offset, Bytes, _, _} <- InBlock], 0, Size) of
-                  true ->
-                      InBlock;
-                  false ->
-                      {value, All, Each} = lists:keytake(Size, 2, InBlock),
-                      [All | Each]
-              end,
-    [#{path => Path, mode => Mode, bytes => binary:part(Raw, Offset, Bytes)}
-     || {Offset, Bytes, Path, Mode} <- Ordered].
+    [#{path => Path, mode => Mode, bytes => binary:part(Raw, Offset, Size)}
+     || {_, Offset, Size, Path, Mode} <- InBlock].
 
 %% Both
 

@@ -2,13 +2,15 @@
 -module(whittle_pack_format_SUITE).
 
 -export([all/0]).
--export([layout/1, empty/1, round_trip/1, one_file/1, contents_without_blocks/1, any_byte/1,
+-export([layout/1, empty/1, round_trip/1, one_file/1, contents_without_blocks/1,
+         file_of_files/1, any_byte/1,
          any_length/1, foreign/1, bad_paths/1, lies/1, not_compressible/1]).
 
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [layout, empty, round_trip, one_file, contents_without_blocks, any_byte, any_length,
+    [layout, empty, round_trip, one_file, contents_without_blocks, file_of_files, any_byte,
+     any_length,
      foreign, bad_paths, lies, not_compressible].
 
 %% A pack written by hand from the specification, of files that do not compress.
@@ -57,9 +59,24 @@ contents_without_blocks(_) ->
     ?assertEqual(byte_size(Pack), Size),
     ?assertEqual(Size, 32 + 16 * 3 + Index + lists:sum([S || #{stored := S} <- Blocks])),
     ?assertEqual([5000, 0, 3], [Raw || #{raw := Raw} <- Blocks]),
-    ?assertEqual([#{path => <<"a">>, mode => 8#644, size => 5000, block => 0, offset => 0},
-                  #{path => <<"b">>, mode => 8#755, size => 3, block => 2, offset => 0}],
+    ?assertEqual([#{path => <<"a">>, mode => 8#644, size => 5000, block => 0, offset => 0,
+                    is_all => false},
+                  #{path => <<"b">>, mode => 8#755, size => 3, block => 2, offset => 0,
+                    is_all => false}],
                  Entries).
+
+%% A first file that is all the others of its block is stored as them.
+file_of_files(_) ->
+    Files = [#{path => <<"all">>, mode => 8#644, bytes => <<"abcd">>},
+             #{path => <<"a">>, mode => 8#644, bytes => <<"ab">>},
+             #{path => <<"b">>, mode => 8#755, bytes => <<"cd">>}],
+    {ok, Pack} = whittle_pack_format:encode([Files]),
+    ?assertEqual({ok, [Files]}, whittle_pack_format:decode(Pack)),
+    {ok, #{blocks := [#{raw := Raw}], entries := Entries}} = whittle_pack_format:contents(Pack),
+    ?assertEqual(4, Raw),
+    ?assertEqual([{<<"a">>, 0, false}, {<<"all">>, 0, true}, {<<"b">>, 2, false}],
+                 [{Path, Offset, IsAll}
+                  || #{path := Path, offset := Offset, is_all := IsAll} <- Entries]).
 
 %% Damage: every bit of every byte of a small pack; every length.
 any_byte(_) ->
