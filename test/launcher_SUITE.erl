@@ -80,21 +80,28 @@ pipe_in_and_out(Config) ->
 
 %% Signals
 
-%% As if ended by SIGPIPE, but in order: prep_stop and stop, which prints, are called.
+%% As if ended by SIGPIPE, but in order: the application's stop/1 is called and comes to
+%% its end, though it prints.
 closed_pipe(Config) ->
-    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 50000)],
-    {0, Output} = in_shell(Config, "{ \"$0\" cat; echo $? >&2; } | head -n 1", Lines),
+    File = filename:join(directory(Config, "closed_pipe"), "stopped"),
+    {0, Output} = in_shell(Config, "{ \"$0\" cat; echo $? >&2; } | head -n 1",
+                           [{"PROBE_STOPPED", File}]),
     ?assertMatch({match, _}, re:run(Output, "line 1\n.*141\n$", [dotall])),
-    ?assertMatch(nomatch, re:run(Output, "Writer crashed")).
+    ?assertMatch(nomatch, re:run(Output, "Writer crashed")),
+    ?assertEqual({ok, <<"stopped">>}, file:read_file(File)).
 
+%% It goes on to its end, and says so once.
 full_device(Config) ->
-    {1, Output} = in_shell(Config, "\"$0\" args >/dev/full", ""),
-    ?assertMatch({match, _}, re:run(Output, "cannot write standard output: No space left")),
-    {42, _} = in_shell(Config, "\"$0\" halt 42 >/dev/full", "").
+    {1, Output} = in_shell(Config, "\"$0\" cat >/dev/full", []),
+    ?assertMatch({match, [_]},
+                 re:run(Output, "cannot write standard output: No space left", [global])),
+    ?assertMatch({42, _}, in_shell(Config, "\"$0\" halt 42 >/dev/full", [])),
+    ?assertEqual({0, <<>>}, in_shell(Config, "\"$0\" args >/dev/null 2>/dev/full", [])).
 
-in_shell(Config, Command, Input) ->
+in_shell(Config, Command, Env) ->
+    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 50000)],
     running:run("/bin/sh", ["-c", Command, proplists:get_value(probe, Config)],
-                #{input => Input}).
+                #{input => Lines, env => Env}).
 
 terminate(Config) ->
     Port = waiting(Config),

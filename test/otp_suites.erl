@@ -207,13 +207,16 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites,
                key => key(Variant, Parts)},
     case Variant of
         stock ->
-            Common#{vm => none, cc => "gcc"};
+            Common#{vm => none, cc => "gcc", kernel_headers => []};
         static ->
             #{runtime := #{executable := Vm}} = Parts,
-            Common#{vm => Vm, cc => "gcc"};
+            Common#{vm => Vm, cc => "gcc", kernel_headers => []};
         dynamic ->
             #{executable := Vm} = runtime(Release, dynamic),
-            Common#{vm => Vm, cc => "musl-gcc"}
+            [#{cc := Cc, kernel_headers := Headers}] =
+                [Target || #{name := Name} = Target <- whittle_runtime:targets(),
+                           Name =:= whittle_runtime:default_target()],
+            Common#{vm => Vm, cc => Cc, kernel_headers => Headers}
     end.
 
 %% What a result depends on. The dynamic VM is made of what the static one is.

@@ -27,6 +27,7 @@
           suites := whittle_runtime:suites(),
           vm := file:filename() | none,  % none: the stock interpreter
           cc := string(),                % compiles the suites' C parts
+          kernel_headers := [string()],  % for a cc that finds none, as a target has them
           rewritten := boolean(),        % kernel and stdlib, by whittle_beam
           key := term()}.                % what all of it depends on
 
@@ -72,8 +73,9 @@ reachable(Base) ->
             Elsewhere
     end.
 
-make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Cc,
-            rewritten := Rewritten}) ->
+make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Compiler,
+            kernel_headers := Headers, rewritten := Rewritten}) ->
+    Cc = lists:append([Compiler | [" -idirafter " ++ Dir ++ "/kernel" || Headers =/= []]]),
     remove(Dir),
     ok = filelib:ensure_path(Dir),
     Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
@@ -81,6 +83,8 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                  {"REWRITTEN", case Rewritten of true -> "kernel stdlib"; false -> "" end}],
     done(sh(lists:join("\n",
               ["set -e",
+               "mkdir \"$DIR/kernel\"",
+               ["ln -s ", lists:join(" ", Headers), " \"$DIR/kernel\"" || Headers =/= []],
                "cp -R \"$OTP\" \"$DIR/otp\"",
                "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
                "for app in $REWRITTEN; do",

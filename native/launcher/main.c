@@ -166,20 +166,23 @@ static const char *either_variable(const char *one, const char *other)
     return value != NULL ? value : variable(other);
 }
 
-/* The file, with or without its EXTENSION, that one of two variables names; NULL when
-   neither does. */
+/* The file that one of two variables names, which the VM gives its EXTENSION where that
+   is missing; NULL when neither names one. */
 static const char *file_in_variable(const char *one, const char *other, const char *extension)
 {
     const char *name = variable(one) != NULL ? one : other;
     const char *path = variable(name);
+    size_t length = path != NULL ? strlen(path) : 0, end = strlen(extension);
     char what[PATH_MAX], full[PATH_MAX];
+    int has_it;
 
     /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
     if (path == NULL || strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
         return path;
+    has_it = length >= end && strcmp(path + length - end, extension) == 0;
     snprintf(what, sizeof what, "%s names %s", name, path);
-    snprintf(full, sizeof full, "%s%s", path, extension);
-    if (access(path, R_OK) < 0 && access(full, R_OK) < 0)
+    snprintf(full, sizeof full, "%s%s", path, has_it ? "" : extension);
+    if (access(full, R_OK) < 0)
         fail(EXIT_FAILED, what, strerror(errno));
     return path;
 }
@@ -319,10 +322,10 @@ static void read_cookie_file(const char *path, char cookie[256])
 {
     struct stat status;
     ssize_t size;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &status) < 0)
-        fail(EXIT_FAILED, path, strerror(errno));
+        fail(EXIT_FAILED, "WHITTLE_COOKIE_FILE cannot be read", strerror(errno));
     if (!S_ISREG(status.st_mode))
         fail(EXIT_FAILED, path, "the cookie is read from a file, which this is not");
     if ((status.st_mode & 077) != 0)
@@ -361,7 +364,7 @@ static void generate_cookie(char cookie[256])
 static void set_cookie(struct flags *flags)
 {
     const char *given = either_variable("RELEASE_COOKIE", "ERLANG_COOKIE");
-    const char *file = file_in_variable("WHITTLE_COOKIE_FILE", "WHITTLE_COOKIE_FILE", "");
+    const char *file = variable("WHITTLE_COOKIE_FILE");
     const char *home = getenv("HOME");
     char path[4096], cookie[256];
 

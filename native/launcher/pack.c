@@ -374,8 +374,8 @@ int pack_read(const struct pack_entry *entry,
         result = inflate_block(block);
     if (result == 0) {
         result = use(arg, block->raw + entry->offset, entry->size);
-        /* A file that is all of its block leaves no neighbour to be read. The start
-           block above all: kept, it would double the memory of the loaded code. */
+        /* Whoever has read all of a block needs no more of it soon. The start block
+           above all: kept, it would double the memory of the loaded code. */
         if (entry->size == block->raw_size)
             drop_inflated(block);
     }

@@ -275,16 +275,17 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
 }
 
 /* What a program ends with that could not write and would end with 0. */
-static volatile sig_atomic_t unwritten;
+static int unwritten;
 
 void process_output_lost(int problem)
 {
-    if (unwritten != 0)
-        return;
-    unwritten = problem == EPIPE ? 128 + SIGPIPE : 1;
-    if (problem == EPIPE)
+    int nobody_reads = problem == EPIPE || problem == ECONNRESET || problem == EIO;
+    int before = __atomic_exchange_n(&unwritten, nobody_reads ? 128 + SIGPIPE : 1,
+                                     __ATOMIC_SEQ_CST);
+
+    if (nobody_reads && before != 128 + SIGPIPE)
         kill(getpid(), SIGTERM);
-    else
+    else if (!nobody_reads && before == 0)
         dprintf(STDERR_FILENO, "%s: cannot write standard output: %s\n",
                 program_invocation_short_name, strerror(problem));
 }

@@ -81,7 +81,9 @@ call(Node, Module, Function, Arguments) ->
         throw:Value -> raised(throw, Value, []);
         exit:{signal, Reason} -> raised(exit, Reason, []);
         error:{erpc, noconnection} ->
-            throw({?FAILED, io_lib:format("~s ended before it answered", [Node])})
+            throw({?FAILED, io_lib:format("~s ended before it answered", [Node])});
+        error:{erpc, Reason} ->
+            throw({?FAILED, io_lib:format("~s cannot be asked (~tp)", [Node, Reason])})
     end.
 
 -spec raised(error | exit | throw, term(), [tuple()]) -> no_return().

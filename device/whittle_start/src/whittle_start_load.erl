@@ -15,7 +15,8 @@
 
 %% @doc Loads modules that lie in `File', those that are loaded already left as they are
 %% (`init:restart/0' keeps some), and tells `init' about them, as the process that
-%% evaluates the boot script. None may have an `on_load' function. A module that cannot
+%% evaluates the boot script. None may have an `on_load' function ({@link whittle_boot}
+%% leaves those to `init'). A module that cannot
 %% be loaded ends the boot with `{load_failed, [Module]}', as `init' does.
 -spec modules(file:filename(), [place()]) -> ok.
 modules(File, Places) ->
@@ -23,11 +24,11 @@ modules(File, Places) ->
     Wanted = list_to_tuple([Place || {Module, _, _} = Place <- Places,
                                      not erlang:module_loaded(Module)]),
     Next = atomics:new(1, []),
-    Boot = self(),
     %% A new process begins on the scheduler of its parent, and another scheduler that
-    %% sleeps is not woken for so short a queue.
-    Others = [spawn_opt(fun() -> Boot ! {self(), prepare(Next, Wanted, Code)} end,
-                        [{scheduler, Number}])
+    %% sleeps is not woken for so short a queue: hence `scheduler', which OTP uses for
+    %% processes of its own and does not document.
+    Others = [spawn_opt(fun() -> exit({prepared, prepare(Next, Wanted, Code)}) end,
+                        [monitor, {scheduler, Number}])
               || Number <- others(erlang:system_info(schedulers_online))],
     Own = prepare(Next, Wanted, Code),
     Prepared = Own ++ [One || Other <- Others, One <- answer(Other)],
@@ -35,11 +36,14 @@ modules(File, Places) ->
         [] -> ok = erlang:finish_loading([Ready || {_, _, Ready} <- Prepared]);
         Failed -> exit({load_failed, Failed})
     end,
-    init ! {Boot, loaded, [{Module, Path} || {Module, Path, _} <- Prepared]},
+    init ! {self(), loaded, [{Module, Path} || {Module, Path, _} <- Prepared]},
     ok.
 
-answer(Other) ->
-    receive {Other, Prepared} -> Prepared end.
+answer({_, Monitor}) ->
+    receive
+        {'DOWN', Monitor, process, _, {prepared, Prepared}} -> Prepared;
+        {'DOWN', Monitor, process, _, Reason} -> exit(Reason)
+    end.
 
 %% Takes the next module until none is left.
 prepare(Next, Wanted, Code) ->

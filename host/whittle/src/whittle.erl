@@ -7,6 +7,8 @@
 %% each command is a module that returns its result both as text and as data.
 -module(whittle).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([start/0]).
 
 -export_type([result/0, failure/0]).
@@ -59,21 +61,21 @@ finish(Code, standard_error, Text) ->
     _ = io:put_chars(standard_error, Text),
     halt(Code);
 finish(Code, standard_io, Text) ->
-    case print(unicode:characters_to_binary(Text)) of
+    case print(Text) of
         ok ->
-            halt(Code);
-        %% Whoever reads us may have gone; that is no failure of ours.
-        {error, epipe} ->
             halt(Code);
         {error, Reason} ->
             finish(1, standard_error, ["whittle: the output cannot be written (",
                                        file:format_error(Reason), "): make room\n"])
     end.
 
-%% OTP's own process for standard output does not tell when that cannot be written. What
-%% has no such name, a socket, is left to it.
-print(Bytes) ->
-    case file:open("/dev/stdout", [append, raw]) of
-        {ok, Output} -> file:write(Output, Bytes);
-        {error, _} -> io:put_chars(Bytes)
+%% OTP's own process for standard output does not tell when that cannot be written. It is
+%% left what may have to be waited for: pipes, sockets, terminals.
+print(Text) ->
+    case {file:read_file_info("/dev/stdout"), io:columns()} of
+        {{ok, #file_info{type = Type}}, {error, _}} when Type =:= regular; Type =:= device ->
+            {ok, Output} = prim_file:file_desc_to_ref(1, [raw]),
+            file:write(Output, unicode:characters_to_binary(Text));
+        _ ->
+            io:put_chars(Text)
     end.

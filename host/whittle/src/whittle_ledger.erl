@@ -33,7 +33,7 @@
 account(#{system := System, runtime := Runtime, stock_vm := StockVm,
           contents := #{size := Size, vm := Vm, code := Code}, out := Out}) ->
     Ledger = whittle_system:ledger(System),
-    StockCode = stock_code(Ledger),
+    StockCode = stock_code(Ledger, System),
     #{target := Target, flavour := Flavour, otp_vsn := Otp} = Runtime,
     #{out => text_of(Out), size => Size, vm => Vm, code => Code,
       name => text_of(whittle_system:name(System)),
@@ -44,9 +44,11 @@ account(#{system := System, runtime := Runtime, stock_vm := StockVm,
       notes => lists:append([Notes || #{notes := Notes} <- Ledger])}.
 
 %% A release holds what is needed too, so its applications are counted after
-%% the pass that takes out the others.
-stock_code(Ledger) ->
-    Sums = maps:from_list([{Pass, total(After)} || #{pass := Pass, 'after' := After} <- Ledger]),
+%% the pass that takes out the others; not Whittle's own.
+stock_code(Ledger, System) ->
+    Own = [Name || #{name := Name, origin := #{kind := device}} <- whittle_system:apps(System)],
+    Sums = maps:from_list([{Pass, total(maps:without(Own, After))}
+                           || #{pass := Pass, 'after' := After} <- Ledger]),
     maps:get(applications, Sums, maps:get(read, Sums, 0)).
 
 line(#{pass := Pass, 'after' := After}) ->

@@ -18,13 +18,13 @@ event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Perce
     Where = io_lib:format("~ts: ~ts (~b of ~b)", [Task, Step, Index, Of]),
     case is_terminal() of
         true -> show([Where, io_lib:format(", ~b %", [Percent])]);
-        false -> once({Task, Index}, Where)
+        false -> once(lists:flatten(Where))
     end.
 
 %% Many events come of one step.
-once(Step, Text) ->
-    case put(?MODULE, Step) of
-        Step -> ok;
+once(Text) ->
+    case put(?MODULE, Text) of
+        Text -> ok;
         _ -> io:put_chars(standard_error, [Text, $\n])
     end.
 

@@ -143,7 +143,7 @@ defaults(Options) ->
 wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
-    %% A value that is none may have been meant as the argument that is missing.
+    %% Values first: in `build --vm PATH' the option took the argument that is missing.
     [["--", Long, " cannot be `", Value, "'; take one of ", lists:join(", ", OneOf())]
      || #{name := Key, long := Long, one_of := OneOf} <- Options,
         #{Key := Value} <- [Values], not lists:member(Value, OneOf())]

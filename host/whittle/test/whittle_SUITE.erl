@@ -8,7 +8,7 @@
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
          broken_runtime/1,
-         progress_in_pipes/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
+         progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
@@ -18,7 +18,7 @@
 all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, broken_runtime, progress_in_pipes, progress_on_terminal,
+     bad_outputs, broken_runtime, progress_in_pipes, output, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
      run_emulated, run_keeps_arguments, not_built].
 
@@ -334,14 +334,28 @@ broken_runtime(Config) ->
 
 %% The long wait
 
+%% Each step once, however many events come of it.
 progress_in_pipes(Config) ->
     {1, "", "VM for x86_64: configure (1 of 3)\ncc: no such thing\n" ++ _} =
         raw(Config, ["build", ?config(hello, Config)], "STAND_IN=broken").
 
+%% A full disk; a reader that has gone; a file that others write, too.
+output(Config) ->
+    To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest]), "") end,
+    ?assertEqual({1, "whittle: the output cannot be written (no space left on device): "
+                     "make room\n"}, To(" 2>&1 >/dev/full")),
+    ?assertEqual({0, ""}, To(" | true")),
+    File = filename:join(?config(priv_dir, Config), "output"),
+    Quoted = [" '", File, "'"],
+    {0, ""} = to_end(sh(Config, ["{ echo before; ", command(Config, ["version"], "A="),
+                                 "; echo after; } >", Quoted]), ""),
+    ?assertMatch({ok, <<"before\nwhittle ", _:5/binary, "\nafter\n">>}, file:read_file(File)).
+
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
     {1, Shown} = to_end(Port, ""),
-    ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K\r\e[K"
+    ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K"
+                 "\rVM for x86_64: configure (1 of 3), 8 %\e[K\r\e[K"
                  "cc: no such thing\r\nmake: failed\r\n"
                  "whittle: build_failed; do something\r\n", Shown).
 

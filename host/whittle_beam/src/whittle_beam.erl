@@ -14,7 +14,7 @@
 -export([read/1, module/1, size/1, chunks/1, chunk/2]).
 %% Ask
 -export([atoms/1, imports/1, exports/1, attributes/1, mentions/2,
-         needs_otp/1, loads_on/2]).
+         needs_otp/1, loads_on/2, has_on_load/1]).
 %% Rewrite
 -export([strip/2]).
 %% Take apart: see whittle_beam_module for what to do with what comes out
@@ -157,6 +157,16 @@ loads_on(Otp, Beam) ->
                 [#{otp := By}] when By >= Otp - 3 -> ok;
                 _ -> loads_instructions(Otp, Beam)
             end
+    end.
+
+%% @doc Whether the module has a function that is called when it is loaded.
+-spec has_on_load(beam()) -> boolean().
+has_on_load(Beam) ->
+    {ok, Code} = chunk(<<"Code">>, Beam),
+    #{on_load := {Opcode, _}} = whittle_beam_op:names(),
+    case whittle_beam_code:opcodes(Code) of
+        {ok, Opcodes} -> lists:member(Opcode, Opcodes);
+        error -> false
     end.
 
 %% @doc The file without what the loader does not read.

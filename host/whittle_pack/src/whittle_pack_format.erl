@@ -92,23 +92,26 @@ contents(Short) when is_binary(Short) ->
 %% Encoding
 
 %% The index entries in ascending order of path, and each block's raw bytes. A first file
-%% that is all the others together takes no bytes of its own.
+%% that is all the others together takes no bytes of its own, where they are more than
+%% one: it could not be told from that one.
 place(Blocks) ->
     Placed = [place_block(Number, Files) || {Number, Files} <- number(Blocks)],
     Order = fun(#{path := A}, #{path := B}) -> A =< B end,
     {lists:sort(Order, lists:append([Entries || {Entries, _} <- Placed])),
      [Raw || {_, Raw} <- Placed]}.
 
-place_block(Number, [First | Others] = Files) ->
-    Raw = raw(Others),
-    case First of
-        #{bytes := Raw} -> {[entry(Number, First, 0) | placed(Number, Others, 0)], Raw};
-        _ -> {placed(Number, Files, 0), raw(Files)}
+place_block(Number, [#{bytes := All} = First | Others] = Files) ->
+    case [Bytes || #{bytes := Bytes} <- Others, Bytes =/= <<>>] of
+        [_, _ | _] = Each ->
+            case iolist_to_binary(Each) of
+                All -> {[entry(Number, First, 0) | placed(Number, Others, 0)], All};
+                Raw -> {placed(Number, Files, 0), <<All/binary, Raw/binary>>}
+            end;
+        Each ->
+            {placed(Number, Files, 0), iolist_to_binary([All | Each])}
     end;
 place_block(_, []) ->
     {[], <<>>}.
-
-raw(Files) -> iolist_to_binary([Bytes || #{bytes := Bytes} <- Files]).
 
 placed(Number, [#{bytes := Bytes} = File | Files], Offset) ->
     [entry(Number, File, Offset) | placed(Number, Files, Offset + byte_size(Bytes))];

@@ -36,25 +36,16 @@
 blocks(System, Papers, Options) ->
     case env(System) of
         {ok, Env} ->
-            #{started := Started, loader := Loader, others := Others} = modules(System),
+            #{started := Started, loaders := Loaders, others := Others} = modules(System),
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
             Data = stand_ins(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
-                  boot_scripts(System, Started) ++ Loader ++ settings(System, Env, Options),
+                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env, Options),
                   Papers
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
         Error ->
             Error
     end.
-
-%% @doc The modules that the boot script loads before the kernel is up, which
-%% are the ones that even a lazy start loads at once.
--spec start_modules(whittle_system:system()) -> [module()].
-start_modules(System) ->
-    {script, _, Instructions} = whittle_system:boot(System),
-    Before = lists:takewhile(fun(I) -> I =/= {kernel_load_completed} end,
-                             Instructions),
-    lists:append([Modules || {primLoad, Modules} <- Before]).
 
 %% The files, and before them the file that is all of them.
 together(Files) ->
@@ -138,22 +129,21 @@ is_config(_) -> false.
 
 %% The other blocks
 
-%% What a start loads, in its order; what loads that; and all else.
+%% What a start loads at once, in its order; what loads that, and what `init' loads; and
+%% all else.
 modules(System) ->
-    Order = maps:from_list(number(start_modules(System))),
+    {AtOnce, ByInit} = whittle_boot:start_modules(System),
     Files = [{Module, #{path => <<(ebin(App))/binary, $/,
                                   (atom_to_binary(Module))/binary, ".beam">>,
                         mode => 8#644, bytes => Beam}}
              || #{modules := Modules} = App <- whittle_system:apps(System),
                 {Module, Beam} <- lists:sort(maps:to_list(Modules))],
-    {Started, Later} = lists:partition(fun({Module, _}) -> is_map_key(Module, Order) end,
-                                       Files),
-    {Loader, Others} = lists:partition(fun({Module, _}) -> Module =:= whittle_start_load end,
-                                       Later),
-    #{started => [File || {_, File} <- lists:sort([{maps:get(Module, Order), File}
-                                                   || {Module, _} = File <- Started])],
-      loader => [File || {_, File} <- Loader],
-      others => [File || {_, File} <- Others]}.
+    ByModule = maps:from_list(Files),
+    Loaders = [whittle_start_load | ByInit],
+    #{started => [{Module, maps:get(Module, ByModule)} || Module <- AtOnce],
+      loaders => [File || {Module, File} <- Files, lists:member(Module, Loaders)],
+      others => [File || {Module, File} <- Files, not lists:member(Module, Loaders),
+                         not lists:member(Module, AtOnce)]}.
 
 data(System) ->
     lists:append([app_data(App) || App <- whittle_system:apps(System)]).
@@ -192,6 +182,3 @@ ebin(App) -> <<(whittle_system:app_dir(App))/binary, "/ebin">>.
 
 text(Path, Text) ->
     #{path => Path, mode => 8#644, bytes => iolist_to_binary(Text)}.
-
-number(List) ->
-    lists:zip(List, lists:seq(1, length(List))).

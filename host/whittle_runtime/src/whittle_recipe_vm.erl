@@ -274,7 +274,11 @@ cflags(#{cflags := Target}, Flavour) ->
 kernel_headers(#{kernel_headers := []}) ->
     [];
 kernel_headers(#{kernel_headers := Directories}) ->
-    ["mkdir \"$WORK/kernel\"", "ln -s" ++ words(Directories) ++ " \"$WORK/kernel\""].
+    ["mkdir \"$WORK/kernel\"",
+     "for headers in" ++ words(Directories) ++ "; do",
+     "  [ -d \"$headers\" ] || { echo \"there is no $headers\"; exit 1; }",
+     "  ln -s \"$headers\" \"$WORK/kernel\"",
+     "done"].
 
 words(Words) ->
     lists:append([" " ++ W || W <- Words]).

@@ -13,7 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
-         control/1, loaded_at_once/3, root/0]).
+         start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
 
@@ -164,10 +164,28 @@ in_control({apply, {application, start_boot, [Name | _]}} = I, _)
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
+%% @doc The modules that are loaded before the kernel is up, in order: those that can be
+%% loaded all at once, and those that `init' has to load, for their `on_load' function
+%% (OTP 27's prim_tty).
+-spec start_modules(whittle_system:system()) -> {AtOnce :: [module()], ByInit :: [module()]}.
+start_modules(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    Before = lists:takewhile(fun(I) -> I =/= {kernel_load_completed} end, Instructions),
+    Beams = maps:from_list([{Module, Bytes}
+                            || {_, Module, Bytes} <- whittle_system:modules(System)]),
+    lists:partition(fun(Module) -> not has_on_load(maps:get(Module, Beams)) end,
+                    lists:append([Modules || {primLoad, Modules} <- Before])).
+
+has_on_load(Bytes) ->
+    case whittle_beam:read(Bytes) of
+        {ok, Beam} -> whittle_beam:has_on_load(Beam);
+        {error, _} -> false
+    end.
+
 %% @doc A boot script that has {@link whittle_start_load} load what the given one has
 %% `init' load before the kernel is up. `File' holds these modules; `Places' tells each
-%% one's path, its offset in the file and its size. A system without `whittle_start' keeps
-%% its script as it is.
+%% one's path, its offset in the file and its size. What has no place is left to `init'. A
+%% system without `whittle_start' keeps its script as it is.
 -spec loaded_at_once(whittle_system:boot_script(), {file:filename(), Places},
                      whittle_system:system()) -> whittle_system:boot_script()
               when Places :: [{module(), file:filename(),
@@ -178,12 +196,19 @@ loaded_at_once({script, Id, Instructions} = Script, {File, Places}, System) ->
             {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
                                               Instructions),
             {Head, Loads} = lists:splitwith(fun(I) -> element(1, I) =/= path end, Before),
-            Rest = [I || I <- Loads, element(1, I) =/= path, element(1, I) =/= primLoad],
+            Placed = [Module || {Module, _, _} <- Places],
             {script, Id, Head ++ load([App], [whittle_start_load])
-             ++ [{apply, {whittle_start_load, modules, [File, Places]}}] ++ Rest ++ After};
+             ++ [{apply, {whittle_start_load, modules, [File, Places]}}]
+             ++ left(Loads, Placed) ++ After};
         error ->
             Script
     end.
+
+left([{path, _} = Path, {primLoad, Modules} | Loads], Placed) ->
+    [I || Left <- [Modules -- Placed], Left =/= [], I <- [Path, {primLoad, Left}]]
+        ++ left(Loads, Placed);
+left(Rest, _) ->
+    Rest.
 
 %% Internal
 

@@ -17,8 +17,7 @@ read(Name) ->
     end.
 
 %% @doc Adds what every system has. They are roots, since nothing in the program calls
-%% them, and no boot script but that of {@link whittle_boot:control/1} has their code on
-%% its path.
+%% them; boot scripts name their modules themselves.
 -spec add(whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->

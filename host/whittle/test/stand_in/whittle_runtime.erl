@@ -31,6 +31,7 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
     Progress(Step),
     case os:getenv("STAND_IN") of
         "broken" ->
+            Progress(Step#{percent := 8}),
             {error, {build_failed, #{tail => ["cc: no such thing", "make: failed"]}}};
         "slow" ->
             Progress(Step#{step := "compile", index := 2, percent := 50}),
