@@ -28,23 +28,28 @@
 -type routes() :: tuple().
 %% Of route(), one for each place.
 
--record(shard, {pool :: atom(), module :: module(), state :: term(),
+-record(shard, {parent :: pid(), pool :: atom(), module :: module(), state :: term(),
                 queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle()}).
 
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
 %% it; without any it begins with what init/1 makes.
 -spec start_link(atom(), {module(), term()}, [pid()]) -> route().
 start_link(Pool, {Module, Args}, From) ->
+    Parent = self(),
     Queued = atomics:new(1, []),
     Handled = whittle_flow_count:handle(whittle_flow_shard_messages_total, Pool),
     Pid = proc_lib:spawn_opt(
             fun() ->
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
-                    State = merge(Module, [Module:init(Args) | pieces(Pool, Monitors)]),
-                    loop(#shard{pool = Pool, module = Module, state = State, queued = Queued,
-                                handled = Handled})
+                    Empty = Module:init(Args),
+                    _ = cuttable(Module, Empty) orelse (Parent ! whittle_flow_no_split),
+                    State = merge(Module, [Empty | pieces(Pool, Monitors)]),
+                    loop(#shard{parent = Parent, pool = Pool, module = Module, state = State,
+                                queued = Queued, handled = Handled})
             end, [link, {message_queue_data, off_heap}]),
     {Pid, Queued}.
+
+cuttable(Module, State) -> is_map(State) orelse erlang:function_exported(Module, split, 3).
 
 %% Messages wait meanwhile: those that a relay passes on come behind its piece,
 %% and those that are sent here directly must not overtake them.
@@ -88,7 +93,9 @@ loop(#shard{queued = Queued} = Shard) ->
             loop(Shard);
         {whittle_flow_split, Routes} ->
             split(Routes, Shard),
-            whittle_flow_relay:run(Routes, Queued);
+            whittle_flow_relay:run(Shard#shard.parent, Routes, Queued);
+        {'EXIT', Parent, Reason} when Parent =:= Shard#shard.parent ->
+            exit(Reason);
         Message ->
             loop(info(Message, Shard))
     end.
