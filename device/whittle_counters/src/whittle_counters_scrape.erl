@@ -65,6 +65,7 @@ fold(Counted, Fun, Acc0) ->
         stop_readers(Readers)
     end.
 
+-dialyzer({no_return, start_readers/1}).
 %% Funs of somebody else's: whatever they do, the scrape goes on. Each has a
 %% process of its own, which is ended when it takes too long; they run at the same
 %% time, so that a scrape waits for one timeout and not for one of each.

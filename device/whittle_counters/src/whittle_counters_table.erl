@@ -81,14 +81,15 @@ series(Key) ->
 %% Holds ?CHUNK rows at a time, so the memory it takes does not grow with the
 %% number of series.
 -spec fold_series(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
-fold_series(Fun, Acc, Name) -> fold_rows(Fun, Acc, #series{expired = false, _ = '_'}, Name).
+fold_series(Fun, Acc, Name) -> fold_rows(Fun, Acc, false, Name).
 
 %% @doc The same over those too that have expired and are watched.
 -spec fold_all(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
-fold_all(Fun, Acc, Name) -> fold_rows(Fun, Acc, #series{_ = '_'}, Name).
+fold_all(Fun, Acc, Name) -> fold_rows(Fun, Acc, '_', Name).
 
-fold_rows(Fun, Acc, Pattern, Name) ->
-    Match = [{Pattern#series{key = {Name, '$1'}, text = '$2', parts = '$3'},
+fold_rows(Fun, Acc, Expired, Name) ->
+    Match = [{#series{key = {Name, '$1'}, text = '$2', parts = '$3', expired = Expired,
+                      _ = '_'},
               [], [{{'$1', '$2', '$3'}}]}],
     fold_chunks(Fun, Acc, fun() -> ets:select(?SERIES, Match, ?CHUNK) end).
 

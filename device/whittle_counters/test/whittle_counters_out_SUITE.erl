@@ -345,8 +345,9 @@ statsd_tells_once(_) ->
                         [F() || F <- Do],
                         {Packets, Seen1} = whittle_counters_statsd:packets(statsd, Seen),
                         Lines = lists:append([lines(P) || P <- Packets]),
-                        Told = [binary_to_integer(N) || <<"c.a:", Rest/binary>> <- Lines,
-                                                        [N, <<"c">>] <- [binary:split(Rest, <<"|">>)]],
+                        Told = [binary_to_integer(N)
+                                || <<"c.a:", Rest/binary>> <- Lines,
+                                   [N, <<"c">>] <- [binary:split(Rest, <<"|">>)]],
                         ?assertEqual(Expected, lists:sum(Told)),
                         Seen1
                 end, #{}, Steps),

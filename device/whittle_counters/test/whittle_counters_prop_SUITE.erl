@@ -104,7 +104,8 @@ pushed({Told, Seen}) ->
     {Packets, Seen1} = whittle_counters_statsd:packets(dogstatsd, Seen),
     {Told + lists:sum([binary_to_integer(N)
                        || Packet <- Packets, Line <- binary:split(Packet, <<"\n">>, [global]),
-                          <<"c:", Rest/binary>> <- [Line], [N, _] <- [binary:split(Rest, <<"|">>)]]),
+                          <<"c:", Rest/binary>> <- [Line],
+                          [N, _] <- [binary:split(Rest, <<"|">>)]]),
      Seen1}.
 
 %% What was answered with ok is there, whenever the registry was killed.
