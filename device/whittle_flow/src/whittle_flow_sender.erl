@@ -59,9 +59,9 @@
                timer = none :: none | reference(),
                buffer :: none | whittle_flow_buffer:buffer(),
                owner = none :: none | pid(),            % that credit comes to
-               %% What no sync has told yet.
-               failed = 0 :: non_neg_integer(), uncertain = 0 :: non_neg_integer(),
-               shed = 0 :: non_neg_integer()}).
+               %% What no sync has told yet. One field, because the record is copied with
+               %% each signal.
+               untold = #{} :: #{failed | uncertain | shed => pos_integer()}}).
 -opaque sender() :: #sender{}.
 
 %% Milliseconds between looks for a receiver that has no process.
@@ -188,9 +188,13 @@ keep(Messages, #link{buffer = Buffer, options = #{policy := Policy}} = Link) ->
     shed(Shed, Name, Link#link{buffer = Buffer1}).
 
 shed(0, _, Link) -> Link;
-shed(N, Why, #link{where = Where, shed = Shed} = Link) ->
+shed(N, Why, #link{where = Where} = Link) ->
     _ = whittle_counters:inc(whittle_flow_shed_total, [Where, Why], N),
-    Link#link{shed = Shed + N}.
+    owe(shed, N, Link).
+
+%% To be told by a sync.
+owe(What, N, #link{untold = Untold} = Link) ->
+    Link#link{untold = maps:update_with(What, fun(M) -> M + N end, N, Untold)}.
 
 %% Sends from the buffer what the credit allows.
 drain(#link{buffer = none} = Link) -> Link;
@@ -228,20 +232,22 @@ await(Timeout, #link{alias = Alias} = Link) ->
     end.
 
 credited(N, ok, #link{credit = Credit} = Link) -> Link#link{credit = Credit + N};
-credited(N, failed, #link{credit = Credit, failed = Failed} = Link) ->
-    Link#link{credit = Credit + N, failed = Failed + N}.
+credited(N, failed, #link{credit = Credit} = Link) ->
+    owe(failed, N, Link#link{credit = Credit + N}).
 
 %% The receiver died: what was out is uncertain, and all credit is free again.
-lost(#link{to = To, alias = Alias, window = Window, credit = Credit, uncertain = Uncertain,
-           where = Where} = Link) ->
+lost(#link{to = To, alias = Alias, window = Window, credit = Credit} = Link) ->
     _ = unalias(Alias),
-    Out = Window - Credit,
-    _ = Out > 0 andalso whittle_counters:inc(whittle_flow_uncertain_total, [Where], Out),
-    Lost = Link#link{credit = Window, uncertain = Uncertain + Out},
+    Free = uncertain(Window - Credit, Link#link{credit = Window}),
     case is_atom(To) of
-        true -> Lost#link{alias = none};
-        false -> bury(Lost#link{alias = dead})
+        true -> Free#link{alias = none};
+        false -> bury(Free#link{alias = dead})
     end.
+
+uncertain(0, Link) -> Link;
+uncertain(N, #link{where = Where} = Link) ->
+    _ = whittle_counters:inc(whittle_flow_uncertain_total, [Where], N),
+    owe(uncertain, N, Link).
 
 %% A pid comes back no more: nobody will ever take what is kept for it.
 bury(#link{buffer = none} = Link) -> Link;
@@ -263,16 +269,14 @@ sync(#sender{link = Link0} = Sender, Timeout)
                    infinity -> infinity;
                    _ -> erlang:monotonic_time(millisecond) + Timeout
                end,
-    {Open, #sender{link = Link} = Settled} = settle(advance(Sender), Deadline),
-    case Link of
-        #link{failed = N} when N > 0 ->
-            {error, {failed, N}, Settled#sender{link = Link#link{failed = 0}}};
-        #link{uncertain = N} when N > 0 ->
-            {error, {uncertain, N}, Settled#sender{link = Link#link{uncertain = 0}}};
-        #link{shed = N} when N > 0 ->
-            {error, {shed, N}, Settled#sender{link = Link#link{shed = 0}}};
-        _ when Open > 0 -> {error, {unanswered, Open}, Settled};
-        _ -> {ok, Settled}
+    {Open, #sender{link = #link{untold = Untold} = Link} = Settled} =
+        settle(advance(Sender), Deadline),
+    case [What || What <- [failed, uncertain, shed], is_map_key(What, Untold)] of
+        [What | _] ->
+            {N, Rest} = maps:take(What, Untold),
+            {error, {What, N}, Settled#sender{link = Link#link{untold = Rest}}};
+        [] when Open > 0 -> {error, {unanswered, Open}, Settled};
+        [] -> {ok, Settled}
     end.
 
 %% Credit goes to the process that found the receiver: another would wait for ever.
