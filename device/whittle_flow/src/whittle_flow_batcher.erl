@@ -42,7 +42,8 @@
 -record(batcher, {parent :: pid(), module :: module(), state :: term(), where :: atom(),
                   floor :: pos_integer(), ceiling :: pos_integer(), size :: pos_integer(),
                   wait :: non_neg_integer(),
-                  batches :: whittle_flow_count:handle(), messages :: whittle_flow_count:handle()}).
+                  batches = none :: whittle_flow_count:handle(),
+                  messages = none :: whittle_flow_count:handle(), watch :: reference()}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(term(), module(), term(), options()) -> supervisor:child_spec().
@@ -81,16 +82,19 @@ init(Parent, Module, Args, Options) ->
         {taken, Pid} -> proc_lib:init_ack(Parent, {error, {already_started, Pid}});
         _ ->
             Floor = maps:get(floor, Options, 32),
-            Count = fun(Metric) -> whittle_flow_count:handle(Metric, Where) end,
             Batcher = #batcher{parent = Parent, module = Module, state = Module:init(Args),
                                where = Where, floor = Floor, size = Floor,
                                ceiling = max(Floor, maps:get(ceiling, Options, 8192)),
                                wait = maps:get(wait, Options, 0),
-                               batches = Count(whittle_flow_batches_total),
-                               messages = Count(whittle_flow_messages_total)},
+                               watch = whittle_flow_count:watch()},
+            Counting = counting(Batcher),
             ok = proc_lib:init_ack(Parent, {ok, self()}),
-            loop(Batcher)
+            loop(Counting)
     end.
+
+counting(#batcher{where = Where} = Batcher) ->
+    Batcher#batcher{batches = whittle_flow_count:handle(whittle_flow_batches_total, Where),
+                    messages = whittle_flow_count:handle(whittle_flow_messages_total, Where)}.
 
 register_name(Name) ->
     try register(Name, self())
@@ -105,7 +109,12 @@ loop(#batcher{wait = Wait} = Batcher) ->
         {'EXIT', Parent, Reason} when Parent =:= Batcher#batcher.parent -> exit(Reason);
         {system, From, Request} ->
             sys:handle_system_msg(Request, From, Batcher#batcher.parent, ?MODULE, [], Batcher);
-        Message -> loop(info(Message, Batcher))
+        Message ->
+            case whittle_flow_count:watched(Message, Batcher#batcher.watch) of
+                {renew, Watch} -> loop(counting(Batcher#batcher{watch = Watch}));
+                {wait, Watch} -> loop(Batcher#batcher{watch = Watch});
+                ignored -> loop(info(Message, Batcher))
+            end
     end.
 
 %% @private

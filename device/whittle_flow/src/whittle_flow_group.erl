@@ -102,7 +102,7 @@ broadcast(Group, Message) ->
                     whittle_flow_batcher:post(Group, {whittle_flow_broadcast, Message});
                 _ ->
                     ok = atomics:sub(Waiting, 1, 1),
-                    _ = whittle_counters:inc(whittle_flow_shed_total, [Group, overloaded]),
+                    ok = whittle_flow_count:add(whittle_flow_shed_total, [Group, overloaded], 1),
                     {error, {overloaded, Group}}
             end;
         none -> {error, {no_group, Group}}
@@ -291,11 +291,11 @@ deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Wait
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
     Count = length(Messages),
     Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
-    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], Count),
+    ok = whittle_flow_count:add(whittle_flow_broadcasts_total, [Name], Count),
     State1#state{gathered = [], outbound = [], busy = length(Busy)}.
 
 export(lost, Outbound, Name) ->
-    whittle_counters:inc(whittle_flow_shed_total, [Name, unreachable], length(Outbound));
+    whittle_flow_count:add(whittle_flow_shed_total, [Name, unreachable], length(Outbound));
 export(Peer, Outbound, _) ->
     Peer ! {whittle_flow_peer, lists:reverse(Outbound)}.
 

@@ -201,7 +201,7 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
         Waiting when Waiting =< Limit -> true;
         _ ->
             ok = atomics:sub(Queued, 1, N),
-            _ = whittle_counters:inc(whittle_flow_shed_total, [Pool, overloaded], N),
+            ok = whittle_flow_count:add(whittle_flow_shed_total, [Pool, overloaded], N),
             false
     end.
 
@@ -291,7 +291,7 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
     {Intensity, Period} = maps:get(intensity, State#state.options, {10, 10}),
     Now = erlang:monotonic_time(second),
     Recent = [Now | [T || T <- Restarts, Now - T < Period]],
-    _ = whittle_counters:inc(whittle_flow_states_lost_total, [Name]),
+    ok = whittle_flow_count:add(whittle_flow_states_lost_total, [Name], 1),
     case length(Recent) > Intensity of
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->

@@ -189,12 +189,12 @@ keep(Messages, #link{buffer = Buffer, options = #{policy := Policy}} = Link) ->
 
 shed(0, _, Link) -> Link;
 shed(N, Why, #link{where = Where} = Link) ->
-    _ = whittle_counters:inc(whittle_flow_shed_total, [Where, Why], N),
+    ok = whittle_flow_count:add(whittle_flow_shed_total, [Where, Why], N),
     owe(shed, N, Link).
 
 %% To be told by a sync.
 owe(What, N, #link{untold = Untold} = Link) ->
-    Link#link{untold = maps:update_with(What, fun(M) -> M + N end, N, Untold)}.
+    Link#link{untold = Untold#{What => maps:get(What, Untold, 0) + N}}.
 
 %% Sends from the buffer what the credit allows.
 drain(#link{buffer = none} = Link) -> Link;
@@ -246,7 +246,7 @@ lost(#link{to = To, alias = Alias, window = Window, credit = Credit} = Link) ->
 
 uncertain(0, Link) -> Link;
 uncertain(N, #link{where = Where} = Link) ->
-    _ = whittle_counters:inc(whittle_flow_uncertain_total, [Where], N),
+    ok = whittle_flow_count:add(whittle_flow_uncertain_total, [Where], N),
     owe(uncertain, N, Link).
 
 %% A pid comes back no more: nobody will ever take what is kept for it.

@@ -9,7 +9,7 @@
          sheds/1, priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
          name_comes_back/1, pid_dies/1, too_many_names/1, bad_input/1]).
 -export([kept_for_the_dead/1, sync_blocks_no_longer/1, books_balance/1, owner_only/1,
-         parent_ends/1, system_messages/1, errors_say/1]).
+         parent_ends/1, system_messages/1, errors_say/1, counted_again/1]).
 -export([init/1, handle_batch/2, info/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -19,7 +19,7 @@ all() ->
      timer_flushes, timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers,
      sync_in_time, callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names,
      bad_input, kept_for_the_dead, sync_blocks_no_longer, books_balance, owner_only, parent_ends,
-     system_messages, errors_say].
+     system_messages, errors_say, counted_again].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -518,3 +518,20 @@ bad_input(_) ->
     ?assertEqual({error, {already_started, Batcher}},
                  whittle_flow_batcher:start_link(?MODULE, self(), #{name => once})),
     ok = whittle_flow_batcher:cast(nobody_of_this_name, x).
+
+%% A batcher that was there before whittle_counters was stopped and started.
+counted_again(_) ->
+    Batcher = start(#{}),
+    ok = application:stop(whittle_counters),
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual([a], batch()),
+    ok = application:start(whittle_counters),
+    counted(Batcher).
+
+counted(Batcher) ->
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual([a], batch()),
+    case whittle_counters:value(whittle_flow_batches_total, [batcher]) of
+        {ok, N} when N > 0 -> ok;
+        _ -> erlang:yield(), counted(Batcher)
+    end.

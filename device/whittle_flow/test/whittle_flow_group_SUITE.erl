@@ -4,14 +4,14 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
          relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
-         connected_to_itself/1, connected_again/1, gatherer/2]).
+         connected_to_itself/1, connected_again/1, counted_again/1, gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
      group_killed, stops_all, one_copy_per_node, calibrated, bad_input,
-     connected_to_itself, connected_again].
+     connected_to_itself, connected_again, counted_again].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -304,3 +304,16 @@ until_told(Message, Pid) ->
         true -> ok;
         false -> erlang:yield(), until_told(Message, Pid)
     end.
+
+%% A group that was there before whittle_counters was stopped and started.
+counted_again(_) ->
+    start(#{}),
+    _ = members(1),
+    ok = application:stop(whittle_counters),
+    ok = application:start(whittle_counters),
+    more_until(fun() ->
+                       case whittle_counters:value(whittle_flow_deliveries_total, [group]) of
+                           {ok, N} -> N > 0;
+                           {error, _} -> false
+                       end
+               end).
