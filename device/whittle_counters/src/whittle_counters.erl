@@ -331,7 +331,7 @@ info() -> whittle_counters_table:info().
 
 %% @doc One line for a reason that this application gives.
 -spec format_error(reason()) -> unicode:chardata().
-format_error(Reason) -> whittle_counters_metric:format_error(Reason).
+format_error(Reason) -> whittle_counters_error:format(Reason).
 
 %%% the registry's tree
 

@@ -317,7 +317,7 @@ difference(Old, New) ->
 clash(#{family := Family, type := Type}, Metrics) ->
     Mine = whittle_counters_name:samples(Family, Type),
     Theirs = [{Key, F, T} || #{key := Key, name := F, type := T}
-                                 <- whittle_counters_scrape:own_families()]
+                                 <- whittle_counters_metric:own_families()]
         ++ [{N, F, T} || #{name := N, family := F, type := T} <- Metrics],
     case [N || {N, F, T} <- Theirs, Mine -- whittle_counters_name:samples(F, T) =/= Mine] of
         [] -> none;

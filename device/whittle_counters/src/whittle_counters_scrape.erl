@@ -2,7 +2,7 @@
 %% format uses. Holds a chunk of series at a time.
 -module(whittle_counters_scrape).
 
--export([fold/2, fold_cells/2, snapshot/0, own_families/0]).
+-export([fold/2, fold_cells/2, snapshot/0]).
 -export_type([event/0, family/0]).
 
 -type family() :: #{name := binary(), type := whittle_counters:type() | unknown,
@@ -60,7 +60,7 @@ fold(Counted, Fun, Acc0) ->
                          samples(family(Metric), read(Name, Readers), Fun, Acc)
                  end, Acc0, Metrics),
         lists:foldl(fun({Family, Samples}, Acc) -> samples(Family, Samples, Fun, Acc) end,
-                    Acc1, lists:zip(own_families(), own_samples()))
+                    Acc1, lists:zip(whittle_counters_metric:own_families(), own_samples()))
     after
         stop_readers(Readers)
     end.
@@ -142,17 +142,6 @@ fits(_, Number) -> is_float(Number) orelse is_integer(Number) andalso abs(Number
 
 family(#{name := Key, family := Name} = Metric) ->
     (maps:with([type, help, unit, labels, resolution, schema], Metric))#{name => Name, key => Key}.
-
-%% @doc The families that the library has beside the metrics; nobody can define them.
--spec own_families() -> [family()].
-own_families() ->
-    [own(whittle_counters_rejected_total, <<"Updates that could not be done">>, [metric, reason]),
-     own(whittle_counters_overflow_updates_total,
-         <<"Updates counted in an overflow series because the metric was full">>, [metric])].
-
-own(Key, Help, Labels) ->
-    #{name => whittle_counters_name:family(Key, counter), type => counter, help => Help,
-      unit => <<>>, labels => Labels, resolution => 1, schema => 0, key => Key}.
 
 own_samples() ->
     [[{[Name, Tag], N} || {{Name, Tag}, N} <- whittle_counters_table:rejected()],
