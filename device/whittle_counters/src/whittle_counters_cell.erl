@@ -107,7 +107,8 @@ level(Bits) ->
 %% @doc Whether a gauge of that kind takes the number.
 -spec fits(integer | float, term()) -> boolean().
 fits(integer, N) -> is_integer(N) andalso N >= -(1 bsl 63) andalso N < 1 bsl 63;
-fits(float, N) -> is_float(N) orelse is_integer(N) andalso abs(N) < 1 bsl 1023.
+fits(float, N) when is_number(N) -> try is_float(float(N)) catch error:badarg -> false end;
+fits(float, _) -> false.
 
 %% @doc Sets a gauge to zero and tells what it was. What is set or added meanwhile
 %% is in what this tells or stays.

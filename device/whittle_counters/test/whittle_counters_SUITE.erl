@@ -443,7 +443,7 @@ refused_makes_nothing(_) ->
     [?assertMatch({error, {Tag, _}}, Answer)
      || {Tag, Answer} <- [{bad_value, ?W:set(temp, [x], 1.5)}, {bad_value, ?W:add(temp, [x], no)},
                           {bad_value, ?W:set(temp, [x], 1 bsl 63)},
-                          {bad_value, ?W:set(level, 1 bsl 1024)},
+                          {bad_value, ?W:set(level, 1 bsl 1024)}, {bad_value, ?W:add(level, nan)},
                           {wrong_type, ?W:set(c, [evil], 1)}, {wrong_type, ?W:inc(temp, [x])},
                           {bad_step, ?W:inc(c, [evil], -1)}, {out_of_range, ?W:observe(h, -1)},
                           {out_of_range, ?W:observe(h, 1.5)},
