@@ -164,11 +164,12 @@ inc(Name, Labels) when is_atom(Name) ->
     case find(Name, Labels) of
         #counter{ref = Ref, ix = Ix} -> atomics:add(Ref, Ix, 1);
         #striped{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, 1);
-        _ -> slow(Name, Labels, counter, fun(Cell) -> inc(Cell, 1) end)
+        _ -> slow(Name, Labels, counter, 1, fun inc/2)
     end;
 inc(#gauge{} = Cell, N) -> add(Cell, N);
-inc(Other, N) when ?IS_STEP(N) -> unfit(Other, counter);
-inc(_, N) -> refuse(undefined, {bad_step, N}).
+inc(Cell, N) when is_record(Cell, counter); is_record(Cell, striped) ->
+    refuse(whittle_counters_cell:metric(Cell), {bad_step, N});
+inc(Other, _) -> unfit(Other, counter).
 
 %% @doc Adds a whole number, zero or more (less than 2^59), to a counter by name.
 -spec inc(atom(), labels(), non_neg_integer()) -> ok | {error, reason()}.
@@ -176,24 +177,24 @@ inc(Name, Labels, N) when ?IS_STEP(N) ->
     case find(Name, Labels) of
         #counter{ref = Ref, ix = Ix} -> atomics:add(Ref, Ix, N);
         #striped{ref = Ref, ix = Ix} -> counters:add(Ref, Ix, N);
-        _ -> slow(Name, Labels, counter, fun(Cell) -> inc(Cell, N) end)
+        _ -> slow(Name, Labels, counter, N, fun inc/2)
     end;
 inc(Name, _, N) -> refuse(Name, {bad_step, N}).
 
 %% @doc Adds to a gauge, up or down: `add(Handle, N)', or `add(Name, N)'
-%% without labels.
+%% without labels. A gauge of whole numbers has 64 bits: beyond 2^63-1 it goes on
+%% from -2^63.
 -spec add(handle() | atom(), number()) -> ok | {error, reason()}.
-add(#gauge{ref = Ref, ix = Ix}, N) when is_integer(N) ->
+add(#gauge{ref = Ref, ix = Ix} = Cell, N) when is_integer(N) ->
     try atomics:add(Ref, Ix, N)
-    catch error:badarg -> refuse(undefined, {bad_value, N})
+    catch error:badarg -> bad_value(Cell, N)
     end;
 add(#level{} = Cell, N) when is_number(N) ->
     try whittle_counters_cell:add_level(Cell, N)
-    catch error:_ -> refuse(undefined, {bad_value, N})
+    catch error:_ -> bad_value(Cell, N)
     end;
 add(Name, N) when is_atom(Name) -> add(Name, [], N);
-add(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) ->
-    refuse(undefined, {bad_value, N});
+add(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) -> bad_value(Cell, N);
 add(Other, _) -> unfit(Other, gauge).
 
 %% @doc Adds to a gauge by name.
@@ -202,23 +203,22 @@ add(Name, Labels, N) ->
     case find(Name, Labels) of
         #gauge{} = Cell -> add(Cell, N);
         #level{} = Cell -> add(Cell, N);
-        _ -> slow(Name, Labels, gauge, fun(Cell) -> add(Cell, N) end)
+        _ -> slow(Name, Labels, gauge, N, fun add/2)
     end.
 
 %% @doc Sets a gauge: `set(Handle, N)', or `set(Name, N)' without labels. A
 %% gauge of whole numbers takes no float.
 -spec set(handle() | atom(), number()) -> ok | {error, reason()}.
-set(#gauge{ref = Ref, ix = Ix}, N) when is_integer(N) ->
+set(#gauge{ref = Ref, ix = Ix} = Cell, N) when is_integer(N) ->
     try atomics:put(Ref, Ix, N)
-    catch error:badarg -> refuse(undefined, {bad_value, N})
+    catch error:badarg -> bad_value(Cell, N)
     end;
 set(#level{} = Cell, N) when is_number(N) ->
     try whittle_counters_cell:set_level(Cell, N)
-    catch error:_ -> refuse(undefined, {bad_value, N})
+    catch error:_ -> bad_value(Cell, N)
     end;
 set(Name, N) when is_atom(Name) -> set(Name, [], N);
-set(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) ->
-    refuse(undefined, {bad_value, N});
+set(Cell, N) when is_record(Cell, gauge); is_record(Cell, level) -> bad_value(Cell, N);
 set(Other, _) -> unfit(Other, gauge).
 
 %% @doc Sets a gauge by name.
@@ -227,7 +227,7 @@ set(Name, Labels, N) ->
     case find(Name, Labels) of
         #gauge{} = Cell -> set(Cell, N);
         #level{} = Cell -> set(Cell, N);
-        _ -> slow(Name, Labels, gauge, fun(Cell) -> set(Cell, N) end)
+        _ -> slow(Name, Labels, gauge, N, fun set/2)
     end.
 
 %% @doc Counts a value into a histogram: a whole number from 0 to 2^59 - 1, in
@@ -245,7 +245,8 @@ observe(#histogram{schema = Schema, ref = Ref, ix = Ix, segments = Segments} = C
     end;
 observe(#histogram{ref = Ref, ix = Ix}, 0) -> counters:add(Ref, Ix + 1, 1);
 observe(Name, V) when is_atom(Name) -> observe(Name, [], V);
-observe(#histogram{}, V) -> refuse(undefined, {out_of_range, V});
+observe(#histogram{} = Cell, V) ->
+    refuse(whittle_counters_cell:metric(Cell), {out_of_range, V});
 observe(Other, _) -> unfit(Other, histogram).
 
 %% @doc Counts a value into a histogram by name.
@@ -253,7 +254,7 @@ observe(Other, _) -> unfit(Other, histogram).
 observe(Name, Labels, V) ->
     case find(Name, Labels) of
         #histogram{} = Cell -> observe(Cell, V);
-        _ -> slow(Name, Labels, histogram, fun(Cell) -> observe(Cell, V) end)
+        _ -> slow(Name, Labels, histogram, V, fun observe/2)
     end.
 
 %% @doc Counts the nanoseconds since Start, which `erlang:monotonic_time/0'
@@ -267,14 +268,19 @@ observe_since(Name, Labels, Start) -> observe(Name, Labels, since(Start)).
 
 %% @doc Observes a value and keeps Exemplar, labels of your choice such as
 %% `#{trace_id => <<"5b8a">>}', as the example of its bucket in OpenMetrics.
-%% At most 128 characters of them. Costs an insert into a table.
+%% At most 128 characters of them; with others nothing is observed either. Costs
+%% an insert into a table.
 -spec exemplar(atom(), labels(), non_neg_integer(), #{atom() => label()}) ->
           ok | {error, reason()}.
 exemplar(Name, Labels, V, Exemplar) ->
     with_values(Name, Labels, fun(_, Values) ->
-        case observe(Name, Labels, V) of
-            ok -> whittle_counters_exemplar:put(Name, Values, V, Exemplar);
-            {error, _} = Error -> Error
+        case whittle_counters_exemplar:text(Exemplar) of
+            {ok, Text} ->
+                case observe(Name, Labels, V) of
+                    ok -> whittle_counters_exemplar:put(Name, Values, V, Text);
+                    {error, _} = Error -> Error
+                end;
+            {error, Reason} -> refuse(Name, Reason)
         end
     end).
 
@@ -325,7 +331,7 @@ info() -> whittle_counters_table:info().
 
 %% @doc One line for a reason that this application gives.
 -spec format_error(reason()) -> unicode:chardata().
-format_error(Reason) -> whittle_counters_metric:format_error(Reason).
+format_error(Reason) -> whittle_counters_error:format(Reason).
 
 %%% the registry's tree
 
@@ -343,13 +349,26 @@ walk([A | Labels], Node) ->
     case Node of #{A := Next} -> walk(Labels, Next); _ -> none end;
 walk(_, _) -> none.
 
-%% The tree does not hold it: perhaps not yet, perhaps it cannot be.
-slow(Name, Labels, Type, Update) ->
-    case whittle_counters_registry:resolve(Name, Labels) of
-        {ok, Cell, #{type := Type}} -> Update(Cell);
-        {ok, _, #{type := Other}} -> refuse(Name, {wrong_type, {Name, Other, Type}});
+%% The tree does not hold it: perhaps not yet, perhaps it cannot be. What would be
+%% refused makes no series.
+slow(Name, Labels, Type, Value, Update) ->
+    case whittle_counters_registry:resolve(Name, Labels, fun(M) -> takes(Type, M, Value) end) of
+        {ok, Cell} -> Update(Cell, Value);
         {error, Reason} -> refuse(Name, Reason)
     end.
+
+takes(Type, #{type := Other, name := Name}, _) when Type =/= Other ->
+    {error, {wrong_type, {Name, Other, Type}}};
+takes(counter, _, _) ->
+    %% What is no step has been refused before.
+    ok;
+takes(gauge, #{value := Kind}, N) ->
+    case whittle_counters_cell:fits(Kind, N) of
+        true -> ok;
+        false -> {error, {bad_value, N}}
+    end;
+takes(histogram, _, V) when is_integer(V), V >= 0, V =< ?MAX_OBSERVED -> ok;
+takes(histogram, _, V) -> {error, {out_of_range, V}}.
 
 %% A bucket outside of the segments that the cell knows. The series may have it
 %% by now; a deleted series' observation is accepted and forgotten.
@@ -359,6 +378,8 @@ widen(#histogram{key = {Name, _} = Key}, Segment, V) ->
         {error, {unknown_series, _}} -> ok;
         {error, Reason} -> refuse(Name, Reason)
     end.
+
+bad_value(Cell, N) -> refuse(whittle_counters_cell:metric(Cell), {bad_value, N}).
 
 %% What is no name is no handle of the wanted type either.
 unfit(Other, Wanted) when is_tuple(Other), tuple_size(Other) > 0 ->

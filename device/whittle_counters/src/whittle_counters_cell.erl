@@ -11,8 +11,9 @@
 
 -include("whittle_counters_cell.hrl").
 
--export([pages/0, counter/2, gauge/2, histogram/4, with_segment/3]).
--export([set_level/2, add_level/2, read/1, buckets/1, zeros/1, bytes/1]).
+-export([pages/0, counter/3, gauge/3, histogram/4, with_segment/3]).
+-export([set_level/2, add_level/2, fits/2, take/1, read/1, buckets/1, zeros/1]).
+-export([metric/1, id/1, bytes/1]).
 -export_type([cell/0, pages/0, stripe/0]).
 
 -type cell() :: #counter{} | #striped{} | #gauge{} | #level{} | #histogram{}.
@@ -32,22 +33,22 @@
 pages() -> #{}.
 
 %% @doc A counter's cell.
--spec counter(stripe(), pages()) -> {#counter{} | #striped{}, pages()}.
-counter(plain, Pages) ->
+-spec counter(stripe(), atom(), pages()) -> {#counter{} | #striped{}, pages()}.
+counter(plain, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
-    {#counter{ref = Ref, ix = Ix}, Pages1};
-counter(striped, Pages) ->
+    {#counter{ref = Ref, ix = Ix, name = Name}, Pages1};
+counter(striped, Name, Pages) ->
     {Ref, Ix, Pages1} = words(striped, 1, Pages),
-    {#striped{ref = Ref, ix = Ix}, Pages1}.
+    {#striped{ref = Ref, ix = Ix, name = Name}, Pages1}.
 
 %% @doc A gauge's cell: never striped, since it can be set.
--spec gauge(integer | float, pages()) -> {#gauge{} | #level{}, pages()}.
-gauge(integer, Pages) ->
+-spec gauge(integer | float, atom(), pages()) -> {#gauge{} | #level{}, pages()}.
+gauge(integer, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
-    {#gauge{ref = Ref, ix = Ix}, Pages1};
-gauge(float, Pages) ->
+    {#gauge{ref = Ref, ix = Ix, name = Name}, Pages1};
+gauge(float, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
-    {#level{ref = Ref, ix = Ix}, Pages1}.
+    {#level{ref = Ref, ix = Ix, name = Name}, Pages1}.
 
 %% @doc A histogram's cell, without any bucket.
 -spec histogram(stripe(), {atom(), [binary()]}, whittle_counters_scale:schema(), pages()) ->
@@ -103,6 +104,18 @@ level(Bits) ->
     <<Float/float>> = <<Bits:64>>,
     Float.
 
+%% @doc Whether a gauge of that kind takes the number.
+-spec fits(integer | float, term()) -> boolean().
+fits(integer, N) -> is_integer(N) andalso N >= -(1 bsl 63) andalso N < 1 bsl 63;
+fits(float, N) when is_number(N) -> try is_float(float(N)) catch error:badarg -> false end;
+fits(float, _) -> false.
+
+%% @doc Sets a gauge to zero and tells what it was. What is set or added meanwhile
+%% is in what this tells or stays.
+-spec take(#gauge{} | #level{}) -> number().
+take(#gauge{ref = Ref, ix = Ix}) -> atomics:exchange(Ref, Ix, 0);
+take(#level{ref = Ref, ix = Ix}) -> level(atomics:exchange(Ref, Ix, 0)).
+
 %% @doc The value; a histogram's is its sum.
 -spec read(cell()) -> number().
 read(#counter{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
@@ -123,6 +136,22 @@ buckets(#histogram{segments = Segments}) ->
         Ref <- [element(S, Segments)], Ref =/= 0,
         B <- lists:seq(1, ?SEGMENT),
         N <- [counters:get(Ref, B)], N =/= 0].
+
+%% @doc The name of the metric that it is of.
+-spec metric(cell()) -> atom().
+metric(#histogram{key = {Name, _}}) -> Name;
+metric(#counter{name = Name}) -> Name;
+metric(#striped{name = Name}) -> Name;
+metric(#gauge{name = Name}) -> Name;
+metric(#level{name = Name}) -> Name.
+
+%% @doc What tells the cell from all others, also when it has got more segments.
+-spec id(cell()) -> {term(), pos_integer()}.
+id(#histogram{ref = Ref, ix = Ix}) -> {Ref, Ix};
+id(#counter{ref = Ref, ix = Ix}) -> {Ref, Ix};
+id(#striped{ref = Ref, ix = Ix}) -> {Ref, Ix};
+id(#gauge{ref = Ref, ix = Ix}) -> {Ref, Ix};
+id(#level{ref = Ref, ix = Ix}) -> {Ref, Ix}.
 
 %% @doc What the cell takes of shared memory, in bytes: its own words, without
 %% the unused ones of an array that it shares.

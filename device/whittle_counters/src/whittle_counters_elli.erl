@@ -7,15 +7,13 @@
 -export([handle/2, handle_event/3]).
 
 %% @doc Answers a scrape.
--spec handle(term(), term()) -> {200, [{binary(), binary()}], iodata()} | ignore.
+-spec handle(term(), term()) -> {200 | 503, [{binary(), binary()}], iodata()} | ignore.
 handle(Request, _) ->
     case {elli_request:method(Request), elli_request:path(Request)} of
         {'GET', [<<"metrics">>]} ->
             Accept = elli_request:get_header(<<"Accept">>, Request, <<>>),
-            Format = whittle_counters_http:negotiate(Accept),
-            {ok, Body} = whittle_counters_stream:collect(
-                           fun(Write) -> whittle_counters_http:stream(Format, Write) end),
-            {200, [{<<"Content-Type">>, whittle_counters_http:content_type(Format)}], Body};
+            {Status, Type, Body} = whittle_counters_http:answer(Accept),
+            {Status, [{<<"Content-Type">>, Type}], Body};
         _ -> ignore
     end.
 

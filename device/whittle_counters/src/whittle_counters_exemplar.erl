@@ -2,7 +2,7 @@
 %% observation that came with one.
 -module(whittle_counters_exemplar).
 
--export([create/0, put/4, text/4, delete/2]).
+-export([create/0, text/1, put/4, text/4, delete/2]).
 
 -define(TABLE, whittle_counters_exemplars).
 
@@ -15,10 +15,9 @@ create() ->
     _ = ets:new(?TABLE, [named_table, public, ordered_set]),
     ok.
 
-%% @doc Keeps an exemplar of an observed value.
--spec put(atom(), [binary()], non_neg_integer(), #{atom() => whittle_counters:label()}) ->
-          ok | {error, whittle_counters:reason()}.
-put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
+%% @doc An exemplar's labels as they go out, if they may.
+-spec text(term()) -> {ok, binary()} | {error, whittle_counters:reason()}.
+text(Exemplar) when is_map(Exemplar) ->
     Names = lists:sort(maps:keys(Exemplar)),
     case {whittle_counters_name:label_names(Names, counter),
           whittle_counters_name:values(Names, Exemplar)} of
@@ -26,20 +25,21 @@ put(Name, Values, V, Exemplar) when is_map(Exemplar) ->
             Length = lists:sum([length(unicode:characters_to_list(T)) || T <- Texts])
                 + lists:sum([length(atom_to_list(N)) || N <- Names]),
             case Length =< ?LENGTH of
-                true ->
-                    Text = whittle_counters_name:text(Names, Texts),
-                    Now = erlang:system_time(millisecond),
-                    Row = {{Name, Values, power(V)}, Text, V, Now},
-                    _ = whittle_counters_table:access(fun() -> ets:insert(?TABLE, Row) end, none),
-                    stay(Name, Values);
-                false ->
-                    whittle_counters_table:reject(Name, {exemplar_too_long, {Name, Length}})
+                true -> {ok, whittle_counters_name:text(Names, Texts)};
+                false -> {error, {exemplar_too_long, Length}}
             end;
-        {ok, {error, Reason}} -> whittle_counters_table:reject(Name, Reason);
-        {{error, Reason}, _} -> whittle_counters_table:reject(Name, Reason)
+        {ok, Error} -> Error;
+        {Error, _} -> Error
     end;
-put(Name, _, _, Exemplar) ->
-    whittle_counters_table:reject(Name, {bad_labels, {Name, Exemplar}}).
+text(Exemplar) ->
+    {error, {bad_labels, {exemplar, Exemplar}}}.
+
+%% @doc Keeps an exemplar, as text/1 gave it, of an observed value.
+-spec put(atom(), [binary()], non_neg_integer(), binary()) -> ok.
+put(Name, Values, V, Text) ->
+    Row = {{Name, Values, power(V)}, Text, V, erlang:system_time(millisecond)},
+    _ = whittle_counters_table:access(fun() -> ets:insert(?TABLE, Row) end, none),
+    stay(Name, Values).
 
 %% The series may have been deleted since it was observed.
 stay(Name, Values) ->

@@ -7,7 +7,7 @@
 -module(whittle_counters_http).
 
 -export([start_link/1, child_spec/1, port/1]).
--export([negotiate/1, stream/2, content_type/1]).
+-export([negotiate/1, stream/2, content_type/1, answer/1, stopped/0]).
 -export_type([options/0, format/0]).
 
 -type options() :: #{
@@ -135,19 +135,28 @@ path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});
 path(_) -> <<>>.
 
 answer(Socket, 'GET', <<"/metrics">>, Version, Accept) ->
-    case whereis(whittle_counters_sup) of
-        undefined -> plain(Socket, 503, <<"whittle_counters does not run\n">>);
-        _ -> scrape(Socket, Version, Accept)
+    case whittle_counters_sup:is_up() of
+        true -> scrape(Socket, Version, Accept);
+        false ->
+            {Status, _, Body} = stopped(),
+            plain(Socket, Status, Body)
+    end;
+answer(Socket, 'HEAD', <<"/metrics">>, _, Accept) ->
+    case whittle_counters_sup:is_up() of
+        true -> _ = gen_tcp:send(Socket, [head(negotiate(Accept)), <<"\r\n">>]), ok;
+        false -> plain(Socket, 503, <<>>)
     end;
 answer(Socket, 'GET', _, _, _) -> plain(Socket, 404, <<"see /metrics\n">>);
-answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET\n">>).
+answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET and HEAD\n">>).
+
+head(Format) ->
+    [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
+     <<"\r\nConnection: close\r\n">>].
 
 scrape(Socket, Version, Accept) ->
     Format = negotiate(Accept),
     Chunked = Version >= {1, 1},
-    Head = [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
-            <<"\r\nConnection: close\r\n">>,
-            [<<"Transfer-Encoding: chunked\r\n">> || Chunked], <<"\r\n">>],
+    Head = [head(Format), [<<"Transfer-Encoding: chunked\r\n">> || Chunked], <<"\r\n">>],
     Write = fun(Piece) ->
                     gen_tcp:send(Socket, case Chunked of
                                              true -> chunk(Piece);
@@ -172,8 +181,9 @@ maybe_cut_off({error, Reason}) ->
 
 plain(Socket, Status, Body) ->
     _ = gen_tcp:send(Socket, [<<"HTTP/1.1 ">>, integer_to_binary(Status), $\s, reason(Status),
-                              <<"\r\nContent-Type: text/plain\r\nConnection: close\r\n"
-                                "Content-Length: ">>, integer_to_binary(byte_size(Body)),
+                              <<"\r\nContent-Type: text/plain\r\nConnection: close\r\n">>,
+                              [<<"Allow: GET, HEAD\r\n">> || Status =:= 405],
+                              <<"Content-Length: ">>, integer_to_binary(byte_size(Body)),
                               <<"\r\n\r\n">>, Body]),
     ok.
 
@@ -182,16 +192,57 @@ reason(404) -> <<"Not Found">>;
 reason(405) -> <<"Method Not Allowed">>;
 reason(503) -> <<"Service Unavailable">>.
 
-%% @doc The format for an Accept header. Protobuf only where it is asked for;
-%% the text format where nothing else is.
+%% @doc The format for an Accept header: the one with the largest q, of several the
+%% one that tells most. Protobuf and OpenMetrics only where they are asked for; the
+%% text format where nothing else is.
 -spec negotiate(binary()) -> format().
 negotiate(Accept) ->
-    Has = fun(Text) -> binary:match(Accept, Text) =/= nomatch end,
-    case {Has(<<"application/vnd.google.protobuf">>), Has(<<"application/openmetrics-text">>)} of
-        {true, _} -> protobuf;
-        {false, true} -> openmetrics;
-        {false, false} -> prometheus
+    Plain = << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>>
+               || <<C>> <= Accept, C =/= $\s, C =/= $\t >>,
+    Wanted = [{Q, tells(Format), Format}
+              || Range <- binary:split(Plain, <<",">>, [global]),
+                 [Type | Parameters] <- [binary:split(Range, <<";">>, [global])],
+                 Format <- format(Type), Q <- [quality(Parameters)], Q > 0],
+    case Wanted of
+        [] -> prometheus;
+        _ -> element(3, lists:max(Wanted))
     end.
+
+format(<<"application/vnd.google.protobuf">>) -> [protobuf];
+format(<<"application/openmetrics-text">>) -> [openmetrics];
+format(<<"text/plain">>) -> [prometheus];
+format(<<"text/*">>) -> [prometheus];
+format(<<"*/*">>) -> [prometheus];
+format(_) -> [].
+
+tells(protobuf) -> 3;
+tells(openmetrics) -> 2;
+tells(prometheus) -> 1.
+
+%% In thousandths; what is no number counts as though it were not there.
+quality([<<"q=1", _/binary>> | _]) -> 1000;
+quality([<<"q=0.", Digits/binary>> | _]) ->
+    try binary_to_integer(binary:part(<<Digits/binary, "000">>, 0, 3))
+    catch error:badarg -> 1000
+    end;
+quality([<<"q=0">> | _]) -> 0;
+quality([_ | Parameters]) -> quality(Parameters);
+quality([]) -> 1000.
+
+%% @doc A whole answer for a server that takes one: status, Content-Type, body.
+-spec answer(Accept :: binary()) -> {200 | 503, binary(), iodata()}.
+answer(Accept) ->
+    case whittle_counters_sup:is_up() of
+        true ->
+            Format = negotiate(Accept),
+            {ok, Body} = whittle_counters_stream:collect(fun(Write) -> stream(Format, Write) end),
+            {200, content_type(Format), Body};
+        false -> stopped()
+    end.
+
+%% @doc The answer while the application does not run.
+-spec stopped() -> {503, binary(), binary()}.
+stopped() -> {503, <<"text/plain">>, <<"whittle_counters does not run\n">>}.
 
 %% @doc Writes everything in a format.
 -spec stream(format(), whittle_counters_stream:write()) -> ok | {error, term()}.

@@ -7,7 +7,7 @@
 %% name once the suffixes of their samples are put on.
 -module(whittle_counters_name).
 
--export([family/2, samples/2, check/3, label_names/2]).
+-export([family/2, samples/2, check/3, label_names/2, nanoseconds/1]).
 -export([values/2, text/2, escape/1, escape_help/1]).
 
 %% @doc The family's name: a counter's without `_total'. The module string is not
@@ -52,6 +52,17 @@ check(Name, Type, Unit) ->
                 false -> {error, {bad_unit, {Name, Unit}}}
             end
     end.
+
+%% @doc How many nanoseconds a unit of time is; `none' for what is no unit of time.
+-spec nanoseconds(binary()) -> pos_integer() | none.
+nanoseconds(<<"nanoseconds">>) -> 1;
+nanoseconds(<<"microseconds">>) -> 1000;
+nanoseconds(<<"milliseconds">>) -> 1000000;
+nanoseconds(<<"seconds">>) -> 1000000000;
+nanoseconds(<<"minutes">>) -> 60000000000;
+nanoseconds(<<"hours">>) -> 3600000000000;
+nanoseconds(<<"days">>) -> 86400000000000;
+nanoseconds(_) -> none.
 
 %% @doc Checks label names.
 -spec label_names([term()], whittle_counters:type()) ->

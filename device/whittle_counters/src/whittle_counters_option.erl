@@ -1,7 +1,12 @@
-%% @doc Checks options, for definitions and for the ways out.
+%% @doc Checks options, for definitions, for the ways out and of the application.
 -module(whittle_counters_option).
 
 -export([check/2, is_port/1, is_positive/1, is_timeout/1, is_list_of/2]).
+-export([env/1, check_env/0]).
+
+%% The application's own, which its README describes.
+-define(ENV, #{max_series => 100000, publish_after => 20, sweep_every => 10000,
+               read_timeout => 2000}).
 
 %% @doc Whether Options is a map of options that fit.
 -spec check(fun((Key :: term(), Value :: term()) -> boolean()), term()) ->
@@ -30,3 +35,24 @@ is_timeout(V) -> is_positive(V) andalso V < 1 bsl 32.
 -spec is_list_of(fun((term()) -> boolean()), term()) -> boolean().
 is_list_of(Fits, V) when length(V) >= 0 -> lists:all(Fits, V);
 is_list_of(_, _) -> false.
+
+%% @doc What the application's environment says, if it can be used: one that was set
+%% wrong while the application runs must not end it.
+-spec env(max_series | publish_after | sweep_every | read_timeout) -> non_neg_integer().
+env(Key) ->
+    Default = map_get(Key, ?ENV),
+    Value = application:get_env(whittle_counters, Key, Default),
+    case is_env(Key, Value) of
+        true -> Value;
+        false -> Default
+    end.
+
+%% @doc Whether the application's environment can be used.
+-spec check_env() -> ok | {error, {bad_option, term()}}.
+check_env() ->
+    check(fun is_env/2, maps:with(maps:keys(?ENV),
+                                  maps:from_list(application:get_all_env(whittle_counters)))).
+
+is_env(max_series, V) -> is_positive(V);
+is_env(publish_after, V) -> V =:= 0 orelse is_timeout(V);
+is_env(_, V) -> is_timeout(V).

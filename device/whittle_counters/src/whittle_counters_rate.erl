@@ -20,17 +20,32 @@ start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 %% as there is. Histograms tell how many observations.
 -spec rate(atom(), [binary()], pos_integer()) -> {ok, float()} | {error, whittle_counters:reason()}.
 rate(Name, Values, Window) ->
-    try gen_server:call(?MODULE, {rate, {Name, Values}, Window}, infinity)
-    catch exit:_ -> {error, {not_started, whittle_counters}}
+    case whittle_counters_table:metric(Name) of
+        {ok, #{windows := []}, _} -> {error, {no_samples, {Name, Window}}};
+        {ok, #{windows := Windows}, _} ->
+            case whittle_counters_option:is_positive(Window)
+                andalso Window =< lists:max(Windows) of
+                true -> growth({Name, Values}, Window, now_ms(), samples({Name, Values}));
+                false -> {error, {bad_option, {window, Window}}}
+            end;
+        {error, _} = Error -> Error
+    end.
+
+%% The process only remembers: what is computed for a caller is computed there.
+samples(Key) ->
+    try gen_server:call(?MODULE, {samples, Key}, infinity)
+    catch
+        %% It crashed, perhaps too often: then it begins anew.
+        exit:_ -> _ = whittle_counters_sup:revive(), #{}
     end.
 
 -spec init([]) -> {ok, samples()}.
 init([]) ->
     {ok, schedule(#{})}.
 
--spec handle_call(term(), gen_server:from(), samples()) -> {reply, term(), samples()}.
-handle_call({rate, Key, Window}, _, Samples) ->
-    {reply, growth(Key, Window, now_ms(), Samples), Samples}.
+-spec handle_call({samples, term()}, gen_server:from(), samples()) -> {reply, term(), samples()}.
+handle_call({samples, Key}, _, Samples) ->
+    {reply, maps:with([Key], Samples), Samples}.
 
 -spec handle_cast(term(), samples()) -> {noreply, samples()}.
 handle_cast(_, Samples) -> {noreply, Samples}.

@@ -23,7 +23,7 @@
 -include("whittle_counters_series.hrl").
 
 -export([start_link/0, forget/0]).
--export([define/1, undefine/1, resolve/2, handle/2, segment/2, delete/2, reset/2]).
+-export([define/1, undefine/1, resolve/3, handle/2, segment/2, delete/2, reset/2]).
 -export([publish/0, sweep/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -71,16 +71,19 @@ define(Metric) -> call({define, Metric}).
 -spec undefine(atom()) -> ok | {error, whittle_counters:reason()}.
 undefine(Name) -> call({undefine, Name}).
 
-%% @doc A cell for an update by name that the tree did not know.
--spec resolve(term(), term()) ->
-          {ok, whittle_counters_cell:cell(), whittle_counters:metric()}
-              | {error, whittle_counters:reason()}.
-resolve(Name, Labels) ->
+%% @doc A cell for an update by name that the tree did not know. Takes says of
+%% the metric whether it takes the update; otherwise no series is made for it.
+-spec resolve(term(), term(), Takes) ->
+          {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}
+              when Takes :: fun((whittle_counters:metric()) ->
+                                       ok | {error, whittle_counters:reason()}).
+resolve(Name, Labels, Takes) ->
     case whittle_counters_table:metric(Name) of
         {ok, #{labels := Names} = Metric, Count} ->
-            case whittle_counters_name:values(Names, Labels) of
-                {ok, Values} -> resolve(Name, Labels, Values, Metric, Count);
-                {error, _} = Error -> Error
+            case {Takes(Metric), whittle_counters_name:values(Names, Labels)} of
+                {ok, {ok, Values}} -> resolve(Name, Labels, Values, Metric, Count);
+                {ok, Error} -> Error;
+                {Error, _} -> Error
             end;
         {error, _} = Error -> Error
     end.
@@ -89,14 +92,14 @@ resolve(Name, Labels, Values, #{max_series := Max, labels := Names} = Metric, Co
     case whittle_counters_table:series({Name, Values}) of
         {ok, #series{parts = [{Cell, _} | _], expired = false}} ->
             ask(Name, Labels, Values),
-            {ok, Cell, Metric};
+            {ok, Cell};
         none when Count >= Max, Names =/= [] ->
             overflow(Metric);
         _ ->
             case call({create, Name, Values}) of
                 {ok, Cell} ->
                     ask(Name, Labels, Values),
-                    {ok, Cell, Metric};
+                    {ok, Cell};
                 full -> overflow(Metric);
                 {error, _} = Error -> Error
             end
@@ -104,16 +107,12 @@ resolve(Name, Labels, Values, #{max_series := Max, labels := Names} = Metric, Co
 
 %% The overflow series does not go into the tree under the labels that led to
 %% it: that would be the growth which the cap forbids.
-overflow(#{name := Name, labels := Names} = Metric) ->
+overflow(#{name := Name, labels := Names}) ->
     whittle_counters_table:divert(Name),
     Values = [?OVERFLOW || _ <- Names],
     case whittle_counters_table:series({Name, Values}) of
-        {ok, #series{parts = [{Cell, _} | _], expired = false}} -> {ok, Cell, Metric};
-        _ ->
-            case call({create, Name, Values}) of
-                {ok, Cell} -> {ok, Cell, Metric};
-                {error, _} = Error -> Error
-            end
+        {ok, #series{parts = [{Cell, _} | _], expired = false}} -> {ok, Cell};
+        _ -> call({create, Name, Values})
     end.
 
 %% Asks, once until the next publication, for a path in the tree.
@@ -180,9 +179,10 @@ call(Request) ->
     try gen_server:call(?MODULE, Request, infinity)
     catch
         exit:{Reason, {gen_server, call, _}} ->
-            case whereis(?MODULE) of
-                undefined -> {error, {not_started, whittle_counters}};
-                _ -> {error, {registry_failed, Reason}}
+            %% Between its crash and its restart it has no process either.
+            case whittle_counters_sup:is_up() of
+                false -> {error, {not_started, whittle_counters}};
+                true -> {error, {registry_failed, Reason}}
             end
     end.
 
@@ -252,7 +252,7 @@ handle_call({delete, Key}, _, State) ->
 handle_call({reset, Key}, _, State) ->
     case ets:lookup(?SERIES, Key) of
         [#series{parts = Parts} = Row] ->
-            {Value, Parts1} = rebase(Parts),
+            {Value, Parts1} = zeroed(Parts),
             true = ets:insert(?SERIES, Row#series{parts = Parts1}),
             {reply, {ok, Value}, State};
         [] ->
@@ -292,8 +292,15 @@ handle_info(_, State) ->
 
 define_metric(#{name := Name} = Metric) ->
     case ets:lookup(?METRICS, Name) of
-        [{_, Metric, _}] -> ok;
-        [{_, Other, _}] -> {error, {already_defined, {Name, difference(Other, Metric)}}};
+        [{_, Other, _}] ->
+            case difference(Other, Metric) of
+                [] -> ok;
+                [{read, Old, New}] when is_function(Old), is_function(New) ->
+                    %% Its owner was restarted, and the fun holds the new process.
+                    true = ets:update_element(?METRICS, Name, {2, Metric}),
+                    ok;
+                Difference -> {error, {already_defined, {Name, Difference}}}
+            end;
         [] ->
             case clash(Metric, whittle_counters_table:metrics()) of
                 none ->
@@ -309,9 +316,13 @@ difference(Old, New) ->
 
 clash(#{family := Family, type := Type}, Metrics) ->
     Mine = whittle_counters_name:samples(Family, Type),
-    Taken = [N || #{name := N, family := F, type := T} <- Metrics,
-                  Mine -- whittle_counters_name:samples(F, T) =/= Mine],
-    case Taken of [] -> none; [First | _] -> First end.
+    Theirs = [{Key, F, T} || #{key := Key, name := F, type := T}
+                                 <- whittle_counters_metric:own_families()]
+        ++ [{N, F, T} || #{name := N, family := F, type := T} <- Metrics],
+    case [N || {N, F, T} <- Theirs, Mine -- whittle_counters_name:samples(F, T) =/= Mine] of
+        [] -> none;
+        [First | _] -> First
+    end.
 
 %%% series
 
@@ -395,10 +406,10 @@ widen({Name, _} = Key, Segment, State) ->
 
 %% A cell is made cold (by a name), kept (for a handle) or hot (after a look at
 %% how much it is used).
-cell(Kind, #{type := counter} = Metric, _, Pages) ->
-    whittle_counters_cell:counter(stripe(Kind, Metric), Pages);
-cell(_, #{type := gauge, value := Value}, _, Pages) ->
-    whittle_counters_cell:gauge(Value, Pages);
+cell(Kind, #{type := counter} = Metric, {Name, _}, Pages) ->
+    whittle_counters_cell:counter(stripe(Kind, Metric), Name, Pages);
+cell(_, #{type := gauge, value := Value}, {Name, _}, Pages) ->
+    whittle_counters_cell:gauge(Value, Name, Pages);
 cell(Kind, #{type := histogram, schema := Schema} = Metric, Key, Pages) ->
     {Cell, Pages1} = whittle_counters_cell:histogram(stripe(Kind, Metric), Key, Schema, Pages),
     {filled(bucket_stripe(Kind, Metric), segments(Kind, Metric), Cell), Pages1}.
@@ -443,8 +454,11 @@ drop_paths(Name, Aliases, #state{pending = Pending} = State) ->
                                       Pending, Aliases)}.
 
 %% Each cell is read once: what is added meanwhile is either in what this tells
-%% or in what is read later, never in both.
-rebase(Parts) ->
+%% or in what is read later, never in both. A gauge's word is written, as set/2
+%% writes it: a base would be taken off what is set later.
+zeroed([{Cell, _}] = Parts) when is_record(Cell, gauge); is_record(Cell, level) ->
+    {whittle_counters_cell:take(Cell), Parts};
+zeroed(Parts) ->
     Now = whittle_counters_table:now(Parts),
     {whittle_counters_table:grown(Parts, Now), Now}.
 
@@ -519,6 +533,4 @@ publish(#state{pending = Pending, timer = Timer} = State) ->
 
 now_s() -> erlang:monotonic_time(second).
 
-env(Key) ->
-    {ok, Value} = application:get_env(whittle_counters, Key),
-    Value.
+env(Key) -> whittle_counters_option:env(Key).

@@ -2,7 +2,7 @@
 %% format uses. Holds a chunk of series at a time.
 -module(whittle_counters_scrape).
 
--export([fold/2, snapshot/0]).
+-export([fold/2, fold_cells/2, snapshot/0]).
 -export_type([event/0, family/0]).
 
 -type family() :: #{name := binary(), type := whittle_counters:type() | unknown,
@@ -16,35 +16,79 @@
 %% @doc Folds over everything: the metrics in the order of their names, the
 %% collectors, and what the library says of itself.
 -spec fold(fun((event(), Acc) -> Acc), Acc) -> Acc.
-fold(Fun, Acc0) ->
-    Acc1 = lists:foldl(fun(Metric, Acc) -> metric(Metric, Fun, Acc) end, Acc0,
-                       whittle_counters_table:metrics()),
-    lists:foldl(fun({Name, Type, Help, Labels, Samples}, Acc) ->
-                        samples(family(Name, Type, Help, Labels), Samples, Fun, Acc)
-                end, Acc1, own()).
+fold(Fun, Acc) ->
+    fold(fun(#{name := Name} = Metric, A) ->
+                 whittle_counters_table:fold_series(
+                   fun(Values, Text, Parts, B) ->
+                           Value = whittle_counters_table:value(Parts, since_reset),
+                           Fun({series, Values, Text, Value}, B)
+                   end, Fun({family, family(Metric)}, A), Name)
+         end, Fun, Acc).
 
-metric(#{name := Name, read := none} = Metric, Fun, Acc) ->
-    whittle_counters_table:fold_series(
-      fun(Values, Text, Parts, A) ->
-              Fun({series, Values, Text, whittle_counters_table:value(Parts, since_reset)}, A)
-      end, Fun({family, family(Metric)}, Acc), Name);
-metric(#{name := Name, read := Read} = Metric, Fun, Acc) ->
-    samples(family(Metric), read(Name, Read), Fun, Acc).
+%% @doc The same for those who tell what was added since the last time: counters
+%% and histograms come as `{cells, Now}' for whittle_counters_table:gained/2, also
+%% while they are out of sight after their expiry.
+-spec fold_cells(fun((event() | {series, [binary()], binary(), {cells, list()}}, Acc) -> Acc),
+                 Acc) -> Acc.
+fold_cells(Fun, Acc) ->
+    fold(fun(#{name := Name, type := Type} = Metric, A) ->
+                 A1 = Fun({family, family(Metric)}, A),
+                 case Type of
+                     gauge ->
+                         whittle_counters_table:fold_series(
+                           fun(Values, Text, Parts, B) ->
+                                   Value = whittle_counters_table:value(Parts, since_reset),
+                                   Fun({series, Values, Text, Value}, B)
+                           end, A1, Name);
+                     _ ->
+                         whittle_counters_table:fold_all(
+                           fun(Values, Text, Parts, B) ->
+                                   Now = whittle_counters_table:now(Parts),
+                                   Fun({series, Values, Text, {cells, Now}}, B)
+                           end, A1, Name)
+                 end
+         end, Fun, Acc).
 
--dialyzer({no_return, read/2}).
-%% A fun of somebody else's: whatever it does, the scrape goes on. It has a
-%% process of its own, which is ended when it takes too long.
-read(Name, Read) ->
-    Timeout = application:get_env(whittle_counters, read_timeout, 2000),
-    {Pid, Ref} = spawn_monitor(fun() -> answer(Name, Read) end),
+%% Counted is what does the metrics that are not read by a fun.
+fold(Counted, Fun, Acc0) ->
+    Metrics = whittle_counters_table:metrics(),
+    Readers = start_readers(Metrics),
+    try
+        Acc1 = lists:foldl(
+                 fun(#{read := none} = Metric, Acc) -> Counted(Metric, Acc);
+                    (#{name := Name} = Metric, Acc) ->
+                         samples(family(Metric), read(Name, Readers), Fun, Acc)
+                 end, Acc0, Metrics),
+        lists:foldl(fun({Family, Samples}, Acc) -> samples(Family, Samples, Fun, Acc) end,
+                    Acc1, lists:zip(whittle_counters_metric:own_families(), own_samples()))
+    after
+        stop_readers(Readers)
+    end.
+
+-dialyzer({no_return, start_readers/1}).
+%% Funs of somebody else's: whatever they do, the scrape goes on. Each has a
+%% process of its own, which is ended when it takes too long; they run at the same
+%% time, so that a scrape waits for one timeout and not for one of each.
+start_readers(Metrics) ->
+    Deadline = now_ms() + whittle_counters_option:env(read_timeout),
+    {Deadline, maps:from_list([{Name, spawn_monitor(fun() -> answer(Name, Read) end)}
+                               || #{name := Name, read := Read} <- Metrics, Read =/= none])}.
+
+stop_readers({_, Readers}) ->
+    maps:foreach(fun(_, {Pid, Ref}) ->
+                         true = exit(Pid, kill),
+                         true = demonitor(Ref, [flush])
+                 end, Readers).
+
+read(Name, {Deadline, Readers}) ->
+    {Pid, Ref} = map_get(Name, Readers),
     Result = receive
                  {'DOWN', Ref, process, Pid, {?MODULE, Outcome}} -> Outcome;
                  {'DOWN', Ref, process, Pid, Reason} ->
                      {error, {reading_failed, {Name, exit, Reason}}}
-             after Timeout ->
-                     true = exit(Pid, kill),
-                     true = demonitor(Ref, [flush]),
-                     {error, {reading_failed, {Name, timeout, Timeout}}}
+             after max(0, Deadline - now_ms()) ->
+                     {error, {reading_failed, {Name, timeout,
+                                               whittle_counters_option:env(read_timeout)}}}
              end,
     case Result of
         {ok, Samples} -> Samples;
@@ -52,6 +96,8 @@ read(Name, Read) ->
             _ = whittle_counters_table:reject(Name, Why),
             []
     end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
 
 %% What it ends with is its answer.
 -spec answer(atom(), fun()) -> no_return().
@@ -97,17 +143,9 @@ fits(_, Number) -> is_float(Number) orelse is_integer(Number) andalso abs(Number
 family(#{name := Key, family := Name} = Metric) ->
     (maps:with([type, help, unit, labels, resolution, schema], Metric))#{name => Name, key => Key}.
 
-family(Name, Type, Help, Labels) ->
-    #{name => Name, type => Type, help => Help, unit => <<>>, labels => Labels,
-      resolution => 1, schema => 0, key => binary_to_atom(Name)}.
-
-own() ->
-    [{<<"whittle_counters_rejected">>, counter, <<"Updates that could not be done">>,
-      [metric, reason],
-      [{[Name, Tag], N} || {{Name, Tag}, N} <- whittle_counters_table:rejected()]},
-     {<<"whittle_counters_overflow_updates">>, counter,
-      <<"Updates counted in an overflow series because the metric was full">>, [metric],
-      [{[Name], N} || {Name, N} <- whittle_counters_table:diverted()]}].
+own_samples() ->
+    [[{[Name, Tag], N} || {{Name, Tag}, N} <- whittle_counters_table:rejected()],
+     [{[Name], N} || {Name, N} <- whittle_counters_table:diverted()]].
 
 %% @doc Everything as terms: values by metric and label values.
 -spec snapshot() -> #{binary() => #{[binary()] => whittle_counters_table:value()}}.

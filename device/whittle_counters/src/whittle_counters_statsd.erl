@@ -2,7 +2,12 @@
 %% since the last push, gauges as they are, histograms as one line for each
 %% bucket that grew, with the bucket's middle as value and 1/N as sample rate.
 %%
-%% StatsD has no labels: their values are put behind the name with dots.
+%% What was added is told once, whatever was reset, expired or made in between. The
+%% first push tells all that was counted before it. What a push could not send at
+%% all the next one sends; what is lost on the way is lost, as UDP is.
+%%
+%% StatsD has no labels: their values are put behind the name with dots. Its timers
+%% are in milliseconds; DogStatsD's histograms are in the metric's unit.
 -module(whittle_counters_statsd).
 -behaviour(gen_server).
 
@@ -10,12 +15,16 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([options/0, seen/0]).
 
--type options() :: #{host => inet:hostname() | inet:ip_address(), port => inet:port_number(),
+-type options() :: #{%% A name or an address, also one of IPv6; 127.0.0.1 and 8125 by default.
+                     host => inet:hostname() | inet:ip_address(), port => inet:port_number(),
                      %% Milliseconds between pushes; 10000 by default.
                      every => pos_integer(),
                      %% `dogstatsd' sends labels as tags; `statsd' by default.
                      style => statsd | dogstatsd}.
--opaque seen() :: #{{binary(), [binary()]} => whittle_counters_table:value()}.
+-opaque seen() :: #{{binary(), [binary()]} =>
+                        [{whittle_counters_cell:cell(), whittle_counters_table:value()}]
+                        | number()}.
+%% What each cell had come to, and what the funs of counters had told.
 
 %% What fits into one datagram on an Ethernet without being cut.
 -define(DATAGRAM, 1432).
@@ -33,85 +42,135 @@ start_link(Options) ->
     end.
 
 %% A host that cannot be resolved is looked up again with each push.
-option(host, V) -> is_tuple(V) orelse is_list(V) orelse is_atom(V);
+option(host, V) when is_list(V) ->
+    V =/= [] andalso whittle_counters_option:is_list_of(fun(C) -> C > $\s andalso C < 127 end, V);
+option(host, V) -> inet:is_ip_address(V) orelse is_atom(V);
 option(port, V) -> whittle_counters_option:is_port(V);
 option(every, V) -> whittle_counters_option:is_timeout(V);
 option(style, V) -> V =:= statsd orelse V =:= dogstatsd;
 option(_, _) -> false.
 
-%% @doc Pushes now.
--spec push(pid()) -> ok.
+%% @doc Pushes now. What could not be sent is `{error, {push_failed, {Host, Reason}}}',
+%% counted and logged once like a refused update.
+-spec push(pid()) -> ok | {error, whittle_counters:reason()}.
 push(Pid) -> gen_server:call(Pid, push, infinity).
 
 -spec init(options()) -> {ok, map()}.
 init(Options) ->
-    {ok, Socket} = gen_udp:open(0, [binary]),
-    State = maps:merge(#{host => {127, 0, 0, 1}, port => 8125, every => 10000, style => statsd,
-                         seen => #{}, socket => Socket}, Options),
-    {ok, later(State)}.
+    {ok, later(maps:merge(#{host => {127, 0, 0, 1}, port => 8125, every => 10000,
+                            style => statsd, seen => #{}}, Options))}.
 
--spec handle_call(push, gen_server:from(), map()) -> {reply, ok, map()}.
-handle_call(push, _, State) -> {reply, ok, send(State)}.
+-spec handle_call(push, gen_server:from(), map()) ->
+          {reply, ok | {error, whittle_counters:reason()}, map()}.
+handle_call(push, _, State) ->
+    {Result, State1} = send(State),
+    {reply, Result, State1}.
 
 -spec handle_cast(term(), map()) -> {noreply, map()}.
 handle_cast(_, State) -> {noreply, State}.
 
 -spec handle_info(term(), map()) -> {noreply, map()}.
-handle_info(push, State) -> {noreply, later(send(State))};
+handle_info(push, State) ->
+    {_, State1} = send(State),
+    {noreply, later(State1)};
 handle_info(_, State) -> {noreply, State}.
 
 later(#{every := Every} = State) ->
     _ = erlang:send_after(Every, self(), push),
     State.
 
-%% A push that is lost is lost, as UDP is: the next one does not repeat it.
-send(#{socket := Socket, host := Host, port := Port, style := Style, seen := Seen} = State) ->
+send(#{host := Host, port := Port, style := Style, seen := Seen} = State) ->
     {Packets, Seen1} = packets(Style, Seen),
-    lists:foreach(fun(Packet) -> _ = gen_udp:send(Socket, Host, Port, Packet) end, Packets),
-    State#{seen := Seen1}.
+    case deliver(Packets, Host, Port) of
+        {ok, _} -> {ok, State#{seen := Seen1}};
+        {Reason, Sent} ->
+            Error = whittle_counters_table:reject(undefined, {push_failed, {Host, Reason}}),
+            %% Some of it twice would be worse than some of it never.
+            {Error, case Sent of 0 -> State; _ -> State#{seen := Seen1} end}
+    end.
+
+%% Sends until it fails, and tells how many were sent. The host may have another
+%% address with each push, of another family too.
+deliver([], _, _) -> {ok, 0};
+deliver(Packets, Host, Port) ->
+    case address(Host) of
+        {ok, Family, Address} ->
+            case gen_udp:open(0, [binary, Family]) of
+                {ok, Socket} ->
+                    Result = deliver(Packets, 0, Socket, Address, Port),
+                    ok = gen_udp:close(Socket),
+                    Result;
+                {error, Reason} -> {Reason, 0}
+            end;
+        {error, Reason} -> {Reason, 0}
+    end.
+
+deliver([], Sent, _, _, _) -> {ok, Sent};
+deliver([Packet | Packets], Sent, Socket, Address, Port) ->
+    case gen_udp:send(Socket, Address, Port, Packet) of
+        ok -> deliver(Packets, Sent + 1, Socket, Address, Port);
+        {error, Reason} -> {Reason, Sent}
+    end.
+
+address(Host) ->
+    case inet:getaddr(Host, inet) of
+        {ok, Address} -> {ok, inet, Address};
+        {error, Reason} ->
+            case inet:getaddr(Host, inet6) of
+                {ok, Address} -> {ok, inet6, Address};
+                {error, _} -> {error, Reason}
+            end
+    end.
 
 %% @doc Datagrams with what changed since Seen (`#{}' at first), and the new
 %% Seen.
 -spec packets(statsd | dogstatsd, seen() | #{}) -> {[binary()], seen()}.
 packets(Style, Seen) ->
     {_, Lines, Seen1} =
-        whittle_counters_scrape:fold(
+        whittle_counters_scrape:fold_cells(
           fun({family, Family}, {_, Ls, New}) -> {Family, Ls, New};
              ({series, Values, _, Value}, {#{name := Name} = Family, Ls, New}) ->
                   Key = {Name, Values},
-                  More = lines(Style, Family, Values, Value, maps:get(Key, Seen, none)),
-                  {Family, More ++ Ls, New#{Key => Value}}
+                  {Change, Now} = change(Family, Value, maps:get(Key, Seen, [])),
+                  More = lines(Style, Family, Values, Change),
+                  {Family, More ++ Ls, case Now of none -> New; _ -> New#{Key => Now} end}
           end, {none, [], #{}}),
     {pack(lists:reverse(Lines), []), Seen1}.
 
-lines(Style, #{type := counter} = F, Values, Value, Old) ->
-    case Value - number(Old) of
-        %% After a reset or an expiry all of it is new.
-        Less when Less < 0 -> [line(Style, F, Values, Value, "|c")];
-        0 -> [];
-        Grown -> [line(Style, F, Values, Grown, "|c")]
-    end;
-lines(Style, #{type := gauge} = F, Values, Value, _) when Value < 0 ->
+%% What is to be told, and what is to be remembered for the next time.
+change(_, {cells, Now}, Before) when is_list(Before) ->
+    {whittle_counters_table:gained(Now, Before), Now};
+change(F, {cells, _} = Now, _) -> change(F, Now, []);
+change(#{type := gauge}, Value, _) -> {Value, none};
+%% A counter that a fun reads: one that went back began anew.
+change(_, Value, Before) when is_number(Before), Value >= Before -> {Value - Before, Value};
+change(_, Value, _) -> {Value, Value}.
+
+lines(_, #{type := counter}, _, 0) -> [];
+lines(Style, #{type := counter} = F, Values, Grown) -> [line(Style, F, Values, Grown, "|c")];
+lines(Style, #{type := gauge} = F, Values, Value) when Value < 0 ->
     %% A signed number would be taken as a change: to zero first. The lines are
     %% gathered backwards.
     [line(Style, F, Values, Value, "|g"), line(Style, F, Values, 0, "|g")];
-lines(Style, #{type := gauge} = F, Values, Value, _) ->
+lines(Style, #{type := gauge} = F, Values, Value) ->
     [line(Style, F, Values, Value, "|g")];
-lines(Style, #{type := histogram, schema := Schema, resolution := Resolution} = F, Values,
-      #{buckets := Buckets, zeros := Zeros}, Old) ->
-    {OldBuckets, OldZeros} = case Old of
-                                 #{buckets := B, zeros := Z} -> {maps:from_list(B), Z};
-                                 none -> {#{}, 0}
-                             end,
-    Kind = case Style of dogstatsd -> "|h|@"; statsd -> "|ms|@" end,
+lines(Style, #{type := histogram, schema := Schema} = F, Values,
+      #{buckets := Buckets, zeros := Zeros}) ->
+    {Kind, Scale} = case Style of
+                        dogstatsd -> {"|h|@", map_get(resolution, F)};
+                        statsd -> {"|ms|@", milliseconds(F)}
+                    end,
     [line(Style, F, Values, Middle, [Kind, text(1 / N)])
-     || {Middle, N} <- [{0, Zeros - OldZeros}
-                        | [{whittle_counters_scale:middle(Schema, I) / Resolution,
-                            N - maps:get(I, OldBuckets, 0)} || {I, N} <- Buckets]],
+     || {Middle, N} <- [{0, Zeros} | [{whittle_counters_scale:middle(Schema, I) / Scale, N}
+                                      || {I, N} <- Buckets]],
         N > 0].
 
-number(none) -> 0;
-number(N) -> N.
+%% How many of what is observed are a millisecond; of what is no time, one.
+milliseconds(#{unit := Unit, resolution := Resolution}) ->
+    case whittle_counters_name:nanoseconds(Unit) of
+        none -> Resolution;
+        Nanoseconds -> Resolution * 1000000 / Nanoseconds
+    end.
 
 line(dogstatsd, #{name := Name, labels := Names}, Values, Number, Rest) ->
     Tags = [[atom_to_binary(N), $:, clean(V)] || {N, V} <- lists:zip(Names, Values)],
@@ -119,7 +178,8 @@ line(dogstatsd, #{name := Name, labels := Names}, Values, Number, Rest) ->
 line(statsd, #{name := Name}, Values, Number, Rest) ->
     iolist_to_binary([Name, [[$., clean(V)] || V <- Values], $:, text(Number), Rest]).
 
-%% Characters that the format uses itself.
+%% Characters that the format uses itself; between two dots must be something.
+clean(<<>>) -> <<"_">>;
 clean(Value) -> re:replace(Value, <<"[:|@#,.\\s]">>, <<"_">>, [global, unicode]).
 
 text(N) when is_integer(N) -> integer_to_binary(N);

@@ -1,21 +1,50 @@
-%% @hidden The application and its supervisor, which owns the tables.
+%% @hidden The application and its supervisors. The upper one owns the tables. What
+%% is not needed to count is under the lower one, which is given up when that keeps
+%% crashing: the tables stay.
 -module(whittle_counters_sup).
 -behaviour(application).
 -behaviour(supervisor).
 
--export([start/2, stop/1, init/1]).
+-export([start/2, stop/1, is_up/0, revive/0, init/1]).
+
+-define(HELPERS, whittle_counters_helpers).
 
 -spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
-start(_, _) -> supervisor:start_link({local, ?MODULE}, ?MODULE, []).
+start(_, _) ->
+    case whittle_counters_option:check_env() of
+        ok -> supervisor:start_link({local, ?MODULE}, ?MODULE, tables);
+        {error, _} = Error -> Error
+    end.
 
 -spec stop(term()) -> ok.
 stop(_) -> whittle_counters_registry:forget().
 
--spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
-init([]) ->
+%% Whether the application runs, though one of its processes may be crashed.
+-spec is_up() -> boolean().
+is_up() -> whereis(?MODULE) =/= undefined.
+
+%% Starts the helpers again, if they were given up.
+-spec revive() -> ok | {error, {not_started, whittle_counters}}.
+revive() ->
+    try supervisor:start_child(?MODULE, helpers()) of
+        {ok, _} -> ok;
+        {error, {already_started, _}} -> ok
+    catch
+        exit:_ -> {error, {not_started, whittle_counters}}
+    end.
+
+helpers() ->
+    #{id => ?HELPERS, type => supervisor, restart => temporary,
+      start => {supervisor, start_link, [{local, ?HELPERS}, ?MODULE, helpers]}}.
+
+-spec init(tables | helpers) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init(tables) ->
     ok = whittle_counters_table:create(),
     ok = whittle_counters_exemplar:create(),
     {ok, {#{strategy => one_for_one, intensity => 5, period => 10},
           [#{id => whittle_counters_registry,
              start => {whittle_counters_registry, start_link, []}},
-           #{id => whittle_counters_rate, start => {whittle_counters_rate, start_link, []}}]}}.
+           helpers()]}};
+init(helpers) ->
+    {ok, {#{strategy => one_for_one, intensity => 5, period => 10},
+          [#{id => whittle_counters_rate, start => {whittle_counters_rate, start_link, []}}]}}.

@@ -7,7 +7,8 @@
 -include("whittle_counters_series.hrl").
 
 -export([create/0, access/2]).
--export([metric/1, metrics/0, series/1, fold_series/3, value/2, now/1, grown/2, read/2, info/0]).
+-export([metric/1, metrics/0, series/1, fold_series/3, fold_all/3, read/2, info/0]).
+-export([value/2, now/1, grown/2, gained/2]).
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
 
@@ -80,8 +81,14 @@ series(Key) ->
 %% Holds ?CHUNK rows at a time, so the memory it takes does not grow with the
 %% number of series.
 -spec fold_series(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
-fold_series(Fun, Acc, Name) ->
-    Match = [{#series{key = {Name, '$1'}, text = '$2', parts = '$3', expired = false,
+fold_series(Fun, Acc, Name) -> fold_rows(Fun, Acc, false, Name).
+
+%% @doc The same over those too that have expired and are watched.
+-spec fold_all(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
+fold_all(Fun, Acc, Name) -> fold_rows(Fun, Acc, '_', Name).
+
+fold_rows(Fun, Acc, Expired, Name) ->
+    Match = [{#series{key = {Name, '$1'}, text = '$2', parts = '$3', expired = Expired,
                       _ = '_'},
               [], [{{'$1', '$2', '$3'}}]}],
     fold_chunks(Fun, Acc, fun() -> ets:select(?SERIES, Match, ?CHUNK) end).
@@ -121,6 +128,14 @@ content(Cell) ->
 grown(Parts, Now) ->
     total([minus(To, From) || {{_, From}, {_, To}} <- lists:zip(Parts, Now)]).
 
+%% @doc What was added since Before, whatever was reset, deleted or made in between:
+%% each cell is compared with itself, and one that is new with nothing.
+-spec gained([{whittle_counters_cell:cell(), value()}],
+             [{whittle_counters_cell:cell(), value()}]) -> value().
+gained(Now, Before) ->
+    Known = maps:from_list([{whittle_counters_cell:id(C), V} || {C, V} <- Before]),
+    total([minus(V, maps:get(whittle_counters_cell:id(C), Known, 0)) || {C, V} <- Now]).
+
 total([Value]) -> Value;
 total([Value | Values]) -> sum(Value, total(Values)).
 
@@ -150,7 +165,11 @@ merge(A, []) -> A.
 read(Name, Values) ->
     case series({Name, Values}) of
         {ok, #series{parts = Parts, expired = false}} -> {ok, value(Parts, since_reset)};
-        _ -> {error, {unknown_series, {Name, Values}}}
+        _ ->
+            case metric(Name) of
+                {ok, #{read := Read}, _} when Read =/= none -> {error, {read_at_scrape, Name}};
+                _ -> {error, {unknown_series, {Name, Values}}}
+            end
     end.
 
 %% @doc What there is and what it costs, metric by metric and series by series.
@@ -175,9 +194,9 @@ reject(Name, {Tag, _} = Reason) ->
     case access(fun() -> ets:update_counter(?REFUSED, {Known, Tag}, 1, {{Known, Tag}, 0}) end,
                 none) of
         1 ->
-            logger:warning("whittle_counters: ~ts (further ones are only counted, in "
+            logger:warning("whittle_counters, metric ~ts: ~ts (further ones are only counted, in "
                            "whittle_counters_rejected_total)",
-                           [whittle_counters:format_error(Reason)]);
+                           [Known, whittle_counters:format_error(Reason)]);
         _ ->
             ok
     end,

@@ -20,14 +20,14 @@
 -spec attach(term(), [atom()], [rule()]) ->
           ok | {error, already_exists | whittle_counters:reason()}.
 attach(Id, Event, Rules) ->
-    case [Rule || Rule <- proper(Rules), not is_rule(Rule)] of
-        [] -> telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules);
-        [Bad | _] -> {error, {bad_rule, Bad}}
+    case whittle_counters_option:is_list_of(fun is_rule/1, Rules) of
+        true -> telemetry:attach({?MODULE, Id}, Event, fun ?MODULE:handle_event/4, Rules);
+        false -> {error, {bad_rule, first_bad(Rules)}}
     end.
 
-%% What is no list is one rule, and that a bad one.
-proper(Rules) when length(Rules) >= 0 -> Rules;
-proper(Rules) -> [Rules].
+%% What is no list is no rule either, even if it looks like one.
+first_bad(Rules) when length(Rules) >= 0 -> hd([Rule || Rule <- Rules, not is_rule(Rule)]);
+first_bad(Rules) -> Rules.
 
 is_rule({Metric, Update, Labels}) ->
     Known = case Update of

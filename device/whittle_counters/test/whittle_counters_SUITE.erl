@@ -6,13 +6,19 @@
          bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
 -export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
+-export([options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
+         read_again/1, read_only/1, readings_at_once/1, gauge_resets/1, helpers_crash/1,
+         registry_between/1, environment/1, errors_say/1]).
+-export([log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [counts, spellings, gauges, histograms, handles, resets, deletes, bad_input, definitions,
      cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
-     light, readings, named_divert, stopping].
+     light, readings, named_divert, stopping, options_by_type, refused_makes_nothing,
+     refusals_by_metric, logged_by_metric, read_again, read_only, readings_at_once, gauge_resets,
+     helpers_crash, registry_between, environment, errors_say].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
@@ -371,7 +377,7 @@ stopping(_) ->
     ok = ?W:inc(c, [a]),
     ok = ?W:observe(h, 1 bsl 50),
     ok = whittle_counters_table:divert(c),
-    ok = whittle_counters_exemplar:put(h, [], 1, #{id => 1}),
+    ok = whittle_counters_exemplar:put(h, [], 1, <<"id=\"1\"">>),
     ?assertEqual([], whittle_counters_exemplar:text(h, [], 0, 1)),
     ?assertEqual(none, whittle_counters_table:series({c, [<<"a">>]})),
     ?assertEqual(none, whittle_counters_table:fold_series(fun(_, _, _, _) -> some end, none, c)),
@@ -396,6 +402,229 @@ light(_) ->
                                          [beam_lib:chunks(code:which(M), [imports])],
                                      {Called, _, _} <- Calls,
                                      lists:member(Called, [string, unicode_util])]).
+
+%% An option that would change nothing, or not what it says, is refused.
+options_by_type(_) ->
+    Read = #{read => fun() -> 1 end},
+    Bad = [{histogram, Read, read}, {timer, Read, read}, {counter, #{value => float}, value},
+           {counter, #{error => 0.1}, error}, {gauge, #{error => 0.1}, error},
+           {gauge, #{resolution => 10}, resolution}, {counter, #{range => {1, 2}}, range},
+           {gauge, #{stripe => always}, stripe}, {gauge, Read#{value => float}, value},
+           {gauge, Read#{windows => [60]}, windows}, {counter, Read#{max_series => 5}, max_series},
+           {histogram, #{error => 5.0}, error}, {histogram, #{value => float}, value},
+           {timer, #{resolution => 1000}, resolution}, {timer, #{unit => "bytes"}, unit}],
+    [?assertMatch({Key, {error, {bad_option, {Key, _}}}}, {Key, ?W:new(x_bytes, Type, Options)})
+     || {Type, Options, Key} <- Bad],
+    ?assertEqual({error, {bad_option, [{a, b}]}}, ?W:new(q, timer, [{a, b}])),
+    ?assertEqual({error, {bad_type, meter}}, ?W:new(q, meter, [])),
+    %% A timer's unit is what it is exported in.
+    [begin
+         ok = ?W:new(Name, timer, Options),
+         ok = ?W:observe(Name, 90000000000)
+     end || {Name, Options} <- [{b_minutes, #{unit => "minutes"}}, {b_seconds, #{}},
+                                {b_milliseconds, #{unit => <<"milliseconds">>}}]],
+    Text = whittle_counters_text:render(prometheus),
+    [?assertMatch({_, _}, binary:match(Text, Line), Line)
+     || Line <- [<<"b_minutes_sum 1.5\n">>, <<"b_seconds_sum 90.0\n">>,
+                 <<"b_milliseconds_sum 9.0e4\n">>]],
+    [?assertEqual({error, {name_taken, {Name, Theirs}}}, ?W:new(Name, Type))
+     || {Name, Type, Theirs} <-
+            [{whittle_counters_rejected_total, counter, whittle_counters_rejected_total},
+             {whittle_counters_rejected, gauge, whittle_counters_rejected_total},
+             {whittle_counters_overflow_updates, counter,
+              whittle_counters_overflow_updates_total}]].
+
+%% What is refused leaves no series behind, and takes no place under the cap.
+refused_makes_nothing(_) ->
+    ok = ?W:new(temp, gauge, #{labels => [a], max_series => 1}),
+    ok = ?W:new(level, gauge, #{value => float}),
+    ok = ?W:new(c, counter, #{labels => [u]}),
+    ok = ?W:new(h, histogram),
+    [?assertMatch({error, {Tag, _}}, Answer)
+     || {Tag, Answer} <- [{bad_value, ?W:set(temp, [x], 1.5)}, {bad_value, ?W:add(temp, [x], no)},
+                          {bad_value, ?W:set(temp, [x], 1 bsl 63)},
+                          {bad_value, ?W:set(level, 1 bsl 1024)}, {bad_value, ?W:add(level, nan)},
+                          {wrong_type, ?W:set(c, [evil], 1)}, {wrong_type, ?W:inc(temp, [x])},
+                          {bad_step, ?W:inc(c, [evil], -1)}, {out_of_range, ?W:observe(h, -1)},
+                          {out_of_range, ?W:observe(h, 1.5)},
+                          {exemplar_too_long,
+                           ?W:exemplar(h, [], 1, #{id => binary:copy(<<"x">>, 127)})},
+                          {bad_labels, ?W:exemplar(h, [], 1, none)}]],
+    [?assertEqual(#{}, series(F)) || F <- [<<"temp">>, <<"level">>, <<"c">>, <<"h">>]],
+    ok = ?W:set(temp, [y], 1),
+    ?assertEqual(#{[<<"y">>] => 1}, series(<<"temp">>)).
+
+%% Each refusal is counted for its metric, by name and through handles alike.
+refusals_by_metric(_) ->
+    ok = ?W:new(c, counter),
+    ok = ?W:new(g, gauge),
+    ok = ?W:new(f, gauge, #{value => float}),
+    ok = ?W:new(h, histogram),
+    [begin
+         {ok, Handle} = ?W:handle(Name),
+         published(),
+         [begin
+              {error, {Tag, _}} = ?W:Update(Handle, Bad),
+              {error, {Tag, _}} = ?W:Update(Name, [], Bad)
+          end || Update <- Updates],
+         ?assertMatch(#{[Text, Reason] := N} when N =:= 2 * length(Updates),
+                      series(<<"whittle_counters_rejected">>))
+     end || {Name, Updates, Bad, Tag} <-
+                [{c, [inc], -1, bad_step}, {g, [set, add], 1.5, bad_value},
+                 {f, [set, add], nan, bad_value}, {h, [observe], -1, out_of_range}],
+            Text <- [atom_to_binary(Name)], Reason <- [atom_to_binary(Tag)]],
+    ?assertEqual([], [Labels || [<<"undefined">> | _] = Labels <-
+                                    maps:keys(series(<<"whittle_counters_rejected">>))]).
+
+%% The first of each metric is logged, with the metric's name.
+logged_by_metric(_) ->
+    [ok = ?W:new(Name, gauge) || Name <- [one, two]],
+    #{level := Level} = logger:get_primary_config(),
+    {ok, #{level := Shown}} = logger:get_handler_config(default),
+    ok = logger:set_handler_config(default, level, none),
+    ok = logger:set_primary_config(level, warning),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => self()}),
+    [{error, _} = ?W:set(Name, 1.5) || Name <- [one, one, two]],
+    ok = logger:remove_handler(?MODULE),
+    ok = logger:set_primary_config(level, Level),
+    ok = logger:set_handler_config(default, level, Shown),
+    ?assertMatch([<<"whittle_counters, metric one: a gauge", _/binary>>,
+                  <<"whittle_counters, metric two: a gauge", _/binary>>], logged()).
+
+log(#{msg := {"whittle_counters" ++ _ = Format, Values}}, #{config := Test}) ->
+    Test ! {logged, unicode:characters_to_binary(io_lib:format(Format, Values))};
+log(_, _) -> ok.
+
+logged() -> receive {logged, Line} -> [Line | logged()] after 0 -> [] end.
+
+%% An owner that was restarted defines its gauge again, with a fun that knows it.
+read_again(_) ->
+    Define = fun(Value) -> ?W:new(depth, gauge, #{read => fun() -> Value end}) end,
+    ok = Define(1),
+    ok = Define(2),
+    ?assertEqual(#{[] => 2}, series(<<"depth">>)),
+    ?assertMatch({error, {already_defined, _}}, ?W:new(depth, gauge)),
+    ?assertMatch({error, {already_defined, _}},
+                 ?W:new(depth, gauge, #{read => fun() -> 3 end, help => "x"})),
+    ?assertEqual(#{[] => 2}, series(<<"depth">>)).
+
+read_only(_) ->
+    ok = ?W:new(depth, gauge, #{read => fun() -> 1 end}),
+    ?assertEqual({error, {read_at_scrape, depth}}, ?W:value(depth)),
+    ?assertEqual({error, {read_only, depth}}, ?W:set(depth, 1)),
+    ?assertEqual({error, {no_samples, {depth, 60}}}, ?W:rate(depth, [], 60)).
+
+%% Funs that block are waited for together: each of these waits for the other to
+%% have begun.
+readings_at_once(_) ->
+    Test = self(),
+    Meet = fun(Me) ->
+                   fun() ->
+                           Test ! {began, Me, self()},
+                           receive met -> 1 end
+                   end
+           end,
+    [ok = ?W:new(Name, gauge, #{read => Meet(Name)}) || Name <- [a, b]],
+    Scrape = spawn_link(fun() -> Test ! {scraped, self(), ?W:snapshot()} end),
+    Readers = [receive {began, Name, Pid} -> Pid end || Name <- [a, b]],
+    [Reader ! met || Reader <- Readers],
+    receive
+        {scraped, Scrape, Snapshot} ->
+            ?assertMatch(#{<<"a">> := #{[] := 1}, <<"b">> := #{[] := 1}}, Snapshot)
+    end,
+    %% Nothing is left of a scrape that ends in the middle, nor in its mailbox.
+    {error, closed} = whittle_counters_text:stream(prometheus, fun(_) -> {error, closed} end),
+    [receive {began, Name, Pid} -> gone(Pid) end || Name <- [a, b]],
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+gone(Pid) ->
+    Ref = monitor(process, Pid),
+    receive {'DOWN', Ref, process, Pid, _} -> ok end.
+
+%% What is set after a reset is what is there.
+gauge_resets(_) ->
+    ok = ?W:new(g, gauge),
+    ok = ?W:new(f, gauge, #{value => float}),
+    [begin
+         ok = ?W:set(Name, Value),
+         ?assertEqual({ok, Value}, ?W:reset(Name)),
+         ok = ?W:add(Name, Value),
+         ?assertEqual({ok, Value}, ?W:value(Name)),
+         ok = ?W:set(Name, 2 * Value),
+         ?assertEqual({ok, 2 * Value}, ?W:value(Name))
+     end || {Name, Value} <- [{g, 10}, {f, 2.5}]].
+
+%% However often what tells rates crashes, the metrics stay, and it comes back.
+helpers_crash(_) ->
+    ok = ?W:new(c, counter, #{windows => [1, 60]}),
+    ok = ?W:inc(c),
+    [?assertEqual({error, {bad_option, {window, Window}}}, ?W:rate(c, [], Window))
+     || Window <- ["60", 0, -1, 1.5, 61, infinity]],
+    Rate = whereis(whittle_counters_rate),
+    Sup = whereis(whittle_counters_sup),
+    Helpers = whereis(whittle_counters_helpers),
+    Ref = monitor(process, Helpers),
+    kill_rate(Ref, none),
+    ?assertEqual(Sup, whereis(whittle_counters_sup)),
+    ?assertEqual({ok, 1}, ?W:value(c)),
+    ?assertMatch({error, {no_samples, _}}, ?W:rate(c, [], 60)),
+    ?assertNotEqual(Rate, whereis(whittle_counters_rate)),
+    whittle_counters_rate ! sample,
+    ?assertMatch({ok, _}, ?W:rate(c, [], 60)).
+
+%% Until its supervisor has given it up.
+kill_rate(Helpers, Last) ->
+    receive {'DOWN', Helpers, process, _, _} -> ok
+    after 0 ->
+            case whereis(whittle_counters_rate) of
+                Pid when is_pid(Pid), Pid =/= Last -> exit(Pid, kill), kill_rate(Helpers, Pid);
+                _ -> erlang:yield(), kill_rate(Helpers, Last)
+            end
+    end.
+
+%% Between its death and its restart the registry is not what was never started.
+registry_between(_) ->
+    ok = sys:suspend(whittle_counters_sup),
+    kill_registry(),
+    ?assertMatch({error, {registry_failed, _}}, ?W:new(c, counter)),
+    ok = sys:resume(whittle_counters_sup),
+    started_again(),
+    ok = ?W:new(c, counter).
+
+%% The application does not start with what it cannot use, nor end of it later.
+environment(_) ->
+    Bad = [{publish_after, foo}, {publish_after, -1}, {sweep_every, -1}, {sweep_every, 1 bsl 32},
+           {max_series, "30"}, {read_timeout, 0}],
+    ok = application:stop(?W),
+    [begin
+         ok = application:set_env(?W, Key, Value),
+         ?assertMatch({error, {{bad_option, {Key, Value}}, _}}, application:start(?W)),
+         ok = application:unset_env(?W, Key)
+     end || {Key, Value} <- Bad],
+    ok = application:start(?W),
+    Registry = whereis(whittle_counters_registry),
+    [ok = application:set_env(?W, Key, Value) || {Key, Value} <- Bad],
+    ok = ?W:new(c, counter, #{labels => [id]}),
+    ok = ?W:inc(c, [a]),
+    published(),
+    sweep_after(0),
+    whittle_counters_registry ! sweep,
+    ok = ?W:inc(c, [b]),
+    ?assertEqual(Registry, whereis(whittle_counters_registry)),
+    [ok = application:unset_env(?W, Key) || {Key, _} <- Bad].
+
+%% An error's line says what to do, of whatever it is made.
+errors_say(_) ->
+    ok = ?W:new(n, counter),
+    Line = fun(Reason) -> unicode:characters_to_list(?W:format_error(Reason)) end,
+    {error, Number} = ?W:inc(n, 5),
+    [?assertNotEqual(nomatch, string:find(Line(Reason), Part), {Reason, Line(Reason)})
+     || {Reason, Part} <- [{Number, "inc(Name, [], 5)"},
+                           {{cannot_listen, eaddrnotavail}, "choose another ip"},
+                           {{cannot_listen, eaddrinuse}, "choose another port"},
+                           {{bad_name, r_total}, "_total"},
+                           {{bad_option, {window, 600}}, "windows"},
+                           {{{badmatch, x}, []}, "unexpected"}]].
 
 %%% what the tests wait for
 

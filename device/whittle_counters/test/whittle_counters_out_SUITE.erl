@@ -4,15 +4,17 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, restart/1, port_taken/1,
-         bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1, statsd_over_udp/1, rates/1,
+-export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, accepts/1, restart/1,
+         port_taken/1, bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1,
+         statsd_tells_once/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1, rates/1,
          telemetry/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [readme, http, http_bad_requests, http_cut_off, restart, port_taken, bad_options, inets,
-     cowboy, elli, protobuf, statsd, statsd_over_udp, rates, telemetry].
+    [readme, http, http_bad_requests, http_cut_off, accepts, restart, port_taken, bad_options,
+     inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_units, statsd_over_udp,
+     statsd_unsent, rates, telemetry].
 
 -define(W, whittle_counters).
 
@@ -98,6 +100,11 @@ http_bad_requests(_) ->
          ok = gen_tcp:close(Socket)
      end || _ <- lists:seq(1, 200)],
     ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\n\r\n")),
+    ?assertMatch({_, _}, binary:match(request(Port, "PUT / HTTP/1.1\r\n\r\n"),
+                                      <<"\r\nAllow: GET, HEAD\r\n">>)),
+    ?assertMatch([<<"HTTP/1.1 200", _/binary>>, <<>>],
+                 binary:split(request(Port, "HEAD /metrics HTTP/1.1\r\n\r\n"),
+                              <<"\r\n\r\n">>)),
     stop(Pid).
 
 %% A client that goes away in the middle is counted, and the next one is served.
@@ -116,6 +123,22 @@ http_cut_off(_) ->
          end),
     <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
     stop(Pid).
+
+%% The largest q, then the format that tells most.
+accepts(_) ->
+    [?assertEqual({Accept, Format}, {Accept, whittle_counters_http:negotiate(Accept)})
+     || {Format, Accept} <-
+            [{prometheus, <<>>}, {prometheus, <<"*/*">>}, {prometheus, <<"image/png">>},
+             {protobuf, <<"application/vnd.google.protobuf;encoding=delimited;q=0.6,"
+                          "application/openmetrics-text;version=1.0.0;q=0.5,"
+                          "text/plain;version=0.0.4;q=0.4,*/*;q=0.3">>},
+             {openmetrics, <<"application/openmetrics-text; version=1.0.0, text/plain; q=0.5">>},
+             {openmetrics, <<"application/vnd.google.protobuf;q=0.25,"
+                             "Application/OpenMetrics-Text;q=0.375">>},
+             {prometheus, <<"application/openmetrics-text;q=0.3,text/plain">>},
+             {prometheus, <<"application/vnd.google.protobuf;q=0, */*;q=0.1">>},
+             {prometheus, <<"application/openmetrics-text;q=0.000,text/*;q=1.000">>},
+             {openmetrics, <<"application/openmetrics-text;q=0.nonsense">>}]].
 
 wait(True) -> case True() of true -> ok; false -> erlang:yield(), wait(True) end.
 
@@ -137,10 +160,16 @@ bad_options(_) ->
                           {whittle_counters_statsd, {every, -1}},
                           {whittle_counters_statsd, {every, 1 bsl 32}},
                           {whittle_counters_http, {timeout, 1 bsl 32}},
-                          {whittle_counters_statsd, {prefix, "x"}}]],
+                          {whittle_counters_statsd, {prefix, "x"}},
+                          {whittle_counters_statsd, {host, {1, 2, 3}}},
+                          {whittle_counters_statsd, {host, {300, 1, 1, 1}}},
+                          {whittle_counters_statsd, {host, ""}},
+                          {whittle_counters_statsd, {host, "a b"}},
+                          {whittle_counters_statsd, {host, [{127, 0, 0, 1}]}}]],
     ?assertEqual({error, {bad_option, []}}, whittle_counters_http:start_link([])),
     [?assertEqual({error, {bad_rule, Bad}}, whittle_counters_telemetry:attach(x, [x], Rules))
-     || {Bad, Rules} <- [{none, none}, {{m, inc, [a | b]}, [{m, inc, [a | b]}]}]].
+     || {Bad, Rules} <- [{none, none}, {{m, inc, [a | b]}, [{m, inc, [a | b]}]},
+                         {{m, inc, [a]}, {m, inc, [a]}}]].
 
 %% The ways out belong to others, who go on while the application does not run.
 restart(_) ->
@@ -166,7 +195,10 @@ inets(Config) ->
     {ok, {{_, 200, _}, _, Body}} =
         httpc:request(get, {Url("/metrics"), []}, [], [{body_format, binary}]),
     ?assertEqual(whittle_counters_text:render(prometheus), Body),
-    {ok, {{_, 404, _}, _, _}} = httpc:request(Url("/nothing")),
+    {ok, {{_, 200, _}, _, _}} = httpc:request(Url("/metrics?x=1")),
+    [{ok, {{_, 404, _}, _, _}} = httpc:request(Url(Other)) || Other <- ["/nothing", "/metricsx"]],
+    ok = application:stop(whittle_counters),
+    {ok, {{_, 503, _}, _, _}} = httpc:request(Url("/metrics")),
     ok = inets:stop(httpd, Pid).
 
 %% cowboy and elli cannot be had here: these stand in for the calls that the
@@ -175,11 +207,14 @@ cowboy(_) ->
     stand_in(cowboy_req,
              ["header(<<\"accept\">>, #{accept := A}, _) -> A.",
               "stream_reply(200, #{<<\"content-type\">> := T}, R) -> R#{type => T}.",
-              "stream_body(P, F, #{test := Pid}) -> Pid ! {body, iolist_to_binary(P), F}, ok."]),
+              "stream_body(P, F, #{test := Pid}) -> Pid ! {body, iolist_to_binary(P), F}, ok.",
+              "reply(Status, _, _, R) -> R#{status => Status}."]),
     {ok, #{type := Type}, state} =
         whittle_counters_cowboy:init(#{accept => <<"*/*">>, test => self()}, state),
     ?assertEqual(<<"text/plain; version=0.0.4; charset=utf-8">>, Type),
-    ?assertEqual(whittle_counters_text:render(prometheus), bodies()).
+    ?assertEqual(whittle_counters_text:render(prometheus), bodies()),
+    ok = application:stop(whittle_counters),
+    ?assertMatch({ok, #{status := 503}, state}, whittle_counters_cowboy:init(#{}, state)).
 
 bodies() ->
     receive
@@ -195,7 +230,9 @@ elli(_) ->
         whittle_counters_elli:handle({'GET', [<<"metrics">>]}, []),
     ?assertEqual(whittle_counters_text:render(prometheus), iolist_to_binary(Body)),
     ?assertEqual(ignore, whittle_counters_elli:handle({'GET', []}, [])),
-    ?assertEqual(ok, whittle_counters_elli:handle_event(request_complete, [], [])).
+    ?assertEqual(ok, whittle_counters_elli:handle_event(request_complete, [], [])),
+    ok = application:stop(whittle_counters),
+    ?assertMatch({503, _, _}, whittle_counters_elli:handle({'GET', [<<"metrics">>]}, [])).
 
 stand_in(Module, Functions) ->
     Forms = [begin
@@ -283,12 +320,111 @@ order(<<"depth:0|g">>, _) -> true;
 order(_, <<"depth:0|g">>) -> false;
 order(A, B) -> A =< B.
 
+%% Whatever happens between two pushes, each update is in one of them.
+statsd_tells_once(_) ->
+    ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
+    ok = ?W:new(h, histogram),
+    Read = counters:new(1, []),
+    ok = ?W:new(r, counter, #{read => fun() -> counters:get(Read, 1) end}),
+    Inc = fun(N) -> fun() -> ok = ?W:inc(c, [a], N) end end,
+    Reset = fun() -> {ok, _} = ?W:reset(c, [a]) end,
+    Gone = fun(Seconds) ->
+                   fun() ->
+                           Now = erlang:monotonic_time(second) + Seconds,
+                           ok = whittle_counters_registry:sweep(Now)
+                   end
+           end,
+    Steps = [{10, [Inc(10)]}, {19, [Inc(7), Reset, Inc(12)]}, {0, [Reset]}, {1, [Inc(1)]},
+             %% It expires, and comes back with what it was.
+             {0, [Gone(0), Gone(10)]}, {2, [Inc(2)]},
+             %% It is deleted, and another begins at zero.
+             {3, [fun() -> ok = ?W:delete(c, [a]) end, Inc(3)]},
+             %% It becomes striped, and is updated through the old cell and the new.
+             {9, [Inc(4), fun() -> {ok, _} = ?W:handle(c, [a]) end, Inc(5)]}],
+    lists:foldl(fun({Expected, Do}, Seen) ->
+                        [F() || F <- Do],
+                        {Packets, Seen1} = whittle_counters_statsd:packets(statsd, Seen),
+                        Lines = lists:append([lines(P) || P <- Packets]),
+                        Told = [binary_to_integer(N)
+                                || <<"c.a:", Rest/binary>> <- Lines,
+                                   [N, <<"c">>] <- [binary:split(Rest, <<"|">>)]],
+                        ?assertEqual(Expected, lists:sum(Told)),
+                        Seen1
+                end, #{}, Steps),
+    %% Buckets likewise, and a counter that a fun reads.
+    ok = ?W:observe(h, 1),
+    ok = counters:put(Read, 1, 5),
+    {_, Seen2} = whittle_counters_statsd:packets(statsd, #{}),
+    {ok, _} = ?W:reset(h),
+    [ok = ?W:observe(h, 1) || _ <- [1, 2]],
+    ok = counters:put(Read, 1, 8),
+    {[Packet], Seen3} = whittle_counters_statsd:packets(statsd, Seen2),
+    [HLine] = [L || <<"h:", _/binary>> = L <- lines(Packet)],
+    ?assertMatch({_, _}, binary:match(HLine, <<"|ms|@0.5">>)),
+    ?assert(lists:member(<<"r:3|c">>, lines(Packet))),
+    ok = counters:put(Read, 1, 2),
+    ?assertMatch({[<<"r:2|c">>], _}, whittle_counters_statsd:packets(statsd, Seen3)).
+
+%% StatsD's timers are in milliseconds; an empty label is no empty part of a name.
+statsd_units(_) ->
+    ok = ?W:new(took_seconds, timer),
+    ok = ?W:new(took_minutes, timer, #{unit => "minutes"}),
+    ok = ?W:new(size_bytes, histogram, #{unit => "bytes"}),
+    [ok = ?W:observe(Name, V) || {Name, V} <- [{took_seconds, 50000000}, {size_bytes, 1000},
+                                               {took_minutes, 50000000}]],
+    ok = ?W:new(reqs, counter, #{labels => [a, b]}),
+    ok = ?W:inc(reqs, ["", "x"]),
+    Values = fun(Style) ->
+                     {[Packet], _} = whittle_counters_statsd:packets(Style, #{}),
+                     maps:from_list([list_to_tuple(binary:split(L, <<":">>)) || L <- lines(Packet)])
+             end,
+    Near = fun(Expected, Text) ->
+                   [Number | _] = binary:split(Text, <<"|">>),
+                   ?assert(abs(binary_to_float(Number) / Expected - 1) < 0.05, Text)
+           end,
+    #{<<"took_seconds">> := S, <<"took_minutes">> := M, <<"size_bytes">> := B,
+      <<"reqs._.x">> := <<"1|c">>} = Values(statsd),
+    [Near(Expected, Text) || {Expected, Text} <- [{50, S}, {50, M}, {1000, B}]],
+    #{<<"took_seconds">> := D, <<"took_minutes">> := E} = Values(dogstatsd),
+    [Near(Expected, Text) || {Expected, Text} <- [{0.05, D}, {0.05 / 60, E}]].
+
 statsd_over_udp(_) ->
     {ok, Socket} = gen_udp:open(0, [binary, {active, true}, {ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Socket),
     {ok, Pid} = whittle_counters_statsd:start_link(#{port => Port}),
     ok = whittle_counters_statsd:push(Pid),
     receive {udp, Socket, _, _, Packet} -> ?assertEqual(<<"jobs.a:5|c">>, Packet) end,
+    ok = gen_server:stop(Pid),
+    over_ipv6().
+
+%% Where the machine has it.
+over_ipv6() ->
+    case gen_udp:open(0, [binary, inet6, {active, true}, {ip, {0, 0, 0, 0, 0, 0, 0, 1}}]) of
+        {ok, Socket} ->
+            {ok, Port} = inet:port(Socket),
+            [begin
+                 {ok, Pid} = whittle_counters_statsd:start_link(#{host => Host, port => Port}),
+                 ok = whittle_counters_statsd:push(Pid),
+                 receive {udp, Socket, _, _, Packet} -> ?assertEqual(<<"jobs.a:5|c">>, Packet) end,
+                 ok = gen_server:stop(Pid)
+             end || Host <- ["::1", {0, 0, 0, 0, 0, 0, 0, 1}]];
+        {error, _} -> ok
+    end.
+
+%% What could not be sent is told of, and sent when it can be.
+statsd_unsent(_) ->
+    {ok, Pid} = whittle_counters_statsd:start_link(#{host => "nobody.invalid"}),
+    [?assertMatch({error, {push_failed, {"nobody.invalid", _}}}, whittle_counters_statsd:push(Pid))
+     || _ <- [1, 2]],
+    ?assertMatch(#{[<<"undefined">>, <<"push_failed">>] := 2},
+                 maps:get(<<"whittle_counters_rejected">>, ?W:snapshot())),
+    {ok, Socket} = gen_udp:open(0, [binary, {active, true}, {ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    _ = sys:replace_state(Pid, fun(S) -> S#{host := {127, 0, 0, 1}, port := Port} end),
+    ok = whittle_counters_statsd:push(Pid),
+    receive {udp, Socket, _, _, Packet} ->
+            ?assert(lists:member(<<"jobs.a:5|c">>, lines(Packet)))
+    end,
     ok = gen_server:stop(Pid).
 
 rates(_) ->

@@ -5,13 +5,13 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([nothing_is_lost/1, killed_registry/1, resets_share_out/1, no_stranger/1,
+-export([nothing_is_lost/1, pushed_once/1, killed_registry/1, resets_share_out/1, no_stranger/1,
          index_is_right/1, histograms_are_exact/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [nothing_is_lost, killed_registry, resets_share_out, no_stranger, index_is_right,
+    [nothing_is_lost, pushed_once, killed_registry, resets_share_out, no_stranger, index_is_right,
      histograms_are_exact].
 
 init_per_testcase(_, Config) ->
@@ -81,6 +81,32 @@ parked(I) ->
         {ok, _} -> none;
         {error, _} -> _ = ?W:inc(c, [I], 0), ?W:value(c, [I])
     end.
+
+%% Whatever is done to the series between StatsD's pushes, these come to what was
+%% added.
+pushed_once(_) ->
+    ?CHECK(?FORALL({Workers, Disturbances},
+                   {resize(8, non_empty(list(work()))), resize(30, list(disturbance()))},
+                   begin
+                       ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
+                       Pids = [spawn_monitor(fun() -> work(W) end) || W <- Workers],
+                       Now = erlang:monotonic_time(second),
+                       {Told, Seen} = lists:foldl(fun(D, Acc) -> disturb(D, Now), pushed(Acc) end,
+                                                  {0, #{}}, Disturbances),
+                       [receive {'DOWN', Ref, process, Pid, Reason} -> normal = Reason end
+                        || {Pid, Ref} <- Pids],
+                       {All, _} = pushed({Told, Seen}),
+                       ok = ?W:delete(c),
+                       All =:= lists:sum([Times * Step || {_, _, Times, Step} <- Workers])
+                   end), 60).
+
+pushed({Told, Seen}) ->
+    {Packets, Seen1} = whittle_counters_statsd:packets(dogstatsd, Seen),
+    {Told + lists:sum([binary_to_integer(N)
+                       || Packet <- Packets, Line <- binary:split(Packet, <<"\n">>, [global]),
+                          <<"c:", Rest/binary>> <- [Line],
+                          [N, _] <- [binary:split(Rest, <<"|">>)]]),
+     Seen1}.
 
 %% What was answered with ok is there, whenever the registry was killed.
 killed_registry(_) ->

@@ -22,10 +22,12 @@ calibrate() -> whittle_flow_calibrate:run().
 
 %% @doc One line for a reason that this application gives.
 -spec format_error(reason()) -> unicode:chardata().
-format_error({Tag, Context}) -> io_lib:format("~ts~0tp", [format(Tag), Context]);
+format_error({Tag, Context}) when is_atom(Tag) -> io_lib:format("~ts~0tp", [format(Tag), Context]);
 format_error(Other) -> io_lib:format("unexpected: ~0tp", [Other]).
 
-format(bad_option) -> "option unknown or its value not allowed; see options(): ";
+format(bad_option) ->
+    "not an option here, or its value not allowed; see the type options() of the module that was "
+        "called (module: one that can be loaded and has the callbacks): ";
 format(not_started) -> "not running; start the application ";
 format(no_pool) -> "no such pool; start it first: ";
 format(no_group) -> "no such group; start it first: ";
@@ -34,5 +36,7 @@ format(key_failed) -> "the pool's key function crashed, nothing was sent: ";
 format(handler_failed) -> "the callback crashed on this message: ";
 format(unanswered) -> "no answer in time; handled once or not at all: ";
 format(failed) -> "the callback crashed on this many messages: ";
+format(shed) -> "so many messages were shed, by the policy or because the receiver is dead: ";
+format(no_split) -> "a state that is no map needs split/3 and merge/1 to be resized: ";
 format(uncertain) -> "the receiver died before it told about this many messages: ";
 format(Tag) -> atom_to_list(Tag) ++ ": ".

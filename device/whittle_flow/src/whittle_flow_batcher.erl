@@ -16,6 +16,9 @@
 -module(whittle_flow_batcher).
 
 -export([start_link/3, child_spec/4, cast/2, post/2]).
+%% For sys.
+-export([system_continue/3, system_terminate/4, system_code_change/4,
+         system_get_state/1, system_replace_state/2]).
 -export_type([options/0, target/0]).
 
 -callback init(Args :: term()) -> State :: term().
@@ -36,10 +39,11 @@
 
 -type target() :: pid() | atom().
 
--record(batcher, {module :: module(), state :: term(), where :: atom(),
+-record(batcher, {parent :: pid(), module :: module(), state :: term(), where :: atom(),
                   floor :: pos_integer(), ceiling :: pos_integer(), size :: pos_integer(),
                   wait :: non_neg_integer(),
-                  batches :: whittle_flow_count:handle(), messages :: whittle_flow_count:handle()}).
+                  batches = none :: whittle_flow_count:handle(),
+                  messages = none :: whittle_flow_count:handle(), watch :: reference()}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(term(), module(), term(), options()) -> supervisor:child_spec().
@@ -50,7 +54,8 @@ child_spec(Id, Module, Args, Options) ->
 -spec start_link(module(), term(), options()) ->
           {ok, pid()} | {error, whittle_flow:reason() | term()}.
 start_link(Module, Args, Options) ->
-    case whittle_flow_option:start(?MODULE, [name, floor, ceiling, wait], Options) of
+    case whittle_flow_option:start(?MODULE, {Module, [{init, 1}, {handle_batch, 2}]},
+                                   [name, floor, ceiling, wait], Options) of
         ok ->
             proc_lib:start_link(erlang, apply, [fun init/4, [self(), Module, Args, Options]],
                                 infinity, [{message_queue_data, off_heap}]);
@@ -77,16 +82,19 @@ init(Parent, Module, Args, Options) ->
         {taken, Pid} -> proc_lib:init_ack(Parent, {error, {already_started, Pid}});
         _ ->
             Floor = maps:get(floor, Options, 32),
-            Count = fun(Metric) -> whittle_flow_count:handle(Metric, Where) end,
-            Batcher = #batcher{module = Module, state = Module:init(Args), where = Where,
-                               floor = Floor, size = Floor,
+            Batcher = #batcher{parent = Parent, module = Module, state = Module:init(Args),
+                               where = Where, floor = Floor, size = Floor,
                                ceiling = max(Floor, maps:get(ceiling, Options, 8192)),
                                wait = maps:get(wait, Options, 0),
-                               batches = Count(whittle_flow_batches_total),
-                               messages = Count(whittle_flow_messages_total)},
+                               watch = whittle_flow_count:watch()},
+            Counting = counting(Batcher),
             ok = proc_lib:init_ack(Parent, {ok, self()}),
-            loop(Batcher)
+            loop(Counting)
     end.
+
+counting(#batcher{where = Where} = Batcher) ->
+    Batcher#batcher{batches = whittle_flow_count:handle(whittle_flow_batches_total, Where),
+                    messages = whittle_flow_count:handle(whittle_flow_messages_total, Where)}.
 
 register_name(Name) ->
     try register(Name, self())
@@ -98,8 +106,38 @@ loop(#batcher{wait = Wait} = Batcher) ->
         {whittle_flow, Message} -> gather([[Message]], 1, [], deadline(Wait), Batcher);
         {whittle_flow_batch, From, N, Messages} ->
             gather([Messages], N, [{From, N}], deadline(Wait), Batcher);
-        Message -> loop(info(Message, Batcher))
+        {'EXIT', Parent, Reason} when Parent =:= Batcher#batcher.parent -> exit(Reason);
+        {system, From, Request} ->
+            sys:handle_system_msg(Request, From, Batcher#batcher.parent, ?MODULE, [], Batcher);
+        Message ->
+            case whittle_flow_count:watched(Message, Batcher#batcher.watch) of
+                {renew, Watch} -> loop(counting(Batcher#batcher{watch = Watch}));
+                {wait, Watch} -> loop(Batcher#batcher{watch = Watch});
+                ignored -> loop(info(Message, Batcher))
+            end
     end.
+
+%% @private
+-spec system_continue(pid(), [sys:dbg_opt()], #batcher{}) -> no_return().
+system_continue(_, _, Batcher) -> loop(Batcher).
+
+%% @private
+-spec system_terminate(term(), pid(), [sys:dbg_opt()], #batcher{}) -> no_return().
+system_terminate(Reason, _, _, _) -> exit(Reason).
+
+%% @private
+-spec system_code_change(#batcher{}, module(), term(), term()) -> {ok, #batcher{}}.
+system_code_change(Batcher, _, _, _) -> {ok, Batcher}.
+
+%% @private The state of the callbacks.
+-spec system_get_state(#batcher{}) -> {ok, term()}.
+system_get_state(#batcher{state = State}) -> {ok, State}.
+
+%% @private
+-spec system_replace_state(fun((term()) -> term()), #batcher{}) -> {ok, term(), #batcher{}}.
+system_replace_state(Replace, #batcher{state = State} = Batcher) ->
+    State1 = Replace(State),
+    {ok, State1, Batcher#batcher{state = State1}}.
 
 deadline(0) -> none;
 deadline(Wait) -> erlang:monotonic_time(millisecond) + Wait.

@@ -1,7 +1,7 @@
 %% @doc What whittle_flow counts, and the errors that it logs once.
 -module(whittle_flow_count).
 
--export([create/0, handle/2, add/2, refused/2, failed/3]).
+-export([create/0, handle/2, add/2, add/3, watch/0, watched/2, refused/2, failed/3]).
 -export_type([handle/0]).
 
 -type handle() :: whittle_counters:handle() | none.
@@ -9,29 +9,33 @@
 %% What was logged already, as {Where, Tag}.
 -define(LOGGED, whittle_flow_logged).
 
+%% Milliseconds between looks for whittle_counters.
+-define(LOOK_AGAIN, 1000).
+
 %% @doc Defines the metrics, which survive a restart of this application, and
 %% makes the table of what was logged; the calling process owns it.
 -spec create() -> ok.
 create() ->
     _ = ets:new(?LOGGED, [named_table, public]),
-    define().
+    [] = [Error || {error, _} = Error <- define()],
+    ok.
 
+%% What each definition answers: whittle_counters may be stopped meanwhile.
 define() ->
-    lists:foreach(
-      fun({Name, Labels, Help}) ->
-              ok = whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
-      end,
-      [{whittle_flow_shard_messages_total, [pool], "Messages that shards handled"},
-       {whittle_flow_states_lost_total, [pool],
-        "States, or pieces of one on its way in a resize, that died with a shard"},
-       {whittle_flow_batches_total, [batcher], "Batches handled"},
-       {whittle_flow_messages_total, [batcher], "Messages handled in batches"},
-       {whittle_flow_failed_total, [where], "Messages on which a callback crashed"},
-       {whittle_flow_shed_total, [where, policy], "Messages shed because of overload"},
-       {whittle_flow_uncertain_total, [where], "Messages on their way to a receiver that died"},
-       {whittle_flow_broadcasts_total, [group], "Messages that were broadcast"},
-       {whittle_flow_deliveries_total, [group], "Deliveries of broadcast messages"},
-       {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]).
+    [whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
+     || {Name, Labels, Help} <-
+            [{whittle_flow_shard_messages_total, [pool], "Messages that shards handled"},
+             {whittle_flow_states_lost_total, [pool],
+              "States, or pieces of one on its way in a resize, that died with a shard"},
+             {whittle_flow_batches_total, [batcher], "Batches handled"},
+             {whittle_flow_messages_total, [batcher], "Messages handled in batches"},
+             {whittle_flow_failed_total, [where], "Messages on which a callback crashed"},
+             {whittle_flow_shed_total, [where, policy], "Messages shed because of overload"},
+             {whittle_flow_uncertain_total, [where],
+              "Messages on their way to a receiver that died"},
+             {whittle_flow_broadcasts_total, [group], "Messages that were broadcast"},
+             {whittle_flow_deliveries_total, [group], "Deliveries of broadcast messages"},
+             {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]].
 
 %% @doc A handle of one of the metrics with one label. Where there are too many
 %% series for one more, of the one that counts all of those; none while
@@ -40,13 +44,17 @@ define() ->
 handle(Metric, Where) ->
     case whittle_counters:handle(Metric, [Where]) of
         {ok, Handle} -> Handle;
-        {error, {series_full, _}} ->
-            {ok, Handle} = whittle_counters:handle(Metric, ['_overflow']),
-            Handle;
+        {error, {series_full, _}} -> handle_or_none(Metric, '_overflow');
         {error, {unknown_metric, _}} ->
             %% whittle_counters was stopped and started.
-            define(),
-            handle(Metric, Where);
+            _ = define(),
+            handle_or_none(Metric, Where);
+        {error, _} -> none
+    end.
+
+handle_or_none(Metric, Where) ->
+    case whittle_counters:handle(Metric, [Where]) of
+        {ok, Handle} -> Handle;
         {error, _} -> none
     end.
 
@@ -55,11 +63,41 @@ handle(Metric, Where) ->
 add(none, _) -> ok;
 add(Handle, N) -> ok = whittle_counters:inc(Handle, N).
 
+%% @doc Counts by name.
+-spec add(atom(), [atom()], non_neg_integer()) -> ok.
+add(Metric, Labels, N) ->
+    case whittle_counters:inc(Metric, Labels, N) of
+        ok -> ok;
+        {error, {unknown_metric, _}} ->
+            _ = define(),
+            _ = whittle_counters:inc(Metric, Labels, N),
+            ok;
+        {error, _} -> ok
+    end.
+
+%% @doc What a process with handles keeps to hear of it when they lead nowhere any
+%% more, because whittle_counters was stopped and started.
+-spec watch() -> reference().
+watch() -> monitor(process, whittle_counters_sup).
+
+%% @doc Whether a message says that: `renew' asks for new handles; the watch is the
+%% next one. Nobody tells when the application is back, so that is looked for.
+-spec watched(term(), reference()) -> {renew | wait, reference()} | ignored.
+watched({'DOWN', Watch, process, _, _}, Watch) -> {wait, look_again()};
+watched({timeout, Watch, ?MODULE}, Watch) ->
+    case whereis(whittle_counters_registry) of
+        undefined -> {wait, look_again()};
+        _ -> {renew, watch()}
+    end;
+watched(_, _) -> ignored.
+
+look_again() -> erlang:start_timer(?LOOK_AGAIN, self(), ?MODULE).
+
 %% @doc Counts a call that could not be done, logs the first of its kind, and
 %% gives the error back.
 -spec refused(atom(), whittle_flow:reason()) -> {error, whittle_flow:reason()}.
 refused(Where, {Tag, _} = Reason) ->
-    _ = whittle_counters:inc(whittle_flow_refused_total, [Where, Tag]),
+    ok = add(whittle_flow_refused_total, [Where, Tag], 1),
     _ = first(Where, Tag) andalso
         logger:warning("whittle_flow: ~ts (further ones are only counted, in "
                        "whittle_flow_refused_total)", [whittle_flow:format_error(Reason)]),
@@ -68,7 +106,7 @@ refused(Where, {Tag, _} = Reason) ->
 %% @doc Counts messages on which a callback crashed, and logs the first crash.
 -spec failed(atom(), pos_integer(), {atom(), term(), list()}) -> ok.
 failed(Where, N, {Class, Reason, Stack}) ->
-    _ = whittle_counters:inc(whittle_flow_failed_total, [Where], N),
+    ok = add(whittle_flow_failed_total, [Where], N),
     _ = first(Where, failed) andalso
         logger:error("whittle_flow: the callback of ~p crashed (further crashes are only "
                      "counted, in whittle_flow_failed_total): ~p:~p ~p",

@@ -14,7 +14,7 @@
 %% {deliver, Count, Signal}, which is answered by {done, self()}.
 
 -record(fanout, {group :: pid(), name :: atom(), half :: pos_integer(),
-                 deliveries :: whittle_flow_count:handle(),
+                 deliveries :: whittle_flow_count:handle(), watch :: reference(),
                  %% Lists, because they are walked fastest and are searched only
                  %% when somebody leaves.
                  members = [] :: [pid()], behind = [] :: [pid()],
@@ -32,11 +32,14 @@
 -spec start_link(atom(), pos_integer()) -> pid().
 start_link(Name, Backlog) ->
     Group = self(),
-    Deliveries = whittle_flow_count:handle(whittle_flow_deliveries_total, Name),
     proc_lib:spawn_link(fun() ->
-                                loop(#fanout{group = Group, name = Name, deliveries = Deliveries,
+                                loop(#fanout{group = Group, name = Name,
+                                             deliveries = deliveries(Name),
+                                             watch = whittle_flow_count:watch(),
                                              half = max(1, Backlog div 2)})
                         end).
+
+deliveries(Name) -> whittle_flow_count:handle(whittle_flow_deliveries_total, Name).
 
 loop(#fanout{members = Members, behind = Behind} = Fanout) ->
     receive
@@ -48,7 +51,14 @@ loop(#fanout{members = Members, behind = Behind} = Fanout) ->
             {Back, Still} = lists:partition(fun(Pid) -> keeps_up(Pid, Fanout#fanout.most) end,
                                             Behind),
             look_again(Still),
-            loop(Fanout#fanout{members = Back ++ Members, behind = Still})
+            loop(Fanout#fanout{members = Back ++ Members, behind = Still});
+        Message ->
+            case whittle_flow_count:watched(Message, Fanout#fanout.watch) of
+                {renew, Watch} -> loop(Fanout#fanout{deliveries = deliveries(Fanout#fanout.name),
+                                                     watch = Watch});
+                {wait, Watch} -> loop(Fanout#fanout{watch = Watch});
+                ignored -> loop(Fanout)
+            end
     end.
 
 look_again([]) -> ok;
@@ -64,7 +74,7 @@ deliver(Count, Signal, #fanout{group = Group, name = Name, members = Members, be
     send(Members, Signal),
     ok = whittle_flow_count:add(Fanout#fanout.deliveries, Count * length(Members)),
     _ = Behind =/= [] andalso
-        whittle_counters:inc(whittle_flow_shed_total, [Name, behind], Count * length(Behind)),
+        whittle_flow_count:add(whittle_flow_shed_total, [Name, behind], Count * length(Behind)),
     Group ! {done, self()},
     Fanout#fanout{signals = Signals + 1, messages = Sent + Count}.
 

@@ -28,11 +28,14 @@
 %%
 %% == Nodes ==
 %% Groups of the same name on connected nodes that joined each other with
-%% connect/2 get one copy each and deliver it there.
+%% connect/2 get one copy each and deliver it there. When the other one dies or its
+%% node goes away, it is looked for each second and connected again when it is back;
+%% what is broadcast meanwhile is counted as shed for it, policy `unreachable'.
 -module(whittle_flow_group).
 -behaviour(gen_server).
 
--export([start_link/2, child_spec/2, join/2, leave/2, broadcast/2, members/1, connect/2, sync/1]).
+-export([start_link/2, child_spec/2, join/2, leave/2, broadcast/2, members/1, sync/1]).
+-export([connect/2, disconnect/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -60,8 +63,11 @@
                 literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
                 words = 0 :: non_neg_integer(),                % of the literals
                 next = 0 :: non_neg_integer(),
-                peers = [] :: [pid()],
+                peers = #{} :: #{node() => pid() | lost},
                 flushed = [] :: [gen_server:from()]}).
+
+%% Milliseconds between looks for the group of a node that was connected.
+-define(LOOK_AGAIN, 1000).
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), options()) -> supervisor:child_spec().
@@ -96,7 +102,7 @@ broadcast(Group, Message) ->
                     whittle_flow_batcher:post(Group, {whittle_flow_broadcast, Message});
                 _ ->
                     ok = atomics:sub(Waiting, 1, 1),
-                    _ = whittle_counters:inc(whittle_flow_shed_total, [Group, overloaded]),
+                    ok = whittle_flow_count:add(whittle_flow_shed_total, [Group, overloaded], 1),
                     {error, {overloaded, Group}}
             end;
         none -> {error, {no_group, Group}}
@@ -123,6 +129,17 @@ connect(Group, Node) ->
 introduce(Peer, Mine) ->
     case call(Peer, {peer, Mine}) of
         {ok, Peer} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Ends the connection, both ways. One that could not be reached is forgotten here,
+%% and is connected again if it asks for it.
+-spec disconnect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
+disconnect(Group, Node) ->
+    case call(Group, {part, Node}) of
+        ok ->
+            _ = call({Group, Node}, {part, node()}),
+            ok;
         {error, _} = Error -> Error
     end.
 
@@ -169,9 +186,9 @@ handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
 %% Its own node's: to have a copy of its own would be to deliver twice.
 handle_call({peer, Peer}, _, State) when Peer =:= self() -> {reply, {ok, Peer}, State};
-handle_call({peer, Peer}, _, #state{peers = Peers} = State) ->
-    _ = lists:member(Peer, Peers) orelse monitor(process, Peer),
-    {reply, {ok, self()}, State#state{peers = lists:usort([Peer | Peers])}};
+handle_call({peer, Peer}, _, State) -> {reply, {ok, self()}, met(Peer, State)};
+handle_call({part, Node}, _, #state{peers = Peers} = State) ->
+    {reply, ok, State#state{peers = maps:remove(Node, Peers)}};
 handle_call(sync, From, #state{flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})}.
 
@@ -188,7 +205,24 @@ handle_info({whittle_flow_peer, Messages},
 handle_info({done, _}, #state{busy = Busy} = State) ->
     {noreply, answer(deliver(State#state{busy = Busy - 1}))};
 handle_info({'DOWN', _, process, Pid, _}, #state{peers = Peers} = State) ->
-    {noreply, forget(Pid, State#state{peers = lists:delete(Pid, Peers)})};
+    Node = node(Pid),
+    case Peers of
+        #{Node := Pid} ->
+            look_again(Node),
+            {noreply, State#state{peers = Peers#{Node := lost}}};
+        _ -> {noreply, forget(Pid, State)}
+    end;
+handle_info({look_for, Node}, #state{name = Name, peers = Peers} = State) ->
+    _ = [look_for(Name, Node) || #{Node := lost} <- [Peers]],
+    {noreply, State};
+handle_info({looked_for, Node}, State) ->
+    look_again(Node),
+    {noreply, State};
+handle_info({whittle_flow_hello, Peer}, State) ->
+    Peer ! {whittle_flow_welcome, self()},
+    {noreply, met(Peer, State)};
+handle_info({whittle_flow_welcome, Peer}, State) ->
+    {noreply, met(Peer, State)};
 handle_info({'EXIT', Pid, Reason}, #state{relays = Relays} = State) ->
     %% A relay that was killed takes its part of the members with it: a fresh
     %% start is the simplest way that is right. So is the end of our parent.
@@ -205,6 +239,27 @@ terminate(_, #state{name = Name, literals = Literals, relays = Relays}) ->
     %% A link alone does not end them when we end normally.
     [exit(Relay, shutdown) || Relay <- maps:keys(Relays)],
     lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
+
+met(Peer, #state{peers = Peers} = State) ->
+    Node = node(Peer),
+    case Peers of
+        #{Node := Peer} -> State;
+        _ ->
+            _ = monitor(process, Peer),
+            State#state{peers = Peers#{Node => Peer}}
+    end.
+
+look_again(Node) ->
+    _ = erlang:send_after(?LOOK_AGAIN, self(), {look_for, Node}),
+    ok.
+
+%% In a process of its own: to connect to a node that is away takes seconds.
+look_for(Name, Node) ->
+    Group = self(),
+    spawn(fun() ->
+                  _ = {Name, Node} ! {whittle_flow_hello, Group},
+                  Group ! {looked_for, Node}
+          end).
 
 forget(Pid, #state{where = Where, relays = Relays} = State) ->
     case maps:take(Pid, Where) of
@@ -224,7 +279,7 @@ more(State) ->
 
 gather(Message, #state{gathered = Gathered, outbound = Outbound, peers = Peers} = State) ->
     State#state{gathered = [Message | Gathered],
-                outbound = case Peers of [] -> []; _ -> [Message | Outbound] end}.
+                outbound = if map_size(Peers) =:= 0 -> []; true -> [Message | Outbound] end}.
 
 deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
 deliver(#state{gathered = []} = State) -> State;
@@ -232,12 +287,17 @@ deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Wait
                peers = Peers, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
-    _ = [Peer ! {whittle_flow_peer, lists:reverse(Outbound)} || Outbound =/= [], Peer <- Peers],
+    _ = [export(Peer, Outbound, Name) || Outbound =/= [], Peer <- maps:values(Peers)],
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
     Count = length(Messages),
     Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
-    _ = whittle_counters:inc(whittle_flow_broadcasts_total, [Name], Count),
+    ok = whittle_flow_count:add(whittle_flow_broadcasts_total, [Name], Count),
     State1#state{gathered = [], outbound = [], busy = length(Busy)}.
+
+export(lost, Outbound, Name) ->
+    whittle_flow_count:add(whittle_flow_shed_total, [Name, unreachable], length(Outbound));
+export(Peer, Outbound, _) ->
+    Peer ! {whittle_flow_peer, lists:reverse(Outbound)}.
 
 answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
     [gen_server:reply(From, ok) || From <- Flushed],

@@ -1,7 +1,7 @@
 %% @doc Checks options, for all parts of whittle_flow.
 -module(whittle_flow_option).
 
--export([check/2, start/3]).
+-export([check/2, start/3, start/4]).
 
 %% More processes than this are no shards nor relays but a slip; to start them would
 %% take all of the VM's memory.
@@ -28,6 +28,21 @@ start(Name, Allowed, Options) ->
                 {ok, undefined} -> {error, {not_started, whittle_flow}};
                 {Result, _} -> Result
             end
+    end.
+
+%% @doc The same for something that runs Module, which has to have those callbacks.
+-spec start(term(), {term(), [{atom(), arity()}]}, [atom()], term()) ->
+          ok | {error, whittle_flow:reason()}.
+start(Name, {Module, Callbacks}, Allowed, Options) ->
+    case start(Name, Allowed, Options) of
+        ok ->
+            case is_atom(Module) andalso code:ensure_loaded(Module) =:= {module, Module}
+                andalso lists:all(fun({F, Arity}) -> erlang:function_exported(Module, F, Arity) end,
+                                  Callbacks) of
+                true -> ok;
+                false -> {error, {bad_option, {module, Module}}}
+            end;
+        {error, _} = Error -> Error
     end.
 
 order(#{floor := Floor, ceiling := Ceiling}) when Floor > Ceiling ->

@@ -47,7 +47,8 @@
                 limit :: pos_integer(), key :: fun((term()) -> term())}).
 
 -record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
-                table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()]}).
+                table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()],
+                cuttable = true :: boolean()}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
@@ -58,7 +59,8 @@ child_spec(Name, Module, Args, Options) ->
 %% @doc Starts a pool of processes that run Module (see whittle_flow_shard).
 -spec start_link(atom(), module(), term(), options()) -> gen_server:start_ret().
 start_link(Name, Module, Args, Options) ->
-    case whittle_flow_option:start(Name, [shards, limit, key, retire_after, intensity], Options) of
+    Allowed = [shards, limit, key, retire_after, intensity],
+    case whittle_flow_option:start(Name, {Module, [{init, 1}, {handle, 3}]}, Allowed, Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Module, Args, Options}, []);
         {error, _} = Error -> Error
     end.
@@ -152,8 +154,8 @@ await(Ref, Pool, Timeout) ->
     end.
 
 %% @doc Changes the number of shards. Needs a state that can be cut, see
-%% whittle_flow_shard; answers when the routes have changed, while the state may
-%% still be on its way.
+%% whittle_flow_shard; otherwise `{error, {no_split, Module}}', and nothing changes.
+%% Answers when the routes have changed, while the state may still be on its way.
 -spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
 resize(Pool, N) ->
     case whittle_flow_option:check([shards], #{shards => N}) of
@@ -199,7 +201,7 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
         Waiting when Waiting =< Limit -> true;
         _ ->
             ok = atomics:sub(Queued, 1, N),
-            _ = whittle_counters:inc(whittle_flow_shed_total, [Pool, overloaded], N),
+            ok = whittle_flow_count:add(whittle_flow_shed_total, [Pool, overloaded], N),
             false
     end.
 
@@ -235,7 +237,6 @@ fence(#table{routes = Old}, _) ->
 init({Name, Module, Args, Options}) ->
     _ = process_flag(trap_exit, true),
     Worker = {Module, Args},
-    {module, Module} = code:ensure_loaded(Module),
     N = maps:get(shards, Options, erlang:system_info(schedulers_online)),
     Table = #table{version = make_ref(), epoch = make_ref(),
                    routes = generation(Name, Worker, N, []),
@@ -251,7 +252,9 @@ publish(#state{name = Name, table = Table} = State) ->
     State.
 
 -spec handle_call({resize, pos_integer()}, gen_server:from(), #state{}) ->
-          {reply, ok, #state{}}.
+          {reply, ok | {error, whittle_flow:reason()}, #state{}}.
+handle_call({resize, _}, _, #state{cuttable = false, worker = {Module, _}} = State) ->
+    {reply, {error, {no_split, Module}}, State};
 handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
                                    relays = Relays, options = Options} = State) ->
     #table{routes = Old} = Table,
@@ -267,6 +270,8 @@ handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
 handle_cast(_, State) -> {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info(whittle_flow_no_split, State) ->
+    {noreply, State#state{cuttable = false}};
 handle_info({retire, Pids}, State) ->
     [Pid ! whittle_flow_retire || Pid <- Pids],
     {noreply, State};
@@ -286,7 +291,7 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
     {Intensity, Period} = maps:get(intensity, State#state.options, {10, 10}),
     Now = erlang:monotonic_time(second),
     Recent = [Now | [T || T <- Restarts, Now - T < Period]],
-    _ = whittle_counters:inc(whittle_flow_states_lost_total, [Name]),
+    ok = whittle_flow_count:add(whittle_flow_states_lost_total, [Name], 1),
     case length(Recent) > Intensity of
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->

@@ -2,9 +2,10 @@
 %% passes on what still comes, so that it arrives behind the state.
 -module(whittle_flow_relay).
 
--export([run/2]).
+-export([run/3]).
 
--record(relay, {routes :: whittle_flow_shard:routes(), queued :: atomics:atomics_ref(),
+-record(relay, {parent :: pid(), routes :: whittle_flow_shard:routes(),
+                queued :: atomics:atomics_ref(),
                 %% Fences under way: who asked, and how many have not answered.
                 fences = #{} :: #{reference() => {pid(), reference(), pos_integer()}},
                 waiting = #{} :: #{reference() => reference()},
@@ -12,11 +13,11 @@
                 retiring = none :: none | reference()}).
 
 %% @doc Passes on until it is told to retire.
--spec run(whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
-run(Routes, Queued) ->
+-spec run(pid(), whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
+run(Parent, Routes, Queued) ->
     %% The state is gone, its memory may go too.
     true = garbage_collect(),
-    relay(#relay{routes = Routes, queued = Queued}).
+    relay(#relay{parent = Parent, routes = Routes, queued = Queued}).
 
 relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
     receive
@@ -47,6 +48,8 @@ relay(#relay{routes = Routes, queued = Queued, retiring = Retiring} = Relay) ->
             %% A sender takes our end for a fence: what we passed on has to be there.
             Own = make_ref(),
             relay(fence(self(), Own, Relay#relay{retiring = Own}));
+        {'EXIT', Parent, Reason} when Parent =:= Relay#relay.parent ->
+            exit(Reason);
         _ ->
             relay(Relay)
     end.

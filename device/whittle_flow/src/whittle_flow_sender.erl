@@ -9,13 +9,20 @@
 %% '''
 %% Messages that the process gets meanwhile and that belong to the sender
 %% (credit, the timer of `wait', the receiver's death) go to info/2; a process
-%% that does nothing but push and sync needs not call it.
+%% that does nothing but push and sync needs not call it. It is told by them, so
+%% another process cannot use the value: sync/2 there raises `not_owner'. Each call's
+%% answer replaces the value: what an older one still counts as on its way never
+%% comes back to it.
 %%
 %% == Guarantees ==
 %% Messages arrive in the order of pushing. What sync/2 answered with `ok' was
 %% handled once. When the receiver dies, what was on its way was handled once
 %% or not at all: it is not sent again, but counted and told by sync/2. What
-%% was not yet sent goes to the next process of the receiver's name.
+%% was not yet sent goes to the next process of the receiver's name; for a pid there
+%% is none, and it is shed.
+%%
+%% The books balance: what was pushed was handled, or was told by a sync as failed,
+%% uncertain or shed, each message once, or is still counted as unanswered.
 %%
 %% == Overload ==
 %% At most `window' messages are on their way. Above it `block' holds push up
@@ -51,7 +58,10 @@
                credit :: integer(), window :: pos_integer(),
                timer = none :: none | reference(),
                buffer :: none | whittle_flow_buffer:buffer(),
-               failed = 0 :: non_neg_integer(), uncertain = 0 :: non_neg_integer()}).
+               owner = none :: none | pid(),            % that credit comes to
+               %% What no sync has told yet. One field, because the record is copied with
+               %% each signal.
+               untold = #{} :: #{failed | uncertain | shed => pos_integer()}}).
 -opaque sender() :: #sender{}.
 
 %% Milliseconds between looks for a receiver that has no process.
@@ -84,10 +94,12 @@ new(To, Options) ->
 connect(#link{alias = none, to = To} = Link) when is_atom(To) ->
     case whereis(To) of
         undefined -> Link;
-        Pid -> Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}])}
+        Pid -> connected(Pid, Link)
     end;
-connect(#link{alias = none, to = To} = Link) ->
-    Link#link{alias = monitor(process, To, [{alias, explicit_unalias}])}.
+connect(#link{alias = none, to = To} = Link) -> connected(To, Link).
+
+connected(Pid, Link) ->
+    Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}]), owner = self()}.
 
 %% @doc Adds a message; sends when there is a batch of them.
 -spec push(term(), sender()) -> sender().
@@ -155,12 +167,16 @@ deliver(Count, Messages, #link{window = Window, buffer = none} = Link) when Coun
 deliver(Count, Messages, #link{credit = Credit, buffer = none} = Link) ->
     if
         Count =< Credit -> transmit(Count, Messages, Link);
-        true -> deliver(Count, Messages, await(infinity, Link))
+        true -> deliver(Count, Messages, await(infinity, owned(Link)))
     end;
 deliver(Count, Messages, #link{credit = Credit, buffer = Buffer} = Link) ->
     case whittle_flow_buffer:count(Buffer) =:= 0 andalso Count =< Credit of
         true -> transmit(Count, Messages, Link);
-        false -> drain(keep(Messages, drain(polled(Link))))
+        false ->
+            case drain(polled(Link)) of
+                #link{alias = dead} = Dead -> shed(Count, dead, Dead);
+                Link1 -> drain(keep(Messages, Link1))
+            end
     end.
 
 keep(Messages, #link{buffer = Buffer, options = #{policy := Policy}} = Link) ->
@@ -173,8 +189,12 @@ keep(Messages, #link{buffer = Buffer, options = #{policy := Policy}} = Link) ->
 
 shed(0, _, Link) -> Link;
 shed(N, Why, #link{where = Where} = Link) ->
-    _ = whittle_counters:inc(whittle_flow_shed_total, [Where, Why], N),
-    Link.
+    ok = whittle_flow_count:add(whittle_flow_shed_total, [Where, Why], N),
+    owe(shed, N, Link).
+
+%% To be told by a sync.
+owe(What, N, #link{untold = Untold} = Link) ->
+    Link#link{untold = Untold#{What => maps:get(What, Untold, 0) + N}}.
 
 %% Sends from the buffer what the credit allows.
 drain(#link{buffer = none} = Link) -> Link;
@@ -212,53 +232,93 @@ await(Timeout, #link{alias = Alias} = Link) ->
     end.
 
 credited(N, ok, #link{credit = Credit} = Link) -> Link#link{credit = Credit + N};
-credited(N, failed, #link{credit = Credit, failed = Failed} = Link) ->
-    Link#link{credit = Credit + N, failed = Failed + N}.
+credited(N, failed, #link{credit = Credit} = Link) ->
+    owe(failed, N, Link#link{credit = Credit + N}).
 
 %% The receiver died: what was out is uncertain, and all credit is free again.
-lost(#link{to = To, alias = Alias, window = Window, credit = Credit, uncertain = Uncertain,
-           where = Where} = Link) ->
+lost(#link{to = To, alias = Alias, window = Window, credit = Credit} = Link) ->
     _ = unalias(Alias),
-    Out = Window - Credit,
-    _ = Out > 0 andalso whittle_counters:inc(whittle_flow_uncertain_total, [Where], Out),
-    Link#link{alias = case is_atom(To) of true -> none; false -> dead end,
-              credit = Window, uncertain = Uncertain + Out}.
+    Free = uncertain(Window - Credit, Link#link{credit = Window}),
+    case is_atom(To) of
+        true -> Free#link{alias = none};
+        false -> bury(Free#link{alias = dead})
+    end.
 
-%% @doc Sends everything and waits, at most Timeout milliseconds, until it was
-%% handled. `{error, Reason, Sender}' tells of the messages since the last sync:
-%% `{failed, N}' crashed the callback, `{uncertain, N}' were on their way to a
-%% receiver that died, `{unanswered, N}' are still waiting or on their way.
+uncertain(0, Link) -> Link;
+uncertain(N, #link{where = Where} = Link) ->
+    ok = whittle_flow_count:add(whittle_flow_uncertain_total, [Where], N),
+    owe(uncertain, N, Link).
+
+%% A pid comes back no more: nobody will ever take what is kept for it.
+bury(#link{buffer = none} = Link) -> Link;
+bury(#link{buffer = Buffer} = Link) ->
+    {Kept, Empty} = whittle_flow_buffer:out(whittle_flow_buffer:count(Buffer), Buffer),
+    shed(length(Kept), dead, Link#link{buffer = Empty}).
+
+%% @doc Sends everything and waits, at most Timeout milliseconds also where the policy
+%% is `block', until it was handled. `{error, Reason, Sender}' tells of messages that
+%% no sync has told of before: `{failed, N}' crashed the callback, `{uncertain, N}' were
+%% on their way to a receiver that died, `{shed, N}' were shed by the policy or
+%% because the receiver's pid is dead. It tells one kind; the next sync tells the next.
+%% `{unanswered, N}' says that so many are still waiting or on their way.
 -spec sync(sender(), timeout()) -> {ok, sender()} | {error, whittle_flow:reason(), sender()}.
-sync(Sender, Timeout) ->
+sync(#sender{link = Link0} = Sender, Timeout)
+  when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
+    _ = owned(Link0),
     Deadline = case Timeout of
                    infinity -> infinity;
                    _ -> erlang:monotonic_time(millisecond) + Timeout
                end,
-    #sender{link = Link} = Flushed = flush(Sender),
-    {Result, #link{failed = Failed, uncertain = Uncertain} = Link1} = settle(Link, Deadline),
-    Clean = Flushed#sender{link = Link1#link{failed = 0, uncertain = 0}},
-    case Result of
-        _ when Failed > 0 -> {error, {failed, Failed}, Clean};
-        _ when Uncertain > 0 -> {error, {uncertain, Uncertain}, Clean};
-        ok -> {ok, Clean};
-        Unanswered -> {error, {unanswered, Unanswered}, Clean}
+    {Open, #sender{link = #link{untold = Untold} = Link} = Settled} =
+        settle(advance(Sender), Deadline),
+    case [What || What <- [failed, uncertain, shed], is_map_key(What, Untold)] of
+        [What | _] ->
+            {N, Rest} = maps:take(What, Untold),
+            {error, {What, N}, Settled#sender{link = Link#link{untold = Rest}}};
+        [] when Open > 0 -> {error, {unanswered, Open}, Settled};
+        [] -> {ok, Settled}
     end.
 
-settle(#link{alias = dead} = Link, _) ->
-    {ok, Link};
-settle(#link{window = Window, credit = Credit, buffer = Buffer} = Link, Deadline) ->
+%% Credit goes to the process that found the receiver: another would wait for ever.
+owned(#link{owner = Owner} = Link) when Owner =:= none; Owner =:= self() -> Link;
+owned(#link{owner = Owner}) -> error({not_owner, Owner}).
+
+%% Sends what can be sent without waiting. What `block' would wait for stays gathered.
+advance(#sender{count = 0, link = Link} = Sender) ->
+    Sender#sender{link = drain(polled(Link))};
+advance(#sender{count = Count, gathered = Gathered, link = #link{buffer = none} = Link} = Sender) ->
+    case reached(polled(Link)) of
+        #link{alias = none} = Down -> Sender#sender{link = Down};
+        #link{alias = Alias, credit = Credit} = Up when Alias =:= dead; Credit >= Count ->
+            flush(Sender#sender{link = Up});
+        #link{credit = 0} = Full -> Sender#sender{link = Full};
+        #link{credit = Credit} = Up ->
+            {First, Rest} = lists:split(Credit, lists:reverse(Gathered)),
+            Sender#sender{count = Count - Credit, gathered = lists:reverse(Rest),
+                          link = transmit(Credit, First, Up)}
+    end;
+advance(Sender) ->
+    flush(Sender).
+
+reached(#link{alias = none} = Link) -> connect(Link);
+reached(Link) -> Link.
+
+settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buffer = Buffer,
+                                           alias = Alias} = Link} = Sender, Deadline) ->
     Kept = case Buffer of none -> 0; _ -> whittle_flow_buffer:count(Buffer) end,
-    case Window - Credit + Kept of
-        0 -> {ok, Link};
+    case Window - Credit + Kept + Count of
+        0 -> {0, Sender};
         Open ->
             Left = case Deadline of
-                       infinity -> ?LOOK_AGAIN;
-                       _ -> min(?LOOK_AGAIN, Deadline - erlang:monotonic_time(millisecond))
+                       infinity -> infinity;
+                       _ -> max(0, Deadline - erlang:monotonic_time(millisecond))
                    end,
-            case await(max(0, Left), Link) of
-                timeout when Left =< 0 -> {Open, Link};
-                timeout -> settle(drain(Link), Deadline);
-                Link1 -> settle(drain(Link1), Deadline)
+            %% Nobody tells when a name is registered.
+            Wait = case Alias of none -> min(?LOOK_AGAIN, Left); _ -> Left end,
+            case await(Wait, Link) of
+                timeout when Left =:= 0 -> {Open, Sender};
+                timeout -> settle(advance(Sender), Deadline);
+                Link1 -> settle(advance(Sender#sender{link = Link1}), Deadline)
             end
     end.
 

@@ -28,23 +28,31 @@
 -type routes() :: tuple().
 %% Of route(), one for each place.
 
--record(shard, {pool :: atom(), module :: module(), state :: term(),
-                queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle()}).
+-record(shard, {parent :: pid(), pool :: atom(), module :: module(), state :: term(),
+                queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle(),
+                watch :: reference()}).
 
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
 %% it; without any it begins with what init/1 makes.
 -spec start_link(atom(), {module(), term()}, [pid()]) -> route().
 start_link(Pool, {Module, Args}, From) ->
+    Parent = self(),
     Queued = atomics:new(1, []),
-    Handled = whittle_flow_count:handle(whittle_flow_shard_messages_total, Pool),
     Pid = proc_lib:spawn_opt(
             fun() ->
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
-                    State = merge(Module, [Module:init(Args) | pieces(Pool, Monitors)]),
-                    loop(#shard{pool = Pool, module = Module, state = State, queued = Queued,
-                                handled = Handled})
+                    Empty = Module:init(Args),
+                    _ = cuttable(Module, Empty) orelse (Parent ! whittle_flow_no_split),
+                    State = merge(Module, [Empty | pieces(Pool, Monitors)]),
+                    loop(#shard{parent = Parent, pool = Pool, module = Module, state = State,
+                                queued = Queued, handled = handled(Pool),
+                                watch = whittle_flow_count:watch()})
             end, [link, {message_queue_data, off_heap}]),
     {Pid, Queued}.
+
+handled(Pool) -> whittle_flow_count:handle(whittle_flow_shard_messages_total, Pool).
+
+cuttable(Module, State) -> is_map(State) orelse erlang:function_exported(Module, split, 3).
 
 %% Messages wait meanwhile: those that a relay passes on come behind its piece,
 %% and those that are sent here directly must not overtake them.
@@ -56,7 +64,7 @@ pieces(Pool, Monitors) ->
             [Piece | pieces(Pool, maps:remove(From, Monitors))];
         {'DOWN', _, process, From, _} when is_map_key(From, Monitors) ->
             %% Killed before it gave its state away.
-            _ = whittle_counters:inc(whittle_flow_states_lost_total, [Pool]),
+            ok = whittle_flow_count:add(whittle_flow_states_lost_total, [Pool], 1),
             pieces(Pool, maps:remove(From, Monitors))
     end.
 
@@ -88,9 +96,16 @@ loop(#shard{queued = Queued} = Shard) ->
             loop(Shard);
         {whittle_flow_split, Routes} ->
             split(Routes, Shard),
-            whittle_flow_relay:run(Routes, Queued);
+            whittle_flow_relay:run(Shard#shard.parent, Routes, Queued);
+        {'EXIT', Parent, Reason} when Parent =:= Shard#shard.parent ->
+            exit(Reason);
         Message ->
-            loop(info(Message, Shard))
+            case whittle_flow_count:watched(Message, Shard#shard.watch) of
+                {renew, Watch} -> loop(Shard#shard{handled = handled(Shard#shard.pool),
+                                                   watch = Watch});
+                {wait, Watch} -> loop(Shard#shard{watch = Watch});
+                ignored -> loop(info(Message, Shard))
+            end
     end.
 
 work(Key, Message, #shard{module = Module, state = State, handled = Handled} = Shard) ->

@@ -1,5 +1,6 @@
 -module(whittle_flow_batcher_SUITE).
 -include_lib("stdlib/include/assert.hrl").
+-include_lib("proper/include/proper.hrl").
 -behaviour(whittle_flow_batcher).
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
@@ -7,6 +8,8 @@
          waits_no_longer/1, timer_flushes/1, timers_leave_nothing/1, blocks_without_credit/1,
          sheds/1, priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
          name_comes_back/1, pid_dies/1, too_many_names/1, bad_input/1]).
+-export([kept_for_the_dead/1, sync_blocks_no_longer/1, books_balance/1, owner_only/1,
+         parent_ends/1, system_messages/1, errors_say/1, counted_again/1]).
 -export([init/1, handle_batch/2, info/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -15,7 +18,8 @@ all() ->
     [readme, order, lists_at_once, grows_and_shrinks, waits_for_company, waits_no_longer,
      timer_flushes, timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers,
      sync_in_time, callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names,
-     bad_input].
+     bad_input, kept_for_the_dead, sync_blocks_no_longer, books_balance, owner_only, parent_ends,
+     system_messages, errors_say, counted_again].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -34,6 +38,7 @@ end_per_testcase(_, _) ->
 
 %%% the batcher: tells its test of each batch, and may be stopped in one
 
+init({trap, Test}) -> _ = process_flag(trap_exit, true), Test;
 init(Test) -> Test.
 
 handle_batch([crash | _], _) -> error(asked_to);
@@ -44,7 +49,8 @@ handle_batch(Batch, Test) ->
     Test ! {batch, Batch},
     Test.
 
-info({ping, From}, State) -> From ! pong, State.
+info({ping, From}, State) -> From ! pong, State;
+info(Message, Test) -> Test ! {told, Message}, Test.
 
 start(Options) ->
     {ok, Pid} = whittle_flow_batcher:start_link(?MODULE, self(), Options),
@@ -216,7 +222,9 @@ kept(Policy, Messages) ->
     S2 = pushed(Messages, S1),
     Batcher ! go,
     [wait] = batch(),
-    {ok, _} = whittle_flow_sender:sync(S2, infinity),
+    {error, {shed, Shed}, S3} = whittle_flow_sender:sync(S2, infinity),
+    ?assertEqual(length(Messages) - 3, Shed),
+    {ok, _} = whittle_flow_sender:sync(S3, infinity),
     messages(3).
 
 sheds(_) ->
@@ -252,11 +260,12 @@ recovers(_) ->
     {memory, After} = process_info(self(), memory),
     ?assert(After - Before < 1000000),
     Batcher ! go,
-    {ok, _} = whittle_flow_sender:sync(S2, infinity),
+    {error, {shed, Shed}, _} = whittle_flow_sender:sync(S2, infinity),
     Got = [N || N <- messages(2000), is_integer(N)],
     ?assertEqual(lists:sort(Got), Got),
     ?assertEqual(1000000, lists:last(Got)),
-    ?assertEqual({ok, 1000000 - length(Got)},
+    ?assertEqual(1000000, Shed + length(Got)),
+    ?assertEqual({ok, Shed},
                  whittle_counters:value(whittle_flow_shed_total, [sender, oldest])).
 
 %% Who does not want to wait is told how many are open, and may ask again.
@@ -325,8 +334,174 @@ pid_dies(_) ->
     exit(Batcher, kill),
     receive {'EXIT', Batcher, killed} -> ok end,
     {error, {uncertain, 1}, S1} = whittle_flow_sender:sync(pushed([a], S), infinity),
-    _ = pushed([b, c], S1),
-    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])).
+    {error, {shed, 2}, S2} = whittle_flow_sender:sync(pushed([b, c], S1), infinity),
+    ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])),
+    {ok, _} = whittle_flow_sender:sync(S2, infinity).
+
+%% What is kept for a pid that dies is shed, told and counted like the rest.
+kept_for_the_dead(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{window => 1, batch => 1, buffer => 20,
+                                                 policy => newest}),
+    S1 = pushed([wait | lists:seq(1, 9)], S),
+    receive {waiting, Batcher} -> ok end,
+    exit(Batcher, kill),
+    receive {'EXIT', Batcher, killed} -> ok end,
+    {error, {uncertain, 1}, S2} = whittle_flow_sender:sync(S1, infinity),
+    {error, {shed, 9}, S3} = whittle_flow_sender:sync(S2, infinity),
+    {ok, _} = whittle_flow_sender:sync(S3, infinity),
+    ?assertEqual({ok, 9}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])),
+    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_uncertain_total, [sender])).
+
+%% A sync keeps its time also where a push would wait; what it did not send goes out
+%% with a later one, in its place.
+sync_blocks_no_longer(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 4, window => 5}),
+    S1 = whittle_flow_sender:push_many([wait, 1, 2, 3], S),
+    receive {waiting, Batcher} -> ok end,
+    %% One more has credit.
+    {error, {unanswered, 7}, S2} = whittle_flow_sender:sync(pushed([4, 5, 6], S1), 0),
+    ?assertEqual({message_queue_len, 1}, process_info(Batcher, message_queue_len)),
+    {error, {unanswered, 7}, S3} = whittle_flow_sender:sync(S2, 0),
+    Batcher ! go,
+    {ok, S4} = whittle_flow_sender:sync(pushed([7], S3), infinity),
+    ?assertEqual([wait | lists:seq(1, 7)], messages(8)),
+    %% Nobody has the name, then somebody.
+    {ok, N} = whittle_flow_sender:new(nobody_yet, #{batch => 200}),
+    {error, {unanswered, 1}, N1} = whittle_flow_sender:sync(whittle_flow_sender:push(a, N), 0),
+    _ = start(#{name => nobody_yet}),
+    {ok, _} = whittle_flow_sender:sync(N1, infinity),
+    ?assertEqual([a], batch()),
+    [?assertError(function_clause, whittle_flow_sender:sync(S4, Timeout))
+     || Timeout <- [foo, -1, 1 bsl 32]].
+
+%% Whatever is pushed, crashed, killed and synced: each message was handled or is told
+%% of, in its order and not twice.
+books_balance(_) ->
+    ?assertEqual(true, proper:quickcheck(
+                         ?FORALL({To, Policy, Batch, Window, Steps},
+                                 {oneof([name, pid]), policy(), range(1, 4), range(1, 8),
+                                  resize(40, list(step()))},
+                                 balanced(To, Policy, #{batch => Batch, window => Window,
+                                                        buffer => 3, wait => 0}, Steps)),
+                         [{numtests, 300}, quiet, noshrink, long_result])).
+
+policy() -> oneof([block, newest, oldest, {priority, fun(N) -> -N rem 3 end}]).
+step() -> frequency([{12, push}, {4, {push_many, range(0, 9)}}, {2, hold}, {2, crash}, {1, kill},
+                     {2, flush}, {3, {sync, oneof([0, 1])}}, {2, settle}]).
+
+%% Whose name it is when it is killed comes back at once, and its sender blocks while
+%% it is held, so it is let go before a push that could wait for ever.
+balanced(To, Policy, Options, Steps) ->
+    Table = ets:new(handled, [public, ordered_set]),
+    Batcher = ledger(To, Table),
+    {ok, S} = whittle_flow_sender:new(case To of name -> ledger; pid -> Batcher end,
+                                      Options#{policy => Policy}),
+    Start = #{to => To, table => Table, batcher => Batcher, sender => S, next => 1,
+              can_hold => Policy =/= block, held => 0, failed => 0, uncertain => 0, shed => 0},
+    #{batcher := Last, next := Next, failed := Failed, uncertain := Uncertain,
+      shed := Shed} = settled(lists:foldl(fun step/2, Start, Steps)),
+    Handled = [N || {N} <- ets:tab2list(Table)],
+    Twice = ets:lookup(Table, twice),
+    exit(Last, kill),
+    receive {'EXIT', Last, _} -> ok end,
+    true = ets:delete(Table),
+    Missing = Next - 1 - length(Handled) - Failed - Shed,
+    {Missing >= 0, Missing =< Uncertain, Twice} =:= {true, true, []}.
+
+ledger(To, Table) ->
+    Name = case To of name -> #{name => ledger}; pid -> #{} end,
+    {ok, Pid} = whittle_flow_batcher:start_link(whittle_flow_ledger, Table, Name),
+    Pid.
+
+step(push, State) -> push_one(State, fun(N) -> N end);
+step(crash, State) -> push_one(State, fun(N) -> {crash, N} end);
+step({push_many, Count}, #{next := Next, sender := S} = State) ->
+    State#{next := Next + Count,
+           sender := whittle_flow_sender:push_many(lists:seq(Next, Next + Count - 1), S)};
+step(hold, #{batcher := Batcher, can_hold := true, held := Held} = State) ->
+    Batcher ! hold,
+    State#{held := Held + 1};
+step(hold, State) -> State;
+step(kill, #{to := To, batcher := Batcher, table := Table} = State) ->
+    exit(Batcher, kill),
+    receive {'EXIT', Batcher, _} -> ok end,
+    case To of
+        name -> State#{held := 0, batcher := ledger(name, Table)};
+        pid -> State#{held := 0, batcher := spawn_link(fun() -> receive never -> ok end end)}
+    end;
+step(flush, #{sender := S} = State) -> State#{sender := whittle_flow_sender:flush(S)};
+step({sync, Timeout}, State) -> element(2, synced(Timeout, State));
+step(settle, State) -> settled(State).
+
+push_one(#{next := Next, sender := S} = State, Message) ->
+    State#{next := Next + 1, sender := whittle_flow_sender:push(Message(Next), S)}.
+
+settled(#{batcher := Batcher, held := Held} = State) ->
+    _ = [Batcher ! release || _ <- lists:seq(1, Held)],
+    case synced(infinity, State#{held := 0}) of
+        {true, State1} -> State1;
+        {false, State1} -> settled(State1)
+    end.
+
+synced(Timeout, #{sender := S} = State) ->
+    case whittle_flow_sender:sync(S, Timeout) of
+        {ok, S1} -> {true, State#{sender := S1}};
+        {error, {unanswered, N}, S1} when N > 0 -> {false, State#{sender := S1}};
+        {error, {What, N}, S1} -> {false, maps:update_with(What, fun(M) -> M + N end,
+                                                            State#{sender := S1})}
+    end.
+
+%% Nobody else gets its credit: that is said, instead of waiting for ever.
+owner_only(_) ->
+    Batcher = start(#{}),
+    {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1}),
+    Owner = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       ?assertError({not_owner, Owner},
+                                                    whittle_flow_sender:sync(S, infinity)),
+                                       whittle_flow_sender:push_many([a, b], S)
+                               end),
+    receive
+        {'DOWN', Ref, process, Pid, Reason} -> ?assertMatch({{not_owner, Owner}, _}, Reason)
+    end.
+
+%% One that traps exits ends with its parent nevertheless.
+parent_ends(_) ->
+    Test = self(),
+    Parent = spawn(fun() ->
+                           {ok, Pid} = whittle_flow_batcher:start_link(?MODULE, {trap, Test}, #{}),
+                           Test ! {batcher, Pid},
+                           receive stop -> exit(shutdown) end
+                   end),
+    Batcher = receive {batcher, Pid} -> Pid end,
+    Ref = monitor(process, Batcher),
+    %% Of another process it is a message as any other.
+    exit(Batcher, other),
+    receive {told, {'EXIT', Test, other}} -> ok end,
+    Parent ! stop,
+    receive {'DOWN', Ref, process, Batcher, Reason} -> ?assertEqual(shutdown, Reason) end.
+
+system_messages(_) ->
+    Batcher = start(#{}),
+    ?assertMatch({status, Batcher, {module, whittle_flow_batcher}, _}, sys:get_status(Batcher)),
+    ?assertEqual(self(), sys:get_state(Batcher)),
+    ok = sys:suspend(Batcher),
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual(self(), sys:replace_state(Batcher, fun(Test) -> Test end)),
+    ok = sys:resume(Batcher),
+    ?assertEqual([a], batch()),
+    ok = sys:terminate(Batcher, done),
+    receive {'EXIT', Batcher, Reason} -> ?assertEqual(done, Reason) end.
+
+%% Of whatever an error is made, it has a line.
+errors_say(_) ->
+    [?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason))))
+     || Reason <- [{shed, 3}, {{badmatch, {error, nofile}}, []}, none, {no_such_tag, 1}]],
+    [?assertEqual({error, {bad_option, {module, Module}}},
+                  whittle_flow_batcher:start_link(Module, [], #{}))
+     || Module <- [no_such_module, lists, "m"]].
 
 bad_input(_) ->
     [?assertMatch({error, {bad_option, _}}, whittle_flow_sender:new(self(), O))
@@ -343,3 +518,20 @@ bad_input(_) ->
     ?assertEqual({error, {already_started, Batcher}},
                  whittle_flow_batcher:start_link(?MODULE, self(), #{name => once})),
     ok = whittle_flow_batcher:cast(nobody_of_this_name, x).
+
+%% A batcher that was there before whittle_counters was stopped and started.
+counted_again(_) ->
+    Batcher = start(#{}),
+    ok = application:stop(whittle_counters),
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual([a], batch()),
+    ok = application:start(whittle_counters),
+    counted(Batcher).
+
+counted(Batcher) ->
+    ok = whittle_flow_batcher:cast(Batcher, a),
+    ?assertEqual([a], batch()),
+    case whittle_counters:value(whittle_flow_batches_total, [batcher]) of
+        {ok, N} when N > 0 -> ok;
+        _ -> erlang:yield(), counted(Batcher)
+    end.

@@ -4,14 +4,14 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
          relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
-         connected_to_itself/1, gatherer/2]).
+         connected_to_itself/1, connected_again/1, counted_again/1, gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
      group_killed, stops_all, one_copy_per_node, calibrated, bad_input,
-     connected_to_itself].
+     connected_to_itself, connected_again, counted_again].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -247,3 +247,73 @@ connected_to_itself(_) ->
     ok = whittle_flow_group:sync(group),
     ?assertEqual([once, last], told(Member, 2)),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_deliveries_total, [group])).
+
+%% The other node's group dies, and one of its name is started: by itself it is
+%% connected again, and what it has missed is counted.
+connected_again(_) ->
+    Named = node() =/= nonode@nohost,
+    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
+                                         args => ["-pa" | code:get_path()]}),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+    start(#{}),
+    Remote = fun() ->
+                     {ok, _} = erpc:call(Node, gen_server, start,
+                                         [{local, group}, whittle_flow_group, {group, #{}}, []]),
+                     Pid = spawn(Node, ?MODULE, gatherer, [self(), []]),
+                     ok = erpc:call(Node, whittle_flow_group, join, [group, Pid]),
+                     Pid
+             end,
+    _ = Remote(),
+    ok = whittle_flow_group:connect(group, Node),
+    ok = gen_server:stop({group, Node}),
+    missed(1),
+    Again = Remote(),
+    more_until(fun() -> told(Again, 0) =/= [] end),
+    %% Both ways.
+    [Here] = members(1),
+    ok = erpc:call(Node, whittle_flow_group, broadcast, [group, from_there]),
+    until_told(from_there, Here),
+    %% Who was parted with gets nothing more, and is not looked for.
+    ok = whittle_flow_group:disconnect(group, Node),
+    Got = length(told(Again, 0)),
+    ok = whittle_flow_group:broadcast(group, unheard),
+    ok = whittle_flow_group:sync(group),
+    ok = gen_server:call({group, Node}, sync),
+    ?assertEqual(Got, length(told(Again, 0))),
+    ok = gen_server:stop({group, Node}),
+    {ok, Missed} = whittle_counters:value(whittle_flow_shed_total, [group, unreachable]),
+    ok = whittle_flow_group:broadcast(group, unmissed),
+    ok = whittle_flow_group:sync(group),
+    ?assertEqual({ok, Missed},
+                 whittle_counters:value(whittle_flow_shed_total, [group, unreachable])),
+    peer:stop(Peer),
+    Named orelse net_kernel:stop().
+
+%% Until the group has heard of the death and counts what cannot be sent.
+missed(Least) ->
+    ok = whittle_flow_group:broadcast(group, missed),
+    ok = whittle_flow_group:sync(group),
+    case whittle_counters:value(whittle_flow_shed_total, [group, unreachable]) of
+        {ok, N} when N >= Least -> ok;
+        _ -> missed(Least)
+    end.
+
+until_told(Message, Pid) ->
+    case lists:member(Message, told(Pid, 0)) of
+        true -> ok;
+        false -> erlang:yield(), until_told(Message, Pid)
+    end.
+
+%% A group that was there before whittle_counters was stopped and started.
+counted_again(_) ->
+    start(#{}),
+    _ = members(1),
+    ok = application:stop(whittle_counters),
+    ok = application:start(whittle_counters),
+    more_until(fun() ->
+                       case whittle_counters:value(whittle_flow_deliveries_total, [group]) of
+                           {ok, N} -> N > 0;
+                           {error, _} -> false
+                       end
+               end).

@@ -6,7 +6,7 @@
 -export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, fences/1,
          retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
          overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1,
-         without_counters/1, not_started/1]).
+         without_counters/1, not_started/1, no_split/1, trapping_shards_end/1]).
 -export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -14,7 +14,8 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
      killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
-     crashes_are_logged_once, dying_pool, without_counters, not_started].
+     crashes_are_logged_once, dying_pool, without_counters, not_started, no_split,
+     trapping_shards_end].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -29,8 +30,11 @@ end_per_testcase(_, _) ->
 
 %%% the shard: a list of what each key got
 
+init(trap) -> _ = process_flag(trap_exit, true), #{};
+init(list) -> [];
 init(_) -> #{}.
 
+handle(Key, N, State) when is_list(State) -> [{Key, N} | State];
 handle(_, crash, _) -> error(asked_to);
 handle(_, {wait, From}, State) -> From ! {waiting, self()}, receive go -> State end;
 handle(Key, {tell, To}, State) -> To ! {Key, lists:reverse(maps:get(Key, State, []))}, State;
@@ -322,8 +326,8 @@ log(_, _) -> ok.
 logged(N) ->
     receive logged -> logged(N + 1) after 0 -> N end.
 
-%% A pool does not end with what counts for it, and what it starts when that is
-%% back is counted again.
+%% A pool does not end with what counts for it, and when that is back it is counted
+%% again: by name at once, by the shards that were there as soon as they have noticed.
 without_counters(_) ->
     start(#{shards => 1}),
     ok = application:stop(whittle_counters),
@@ -332,9 +336,18 @@ without_counters(_) ->
     ok = whittle_flow_pool:call(pool, a, 2, infinity),
     ?assertEqual([2], told(a)),
     ok = application:start(whittle_counters),
-    kill_only_shard(),
+    {error, _} = whittle_flow_pool:call(pool, a, crash, infinity),
+    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_failed_total, [pool])),
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    counted_again(),
+    ?assertEqual({ok, Shards}, whittle_flow_pool:shards(pool)).
+
+counted_again() ->
     ok = whittle_flow_pool:call(pool, a, 3, infinity),
-    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_shard_messages_total, [pool])).
+    case whittle_counters:value(whittle_flow_shard_messages_total, [pool]) of
+        {ok, N} when N > 0 -> ok;
+        _ -> erlang:yield(), counted_again()
+    end.
 
 kill_only_shard() ->
     {ok, [{Pid, _}]} = whittle_flow_pool:shards(pool),
@@ -364,3 +377,26 @@ kill_on(Pool) ->
             kill_on(Pool);
         {error, _} -> ok
     end.
+
+%% A state that cannot be cut stays as it is.
+no_split(_) ->
+    {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, list, #{shards => 2}),
+    [ok = whittle_flow_pool:call(pool, K, 1, infinity) || K <- lists:seq(1, 10)],
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    ?assertEqual({error, {no_split, ?MODULE}}, whittle_flow_pool:resize(pool, 3)),
+    ?assertEqual({ok, Shards}, whittle_flow_pool:shards(pool)),
+    ?assertMatch({error, {unknown_series, _}},
+                 whittle_counters:value(whittle_flow_states_lost_total, [pool])),
+    [?assertEqual({error, {bad_option, {module, Module}}},
+                  whittle_flow_pool:start_link(p, Module, #{}, #{}))
+     || Module <- [nomod, lists, "m"]].
+
+%% Shards that trap exits end with the pool, and so does what is left of them.
+trapping_shards_end(_) ->
+    {ok, Pool} = whittle_flow_pool:start_link(pool, ?MODULE, trap, #{shards => 2}),
+    {ok, Old} = whittle_flow_pool:shards(pool),
+    ok = whittle_flow_pool:resize(pool, 3),
+    {ok, New} = whittle_flow_pool:shards(pool),
+    [ok = whittle_flow_pool:call(pool, K, 1, infinity) || K <- lists:seq(1, 10)],
+    ok = gen_server:stop(Pool),
+    [gone(Pid) || {Pid, _} <- Old ++ New].

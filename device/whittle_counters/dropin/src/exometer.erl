@@ -1,7 +1,8 @@
 %% @doc exometer's common calls. A metric's name is a list, such as
 %% `[my, requests]', and becomes `my_requests'. Types: counter, gauge, histogram,
 %% meter (a counter with rates over 1, 5 and 15 minutes). A histogram's median
-%% and percentiles are those of all that was observed, within 4.4 %.
+%% and percentiles are those of all that was observed, within 4.4 %; it takes whole
+%% numbers from 0 and rounds others.
 -module(exometer).
 
 -export([new/2, new/3, ensure/3, re_register/3, update/2, update_or_create/4]).
@@ -43,6 +44,8 @@ update(Name, Value) ->
         {ok, #{type := gauge, value := integer}, _} -> whittle_counters:add(Id, [], Value);
         {ok, #{type := gauge}, _} -> whittle_counters:set(Id, [], Value);
         {ok, #{type := counter}, _} -> whittle_counters:inc(Id, [], Value);
+        {ok, #{type := histogram}, _} when is_float(Value) ->
+            whittle_counters:observe(Id, [], round(Value));
         {ok, #{type := histogram}, _} -> whittle_counters:observe(Id, [], Value);
         {error, _} -> {error, not_found}
     end.

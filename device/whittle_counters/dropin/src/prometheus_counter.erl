@@ -1,4 +1,5 @@
-%% @doc prometheus.erl's counters. Whole numbers only.
+%% @doc prometheus.erl's counters. Whole numbers only; the exported name ends with
+%% `_total' also where the metric's does not.
 -module(prometheus_counter).
 
 -export([new/1, declare/1, inc/1, inc/2, inc/3, value/1, value/2, reset/1, reset/2,
@@ -7,10 +8,10 @@
 -type name() :: atom() | string() | binary().
 
 -spec new(list()) -> ok.
-new(Spec) -> prometheus_spec:new(counter, Spec, #{}).
+new(Spec) -> prometheus_spec:new(counter, Spec).
 
 -spec declare(list()) -> boolean().
-declare(Spec) -> prometheus_spec:declare(counter, Spec, #{}).
+declare(Spec) -> prometheus_spec:declare(counter, Spec).
 
 -spec inc(name()) -> ok.
 inc(Name) -> inc(Name, [], 1).
@@ -33,11 +34,10 @@ value(Name, Labels) -> prometheus_spec:value(Name, Labels).
 reset(Name) -> reset(Name, []).
 
 -spec reset(name(), list()) -> boolean().
-reset(Name, Labels) ->
-    element(1, whittle_counters:reset(prometheus_spec:name(Name), Labels)) =:= ok.
+reset(Name, Labels) -> prometheus_spec:reset(Name, Labels).
 
 -spec remove(name()) -> boolean().
 remove(Name) -> remove(Name, []).
 
 -spec remove(name(), list()) -> boolean().
-remove(Name, Labels) -> whittle_counters:delete(prometheus_spec:name(Name), Labels) =:= ok.
+remove(Name, Labels) -> prometheus_spec:remove(Name, Labels).

@@ -1,4 +1,5 @@
-%% @doc prometheus.erl's gauges.
+%% @doc prometheus.erl's gauges. One with a unit of time in its name takes native
+%% time, as there: see prometheus_spec.
 -module(prometheus_gauge).
 
 -export([new/1, declare/1, set/2, set/3, inc/1, inc/2, inc/3, dec/1, dec/2, dec/3,
@@ -8,22 +9,35 @@
 -type name() :: atom() | string() | binary().
 
 -spec new(list()) -> ok.
-new(Spec) -> prometheus_spec:new(gauge, Spec, #{value => float}).
+new(Spec) -> prometheus_spec:new(gauge, Spec).
 
 -spec declare(list()) -> boolean().
-declare(Spec) -> prometheus_spec:declare(gauge, Spec, #{value => float}).
+declare(Spec) -> prometheus_spec:declare(gauge, Spec).
 
 -spec set(name(), number()) -> ok.
 set(Name, Value) -> set(Name, [], Value).
 
 -spec set(name(), list(), number()) -> ok.
-set(Name, Labels, Value) ->
-    prometheus_spec:answer(whittle_counters:set(prometheus_spec:name(Name), Labels, Value)).
+set(Name, Labels, Value) -> put(prometheus_spec:name(Name), Labels, Value, fun scaled/2).
+
+put(Name, Labels, Value, Scaled) ->
+    prometheus_spec:answer(whittle_counters:set(Name, Labels, Scaled(Name, Value))).
+
+%% What is no number is refused as it is.
+scaled(Name, Value) when is_number(Value) ->
+    case prometheus_spec:scale(Name) of
+        {duration, PerUnit} ->
+            erlang:convert_time_unit(trunc(Value), native, nanosecond) / PerUnit;
+        {plain, _} -> Value
+    end;
+scaled(_, Value) -> Value.
 
 -spec set_to_current_time(name()) -> ok.
-set_to_current_time(Name) -> set(Name, erlang:system_time(second)).
+set_to_current_time(Name) ->
+    put(prometheus_spec:name(Name), [], erlang:system_time(second), fun(_, Now) -> Now end).
 
-%% @doc Sets it to the seconds that the fun takes.
+%% @doc Sets it to the time that the fun takes, in the unit of its name; native time
+%% without one.
 -spec set_duration(name(), fun(() -> Result)) -> Result.
 set_duration(Name, Fun) -> set_duration(Name, [], Fun).
 
@@ -31,20 +45,18 @@ set_duration(Name, Fun) -> set_duration(Name, [], Fun).
 set_duration(Name, Labels, Fun) ->
     Start = erlang:monotonic_time(),
     try Fun()
-    after
-        Took = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond),
-        ok = set(Name, Labels, Took / 1.0e9)
+    after ok = set(Name, Labels, erlang:monotonic_time() - Start)
     end.
 
-%% @doc Is one more while the fun runs.
+%% @doc Is one more while the fun runs, whatever its name says.
 -spec track_inprogress(name(), fun(() -> Result)) -> Result.
 track_inprogress(Name, Fun) -> track_inprogress(Name, [], Fun).
 
 -spec track_inprogress(name(), list(), fun(() -> Result)) -> Result.
 track_inprogress(Name, Labels, Fun) ->
-    ok = inc(Name, Labels, 1),
+    ok = plus(Name, Labels, 1),
     try Fun()
-    after ok = dec(Name, Labels, 1)
+    after ok = plus(Name, Labels, -1)
     end.
 
 -spec inc(name()) -> ok.
@@ -55,7 +67,9 @@ inc(Name, Labels) when is_list(Labels) -> inc(Name, Labels, 1);
 inc(Name, N) -> inc(Name, [], N).
 
 -spec inc(name(), list(), number()) -> ok.
-inc(Name, Labels, N) ->
+inc(Name, Labels, N) -> plus(Name, Labels, scaled(prometheus_spec:name(Name), N)).
+
+plus(Name, Labels, N) ->
     prometheus_spec:answer(whittle_counters:add(prometheus_spec:name(Name), Labels, N)).
 
 -spec dec(name()) -> ok.
@@ -78,11 +92,10 @@ value(Name, Labels) -> prometheus_spec:value(Name, Labels).
 reset(Name) -> reset(Name, []).
 
 -spec reset(name(), list()) -> boolean().
-reset(Name, Labels) ->
-    whittle_counters:set(prometheus_spec:name(Name), Labels, 0) =:= ok.
+reset(Name, Labels) -> prometheus_spec:reset(Name, Labels).
 
 -spec remove(name()) -> boolean().
 remove(Name) -> remove(Name, []).
 
 -spec remove(name(), list()) -> boolean().
-remove(Name, Labels) -> prometheus_counter:remove(Name, Labels).
+remove(Name, Labels) -> prometheus_spec:remove(Name, Labels).

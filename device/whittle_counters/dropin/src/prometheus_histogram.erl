@@ -1,6 +1,8 @@
 %% @doc prometheus.erl's histograms. The buckets that a specification names are
-%% not used: these are exponential. Observed are, as there, numbers of the unit:
-%% they are kept in billionths of it, so that seconds and bytes both fit.
+%% not used: these are exponential. As there, one with a unit of time in its name takes
+%% native time (see prometheus_spec); others take numbers, of which millionths are
+%% kept, and of bytes whole ones. What is negative or beyond 2^59 of those is counted
+%% in `whittle_counters_rejected_total' instead.
 -module(prometheus_histogram).
 
 -export([new/1, declare/1, observe/2, observe/3, observe_duration/2, observe_duration/3,
@@ -8,23 +10,28 @@
 
 -type name() :: atom() | string() | binary().
 
--define(RESOLUTION, 1000000000).
-
 -spec new(list()) -> ok.
-new(Spec) -> prometheus_spec:new(histogram, Spec, #{resolution => ?RESOLUTION}).
+new(Spec) -> prometheus_spec:new(histogram, Spec).
 
 -spec declare(list()) -> boolean().
-declare(Spec) -> prometheus_spec:declare(histogram, Spec, #{resolution => ?RESOLUTION}).
+declare(Spec) -> prometheus_spec:declare(histogram, Spec).
 
 -spec observe(name(), number()) -> ok.
 observe(Name, Value) -> observe(Name, [], Value).
 
 -spec observe(name(), list(), number()) -> ok.
-observe(Name, Labels, Value) when is_number(Value) ->
-    prometheus_spec:answer(whittle_counters:observe(prometheus_spec:name(Name), Labels,
-                                                    round(Value * ?RESOLUTION)));
-observe(_, _, Value) ->
-    error({out_of_range, Value}).
+observe(Name, Labels, Value) ->
+    Metric = prometheus_spec:name(Name),
+    prometheus_spec:observed(
+      whittle_counters:observe(Metric, Labels, kept(prometheus_spec:scale(Metric), Value))).
+
+%% What is no number is refused as it is.
+kept({duration, _}, Value) when is_number(Value) ->
+    erlang:convert_time_unit(trunc(Value), native, nanosecond);
+kept({plain, PerUnit}, Value) when is_number(Value) ->
+    %% What no float holds is out of range as well.
+    try round(Value * PerUnit) catch error:badarith -> -1 end;
+kept(_, Value) -> Value.
 
 -spec observe_duration(name(), fun(() -> Result)) -> Result.
 observe_duration(Name, Fun) -> observe_duration(Name, [], Fun).
@@ -33,9 +40,7 @@ observe_duration(Name, Fun) -> observe_duration(Name, [], Fun).
 observe_duration(Name, Labels, Fun) ->
     Start = erlang:monotonic_time(),
     try Fun()
-    after
-        ok = prometheus_spec:answer(
-               whittle_counters:observe_since(prometheus_spec:name(Name), Labels, Start))
+    after ok = observe(Name, Labels, erlang:monotonic_time() - Start)
     end.
 
 %% @doc As {Buckets, Sum}: the counts of the buckets that are not empty.
@@ -46,7 +51,8 @@ value(Name) -> value(Name, []).
 value(Name, Labels) ->
     case prometheus_spec:value(Name, Labels) of
         #{sum := Sum, buckets := Buckets, zeros := Zeros} ->
-            {[Zeros || Zeros > 0] ++ [N || {_, N} <- Buckets], Sum / ?RESOLUTION};
+            {_, PerUnit} = prometheus_spec:scale(prometheus_spec:name(Name)),
+            {[Zeros || Zeros > 0] ++ [N || {_, N} <- Buckets], Sum / PerUnit};
         undefined -> undefined
     end.
 
@@ -54,10 +60,10 @@ value(Name, Labels) ->
 reset(Name) -> reset(Name, []).
 
 -spec reset(name(), list()) -> boolean().
-reset(Name, Labels) -> prometheus_counter:reset(Name, Labels).
+reset(Name, Labels) -> prometheus_spec:reset(Name, Labels).
 
 -spec remove(name()) -> boolean().
 remove(Name) -> remove(Name, []).
 
 -spec remove(name(), list()) -> boolean().
-remove(Name, Labels) -> prometheus_counter:remove(Name, Labels).
+remove(Name, Labels) -> prometheus_spec:remove(Name, Labels).

@@ -1,0 +1,71 @@
+%% @doc The lines that say what is wrong. A module of its own, because a small system
+%% that makes no errors need not hold them.
+-module(whittle_counters_error).
+
+-export([format/1]).
+
+%% @doc One line for a reason, which says what to do.
+-spec format(whittle_counters:reason()) -> unicode:chardata().
+format({bad_labels, {[], Given}}) when is_number(Given) ->
+    io_lib:format("the metric has no labels; to count by a number give both, as in "
+                  "inc(Name, [], ~0tp)", [Given]);
+format({bad_option, {window, Window}}) ->
+    io_lib:format("a rate's window is a whole number of seconds, one of the metric's windows or "
+                  "less: ~0tp", [Window]);
+format({cannot_listen, Reason}) ->
+    io_lib:format("cannot listen there; ~ts: ~0tp", [listen(Reason), Reason]);
+format({Tag, Context}) when is_atom(Tag) ->
+    io_lib:format(text(Tag) ++ "~0tp", [Context]);
+format(Other) ->
+    io_lib:format("unexpected: ~0tp", [Other]).
+
+listen(eaddrnotavail) -> "no interface of this machine has the address, choose another ip";
+listen(eafnosupport) -> "this machine has no such addresses, choose another ip";
+listen(eacces) -> "the system does not allow it, choose a port from 1024 on";
+listen(_) -> "choose another port".
+
+text(not_started) -> "not running; start the application ";
+text(unknown_metric) -> "no such metric; define it first with new/3: ";
+text(unknown_series) -> "no such series; it was deleted, has expired or was never updated: ";
+text(read_at_scrape) ->
+    "the metric is read by its fun at the scrape only; snapshot/0 reads it too: ";
+text(already_defined) ->
+    "the metric is already defined, otherwise; use the same options or another name. "
+        "Differences as {Option, Defined, Now}: ";
+text(name_taken) -> "the samples of another metric have this name; choose another: ";
+text(bad_name) ->
+    "not a metric's name in OpenMetrics (an atom like [a-zA-Z_:][a-zA-Z0-9_:]* that does not end "
+        "with _created, _bucket, _count, _sum or _info, nor with _total but for a counter); "
+        "choose another: ";
+text(bad_unit) -> "the name must end with _UNIT (before _total); rename one of them: ";
+text(bad_type) -> "not a type; use counter, gauge, histogram or timer: ";
+text(bad_option) ->
+    "not an option here, or its value not allowed; see the type options() of the module that was "
+        "called, and the README on which option goes with which type: ";
+text(bad_label_name) -> "not a label's name, or twice; choose another: ";
+text(bad_labels) ->
+    "the labels do not fit the metric; give a value for each of its names, as {Names, Given}: ";
+text(bad_label_value) ->
+    "a label's value must be text (atom, integer, UTF-8 binary, characters): ";
+text(bad_step) -> "a counter grows by whole numbers from 0; use a gauge to go down: ";
+text(bad_value) -> "a gauge of this kind does not take this; define it with value => float: ";
+text(out_of_range) -> "a histogram takes whole numbers from 0 to 2^59-1: ";
+text(bad_handle) -> "neither a metric's name nor a handle of the type, as {Given, Wanted}: ";
+text(wrong_type) -> "the metric is of another type, as {Name, Its, Wanted}: ";
+text(read_only) -> "the gauge is read by its fun and cannot be set: ";
+text(series_full) -> "the metric has max_series series; raise it or drop a label: ";
+text(bad_reading) ->
+    "the fun gave no number that can be exported (a counter's is 0 or more); return one or "
+        "[{Labels, Number}]: ";
+text(reading_failed) ->
+    "the gauge's fun crashed or took longer than read_timeout, its series are left out: ";
+text(read_twice) -> "the gauge's fun gave a label set twice; the first is taken: ";
+text(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
+text(scrape_cut_off) -> "a scrape was cut off by its client: ";
+text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
+text(bad_rule) ->
+    "not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
+text(push_failed) -> "a push was not sent, the next tells of it; check host and network: ";
+text(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";
+text(registry_failed) -> "the registry crashed during the call; it was restarted, try again: ";
+text(Tag) -> atom_to_list(Tag) ++ ": ".
