@@ -29,8 +29,8 @@ void process_stop_on_interrupt(void);
 /*
  * To be called when standard output cannot be written. With nobody left to read it
  * (EPIPE, ECONNRESET, EIO) the program is told to stop, as by SIGTERM, and ends with
- * 141, a shell's code for SIGPIPE; for another problem it goes on, says so once, and ends with 1. Either
- * code only where it would end with 0.
+ * 141, a shell's code for SIGPIPE; for another problem it goes on, says so once, and
+ * ends with 1. Either code only where it would end with 0.
  */
 void process_output_lost(int problem);
 
