@@ -84,7 +84,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
     done(sh(lists:join("\n",
               ["set -e",
                "mkdir \"$DIR/kernel\"",
-               ["ln -s ", lists:join(" ", Headers), " \"$DIR/kernel\"" || Headers =/= []],
+               [["ln -s ", lists:join(" ", Headers), " \"$DIR/kernel\""] || Headers =/= []],
                "cp -R \"$OTP\" \"$DIR/otp\"",
                "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
                "for app in $REWRITTEN; do",

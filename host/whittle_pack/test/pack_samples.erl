@@ -147,7 +147,6 @@ wrong_indexes() ->
              {"file and directory", [Row, row(<<"a/b">>, 0, 2, 2)]},
              {"above the root", [row(<<"../a">>, 0, 0, 2), row(<<"b">>, 0, 2, 2)]},
              {"overlap", [Row, row(<<"b">>, 0, 1, 3)]},
-             {"all of it twice", [row(<<"all">>, 0, 0, 4), row(<<"b">>, 0, 0, 4)]},
              {"all of it, and a gap", [Row, row(<<"all">>, 0, 0, 4)]},
              {"a byte left over", [Row, row(<<"b">>, 0, 2, 1)]},
              {"beyond the block", [Row, row(<<"b">>, 0, 2, 3)]},
