@@ -9,6 +9,7 @@
  * window in memory, which is why a window has no more than {@link WINDOW} bytes.
  */
 import { EtfError } from "./error.js";
+import { narrowed } from "./integer.js";
 import { decodeUtf8 } from "./utf8.js";
 
 /**
@@ -55,19 +56,23 @@ const noBytes = new Uint8Array(0);
 
 /** A position in the input, and the ways to read what stands there. */
 export abstract class Input {
-    protected buf: Uint8Array = noBytes;
-    protected view: DataView = new DataView(noBytes.buffer);
-    protected pos = 0;
-    protected end = 0;
+    protected buf!: Uint8Array;
+    protected view!: DataView;
+    protected pos!: number;
+    protected end!: number;
 
-    private windowStart = 0;
-    private windowEnd = 0;
+    private windowStart!: number;
+    private windowEnd!: number;
     private window = "";
 
     // The table of short strings: four words, the last the length, stand for the bytes of each.
     private readonly slotWords = new Int32Array(SLOTS * 4);
     private readonly slotTexts: string[] = new Array<string>(SLOTS).fill("");
     private windowed = 0;
+
+    constructor() {
+        this.load(noBytes);
+    }
 
     /** Starts on other bytes. */
     protected load(bytes: Uint8Array): void {
@@ -156,7 +161,8 @@ export abstract class Input {
     private cut(start: number, end: number): string {
         if (start < this.windowStart || end > this.windowEnd) {
             this.windowStart = start;
-            this.windowEnd = Math.min(start + WINDOW, this.end);
+            // Little of it at first: more than a short term may follow (decodePrefix).
+            this.windowEnd = Math.min(start + WINDOW, 9 * start + LONG, this.end);
             this.window = windowText(this.buf, start, this.windowEnd);
             this.windowed += this.windowEnd - start;
         }
@@ -196,10 +202,4 @@ export abstract class Input {
         }
         return narrowed(negative ? -big : big);
     }
-}
-
-/** The number, where one holds it exactly. */
-export function narrowed(integer: bigint): number | bigint {
-    const number = Number(integer);
-    return Number.isSafeInteger(number) ? number : integer;
 }

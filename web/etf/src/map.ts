@@ -23,11 +23,15 @@ export class Keys {
  * in Erlang means nothing: two maps of the same entries are equal in any order.
  */
 export class ErlMap {
-    /** @internal */
-    constructor(
+    private constructor(
         private readonly own: Keys,
         readonly values: readonly Term[],
     ) {}
+
+    /** @internal */
+    static of(keys: Keys, values: readonly Term[]): ErlMap {
+        return new ErlMap(keys, values);
+    }
 
     /**
      * A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`.

@@ -7,6 +7,11 @@ const encoder = /* @__PURE__ */ new TextEncoder();
 /** Up to this many bytes {@link decodeShort} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
 
+/** Whether a value is a Uint8Array, also one of another window or of Node's vm. */
+export function isBytes(value: unknown): value is Uint8Array {
+    return (value as Uint8Array | undefined)?.[Symbol.toStringTag] === "Uint8Array";
+}
+
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     let text: string | undefined;

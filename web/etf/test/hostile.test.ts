@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 import { deflateSync, inflateSync } from "node:zlib";
 import {
     Atom,
+    atom,
+    Binary,
+    compare,
     decode,
     decodeTerm,
     encode,
@@ -17,7 +20,12 @@ import {
     FrameReader,
     MAX_DEPTH,
     plainDecoder,
+    read,
+    show,
     termDecoder,
+    tuple,
+    type Decoder,
+    type Term,
     type TermDecoder,
 } from "@whittle/etf";
 import { inflated } from "@whittle/etf/async";
@@ -379,4 +387,167 @@ test("a frame's length over the limit is refused before anything is collected", 
     assert.deepEqual(found, [Uint8Array.of(7)]);
     assert.throws(() => push(1, 2, 3), overLimit);
     assert.throws(() => push(), overLimit);
+});
+
+test("the work on keys and failures is linear: large integers are never made decimal", async () => {
+    const { canonical } = (await import(
+        new URL("../../dist/canonical.js", import.meta.url).href
+    )) as { canonical: (term: Term) => string };
+    // Base 10 would have 2,467 digits, for the square of their number in time.
+    assert.equal(canonical(1n << 8192n).length, 2 + 2049);
+    assert.equal(show(1n << 8192n), `16#1${"0".repeat(53)}...`);
+    assert.equal(show(-(1n << 100n)), "-1267650600228229401496703205376");
+    // A name is made when a failure says it, not before.
+    let named = 0;
+    class Key extends Atom {
+        override toString(): string {
+            named++;
+            return super.toString();
+        }
+    }
+    const map = ErlMap.from([[new Key("k"), new Key("v")]]);
+    const value = read.oneOf(read.integer, read.anyAtom);
+    assert.ok(read.dict(read.anyAtom, value).read(map).ok);
+    assert.equal(named, 0);
+    assert.equal(read.string.read(new Key("k")).ok, false);
+    assert.equal(named, 1);
+});
+
+test("a key that is deep or long is compared without copying it at each level", async () => {
+    const { canonical } = (await import(
+        new URL("../../dist/canonical.js", import.meta.url).href
+    )) as { canonical: (term: Term) => string };
+    const { join } = Array.prototype;
+    let joined = 0;
+    Array.prototype.join = function (separator) {
+        joined++;
+        return join.call(this, separator);
+    };
+    try {
+        let deep: Term = Binary.of("x".repeat(10000));
+        for (let i = 0; i < 300; i++) deep = i % 2 === 0 ? [deep, i] : ErlMap.from([[i, deep]]);
+        assert.ok(canonical(deep).length < 10000 + 300 * 30);
+    } finally {
+        Array.prototype.join = join;
+    }
+    assert.equal(joined, 0);
+});
+
+test("maps in maps are sorted once each", () => {
+    let asked = 0;
+    const grown = (depth: number, side: number): Term => {
+        if (depth === 0) {
+            const name = () => (asked++, "a");
+            return tuple(Object.defineProperty(atom("a"), "name", { get: name }), side);
+        }
+        return ErlMap.from([
+            [grown(depth - 1, 0), 0],
+            [grown(depth - 1, 1), 1],
+        ]);
+    };
+    const steps = (depth: number) => {
+        const [a, b] = [grown(depth, 0), grown(depth, 0)];
+        asked = 0;
+        assert.equal(compare(a, b), 0);
+        return asked;
+    };
+    // Four levels more are 16 times as many terms; 4^4 times as much work without the order kept.
+    assert.ok(steps(10) < 40 * steps(6), `${steps(10)} and ${steps(6)}`);
+});
+
+test("a list of bytes counts as many elements as it has", () => {
+    for (const decoder of [
+        plainDecoder({ limits: { maxElements: 9 } }),
+        termDecoder({ limits: { maxElements: 9 } }),
+    ]) {
+        assert.ok(Array.isArray(decoder.decode(encode([1, 2, 3, 4, 5, 6, 7, 8, 9]))));
+        for (const list of [Array<number>(10).fill(1), [[1, 2, 3, 4], [5, 6, 7, 8]]])
+            assert.throws(() => decoder.decode(encode(list)), /the 9 of maxElements/);
+        // As the tail of a list, too.
+        const tail = Uint8Array.of(131, 108, 0, 0, 0, 5, 97, 1, 97, 1, 97, 1, 97, 1, 97, 1);
+        const whole = Uint8Array.of(...tail, ...encode([1, 2, 3, 4, 5]).subarray(1));
+        assert.throws(() => decoder.decode(whole), /the 9 of maxElements/);
+    }
+    // By default, 17 MB of them in 17 kB.
+    const row = Uint8Array.of(107, 255, 255, ...new Uint8Array(65535));
+    const rows = Buffer.concat([Uint8Array.of(108, 0, 0, 1, 8), ...Array<Uint8Array>(264).fill(row), Uint8Array.of(106)]);
+    const size = [24, 16, 8, 0].map((shift) => (rows.length >>> shift) & 255);
+    const bomb = Uint8Array.of(131, 80, ...size, ...deflateSync(rows));
+    assert.throws(() => decode(bomb), /the 16777216 of maxElements/);
+});
+
+test("integers past 8 bytes as keys of a Map count for those that they may be compared with", () => {
+    const decoder = plainDecoder({ maps: "map" });
+    const keys = (count: number, bytes: number) =>
+        encode(
+            new Map(
+                Array.from({ length: count }, (_, i) => [
+                    (BigInt(i + 1) << BigInt(8 * bytes - 16)) + 1n,
+                    i,
+                ]),
+            ),
+        );
+    assert.equal((decoder.decode(keys(5000, 8)) as Map<unknown, unknown>).size, 5000);
+    assert.equal((decoder.decode(keys(5000, 10)) as Map<unknown, unknown>).size, 5000);
+    assert.throws(() => decoder.decode(keys(6000, 10)), /maxElements/);
+    assert.throws(() => decoder.decode(keys(200, 8192)), /maxElements/);
+    // The term model compares them by what they are written as.
+    assert.equal((decodeTerm(keys(6000, 10)) as ErlMap).size, 6000);
+    assert.throws(() => decode(encode(new Map([[2n ** 2047n, 1]]))), /only maps: "map" takes/);
+});
+
+test("terms one after another do not each make text of all that follows", () => {
+    const program = `
+        const { prototype } = Buffer;
+        const { latin1Slice } = prototype;
+        let made = 0;
+        prototype.latin1Slice = function (start, end) {
+            made += end - start;
+            return latin1Slice.call(this, start, end);
+        };
+        const { encode, plainDecoder } = await import("@whittle/etf");
+        const term = encode({ name: "a name of more than twelve bytes" });
+        const all = new Uint8Array(term.length * 2000);
+        for (let at = 0; at < all.length; at += term.length) all.set(term, at);
+        const decoder = plainDecoder();
+        for (let at = 0; at < all.length; ) at += decoder.decodePrefix(all.subarray(at)).used;
+        console.log(made / all.length);`;
+    const said = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
+        cwd: fileURLToPath(new URL("../..", import.meta.url)),
+    });
+    assert.ok(Number(said.stdout.toString()) < 50, `${said.stdout}${said.stderr}`);
+});
+
+test("recursive alternatives read each term once", () => {
+    let calls = 0;
+    const counted = read.map((value: number) => {
+        calls++;
+        return value;
+    }, read.integer);
+    type Pairs = number | readonly [Pairs, number | string];
+    const pairs: Decoder<Pairs> = read.lazy(() =>
+        read.oneOf(read.tuple(pairs, counted), read.tuple(pairs, read.string), counted),
+    );
+    const other: Decoder<Pairs> = read.lazy(() =>
+        read.oneOf(read.tuple(pairs, read.string), read.tuple(other, counted), counted),
+    );
+    for (const [decoder, last] of [
+        [pairs, Binary.of("s")],
+        [pairs, atom("neither")],
+        [other, Binary.of("s")],
+        [other, 1],
+    ] as const) {
+        let deep: Term = 1;
+        for (let i = 0; i < 200; i++) deep = tuple(deep, i === 199 ? last : i % 3 ? 1 : Binary.of(""));
+        calls = 0;
+        decoder.read(deep);
+        assert.ok(calls < 2000, `${calls} calls`);
+    }
+    // What one alternative has read is not kept for the next call, nor is one atom for another.
+    const fresh = read.lazy(() => read.map((_: string) => ({}), read.anyAtom));
+    const two = read.tuple(fresh, fresh).read(tuple(atom("a"), atom("a")));
+    const same = atom("a");
+    const again = read.tuple(fresh, fresh).read(tuple(same, same));
+    assert.ok(two.ok && two.value[0] !== two.value[1]);
+    assert.ok(again.ok && again.value[0] !== again.value[1]);
 });
