@@ -20,7 +20,10 @@ export function canonical(term: Term): string {
         const keys = value.keys.map((key, at) => [canonical(key), at] as const);
         keys.sort(([a], [b]) => (a < b ? -1 : 1));
         const { values } = value;
-        return keys.reduce((text, [key, at]) => text + key + canonical(values[at]), `m${keys.length}:`);
+        return keys.reduce(
+            (text, [key, at]) => text + key + canonical(values[at]),
+            `m${keys.length}:`,
+        );
     }
     if (value instanceof ImproperList) return all("p", [...value.items, value.tail]);
     if (value instanceof BitBinary) return sized(`B${value.bits}`, latin1(value.bytes));

@@ -93,8 +93,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
     return {
         encode,
         encodeInto(value, buffer, offset = 0) {
-            if (!isBytes(buffer))
-                throw new TypeError("the buffer to encode into is a Uint8Array");
+            if (!isBytes(buffer)) throw new TypeError("the buffer to encode into is a Uint8Array");
             if (!(Number.isInteger(offset) && offset >= 0 && offset <= buffer.length))
                 throw new TypeError("the offset lies outside the buffer");
             if (deflate === undefined) {

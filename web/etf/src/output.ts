@@ -194,7 +194,7 @@ export class Output {
         this.number(unsigned(value, 53));
     }
 
-    /** As many items as were announced: what a getter does to the array meanwhile cannot matter. */
+    /** As many items as were announced, whatever a getter does to the array meanwhile. */
     private all(items: readonly Encodable[], count = items.length): void {
         for (let i = 0; i < count; i++) this.write(items[i]);
     }
@@ -231,7 +231,9 @@ export class Output {
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
-                return isPlain(value) ? this.object(value) : this.instance(value);
+                return Object.getPrototypeOf(value) === Object.prototype
+                    ? this.object(value as { readonly [key: string]: Encodable })
+                    : this.instance(value);
             }
             default:
                 throw noTerm(`a ${typeof value} is no term`);
@@ -384,7 +386,7 @@ export class Output {
             return;
         }
         this.head(Tag.List, length);
-        this.all(items, length);
+        for (let i = 0; i < length; i++) this.write(items[i]);
         this.u8(Tag.Nil);
     }
 
@@ -404,7 +406,7 @@ export class Output {
         } else {
             this.head(Tag.LargeTuple, length);
         }
-        this.all(elements, length);
+        for (let i = 0; i < length; i++) this.write(elements[i]);
     }
 
     private object(object: { readonly [key: string]: Encodable }): void {
@@ -478,6 +480,7 @@ export class Output {
         if (value instanceof OldFun) return this.oldFun(value);
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
+        if (isPlain(value)) return this.object(value);
         const name =
             (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
         throw noTerm(`a ${name} is no term; turn it into one first`);
@@ -622,11 +625,7 @@ function isBelow(text: string, unit: number): boolean {
 function isPlain(value: object): value is { readonly [key: string]: Encodable } {
     const prototype: unknown = Object.getPrototypeOf(value);
     // Another window has an Object.prototype of its own, on which nothing stands either.
-    return (
-        prototype === Object.prototype ||
-        prototype === null ||
-        Object.getPrototypeOf(prototype) === null
-    );
+    return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Whether a value is a Map, also one of another window or of Node's vm. */

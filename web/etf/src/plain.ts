@@ -9,6 +9,7 @@ import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
 import { TermReader } from "./terms.js";
+import { utf8Text } from "./utf8.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -199,14 +200,9 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         const { binaries = "text" } = this.options;
         if (binaries === "text") return this.text(start, length);
         this.need(start, length);
-        if (binaries === "either") {
-            try {
-                return this.text(start, length);
-            } catch {
-                // Not UTF-8: bytes it is.
-            }
-        }
-        return this.buf.subarray(start, start + length);
+        const end = start + length;
+        const text = binaries === "either" ? utf8Text(this.buf, start, end) : undefined;
+        return text ?? this.buf.subarray(start, end);
     }
 
     private tuple(count: number): unknown {

@@ -162,13 +162,9 @@ export const number: Decoder<number> = simple("a number", (found) =>
 );
 
 /** A binary of UTF-8, as text. */
-export const string: Decoder<string> = simple("text", (found) => {
-    try {
-        return found instanceof Binary ? found.text() : undefined;
-    } catch {
-        return undefined;
-    }
-});
+export const string: Decoder<string> = simple("text", (found) =>
+    found instanceof Binary ? found.utf8() : undefined,
+);
 
 /** A binary, as bytes. */
 export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>

@@ -84,8 +84,7 @@ export abstract class Reader<T, K, L> extends Input {
                 used = 6 + inflated.used;
             }
             const value = this.value();
-            if (used > 0 && this.pos < this.end)
-                this.fail("trailing", "bytes follow the term");
+            if (used > 0 && this.pos < this.end) this.fail("trailing", "bytes follow the term");
             return { value, used: used || this.pos };
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.

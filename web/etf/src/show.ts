@@ -66,12 +66,10 @@ export function show(term: Term, levels = 2): string {
 }
 
 function showBinary(binary: Binary): string {
-    try {
-        if (binary.length <= 64) return `<<${JSON.stringify(binary.text())}>>`;
-    } catch {
-        // Not text: its size says enough.
-    }
-    return `a binary of ${binary.length} bytes`;
+    const text = binary.length <= 64 ? binary.utf8() : undefined;
+    return text === undefined
+        ? `a binary of ${binary.length} bytes`
+        : `<<${JSON.stringify(text)}>>`;
 }
 
 function shorten(text: string): string {

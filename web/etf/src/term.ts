@@ -5,7 +5,7 @@
  * their classes is for TypeScript alone: without it a function or an Error, which have a name,
  * would pass for an atom.
  */
-import { decodeUtf8, encodeUtf8, isBytes } from "./utf8.js";
+import { decodeUtf8, encodeUtf8, isBytes, utf8Text } from "./utf8.js";
 import type { ErlMap } from "./map.js";
 
 /** Any Erlang term. */
@@ -31,7 +31,7 @@ export type Term =
 
 /** An atom. Two atoms are the same when their names are. */
 export class Atom {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
     /** As Erlang writes it, in quotes where it needs them. */
@@ -47,7 +47,7 @@ export class Atom {
  * infinite.
  */
 export class Float {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(readonly value: number) {}
     /** The number, so that `+float` gives it. */
     valueOf(): number {
@@ -57,7 +57,7 @@ export class Float {
 
 /** A tuple. */
 export class Tuple<T extends readonly unknown[] = readonly Term[]> {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(readonly elements: T) {
         if (!Array.isArray(elements)) throw new TypeError("a tuple needs an array");
     }
@@ -65,7 +65,7 @@ export class Tuple<T extends readonly unknown[] = readonly Term[]> {
 
 /** A list whose last tail is not the empty list: `[1, 2 | tail]`. */
 export class ImproperList<T = Term> {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     /**
      * @param items at least one
      * @param tail any term but a list
@@ -101,6 +101,10 @@ export class Binary {
     text(): string {
         return decodeUtf8(this.source, this.start, this.start + this.length);
     }
+    /** @internal Its text, or undefined where it is not UTF-8. */
+    utf8(): string | undefined {
+        return utf8Text(this.source, this.start, this.start + this.length);
+    }
     /** Its bytes as numbers: JSON must not show what else is in the memory that they share. */
     toJSON(): number[] {
         return [...this.bytes];
@@ -109,7 +113,7 @@ export class Binary {
 
 /** A bit string whose length is not a multiple of 8. */
 export class BitBinary {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     /**
      * @param bytes at least one; the unused low bits of the last are 0
      * @param bits how many high bits of the last byte count, 1 to 7
@@ -122,7 +126,7 @@ export class BitBinary {
 
 /** A process identifier. */
 export class Pid {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(
         readonly node: Atom,
         readonly id: number,
@@ -133,7 +137,7 @@ export class Pid {
 
 /** A port identifier. Its number is a BigInt only past 2^53. */
 export class Port {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     /**
      * @param wide whether it is written with a number of 64 bits, as OTP 29 always does and
      *   OTP 25 did for large numbers only. It makes no other port.
@@ -148,7 +152,7 @@ export class Port {
 
 /** A reference, of one to five 32-bit words, as they stand on the wire. */
 export class Reference {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(
         readonly node: Atom,
         readonly creation: number,
@@ -158,7 +162,7 @@ export class Reference {
 
 /** An external fun: `fun Module:Function/Arity`. */
 export class ExportFun {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly fun: Atom,
@@ -168,7 +172,7 @@ export class ExportFun {
 
 /** A local fun as Erlang sends it: where its code is, and the values it closed over. */
 export class Fun<T = Term> {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly arity: number,
@@ -185,7 +189,7 @@ export class Fun<T = Term> {
 
 /** A fun of before R8, which today's VM no longer reads. */
 export class OldFun<T = Term> {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly index: number,
@@ -197,7 +201,7 @@ export class OldFun<T = Term> {
 
 /** A native record (OTP 29), which is not the tuple that older records are. */
 export class ErlRecord {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     /** Fields are in the order of the definition; values[i] belongs to fields[i]. */
     constructor(
         readonly module: Atom,
@@ -218,7 +222,7 @@ export class ErlRecord {
  * as bytes. The format gives it no length, so it reaches to the end of the input.
  */
 export class LocalTerm {
-    protected declare readonly brand: undefined;
+    declare protected readonly brand: undefined;
     constructor(readonly bytes: Uint8Array) {}
 }
 

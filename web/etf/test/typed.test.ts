@@ -231,15 +231,9 @@ test("of alternatives the one that came farthest says why, also where none went 
     );
     const error = "at [1]: expected text, found 5";
     assert.equal(why(reply, tuple(atom("error"), 5)), error);
-    assert.equal(
-        why(reply, tuple(atom("ok"), "x")),
-        'at [1]: expected an integer, found <<"x">>',
-    );
+    assert.equal(why(reply, tuple(atom("ok"), "x")), 'at [1]: expected an integer, found <<"x">>');
     // Where they are equal, all that would have been right there.
-    assert.equal(
-        why(reply, tuple(atom("other"), 5)),
-        "at [0]: expected ok, or error, found other",
-    );
+    assert.equal(why(reply, tuple(atom("other"), 5)), "at [0]: expected ok, or error, found other");
     assert.equal(why(reply, 5), "expected a tuple of 2, found 5");
     const kinds = read.oneOf(
         read.object({ type: read.atom("a"), size: read.integer, name: read.string }),
@@ -250,7 +244,7 @@ test("of alternatives the one that came farthest says why, also where none went 
     assert.equal(why(kinds, { type: b, size: 5 }), "at .size: expected text, found 5");
     assert.equal(
         why(kinds, { type: b }),
-        "expected a map with the key size, found #{<<\"type\">> => b}",
+        'expected a map with the key size, found #{<<"type">> => b}',
     );
     assert.equal(why(kinds, { type: atom("d") }), "at .type: expected a, or b, found d");
     assert.equal(
@@ -259,7 +253,11 @@ test("of alternatives the one that came farthest says why, also where none went 
     );
     // As is: what comes before counts, whichever combinators it is said with.
     const chosen = read.oneOf(
-        read.map((_: string, value: number) => value, read.index(0, read.atom("ok")), read.index(1, read.integer)),
+        read.map(
+            (_: string, value: number) => value,
+            read.index(0, read.atom("ok")),
+            read.index(1, read.integer),
+        ),
         read.andThen(read.index(0, read.atom("error")), () => read.index(1, read.string)),
     );
     assert.equal(why(chosen, tuple(atom("error"), 5)), error);
@@ -322,7 +320,10 @@ test("an error of a typed encoder says where in the value it was", () => {
         tags: write.list(write.integer),
     });
     const people = write.dict(write.string, write.list(person));
-    const bad = [{ name: "x", tags: [] }, { name: "y", tags: [1, 1.5] }];
+    const bad = [
+        { name: "x", tags: [] },
+        { name: "y", tags: [1, 1.5] },
+    ];
     fails(() => people(new Map([["all", bad]])), "at .all[1].tags[1]: 1.5 is no integer");
     fails(() => person({ name: "\ud800", tags: [] }), /^at \.name: text with a lone surrogate/);
     const point = { x: 1, y: NaN };
