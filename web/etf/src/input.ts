@@ -63,7 +63,7 @@ export abstract class Input {
 
     private windowStart!: number;
     private windowEnd!: number;
-    private window = "";
+    private window!: string;
 
     // The table of short strings: four words, the last the length, stand for the bytes of each.
     private readonly slotWords = new Int32Array(SLOTS * 4);
@@ -81,12 +81,12 @@ export abstract class Input {
         this.pos = 0;
         this.end = bytes.length;
         this.windowStart = this.windowEnd = 0;
+        this.window = "";
     }
 
     /** Lets go of the bytes, so that an idle decoder keeps none alive. */
     protected unload(): void {
         this.load(noBytes);
-        this.window = "";
         if (this.windowed > KEPT) {
             this.windowed = 0;
             this.slotWords.fill(0);

@@ -26,7 +26,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
                 return view.getInt32(pos + 1);
             case Tag.NewFloat: {
                 const value = view.getFloat64(pos + 1);
-                if (value - value !== 0) this.fail("value", "a float must be finite");
+                if (value - value !== 0) this.forbidden(pos);
                 this.pos = pos + 9;
                 return new Float(value);
             }

@@ -16,7 +16,7 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
         const choice = choices[name as keyof T];
         const said: string | undefined = JSON.stringify(value);
         if (value !== undefined && choice && !choice.split("|").includes(said ?? typeof value))
-            throw new TypeError(`${name} is ${choice}, not ${String(value)}`);
+            throw new TypeError(`${name} is ${choice}, not ${value}`);
     }
 }
 

@@ -84,7 +84,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         this.records = new Map(Object.entries(options.records ?? {}));
         for (const names of this.records.values())
             if (!Array.isArray(names) || new Set([...names, "__proto__"]).size <= names.length)
-                throw new TypeError("a record has different fields, no __proto__");
+                throw new TypeError("records have different fields, not __proto__");
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;
     }
 
@@ -106,7 +106,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
                 return view.getInt32(pos + 1);
             case Tag.NewFloat: {
                 const value = view.getFloat64(pos + 1);
-                if (value - value !== 0) this.fail("value", "a float must be finite");
+                if (value - value !== 0) this.forbidden(pos);
                 this.pos = pos + 9;
                 return value;
             }

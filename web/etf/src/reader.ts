@@ -71,7 +71,7 @@ export abstract class Reader<T, K, L> extends Input {
         this.elements = this.depth = this.sp = 0;
         try {
             if (this.end > 0 && this.buf[0] !== Tag.Version)
-                this.fail("version", "a term starts with the byte 131");
+                this.fail("version", "a term starts with 131");
             this.pos = 1;
             let used = 0;
             if (this.buf[1] === Tag.Compressed) {
@@ -113,6 +113,11 @@ export abstract class Reader<T, K, L> extends Input {
     /** Ends with the error of a limit that was passed. */
     protected over(limit: keyof Limits, at = this.pos): never {
         throw overLimit(limit, this.limits, at);
+    }
+
+    /** Ends with the error of what stands in a term at `at`. */
+    protected forbidden(at: number): never {
+        this.fail("value", "a field holds what its tag forbids", at);
     }
 
     /** Ends with the error of a key that stands at `at` for the second time. */
@@ -177,9 +182,8 @@ export abstract class Reader<T, K, L> extends Input {
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
         const name = tag > Tag.SmallAtom ? this.text(start, length) : this.latin1(start, length);
-        if (length > 255 && [...name].length > 255) {
-            this.fail("value", "an atom has at most 255 characters", pos);
-        }
+        // No atom has more characters.
+        if (length > 255 && [...name].length > 255) this.forbidden(pos);
         return name;
     }
 

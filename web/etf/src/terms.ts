@@ -161,11 +161,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         }
     }
 
-    /** Ends with an error at a field that follows a rare tag. */
-    private forbidden(at: number): never {
-        this.fail("value", "a field holds what its tag forbids", at);
-    }
-
     protected atomTerm(): Atom {
         return this.named(this.atomName());
     }

@@ -26,7 +26,8 @@ export function utf8Text(bytes: Uint8Array, start: number, end: number): string 
     if (!text.includes("\ufffd")) return text;
     // What stands in the place of other bytes, or is the text itself.
     const again = encoder.encode(text);
-    const isSame = again.length === end - start && again.every((byte, at) => byte === bytes[start + at]);
+    const isSame =
+        again.length === end - start && again.every((byte, at) => byte === bytes[start + at]);
     return isSame ? text : undefined;
 }
 
