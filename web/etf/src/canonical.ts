@@ -42,6 +42,6 @@ function all(kind: string, terms: readonly Term[]): string {
 function latin1(bytes: Uint8Array): string {
     let text = "";
     for (let at = 0; at < bytes.length; at += 4096)
-        text += String.fromCharCode(...bytes.subarray(at, at + 4096));
+        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
     return text;
 }

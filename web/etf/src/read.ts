@@ -5,9 +5,9 @@
  * @module
  */
 import { decodeTerm } from "./standard.js";
+import { canonical } from "./canonical.js";
 import { EtfError } from "./error.js";
 import { ErlMap } from "./map.js";
-import { rank } from "./parts.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
@@ -254,28 +254,27 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     wanted(value);
-    if (typeof key !== "string") rank(key);
     const name = typeof key === "string" ? key : show(key);
+    const terms = typeof key === "string" ? [new Atom(key), Binary.of(key)] : [key];
+    // What finds them in a map, made once.
+    const [first, second = first] = terms.map(canonical);
     const wants = `a map with the key ${name}`;
     return new Decoder(wants, (found) => {
-        const held = lookup(found, key);
+        const isMap = found instanceof ErlMap;
+        const isRecord = found instanceof ErlRecord;
+        const held = isMap
+            ? (found.at(first) ?? found.at(second))
+            : isRecord
+              ? found.get(name)
+              : undefined;
         if (held !== undefined) return under(name, value, held);
-        return value.absent && (found instanceof ErlMap || found instanceof ErlRecord)
-            ? value.absent()
-            : refuse(wants, found);
+        return value.absent && (isMap || isRecord) ? value.absent() : refuse(wants, found);
     });
 }
 
 /** In a {@link field}, an {@link object} and the like: the fallback where the key is missing. */
 export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
-}
-
-function lookup(found: Term, key: string | Term): Term | undefined {
-    if (found instanceof ErlRecord && typeof key === "string") return found.get(key);
-    if (!(found instanceof ErlMap)) return undefined;
-    if (typeof key !== "string") return found.get(key);
-    return found.get(new Atom(key)) ?? found.get(Binary.of(key));
 }
 
 /** As {@link field}, or the fallback where the key is missing. */
