@@ -183,23 +183,20 @@ export abstract class Input {
     /** An integer of `length` bytes, least significant first, at `start`. */
     protected magnitude(start: number, length: number, negative: boolean): number | bigint {
         this.need(start, length);
-        const { buf } = this;
+        const { buf, view } = this;
         let at = start + length;
         if (length < 8) {
             let value = 0;
             while (at > start) value = value * 256 + buf[--at];
             if (Number.isSafeInteger(value)) return negative ? 0 - value : value;
         }
-        let big: bigint;
-        if (length === 8) {
-            big = this.view.getBigUint64(start, true);
-        } else {
-            let digits = "0x";
-            for (at = start + length; at > start; ) {
-                digits += buf[--at].toString(16).padStart(2, "0");
-            }
-            big = BigInt(digits);
+        let digits = "0x";
+        for (at = start + length; at > start && length !== 8; ) {
+            const size = (at - start) % 4 > 0 ? 1 : 4;
+            const part = size > 1 ? view.getUint32((at -= 4), true) : buf[--at];
+            digits += part.toString(16).padStart(2 * size, "0");
         }
+        const big = length === 8 ? view.getBigUint64(start, true) : BigInt(digits);
         return narrowed(negative ? -big : big);
     }
 }

@@ -84,7 +84,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         this.records = new Map(Object.entries(options.records ?? {}));
         for (const names of this.records.values())
             if (!Array.isArray(names) || new Set([...names, "__proto__"]).size <= names.length)
-                throw new TypeError("records have different fields, not __proto__");
+                throw new TypeError("records: wrong fields");
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;
     }
 
@@ -321,7 +321,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             items.push(isPair ? this.tupleOf([key, value]) : key);
             // The first of two entries with one key counts, as in the proplists module. A list of
             // booleans is none.
-            if (name === "__proto__" || key == null || typeof key === "boolean") isProplist = false;
+            if (name === "__proto__" || key == null || key === !!key) isProplist = false;
             else if (!hasOwn.call(object, name)) object[name] = value;
         }
         this.depth--;

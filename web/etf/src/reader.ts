@@ -77,8 +77,7 @@ export abstract class Reader<T, K, L> extends Input {
             if (this.buf[1] === Tag.Compressed) {
                 const size = this.view.getUint32(2);
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
-                if (!this.inflate)
-                    this.fail("inflate", "no inflate was given (@whittle/etf/inflate)", 1);
+                if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
                 const inflated = this.inflate(bytes, 6, size);
                 this.load(inflated.bytes);
                 used = 6 + inflated.used;
@@ -174,7 +173,7 @@ export abstract class Reader<T, K, L> extends Input {
     protected atomName(): string {
         const { buf, pos } = this;
         this.need(pos, 2);
-        if (!this.startsAtom()) this.fail("tag", "an atom is wanted here");
+        if (!this.startsAtom()) this.fail("tag", "an atom is wanted");
         const tag = buf[pos];
         // Both tags of a short name are odd, both of UTF-8 are above the others.
         const isShort = tag % 2 === 1;

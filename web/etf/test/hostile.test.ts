@@ -623,3 +623,42 @@ test("blocks of a compressed term that give nothing are bounded", () => {
     const bytes = Uint8Array.of(131, 80, 0, 0, 0, 2, 0x78, 0x9c, ...blocks);
     assert.throws(() => decode(bytes), /in too many blocks \(at byte 1\d{4}\)/);
 });
+
+test("integers of every length come back, read by words", () => {
+    const random = new Random(17);
+    for (let length = 4; length < 80; length++)
+        for (let round = 0; round < 20; round++) {
+            let value = 1n;
+            for (const byte of random.bytes(length - 1)) value = (value << 8n) + BigInt(byte);
+            for (const given of [value, -value, value - 1n, (value << 1n) - 1n]) {
+                const small = Number(given);
+                const expected = Number.isSafeInteger(small) ? small : given;
+                assert.equal(decode(encode(given)), expected);
+                assert.equal(decodeTerm(encode(given)), expected);
+            }
+        }
+    const bytes = encode(1n << 65535n);
+    const { toString } = Number.prototype;
+    let calls = 0;
+    Number.prototype.toString = function (base) {
+        calls++;
+        return toString.call(this, base);
+    };
+    try {
+        decode(bytes);
+    } finally {
+        Number.prototype.toString = toString;
+    }
+    assert.ok(calls <= 8192 / 4, `${calls} calls`);
+});
+
+test("large integers as keys of a typed dict are bounded, too", () => {
+    const keys = (count: number) =>
+        ErlMap.from(Array.from({ length: count }, (_, i) => [(BigInt(i) << 65000n) + 1n, i]));
+    const dict = read.dict(read.bigint, read.integer);
+    assert.ok(dict.read(keys(150)).ok);
+    const result = dict.read(keys(250));
+    assert.equal(!result.ok && result.error.expected, "a map of fewer large keys");
+    const short = ErlMap.from(Array.from({ length: 7000 }, (_, i) => [(1n << 63n) + BigInt(i), i]));
+    assert.ok(dict.read(short).ok);
+});
