@@ -62,7 +62,7 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     return term;
 }
 
-function damaged(reason = "damaged"): EtfError {
+function damaged(reason = "damaged, or followed by more"): EtfError {
     return new EtfError("inflate", `compressed data is ${reason}`, 6);
 }
 

@@ -1,23 +1,34 @@
 /** One string for every term: two terms are the same (`=:=`) exactly when their strings are. */
 import { ErlMap } from "./map.js";
-import { parts, rank } from "./parts.js";
+import { parts, rank, written } from "./parts.js";
 import { Atom, Binary, BitBinary, Float, ImproperList, LocalTerm, type Term } from "./term.js";
 
-/** A string that stands for the term as a key. */
+/**
+ * A string that stands for the term as a key. It takes time in proportion to the term: large
+ * integers are in base 16, and what is put together is not copied (engines make ropes of it).
+ */
 export function canonical(term: Term): string {
-    if (typeof term === "number" || typeof term === "bigint") return `i${term}`;
-    if (term instanceof Atom) return sized("a", term.name);
-    if (term instanceof Binary) return sized("b", latin1(term.bytes));
-    if (term instanceof Float) return Object.is(term.value, -0) ? "f-0" : `f${term.value}`;
-    if (Array.isArray(term)) return all("l", term);
-    if (term instanceof ErlMap) {
-        const pairs = term.keys.map((key, at) => canonical(key) + canonical(term.values[at]));
-        return sized("m", pairs.sort().join(""));
+    const value = written(term);
+    if (typeof value === "number") return `i${value};`;
+    if (typeof value === "bigint") return `I${value.toString(16)};`;
+    if (value instanceof Float) return Object.is(value.value, -0) ? "f-0;" : `f${value.value};`;
+    if (value instanceof Atom) return sized("a", value.name);
+    if (value instanceof Binary) return sized("b", latin1(value.bytes));
+    if (Array.isArray(value)) return all("l", value);
+    if (value instanceof ErlMap) {
+        // The keys are all different, so the values need not be looked at to sort the pairs.
+        const keys = value.keys.map((key, at) => [canonical(key), at] as const);
+        keys.sort(([a], [b]) => (a < b ? -1 : 1));
+        const { values } = value;
+        return keys.reduce(
+            (text, [key, at]) => text + key + canonical(values[at]),
+            `m${keys.length}:`,
+        );
     }
-    if (term instanceof ImproperList) return all("p", [...term.items, term.tail]);
-    if (term instanceof BitBinary) return sized(`B${term.bits}`, latin1(term.bytes));
-    if (term instanceof LocalTerm) return sized("L", latin1(term.bytes));
-    return all(`r${rank(term)}`, parts(term));
+    if (value instanceof ImproperList) return all("p", [...value.items, value.tail]);
+    if (value instanceof BitBinary) return sized(`B${value.bits}`, latin1(value.bytes));
+    if (value instanceof LocalTerm) return sized("L", latin1(value.bytes));
+    return all(`r${rank(value)}`, parts(value));
 }
 
 function sized(kind: string, content: string): string {
@@ -25,11 +36,12 @@ function sized(kind: string, content: string): string {
 }
 
 function all(kind: string, terms: readonly Term[]): string {
-    return sized(kind, terms.map(canonical).join(""));
+    return terms.reduce<string>((text, term) => text + canonical(term), `${kind}:${terms.length}:`);
 }
 
 function latin1(bytes: Uint8Array): string {
     let text = "";
-    for (const byte of bytes) text += String.fromCharCode(byte);
+    for (let at = 0; at < bytes.length; at += 4096)
+        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
     return text;
 }

@@ -1,7 +1,7 @@
 /** Erlang's order of terms. */
 import { canonical } from "./canonical.js";
 import type { ErlMap } from "./map.js";
-import { parts, rank, Rank } from "./parts.js";
+import { parts, rank, Rank, written } from "./parts.js";
 import {
     Binary,
     Float,
@@ -22,7 +22,7 @@ import {
  *   -0.0 less than 0.0. Default false: they are equal, as with `==`
  */
 export function compare(a: Term, b: Term, exact = false): number {
-    if (a === b) return 0;
+    if (Object.is(a, b)) return 0;
     const kind = rank(a);
     const other = rank(b);
     if (kind !== other) return kind - other;
@@ -53,7 +53,9 @@ export function equal(a: Term, b: Term): boolean {
     return canonical(a) === canonical(b);
 }
 
-function compareNumbers(a: Numeric, b: Numeric, exact: boolean): number {
+function compareNumbers(first: Numeric, second: Numeric, exact: boolean): number {
+    const a = written(first) as Numeric;
+    const b = written(second) as Numeric;
     const aFloat = a instanceof Float;
     const bFloat = b instanceof Float;
     if (exact && aFloat !== bFloat) return aFloat ? 1 : -1;
@@ -84,18 +86,29 @@ function compareItems(a: readonly Term[], b: readonly Term[], exact: boolean): n
     return order;
 }
 
+/** The entries of maps in the order of their keys: of maps in maps each is sorted only once. */
+const sorted = /* @__PURE__ */ new WeakMap<ErlMap, (readonly [Term, Term])[]>();
+
+function inOrder(map: ErlMap): (readonly [Term, Term])[] {
+    let entries = sorted.get(map);
+    if (entries === undefined) {
+        entries = [...map].sort(([key], [other]) => compare(key, other, true));
+        sorted.set(map, entries);
+    }
+    return entries;
+}
+
 /** Smaller first, then the keys in their (exact) order, then the values in that of their keys. */
 function compareMaps(a: ErlMap, b: ErlMap, exact: boolean): number {
-    const [x, y] = [a, b].map((map) =>
-        [...map].sort(([key], [other]) => compare(key, other, true)),
-    );
+    if (a.size !== b.size) return a.size - b.size;
+    const [x, y] = [inOrder(a), inOrder(b)];
     const column = (at: 0 | 1, exactly: boolean) =>
         compareItems(
             x.map((pair) => pair[at]),
             y.map((pair) => pair[at]),
             exactly,
         );
-    return a.size - b.size || column(0, true) || column(1, exact);
+    return column(0, true) || column(1, exact);
 }
 
 function compareLists(a: List, b: List, exact: boolean): number {

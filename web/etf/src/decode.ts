@@ -45,18 +45,18 @@ export interface ReaderOptions {
 /** What a decoder of the plain view is made with. */
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
-const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: undefined };
+const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: "function" };
 const plainChoices: Choices<DecodeOptions> = {
     ...termChoices,
-    atoms: "string symbol class",
-    binaries: "text bytes either",
-    maps: "object map",
-    tuples: "array class",
-    charlists: "array text",
-    proplists: "false true",
+    atoms: '"string"|"symbol"|"class"',
+    binaries: '"text"|"bytes"|"either"',
+    maps: '"object"|"map"',
+    tuples: '"array"|"class"',
+    charlists: '"array"|"text"',
+    proplists: "false|true",
     records: undefined,
-    structs: "keep drop",
-    codegen: "false true",
+    structs: '"keep"|"drop"',
+    codegen: "false|true",
 };
 
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */

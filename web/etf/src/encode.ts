@@ -4,6 +4,7 @@
  */
 import { noSpace } from "./error.js";
 import { Output } from "./output.js";
+import { isBytes } from "./utf8.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
 /** How plain JavaScript values are written, and in which variant of the format. */
@@ -53,13 +54,16 @@ export type Encodable =
     | ReadonlyMap<Encodable, Encodable>
     | { readonly [key: string]: Encodable };
 
+/** Bytes in memory of their own, for `fetch`, `Blob` and others that take no shared memory. */
+export type Bytes = ReturnType<typeof Uint8Array.from>;
+
 /** Turns values into bytes, again and again; one that is kept remembers the keys it wrote. */
 export interface TermEncoder {
     /**
      * The bytes of a value, the leading 131 included. Throws an EtfError of code `encode` for what
      * has no term.
      */
-    encode(value: Encodable): Uint8Array;
+    encode(value: Encodable): Bytes;
     /**
      * Writes into the caller's buffer from `offset` (default 0) on and returns how many bytes it
      * wrote. Where they do not fit it throws an EtfError of code `space`, with the buffer's
@@ -70,21 +74,32 @@ export interface TermEncoder {
 
 /** An encoder with these options. */
 export function encoder(options: EncodeOptions = {}): TermEncoder {
-    const output = new Output(options);
+    let idle: Output | undefined = new Output(options);
     const { deflate } = options;
-    const encode = (value: Encodable): Uint8Array => {
-        const bytes = output.fresh(value);
+    // What encodes while this encodes, as a getter may, does so with an output of its own.
+    const using = <T>(run: (output: Output) => T): T => {
+        const output = idle ?? new Output(options);
+        idle = undefined;
+        try {
+            return run(output);
+        } finally {
+            idle = output;
+        }
+    };
+    const encode = (value: Encodable): Bytes => {
+        const bytes = using((output) => output.fresh(value));
         return deflate === undefined ? bytes : compressed(bytes, deflate);
     };
     return {
         encode,
         encodeInto(value, buffer, offset = 0) {
-            if (!(buffer instanceof Uint8Array))
-                throw new TypeError("the buffer to encode into is a Uint8Array");
-            if (!(offset >= 0 && offset <= buffer.length))
+            if (!isBytes(buffer)) throw new TypeError("the buffer to encode into is a Uint8Array");
+            if (!(Number.isInteger(offset) && offset >= 0 && offset <= buffer.length))
                 throw new TypeError("the offset lies outside the buffer");
-            const written = deflate === undefined ? output.into(value, buffer, offset) : -1;
-            if (written >= 0) return written;
+            if (deflate === undefined) {
+                const written = using((output) => output.into(value, buffer, offset));
+                if (written >= 0) return written;
+            }
             const bytes = encode(value);
             if (bytes.length > buffer.length - offset) throw noSpace();
             buffer.set(bytes, offset);
@@ -94,8 +109,9 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
 }
 
 /** The term as a compressed one, if that is smaller. */
-function compressed(bytes: Uint8Array, deflate: (bytes: Uint8Array) => Uint8Array): Uint8Array {
+function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): Bytes {
     const stream = deflate(bytes.subarray(1));
+    if (!isBytes(stream)) throw new TypeError("deflate gives a Uint8Array, and at once");
     if (stream.length + 6 >= bytes.length) return bytes;
     const whole = new Uint8Array(stream.length + 6);
     whole[0] = 131;
@@ -108,7 +124,7 @@ function compressed(bytes: Uint8Array, deflate: (bytes: Uint8Array) => Uint8Arra
 let standard: TermEncoder | undefined;
 
 /** Encodes one value with default options. */
-export function encode(value: Encodable): Uint8Array {
+export function encode(value: Encodable): Bytes {
     return (standard ??= encoder()).encode(value);
 }
 

@@ -2,8 +2,10 @@
  * Messages with a length of four bytes before each, as `{packet, 4}` sockets send them, put
  * together again from pieces that were split anywhere.
  */
+import type { Bytes } from "./encode.js";
 import { overLimit } from "./error.js";
 import { checkedLimits, type Limits } from "./limits.js";
+import { isBytes } from "./utf8.js";
 
 /** Collects pieces of a stream and gives the messages in them. */
 export class FrameReader {
@@ -33,8 +35,7 @@ export class FrameReader {
      * again with each further piece: the stream cannot be followed after that.
      */
     push(piece: Uint8Array): IterableIterator<Uint8Array> {
-        if (!(piece instanceof Uint8Array))
-            throw new TypeError("a piece of a stream is a Uint8Array");
+        if (!isBytes(piece)) throw new TypeError("a piece of a stream is a Uint8Array");
         return this.given(this.split(piece));
     }
 
@@ -99,8 +100,8 @@ export class FrameReader {
 }
 
 /** The message with its length before it, ready to be sent to a `{packet, 4}` socket. */
-export function frame(message: Uint8Array): Uint8Array {
-    if (!(message instanceof Uint8Array)) throw new TypeError("a message is a Uint8Array");
+export function frame(message: Uint8Array): Bytes {
+    if (!isBytes(message)) throw new TypeError("a message is a Uint8Array");
     const framed = new Uint8Array(4 + message.length);
     new DataView(framed.buffer).setUint32(0, message.length);
     framed.set(message, 4);

@@ -16,10 +16,12 @@ export {
     encode,
     encodeInto,
     encoder,
+    type Bytes,
     type Encodable,
     type EncodeOptions,
     type TermEncoder,
 } from "./encode.js";
+export { show } from "./show.js";
 export { frame, FrameReader } from "./frames.js";
 export * as read from "./read.js";
 export * as write from "./write.js";

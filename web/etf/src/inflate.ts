@@ -33,6 +33,7 @@ export const inflate: Inflate = (input, start, size) => {
     let bits = 0;
     let bitCount = 0;
     let length = 0;
+    let codes = 0;
     const left = input.length - start;
     if (size > left * MAX_RATIO) wrongSize();
     let out = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
@@ -90,6 +91,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     function dynamic(): void {
+        // A code takes as long as thousands of bytes. Deflaters make none for less than 64.
+        if (++codes > 1000 + (length >> 6)) fail("in too many blocks");
         const lengthCount = take(5) + 257;
         const count = lengthCount + take(5) + 1;
         const codeCount = take(4) + 4;

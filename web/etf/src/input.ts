@@ -9,6 +9,7 @@
  * window in memory, which is why a window has no more than {@link WINDOW} bytes.
  */
 import { EtfError } from "./error.js";
+import { narrowed } from "./integer.js";
 import { decodeUtf8 } from "./utf8.js";
 
 /**
@@ -55,19 +56,23 @@ const noBytes = new Uint8Array(0);
 
 /** A position in the input, and the ways to read what stands there. */
 export abstract class Input {
-    protected buf: Uint8Array = noBytes;
-    protected view: DataView = new DataView(noBytes.buffer);
-    protected pos = 0;
-    protected end = 0;
+    protected buf!: Uint8Array;
+    protected view!: DataView;
+    protected pos!: number;
+    protected end!: number;
 
-    private windowStart = 0;
-    private windowEnd = 0;
-    private window = "";
+    private windowStart!: number;
+    private windowEnd!: number;
+    private window!: string;
 
     // The table of short strings: four words, the last the length, stand for the bytes of each.
     private readonly slotWords = new Int32Array(SLOTS * 4);
     private readonly slotTexts: string[] = new Array<string>(SLOTS).fill("");
     private windowed = 0;
+
+    constructor() {
+        this.load(noBytes);
+    }
 
     /** Starts on other bytes. */
     protected load(bytes: Uint8Array): void {
@@ -76,12 +81,12 @@ export abstract class Input {
         this.pos = 0;
         this.end = bytes.length;
         this.windowStart = this.windowEnd = 0;
+        this.window = "";
     }
 
     /** Lets go of the bytes, so that an idle decoder keeps none alive. */
     protected unload(): void {
         this.load(noBytes);
-        this.window = "";
         if (this.windowed > KEPT) {
             this.windowed = 0;
             this.slotWords.fill(0);
@@ -156,7 +161,8 @@ export abstract class Input {
     private cut(start: number, end: number): string {
         if (start < this.windowStart || end > this.windowEnd) {
             this.windowStart = start;
-            this.windowEnd = Math.min(start + WINDOW, this.end);
+            // Little of it at first: more than a short term may follow (decodePrefix).
+            this.windowEnd = Math.min(start + WINDOW, 9 * start + LONG, this.end);
             this.window = windowText(this.buf, start, this.windowEnd);
             this.windowed += this.windowEnd - start;
         }
@@ -177,29 +183,20 @@ export abstract class Input {
     /** An integer of `length` bytes, least significant first, at `start`. */
     protected magnitude(start: number, length: number, negative: boolean): number | bigint {
         this.need(start, length);
-        const { buf } = this;
+        const { buf, view } = this;
         let at = start + length;
         if (length < 8) {
             let value = 0;
             while (at > start) value = value * 256 + buf[--at];
             if (Number.isSafeInteger(value)) return negative ? 0 - value : value;
         }
-        let big: bigint;
-        if (length === 8) {
-            big = this.view.getBigUint64(start, true);
-        } else {
-            let digits = "0x";
-            for (at = start + length; at > start; ) {
-                digits += buf[--at].toString(16).padStart(2, "0");
-            }
-            big = BigInt(digits);
+        let digits = "0x";
+        for (at = start + length; at > start && length !== 8; ) {
+            const size = (at - start) % 4 > 0 ? 1 : 4;
+            const part = size > 1 ? view.getUint32((at -= 4), true) : buf[--at];
+            digits += part.toString(16).padStart(2 * size, "0");
         }
+        const big = length === 8 ? view.getBigUint64(start, true) : BigInt(digits);
         return narrowed(negative ? -big : big);
     }
-}
-
-/** The number, where one holds it exactly. */
-export function narrowed(integer: bigint): number | bigint {
-    const number = Number(integer);
-    return Number.isSafeInteger(number) ? number : integer;
 }

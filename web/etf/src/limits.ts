@@ -55,7 +55,7 @@ export function checkedLimits(given: Partial<Limits> = {}): Limits {
     for (const [name, value] of Object.entries<unknown>(limits)) {
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
-            throw new TypeError(`${name} cannot be ${String(value)}`);
+            throw new TypeError(`${name} cannot be ${value}`);
     }
     return limits;
 }

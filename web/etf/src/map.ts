@@ -11,10 +11,10 @@ export class Keys {
     /** @param terms all different */
     constructor(readonly terms: readonly Term[]) {}
 
-    /** Where a key stands, or -1. */
-    find(key: Term): number {
+    /** Where the key stands that has this canonical string, or -1. */
+    find(name: string): number {
         this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
-        return this.index.get(canonical(key)) ?? -1;
+        return this.index.get(name) ?? -1;
     }
 }
 
@@ -23,11 +23,15 @@ export class Keys {
  * in Erlang means nothing: two maps of the same entries are equal in any order.
  */
 export class ErlMap {
-    /** @internal */
-    constructor(
+    private constructor(
         private readonly own: Keys,
         readonly values: readonly Term[],
     ) {}
+
+    /** @internal */
+    static of(keys: Keys, values: readonly Term[]): ErlMap {
+        return new ErlMap(keys, values);
+    }
 
     /**
      * A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`.
@@ -54,13 +58,18 @@ export class ErlMap {
 
     /** The value of a key, or undefined. */
     get(key: Term): Term | undefined {
-        const at = this.own.find(key);
+        return this.at(canonical(key));
+    }
+
+    /** @internal The value of the key that has this canonical string, or undefined. */
+    at(name: string): Term | undefined {
+        const at = this.own.find(name);
         return at < 0 ? undefined : this.values[at];
     }
 
     /** Whether a key is there. */
     has(key: Term): boolean {
-        return this.own.find(key) >= 0;
+        return this.own.find(canonical(key)) >= 0;
     }
 
     /** Keys with their values, in the order in which they were written. */

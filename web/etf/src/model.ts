@@ -3,8 +3,8 @@ import { canonical } from "./canonical.js";
 import { ErlMap, Keys } from "./map.js";
 import { MAX_KEY_BYTES, type Shape } from "./shape.js";
 import { Tag } from "./tags.js";
-import { TermReader, type RecordHead } from "./terms.js";
-import { Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
+import { TermReader } from "./terms.js";
+import { Binary, ErlRecord, Float, Tuple, type Atom, type Term } from "./term.js";
 
 /** A reader of the term model. */
 export class ModelReader extends TermReader<Term, Term, Keys> {
@@ -26,7 +26,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
                 return view.getInt32(pos + 1);
             case Tag.NewFloat: {
                 const value = view.getFloat64(pos + 1);
-                if (value - value !== 0) this.fail("value", "a float must be finite");
+                if (value - value !== 0) this.forbidden(pos);
                 this.pos = pos + 9;
                 return new Float(value);
             }
@@ -75,20 +75,24 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     protected binary(start: number, length: number): Term {
         this.need(start, length);
-        return new Binary(this.buf, start, length);
+        return Binary.within(this.buf, start, length);
     }
 
-    protected record(head: RecordHead): Term {
-        const { module, name, exported, fields } = head;
-        const values = this.sequence(fields.length);
-        return new ErlRecord(module, name, exported, fields, values);
+    protected record(
+        fields: ReadonlyMap<string, Atom>,
+        module: Atom,
+        name: Atom,
+        exported: boolean,
+    ): Term {
+        const values = this.sequence(fields.size);
+        return new ErlRecord(module, name, exported, [...fields.values()], values);
     }
 
     /** Reads a map of `size` keys. */
     private map(size: number): Term {
         this.enter(2 * size);
         const { stack, sp: base } = this;
-        let shape = this.root(size);
+        let shape = this.roots[size];
         let keys: readonly Term[] = [];
         for (let i = 0; i < size && shape !== undefined; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
@@ -107,7 +111,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     private shaped(shape: Shape<Term, Keys>, base: number): Term {
         const keys = (shape.leaf ??= new Keys(shape.keys));
-        return new ErlMap(keys, this.stack.slice(base, base + keys.terms.length));
+        return ErlMap.of(keys, this.stack.slice(base, base + keys.terms.length));
     }
 
     private unshaped(before: readonly Term[], size: number): Term {
@@ -121,7 +125,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
             if (seen.add(this.canonicalKey(key, start)).size < keys.length) this.twice(start);
             values.push(this.value());
         }
-        return new ErlMap(new Keys(keys), values);
+        return ErlMap.of(new Keys(keys), values);
     }
 
     /**

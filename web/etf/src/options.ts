@@ -1,23 +1,28 @@
 /** What options may say: TypeScript checks it, plain JavaScript does not. */
 
-/** The words that each option may be, if it is one of some words. */
+/**
+ * The values that each option may have, as JSON and with bars between them, or `function`;
+ * undefined for one that is checked elsewhere.
+ */
 export type Choices<T> = { readonly [K in keyof Required<T>]: string | undefined };
 
 /**
- * Refuses an option that has no such name or none of its words, with a TypeError: a limit that
+ * Refuses an option that has no such name or none of its values, with a TypeError: a limit that
  * stands in the wrong place must not go unnoticed.
  */
 export function checkOptions<T extends object>(options: T, choices: Choices<T>): void {
     checkNames(options, choices);
-    for (const [name, value] of Object.entries(options) as [string, unknown][]) {
-        const choice = choices[name as keyof T]?.split(" ");
-        if (value !== undefined && choice && !choice.includes(String(value)))
-            throw new TypeError(`${name} is ${choice.join(" or ")}, not ${String(value)}`);
+    for (const [name, value] of Object.entries<unknown>(options as {})) {
+        const choice = choices[name as keyof T];
+        const said: string | undefined = JSON.stringify(value);
+        if (value !== undefined && choice && !choice.split("|").includes(said ?? typeof value))
+            throw new TypeError(`${name} is ${choice}, not ${value}`);
     }
 }
 
 /** Refuses names that none of these is. */
 export function checkNames(given: object, known: object): void {
+    if (Object(given) !== given) throw new TypeError("options are an object");
     for (const name of Object.keys(given))
         if (!(name in known)) throw new TypeError(`no option is called ${name}`);
 }

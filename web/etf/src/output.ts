@@ -1,6 +1,6 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
-import type { Encodable, EncodeOptions } from "./encode.js";
+import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
 import { EtfError, isOverflow, noSpace, noTerm } from "./error.js";
 import { ErlMap } from "./map.js";
 import { Layouts, type Layout } from "./layout.js";
@@ -23,7 +23,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, utf8Length } from "./utf8.js";
+import { checkSurrogates, isBytes, utf8Length } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -39,12 +39,12 @@ const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write
     ?.prototype.utf8Write;
 
 const choices: Choices<EncodeOptions> = {
-    keys: "binary atom",
-    null: "null nil undefined",
-    deterministic: "false true",
-    minorVersion: "0 1 2",
-    deflate: undefined,
-    codegen: "false true",
+    keys: '"binary"|"atom"',
+    null: '"null"|"nil"|"undefined"',
+    deterministic: "false|true",
+    minorVersion: "0|1|2",
+    deflate: "function",
+    codegen: "false|true",
 };
 
 /** Writes one term at a time. */
@@ -88,7 +88,7 @@ export class Output {
     }
 
     /** The bytes of a value in an array of their own. */
-    fresh(value: Encodable): Uint8Array {
+    fresh(value: Encodable): Bytes {
         if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
         this.pos = 0;
         this.top(value);
@@ -97,7 +97,7 @@ export class Output {
         // The result keeps its buffer; the next one is made when it is needed.
         this.expected = pos + (pos >> 4);
         this.use(new Uint8Array(0));
-        return buf.subarray(0, pos);
+        return buf.subarray(0, pos) as Bytes;
     }
 
     /** The bytes of a value without the version before them. */
@@ -185,8 +185,18 @@ export class Output {
 
     private u32(value: number): void {
         this.room(4);
-        this.view.setUint32(this.pos, value);
+        this.view.setUint32(this.pos, unsigned(value, 32));
         this.pos += 4;
+    }
+
+    /** An integer of a fun, whose size is its own. */
+    private count(value: number): void {
+        this.number(unsigned(value, 53));
+    }
+
+    /** As many items as were announced, whatever a getter does to the array meanwhile. */
+    private all(items: readonly Encodable[], count = items.length): void {
+        for (let i = 0; i < count; i++) this.write(items[i]);
     }
 
     protected bytes(bytes: Uint8Array): void {
@@ -221,7 +231,9 @@ export class Output {
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
-                return isPlain(value) ? this.object(value) : this.instance(value);
+                return Object.getPrototypeOf(value) === Object.prototype
+                    ? this.object(value as { readonly [key: string]: Encodable })
+                    : this.instance(value);
             }
             default:
                 throw noTerm(`a ${typeof value} is no term`);
@@ -365,7 +377,7 @@ export class Output {
     private list(items: readonly Encodable[]): void {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
-        if (length <= 0xffff && isBytes(items)) {
+        if (length <= 0xffff && isByteList(items)) {
             this.room(3 + length);
             this.buf[this.pos] = Tag.String;
             this.view.setUint16(this.pos + 1, length);
@@ -378,23 +390,23 @@ export class Output {
         this.u8(Tag.Nil);
     }
 
-    private improper(list: ImproperList<Encodable>): void {
-        if (list.items.length === 0) throw noTerm("an improper list has at least one item");
-        if (Array.isArray(list.tail))
-            return this.list([...list.items, ...(list.tail as readonly Encodable[])]);
-        this.head(Tag.List, list.items.length);
-        for (const item of list.items) this.write(item);
-        this.write(list.tail);
+    private improper({ items, tail }: ImproperList<Encodable>): void {
+        if (items.length === 0) throw noTerm("an improper list has at least one item");
+        if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
+        this.head(Tag.List, items.length);
+        this.all(items);
+        this.write(tail);
     }
 
     private tuple(elements: readonly Encodable[]): void {
-        if (elements.length < 256) {
+        const { length } = elements;
+        if (length < 256) {
             this.u8(Tag.SmallTuple);
-            this.u8(elements.length);
+            this.u8(length);
         } else {
-            this.head(Tag.LargeTuple, elements.length);
+            this.head(Tag.LargeTuple, length);
         }
-        for (let i = 0; i < elements.length; i++) this.write(elements[i]);
+        for (let i = 0; i < length; i++) this.write(elements[i]);
     }
 
     private object(object: { readonly [key: string]: Encodable }): void {
@@ -429,7 +441,7 @@ export class Output {
         if (typeof key === "symbol") return new Atom(key.description ?? "");
         if (key === null) return new Atom(this.nullName);
         if (typeof key !== "object") return new Atom(String(key));
-        if (key instanceof Uint8Array) return Binary.of(key);
+        if (isBytes(key)) return Binary.of(key);
         if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
         if (key instanceof ImproperList)
             return new ImproperList(key.items.map(termOf), termOf(key.tail));
@@ -440,9 +452,8 @@ export class Output {
                 fields.map(([name, value]) => [this.keyTerm(name), termOf(value)] as const),
             );
         }
-        if (!(key instanceof Map)) return key as Term;
-        const entries = key as ReadonlyMap<Encodable, Encodable>;
-        return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
+        if (!isMap(key)) return key as Term;
+        return ErlMap.from(Array.from(key, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
 
     private binary(bytes: Uint8Array): void {
@@ -457,12 +468,8 @@ export class Output {
         if (value instanceof Float) return this.float(value.value);
         if (value instanceof Tuple) return this.tuple(value.elements);
         if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
-        if (value instanceof Uint8Array) return this.binary(value);
-        if (value instanceof Map)
-            return this.pairs(
-                [...(value.keys() as Iterable<Encodable>)],
-                [...(value.values() as Iterable<Encodable>)],
-            );
+        if (isBytes(value)) return this.binary(value);
+        if (isMap(value)) return this.pairs([...value.keys()], [...value.values()]);
         if (value instanceof ImproperList) return this.improper(value);
         if (value instanceof BitBinary) return this.bitBinary(value);
         if (value instanceof Pid) return this.pid(value);
@@ -473,6 +480,7 @@ export class Output {
         if (value instanceof OldFun) return this.oldFun(value);
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
+        if (isPlain(value)) return this.object(value);
         const name =
             (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
         throw noTerm(`a ${name} is no term; turn it into one first`);
@@ -480,9 +488,8 @@ export class Output {
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
-        if (bytes.length === 0 || !(bits >= 1 && bits <= 7)) {
+        if (bytes.length * unsigned(bits, 3) === 0)
             throw noTerm("a bit string has at least one byte, and 1 to 7 bits in its last");
-        }
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.bytes(bytes);
@@ -503,7 +510,7 @@ export class Output {
         this.atom(port.node.name);
         if (wide) {
             this.room(8);
-            this.view.setBigUint64(this.pos, BigInt(port.id));
+            this.view.setBigUint64(this.pos, BigInt(unsigned(port.id, 64)));
             this.pos += 8;
         } else {
             this.u32(Number(port.id));
@@ -527,7 +534,7 @@ export class Output {
         this.u8(Tag.Export);
         this.atom(fun.module.name);
         this.atom(fun.fun.name);
-        this.number(fun.arity);
+        this.count(fun.arity);
     }
 
     private fun(fun: Fun): void {
@@ -535,15 +542,16 @@ export class Output {
         this.room(4);
         const start = this.pos;
         this.pos += 4;
-        this.u8(fun.arity);
+        this.u8(unsigned(fun.arity, 8));
+        if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
         this.bytes(fun.uniq);
         this.u32(fun.index);
         this.u32(fun.free.length);
         this.atom(fun.module.name);
-        this.number(fun.oldIndex);
-        this.number(fun.oldUniq);
+        this.count(fun.oldIndex);
+        this.count(fun.oldUniq);
         this.pid(fun.pid);
-        for (const term of fun.free) this.write(term);
+        this.all(fun.free);
         // The size counts itself.
         this.view.setUint32(start, this.pos - start);
     }
@@ -552,18 +560,21 @@ export class Output {
         this.head(Tag.Fun, fun.free.length);
         this.pid(fun.pid);
         this.atom(fun.module.name);
-        this.number(fun.index);
-        this.number(fun.uniq);
-        for (const term of fun.free) this.write(term);
+        this.count(fun.index);
+        this.count(fun.uniq);
+        this.all(fun.free);
     }
 
-    private record(record: ErlRecord): void {
-        this.head(Tag.Record, record.fields.length);
-        this.u8(record.exported ? 1 : 0);
-        this.atom(record.module.name);
-        this.atom(record.name.name);
-        for (const field of record.fields) this.atom(field.name);
-        for (const value of record.values) this.write(value);
+    private record({ module, name, exported, fields, values }: ErlRecord): void {
+        const { length } = fields;
+        if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
+            throw noTerm("a record has different fields, each with a value");
+        this.head(Tag.Record, length);
+        this.u8(Number(exported));
+        this.atom(module.name);
+        this.atom(name.name);
+        for (const field of fields) this.atom(field.name);
+        this.all(values, length);
     }
 
     /** Opaque to the end, so nothing may follow: it stands alone. */
@@ -587,8 +598,16 @@ function floatText(value: number): string {
     return `${sign}${even}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
 }
 
+/** The value, which has to be an unsigned integer of so many bits. */
+function unsigned<N extends number | bigint>(value: N, bits: number): N {
+    const isInteger = typeof value === "bigint" || Number.isInteger(value);
+    if (!isInteger || value < 0 || value >= 2 ** bits)
+        throw noTerm(`${String(value)} is no unsigned integer of ${bits} bits`);
+    return value;
+}
+
 /** Whether a list is one that Erlang writes as a string. */
-function isBytes(items: readonly unknown[]): boolean {
+function isByteList(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
         const item = items[i];
         if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0))
@@ -605,7 +624,13 @@ function isBelow(text: string, unit: number): boolean {
 
 function isPlain(value: object): value is { readonly [key: string]: Encodable } {
     const prototype: unknown = Object.getPrototypeOf(value);
-    return prototype === Object.prototype || prototype === null;
+    // Another window has an Object.prototype of its own, on which nothing stands either.
+    return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** Whether a value is a Map, also one of another window or of Node's vm. */
+function isMap(value: object): value is ReadonlyMap<Encodable, Encodable> {
+    return (value as Map<Encodable, Encodable>)[Symbol.toStringTag] === "Map";
 }
 
 /** What a value consists of, each part with the step that leads to it. */
@@ -613,13 +638,14 @@ function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[]
     const items = value instanceof Tuple ? value.elements : value;
     if (Array.isArray(items))
         return (items as readonly Encodable[]).map((item, at) => [`[${at}]`, item]);
-    if (value instanceof Map || value instanceof ErlMap) {
+    if (typeof value !== "object" || value === null) return [];
+    if (isMap(value) || value instanceof ErlMap) {
         const entries = value.entries() as Iterable<readonly [Encodable, Encodable]>;
         return Array.from(entries, ([key, part], at) => {
             const name = key instanceof Atom ? key.name : key;
             return [typeof name === "string" ? `.${name}` : `[entry ${at}]`, part];
         });
     }
-    if (typeof value !== "object" || value === null || !isPlain(value)) return [];
+    if (!isPlain(value)) return [];
     return Object.entries(value).map(([name, part]) => [`.${name}`, part]);
 }

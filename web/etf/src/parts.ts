@@ -2,6 +2,7 @@
  * What terms consist of, once for all that compares them: a rank, by which Erlang orders kinds of
  * terms, and parts, by which it orders the terms of a kind.
  */
+import { narrowed } from "./integer.js";
 import { ErlMap } from "./map.js";
 import {
     Atom,
@@ -37,6 +38,17 @@ export const enum Rank {
     Local,
 }
 
+/**
+ * The term that a number is written as: an integer past 2^53 is a BigInt, a fraction or -0 a
+ * Float. Other terms are what they are.
+ */
+export function written(term: Term): Term {
+    if (typeof term === "bigint") return narrowed(term);
+    if (typeof term !== "number" || (Number.isSafeInteger(term) && !Object.is(term, -0)))
+        return term;
+    return Number.isInteger(term) && term !== 0 ? BigInt(term) : new Float(term);
+}
+
 /** The rank of a term. */
 export function rank(term: Term): Rank {
     if (typeof term === "number" || typeof term === "bigint" || term instanceof Float) {
@@ -53,7 +65,8 @@ export function rank(term: Term): Rank {
     if (term instanceof ErlRecord) return Rank.Record;
     if (term instanceof LocalTerm) return Rank.Local;
     if (term instanceof ExportFun || term instanceof Fun || term instanceof OldFun) return Rank.Fun;
-    throw new TypeError(`no term but a JavaScript ${typeof term}`);
+    const type = term === null ? "null" : typeof term;
+    throw new TypeError(`no term but a JavaScript ${type}: make one (atom, Binary.of, ...)`);
 }
 
 /** The parts of a term of the ranks that are not treated on their own: the first decides. */

@@ -7,8 +7,9 @@ import type { Limits } from "./limits.js";
 import type { Inflate } from "./reader.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
-import { Tuple } from "./term.js";
-import { TermReader, type RecordHead } from "./terms.js";
+import { Tuple, type Atom } from "./term.js";
+import { TermReader } from "./terms.js";
+import { utf8Text } from "./utf8.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -36,7 +37,10 @@ export interface PlainOptions {
      */
     readonly charlists?: "array" | "text";
     /**
-     * Whether lists that hold only atoms and `{atom, Value}` pairs become objects. Default false.
+     * Whether lists that hold only atoms and `{atom, Value}` pairs become objects, also where
+     * `maps` is `map`. Of two entries with one key the first counts, as in the proplists module;
+     * a list with `true`, `false`, `nil`, `null`, `undefined` or `__proto__` for a key stays one.
+     * Default false.
      */
     readonly proplists?: boolean;
     /**
@@ -68,29 +72,20 @@ const PROTO = "__proto__ cannot be a property";
 
 /** A reader of the plain view. */
 export class PlainReader extends TermReader<unknown, string, Leaf> {
-    private readonly atoms: PlainOptions["atoms"];
-    private readonly binaries: PlainOptions["binaries"];
-    private readonly maps: PlainOptions["maps"];
-    private readonly tuples: PlainOptions["tuples"];
-    private readonly charlists: PlainOptions["charlists"];
-    private readonly proplists: PlainOptions["proplists"];
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
-    private readonly codegen: PlainOptions["codegen"];
 
-    constructor(options: PlainOptions, limits: Limits, inflate: Inflate | undefined) {
+    constructor(
+        private readonly options: PlainOptions,
+        limits: Limits,
+        inflate: Inflate | undefined,
+    ) {
         super(limits, inflate);
-        this.atoms = options.atoms;
-        this.binaries = options.binaries ?? "text";
-        this.maps = options.maps;
-        this.tuples = options.tuples;
-        this.charlists = options.charlists;
-        this.proplists = options.proplists;
         this.records = new Map(Object.entries(options.records ?? {}));
         for (const names of this.records.values())
-            if (names.includes("__proto__")) throw new TypeError(PROTO);
+            if (!Array.isArray(names) || new Set([...names, "__proto__"]).size <= names.length)
+                throw new TypeError("records: wrong fields");
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;
-        this.codegen = options.codegen;
     }
 
     /** Reads the term at `pos`. */
@@ -111,7 +106,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
                 return view.getInt32(pos + 1);
             case Tag.NewFloat: {
                 const value = view.getFloat64(pos + 1);
-                if (value - value !== 0) this.fail("value", "a float must be finite");
+                if (value - value !== 0) this.forbidden(pos);
                 this.pos = pos + 9;
                 return value;
             }
@@ -156,17 +151,15 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     /** The property that a map key names. */
     private keyName(): string {
         const { pos } = this;
-        const tag = this.buf[pos];
-        if (tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig)
-            return String(this.value());
+        if (this.startsInteger()) return String(this.value());
         let name: string;
-        if (tag === Tag.Binary) {
+        if (this.buf[pos] === Tag.Binary) {
             const length = this.view.getUint32(pos + 1);
             this.pos = pos + 5 + length;
             name = this.text(pos + 5, length);
         } else {
             this.need(pos, 1);
-            if (!this.startsAtom()) this.fail("key", "a key is text, an atom or an integer");
+            if (!this.startsAtom()) this.fail("key", 'only maps: "map" takes such a key');
             name = this.atomName();
         }
         if (name === "__proto__") this.fail("key", PROTO, pos);
@@ -185,9 +178,9 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             case "undefined":
                 return undefined;
             default:
-                return this.atoms === "symbol"
+                return this.options.atoms === "symbol"
                     ? this.symbol(name, pos)
-                    : this.atoms === "class"
+                    : this.options.atoms === "class"
                       ? this.named(name)
                       : name;
         }
@@ -204,46 +197,43 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     }
 
     protected binary(start: number, length: number): string | Uint8Array {
-        if (this.binaries === "text") return this.text(start, length);
+        const { binaries = "text" } = this.options;
+        if (binaries === "text") return this.text(start, length);
         this.need(start, length);
-        if (this.binaries === "either") {
-            try {
-                return this.text(start, length);
-            } catch {
-                // Not UTF-8: bytes it is.
-            }
-        }
-        return this.buf.subarray(start, start + length);
+        const end = start + length;
+        const text = binaries === "either" ? utf8Text(this.buf, start, end) : undefined;
+        return text ?? this.buf.subarray(start, end);
     }
 
     private tuple(count: number): unknown {
         if (this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
             const fields = this.records.get(this.atomName());
-            if (fields !== undefined && fields.length === count - 1) {
-                return fill({}, fields, this.sequence(count - 1), 0);
-            }
+            if (fields?.length === count - 1) return fill({}, fields!, this.sequence(count - 1), 0);
             this.pos = start;
         }
-        const elements = this.sequence(count);
-        return this.tuples === "class" ? new Tuple(elements) : elements;
+        return this.tupleOf(this.sequence(count));
     }
 
-    protected record({ fields }: RecordHead): unknown {
-        const names = fields.map(({ name }) => name);
-        if (names.includes("__proto__")) this.fail("key", PROTO);
+    private tupleOf(elements: readonly unknown[]): unknown {
+        return this.options.tuples === "class" ? new Tuple(elements) : elements;
+    }
+
+    protected record(fields: ReadonlyMap<string, Atom>): unknown {
+        const names = [...fields.keys()];
+        if (fields.has("__proto__")) this.fail("key", PROTO);
         return fill({}, names, this.sequence(names.length), 0);
     }
 
     private map(size: number): unknown {
-        return this.maps === "map" ? this.entries(size) : this.object(size);
+        return this.options.maps === "map" ? this.entries(size) : this.object(size);
     }
 
     /** Reads a map of `size` keys into an object. */
     private object(size: number): unknown {
         this.enter(2 * size);
         const { stack, sp: base } = this;
-        let shape = this.root(size);
+        let shape = this.roots[size];
         let keys: readonly string[] = [];
         for (let i = 0; i < size && shape !== undefined; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
@@ -265,7 +255,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             build: objectBuilder(shape.keys, this.dropped),
             uses: 0,
         });
-        if (++leaf.uses === WORTH_GENERATING && this.codegen !== false)
+        if (++leaf.uses === WORTH_GENERATING && this.options.codegen !== false)
             leaf.build = objectCode(shape.keys, this.dropped) ?? leaf.build;
         return leaf.build(this.stack, base);
     }
@@ -283,11 +273,11 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     }
 
     private items(count: number): unknown {
-        return this.proplists ? this.proplist(count) : this.list(this.sequence(count));
+        return this.options.proplists ? this.proplist(count) : this.list(this.sequence(count));
     }
 
     private charlist(): unknown {
-        if (this.charlists !== "text") return this.byteList();
+        if (this.options.charlists !== "text") return this.byteList();
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.pos = start + length;
@@ -299,7 +289,10 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         const map = new Map<unknown, unknown>();
         for (let i = 0; i < size; i++) {
             const start = this.pos;
-            map.set(this.value(), this.value());
+            const key = this.value();
+            // Engines hash a BigInt by its last 64 bits alone, so each may be compared with all.
+            if (typeof key === "bigint") this.count(i * ((this.pos - start - 4) >> 3));
+            map.set(key, this.value());
             if (map.size <= i) this.twice(start);
         }
         this.depth--;
@@ -324,17 +317,11 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             }
             const name = this.atomName();
             const key = this.atom(name, start);
-            let value: unknown = true;
-            if (isPair) {
-                this.enter(1);
-                value = this.value();
-                this.depth--;
-                items.push(this.tuples === "class" ? new Tuple([key, value]) : [key, value]);
-            } else {
-                items.push(key);
-            }
-            // The first of two entries with one key counts, as in the proplists module.
-            if (name === "__proto__") isProplist = false;
+            const [value] = isPair ? this.sequence(1) : [true];
+            items.push(isPair ? this.tupleOf([key, value]) : key);
+            // The first of two entries with one key counts, as in the proplists module. A list of
+            // booleans is none.
+            if (name === "__proto__" || key == null || key === !!key) isProplist = false;
             else if (!hasOwn.call(object, name)) object[name] = value;
         }
         this.depth--;

@@ -5,6 +5,7 @@
  * @module
  */
 import { decodeTerm } from "./standard.js";
+import { canonical } from "./canonical.js";
 import { EtfError } from "./error.js";
 import { ErlMap } from "./map.js";
 import { show } from "./show.js";
@@ -27,18 +28,25 @@ export type Result<T> =
     | { readonly ok: true; readonly value: T }
     | { readonly ok: false; readonly error: ReadError };
 
+type Step = string | number;
+
+/** How many values were accepted so far in the call that is under way. */
+let accepted = 0;
+
 /** A failure, thrown on its way up to where the decoder was called; it never leaves this module. */
 class Failure {
-    readonly path: (string | number)[] = [];
+    readonly after = accepted;
     constructor(
-        readonly expected: string,
-        readonly found: string,
+        readonly wants: readonly string[],
+        /** Says what was found. Most failures are those of an alternative and never asked. */
+        readonly found: () => string,
+        readonly path: readonly Step[] = [],
     ) {}
 }
 
 /** Ends with the failure of a decoder that found this in the place of what it wants. */
 function refuse(wants: string, found: Term): never {
-    throw new Failure(wants, show(found));
+    throw new Failure([wants], () => show(found));
 }
 
 /** Makes a T of a term. */
@@ -49,37 +57,44 @@ export class Decoder<out T> {
         readonly wants: string,
         /** @internal Makes it, or throws a failure. */
         readonly take: (term: Term) => T,
+        /** @internal Makes it where a field is missing that may be. */
+        readonly absent?: () => T,
     ) {}
 
     /** Decodes a term. */
     read(term: Term): Result<T> {
-        return this.result(() => term);
+        const outer = outcomes;
+        outcomes = new Map();
+        try {
+            const outcome = attempt(this, term);
+            return "value" in outcome ? { ok: true, value: outcome.value } : failed(outcome);
+        } finally {
+            outcomes = outer;
+        }
     }
 
     /** Decodes bytes; what is wrong with the bytes themselves is a failure like others. */
     readBytes(bytes: Uint8Array, decode: (bytes: Uint8Array) => Term = decodeTerm): Result<T> {
-        return this.result(() => {
-            try {
-                return decode(bytes);
-            } catch (error) {
-                if (!(error instanceof EtfError)) throw error;
-                throw new Failure(this.wants, `bytes that are no term: ${error.message}`);
-            }
-        });
-    }
-
-    private result(term: () => Term): Result<T> {
+        let term: Term;
         try {
-            return { ok: true, value: this.take(term()) };
-        } catch (failure) {
-            if (!(failure instanceof Failure)) throw failure;
-            const { path, expected, found } = failure;
-            const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
-            const where = path.length > 0 ? `at ${place.join("")}: ` : "";
-            const message = `${where}expected ${expected}, found ${found}`;
-            return { ok: false, error: { path, expected, found, message } };
+            term = decode(bytes);
+        } catch (error) {
+            if (!(error instanceof EtfError)) throw error;
+            return failed(
+                new Failure([this.wants], () => `bytes that are no term: ${error.message}`),
+            );
         }
+        return this.read(term);
     }
+}
+
+function failed({ wants, found: find, path }: Failure): Result<never> {
+    const expected = wants.join(", or ");
+    const found = find();
+    const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
+    const where = path.length > 0 ? `at ${place.join("")}: ` : "";
+    const message = `${where}expected ${expected}, found ${found}`;
+    return { ok: false, error: { path, expected, found, message } };
 }
 
 /** What a decoder wants; a TypeError where something else was given for a decoder. */
@@ -88,14 +103,22 @@ function wanted(decoder: Decoder<unknown>): string {
     return decoder.wants;
 }
 
-/** What a decoder makes of what stands at `step`. */
-function under<T>(step: string | number, decoder: Decoder<T>, term: Term): T {
+/** What a decoder makes of a term, or why it does not. */
+function attempt<T>(decoder: Decoder<T>, term: Term): Failure | { readonly value: T } {
     try {
-        return decoder.take(term);
+        return { value: decoder.take(term) };
     } catch (failure) {
-        if (failure instanceof Failure) failure.path.unshift(step);
+        if (failure instanceof Failure) return failure;
         throw failure;
     }
+}
+
+/** What a decoder makes of what stands at `step`. */
+function under<T>(step: Step | (() => Step), decoder: Decoder<T>, term: Term): T {
+    const outcome = attempt(decoder, term);
+    if ("value" in outcome) return outcome.value;
+    const { wants, found, path } = outcome;
+    throw new Failure(wants, found, [typeof step === "function" ? step() : step, ...path]);
 }
 
 /** What a decoder makes. */
@@ -108,11 +131,15 @@ export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
 /** A decoder of terms for which `make` gives something else than undefined. */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
-    return new Decoder(wants, (found) => make(found) ?? refuse(wants, found));
+    return new Decoder(wants, (found) => {
+        const value = make(found) ?? refuse(wants, found);
+        accepted++;
+        return value;
+    });
 }
 
 /** Any term, as it is. */
-export const term: Decoder<Term> = new Decoder("any term", (found) => found);
+export const term: Decoder<Term> = simple("any term", (found) => found);
 
 /** An integer that a number holds exactly. */
 export const integer: Decoder<number> = simple("an integer", (found) =>
@@ -135,13 +162,9 @@ export const number: Decoder<number> = simple("a number", (found) =>
 );
 
 /** A binary of UTF-8, as text. */
-export const string: Decoder<string> = simple("text", (found) => {
-    try {
-        return found instanceof Binary ? found.text() : undefined;
-    } catch {
-        return undefined;
-    }
-});
+export const string: Decoder<string> = simple("text", (found) =>
+    found instanceof Binary ? found.utf8() : undefined,
+);
 
 /** A binary, as bytes. */
 export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>
@@ -215,10 +238,11 @@ export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): D
 /** The element of a tuple or a list at a place, counted from 0. */
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
     wanted(element);
+    if (!(Number.isInteger(at) && at >= 0)) throw new TypeError("a place is an integer from 0 on");
     const wants = `a tuple or a list with an element ${at}`;
     return new Decoder(wants, (found) => {
         const items = found instanceof Tuple ? found.elements : found;
-        return Array.isArray(items) && at in items
+        return Array.isArray(items) && at < items.length
             ? under(at, element, (items as readonly Term[])[at])
             : refuse(wants, found);
     });
@@ -226,22 +250,31 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
 
 /**
  * The value of a map or native record under a key. A string means the atom or the text of that
- * name, the atom first; for other keys give the term.
+ * name, the atom first; for other keys give the term. An {@link optional} value may be missing.
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     wanted(value);
     const name = typeof key === "string" ? key : show(key);
+    const terms = typeof key === "string" ? [new Atom(key), Binary.of(key)] : [key];
+    // What finds them in a map, made once.
+    const [first, second = first] = terms.map(canonical);
     const wants = `a map with the key ${name}`;
-    return new Decoder(wants, (found) =>
-        under(name, value, lookup(found, key) ?? refuse(wants, found)),
-    );
+    return new Decoder(wants, (found) => {
+        const isMap = found instanceof ErlMap;
+        const isRecord = found instanceof ErlRecord;
+        const held = isMap
+            ? (found.at(first) ?? found.at(second))
+            : isRecord
+              ? found.get(name)
+              : undefined;
+        if (held !== undefined) return under(name, value, held);
+        return value.absent && (isMap || isRecord) ? value.absent() : refuse(wants, found);
+    });
 }
 
-function lookup(found: Term, key: string | Term): Term | undefined {
-    if (found instanceof ErlRecord && typeof key === "string") return found.get(key);
-    if (!(found instanceof ErlMap)) return undefined;
-    if (typeof key !== "string") return found.get(key);
-    return found.get(new Atom(key)) ?? found.get(Binary.of(key));
+/** In a {@link field}, an {@link object} and the like: the fallback where the key is missing. */
+export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
+    return new Decoder<T | F>(wanted(value), value.take, () => fallback);
 }
 
 /** As {@link field}, or the fallback where the key is missing. */
@@ -250,14 +283,7 @@ export function optionalField<T, F>(
     value: Decoder<T>,
     fallback: F,
 ): Decoder<T | F> {
-    const present = field<T>(key, value);
-    return new Decoder<T | F>("a map", (found) =>
-        lookup(found, key) !== undefined
-            ? present.take(found)
-            : found instanceof ErlMap || found instanceof ErlRecord
-              ? fallback
-              : refuse("a map", found),
-    );
+    return field(key, optional(value, fallback));
 }
 
 /** The value at the end of a way of keys (as in {@link field}) and places (as in {@link index}). */
@@ -290,12 +316,18 @@ function made<T>(properties: (readonly [string, unknown])[]): T {
 export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V>> {
     return new Decoder("a map", (found) => {
         if (!(found instanceof ErlMap)) refuse("a map", found);
-        return new Map(
-            Array.from(found, ([k, v]) => {
-                const name = under(`key ${show(k)}`, key, k);
-                return [name, under(typeof name === "string" ? name : show(k), value, v)];
+        let work = 0;
+        const map = new Map(
+            Array.from(found, ([k, v], at) => {
+                const name = under(() => `key ${show(k)}`, key, k);
+                // Engines hash a BigInt by its last 64 bits alone: each may be compared with all.
+                if (typeof name === "bigint") work += at * ((name.toString(16).length - 2) >> 4);
+                if (work > 1 << 24) refuse("a map of fewer large keys", found);
+                const step = () => (typeof name === "string" ? name : show(k));
+                return [name, under(step, value, v)];
             }),
         );
+        return map.size < found.size ? refuse("a map whose keys stay different", found) : map;
     });
 }
 
@@ -334,22 +366,31 @@ export function nativeRecord<T extends object>(
 
 /**
  * The first of these that accepts the term. Where none does, the failure is that of the one that
- * came farthest into the term, or says what all of them want.
+ * came farthest into the term, which is the one that accepted most values, or looked deepest of
+ * those; where more of them failed at that place, it says what all of these want.
  */
 export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): Decoder<T[number]> {
     const wants = choices.map(wanted).join(", or ");
     return new Decoder<T[number]>(wants, (found) => {
-        let farthest: Failure | undefined;
+        const before = accepted;
+        let best: Failure | undefined;
         for (const choice of choices) {
-            try {
-                return choice.take(found);
-            } catch (failure) {
-                if (!(failure instanceof Failure)) throw failure;
-                if (failure.path.length > (farthest?.path.length ?? 0)) farthest = failure;
-            }
+            accepted = before;
+            const outcome = attempt(choice, found);
+            if ("value" in outcome) return outcome.value;
+            best = best ? farther(best, outcome) : outcome;
         }
-        throw farthest ?? new Failure(wants, show(found));
+        if (best === undefined) return refuse(wants, found);
+        accepted = best.after;
+        throw best;
     });
+}
+
+function farther(a: Failure, b: Failure): Failure {
+    const ahead = a.after - b.after || a.path.length - b.path.length;
+    accepted = a.after;
+    if (ahead !== 0 || a.path.join() !== b.path.join()) return ahead < 0 ? b : a;
+    return new Failure([...new Set([...a.wants, ...b.wants])], a.found, a.path);
 }
 
 /** The value, or null for the atoms nil, null and undefined. */
@@ -373,11 +414,38 @@ export function map<A extends readonly unknown[], T>(
 
 /** Goes on with a decoder that depends on the value so far; it reads the same term. */
 export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>): Decoder<T> {
-    return new Decoder(wanted(first), (found) => next(first.take(found)).take(found));
+    return new Decoder(wanted(first), (found) => {
+        const second = next(first.take(found));
+        wanted(second);
+        return second.take(found);
+    });
 }
 
-/** A decoder that is made when it is needed: for forms that hold themselves. */
+/** What a lazy decoder made of a term, and how many values it accepted in it. */
+type Known = readonly [outcome: ReturnType<typeof attempt>, accepted: number];
+/** What the lazy decoders made of each term in the call that is under way. */
+let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
+
+/**
+ * A decoder that is made when it is needed: for forms that hold themselves. It reads each term
+ * once in a call, or alternatives that begin alike would take time that doubles with each level;
+ * the value may so be given to several of them.
+ */
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
-    let known: Decoder<T> | undefined;
-    return new Decoder("a term of this kind", (found) => (known ??= make()).take(found));
+    let inner: Decoder<T> | undefined;
+    const decoder: Decoder<T> = new Decoder("a term of this kind", (found) => {
+        if (inner === undefined) wanted((inner = make()));
+        // The same atom may stand in several places.
+        if (typeof found !== "object" || found instanceof Atom) return inner.take(found);
+        let mine = outcomes.get(decoder);
+        if (mine === undefined) outcomes.set(decoder, (mine = new Map()));
+        const before = accepted;
+        const known = mine.get(found);
+        const outcome = known ? known[0] : attempt(inner, found);
+        if (known) accepted += known[1];
+        else mine.set(found, [outcome, accepted - before]);
+        if ("value" in outcome) return outcome.value as T;
+        throw new Failure(outcome.wants, outcome.found, outcome.path);
+    });
+    return decoder;
 }

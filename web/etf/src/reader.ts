@@ -6,7 +6,9 @@ import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
 import type { Limits } from "./limits.js";
 import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
+import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
+import { isBytes } from "./utf8.js";
 
 /** A term and how many bytes it took. */
 export interface Prefix<T> {
@@ -38,10 +40,11 @@ export abstract class Reader<T, K, L> extends Input {
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
     protected sp = 0;
+    protected readonly known = new Map<string, Atom>();
     /** The last key that was read and led to no known shape. */
-    protected stray: K | undefined = undefined;
-    /** The empty beginnings of maps, by the number of their keys. */
-    private readonly roots: Shape<K, L>[] = Array.from(
+    protected stray: K | undefined;
+    /** The empty beginnings of maps, by the number of their keys, where such maps have a shape. */
+    protected readonly roots: readonly (Shape<K, L> | undefined)[] = Array.from(
         { length: MAX_KEYS + 1 },
         () => new Shape([], new Uint8Array(0)),
     );
@@ -62,20 +65,29 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!(bytes instanceof Uint8Array)) throw new TypeError("a decoder reads a Uint8Array");
+        if (!isBytes(bytes)) throw new TypeError("a decoder reads a Uint8Array");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
             if (this.end > 0 && this.buf[0] !== Tag.Version)
-                this.fail("version", "a term starts with the byte 131");
+                this.fail("version", "a term starts with 131");
             this.pos = 1;
-            if (this.buf[1] === Tag.Compressed) return this.compressed(bytes);
+            let used = 0;
+            if (this.buf[1] === Tag.Compressed) {
+                const size = this.view.getUint32(2);
+                if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
+                if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
+                const inflated = this.inflate(bytes, 6, size);
+                this.load(inflated.bytes);
+                used = 6 + inflated.used;
+            }
             const value = this.value();
-            return { value, used: this.pos };
+            if (used > 0 && this.pos < this.end) this.fail("trailing", "bytes follow the term");
+            return { value, used: used || this.pos };
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.
-            if (isOverflow(error)) this.fail("limit", "nested too deeply for the JavaScript stack");
+            if (isOverflow(error)) this.fail("limit", "too deep for the JavaScript stack");
             if (error instanceof RangeError) this.truncated();
             throw error;
         } finally {
@@ -83,19 +95,6 @@ export abstract class Reader<T, K, L> extends Input {
             if (this.stack.length > 1024) this.stack = [];
             else this.stack.fill(undefined as T);
         }
-    }
-
-    private compressed(bytes: Uint8Array): Prefix<T> {
-        const size = this.view.getUint32(2);
-        if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
-        if (this.inflate === undefined) {
-            this.fail("inflate", "no inflate was given", 1);
-        }
-        const inflated = this.inflate(bytes, 6, size);
-        this.load(inflated.bytes);
-        const value = this.value();
-        if (this.pos < this.end) this.fail("trailing", "bytes follow the compressed term");
-        return { value, used: 6 + inflated.used };
     }
 
     /** Enters a container of `count` elements, which need at least as many bytes. */
@@ -107,8 +106,7 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Counts elements against their limit. */
     protected count(elements: number): void {
-        this.elements += elements;
-        if (this.elements > this.limits.maxElements) this.over("maxElements");
+        if ((this.elements += elements) > this.limits.maxElements) this.over("maxElements");
     }
 
     /** Ends with the error of a limit that was passed. */
@@ -116,14 +114,14 @@ export abstract class Reader<T, K, L> extends Input {
         throw overLimit(limit, this.limits, at);
     }
 
-    /** Ends with the error of a key that stands at `at` for the second time. */
-    protected twice(at: number): never {
-        this.fail("duplicate", "the same key stands here twice", at);
+    /** Ends with the error of what stands in a term at `at`. */
+    protected forbidden(at: number): never {
+        this.fail("value", "a field holds what its tag forbids", at);
     }
 
-    /** The beginning of maps with `size` keys, where such maps have a shape. */
-    protected root(size: number): Shape<K, L> | undefined {
-        return this.roots[size];
+    /** Ends with the error of a key that stands at `at` for the second time. */
+    protected twice(at: number): never {
+        this.fail("duplicate", "the key becomes one that was there", at);
     }
 
     /**
@@ -144,6 +142,22 @@ export abstract class Reader<T, K, L> extends Input {
         return grown;
     }
 
+    /** The atom of this name, the same object each time as far as the limit goes. */
+    protected named(name: string): Atom {
+        let atom = this.known.get(name);
+        if (atom === undefined) {
+            atom = new Atom(name);
+            if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
+        }
+        return atom;
+    }
+
+    /** Whether an integer of no more than 255 bytes stands at `pos`. */
+    protected startsInteger(): boolean {
+        const tag = this.buf[this.pos];
+        return tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig;
+    }
+
     /** Whether an atom stands at `pos`. */
     protected startsAtom(): boolean {
         const tag = this.buf[this.pos];
@@ -159,7 +173,7 @@ export abstract class Reader<T, K, L> extends Input {
     protected atomName(): string {
         const { buf, pos } = this;
         this.need(pos, 2);
-        if (!this.startsAtom()) this.fail("tag", "an atom is wanted here");
+        if (!this.startsAtom()) this.fail("tag", "an atom is wanted");
         const tag = buf[pos];
         // Both tags of a short name are odd, both of UTF-8 are above the others.
         const isShort = tag % 2 === 1;
@@ -167,9 +181,8 @@ export abstract class Reader<T, K, L> extends Input {
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
         const name = tag > Tag.SmallAtom ? this.text(start, length) : this.latin1(start, length);
-        if (length > 255 && [...name].length > 255) {
-            this.fail("value", "an atom has at most 255 characters", pos);
-        }
+        // No atom has more characters.
+        if (length > 255 && [...name].length > 255) this.forbidden(pos);
         return name;
     }
 

@@ -31,8 +31,14 @@ const kinds = [
     [LocalTerm, "term that only its node can read"],
 ] as const;
 
-/** The term as Erlang would print it, no more than a few levels and elements of it. */
+/**
+ * The term as Erlang would print it, for messages: five elements of each container, and `levels`
+ * of containers in each other.
+ */
 export function show(term: Term, levels = 2): string {
+    // In base 10 a large integer takes the square of its digits.
+    if (typeof term === "bigint" && term !== BigInt.asIntN(256, term))
+        return shorten(`16#${term.toString(16)}`);
     if (typeof term === "number" || typeof term === "bigint") return shorten(String(term));
     if (term instanceof Atom) return shorten(term.toString());
     if (term instanceof Float)
@@ -60,12 +66,10 @@ export function show(term: Term, levels = 2): string {
 }
 
 function showBinary(binary: Binary): string {
-    try {
-        if (binary.length <= 64) return `<<${JSON.stringify(binary.text())}>>`;
-    } catch {
-        // Not text: its size says enough.
-    }
-    return `a binary of ${binary.length} bytes`;
+    const text = binary.length <= 64 ? binary.utf8() : undefined;
+    return text === undefined
+        ? `a binary of ${binary.length} bytes`
+        : `<<${JSON.stringify(text)}>>`;
 }
 
 function shorten(text: string): string {

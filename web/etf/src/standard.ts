@@ -7,16 +7,23 @@ import {
     type TermDecoder,
 } from "./decode.js";
 import { inflate } from "./inflate.js";
+import { checkNames } from "./options.js";
 import type { Term } from "./term.js";
+
+/** These options with our inflate, if they have none. */
+function inflating<T extends ReaderOptions>(options: T): T {
+    checkNames(options, options);
+    return { inflate, ...options };
+}
 
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
-    return plainDecoderOf({ inflate, ...options });
+    return plainDecoderOf(inflating(options));
 }
 
 /** A decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
-    return termDecoderOf({ inflate, ...options });
+    return termDecoderOf(inflating(options));
 }
 
 let plain: TermDecoder<unknown> | undefined;

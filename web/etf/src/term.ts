@@ -1,9 +1,11 @@
 /**
  * The term model: one JavaScript value for every Erlang term, with nothing lost.
  * Integers are numbers (or BigInt past 2^53), lists are arrays; everything else has a class here.
- * Values are plain data: compare them with `equal` or `compare`, not with `===`.
+ * Values are plain data: compare them with `equal` or `compare`, not with `===`. The `brand` of
+ * their classes is for TypeScript alone: without it a function or an Error, which have a name,
+ * would pass for an atom.
  */
-import { decodeUtf8, encodeUtf8 } from "./utf8.js";
+import { decodeUtf8, encodeUtf8, isBytes, utf8Text } from "./utf8.js";
 import type { ErlMap } from "./map.js";
 
 /** Any Erlang term. */
@@ -29,6 +31,7 @@ export type Term =
 
 /** An atom. Two atoms are the same when their names are. */
 export class Atom {
+    declare protected readonly brand: undefined;
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
     /** As Erlang writes it, in quotes where it needs them. */
@@ -44,6 +47,7 @@ export class Atom {
  * infinite.
  */
 export class Float {
+    declare protected readonly brand: undefined;
     constructor(readonly value: number) {}
     /** The number, so that `+float` gives it. */
     valueOf(): number {
@@ -53,6 +57,7 @@ export class Float {
 
 /** A tuple. */
 export class Tuple<T extends readonly unknown[] = readonly Term[]> {
+    declare protected readonly brand: undefined;
     constructor(readonly elements: T) {
         if (!Array.isArray(elements)) throw new TypeError("a tuple needs an array");
     }
@@ -60,6 +65,7 @@ export class Tuple<T extends readonly unknown[] = readonly Term[]> {
 
 /** A list whose last tail is not the empty list: `[1, 2 | tail]`. */
 export class ImproperList<T = Term> {
+    declare protected readonly brand: undefined;
     /**
      * @param items at least one
      * @param tail any term but a list
@@ -72,17 +78,19 @@ export class ImproperList<T = Term> {
 
 /** A binary. One that was decoded is a window on the input: it shares its memory. */
 export class Binary {
-    /** @internal */
-    constructor(
+    private constructor(
         private readonly source: Uint8Array,
         private readonly start: number,
         readonly length: number,
     ) {}
+    /** @internal */
+    static within(source: Uint8Array, start: number, length: number): Binary {
+        return new Binary(source, start, length);
+    }
     /** A binary of these bytes (not copied), or of this text in UTF-8. */
     static of(value: Uint8Array | string): Binary {
         const bytes = typeof value === "string" ? encodeUtf8(value) : value;
-        if (!(bytes instanceof Uint8Array))
-            throw new TypeError("a binary is made of text or a Uint8Array");
+        if (!isBytes(bytes)) throw new TypeError("a binary is made of text or a Uint8Array");
         return new Binary(bytes, 0, bytes.length);
     }
     /** Its bytes: a view, not a copy. */
@@ -93,10 +101,19 @@ export class Binary {
     text(): string {
         return decodeUtf8(this.source, this.start, this.start + this.length);
     }
+    /** @internal Its text, or undefined where it is not UTF-8. */
+    utf8(): string | undefined {
+        return utf8Text(this.source, this.start, this.start + this.length);
+    }
+    /** Its bytes as numbers: JSON must not show what else is in the memory that they share. */
+    toJSON(): number[] {
+        return [...this.bytes];
+    }
 }
 
 /** A bit string whose length is not a multiple of 8. */
 export class BitBinary {
+    declare protected readonly brand: undefined;
     /**
      * @param bytes at least one; the unused low bits of the last are 0
      * @param bits how many high bits of the last byte count, 1 to 7
@@ -109,6 +126,7 @@ export class BitBinary {
 
 /** A process identifier. */
 export class Pid {
+    declare protected readonly brand: undefined;
     constructor(
         readonly node: Atom,
         readonly id: number,
@@ -119,6 +137,7 @@ export class Pid {
 
 /** A port identifier. Its number is a BigInt only past 2^53. */
 export class Port {
+    declare protected readonly brand: undefined;
     /**
      * @param wide whether it is written with a number of 64 bits, as OTP 29 always does and
      *   OTP 25 did for large numbers only. It makes no other port.
@@ -133,6 +152,7 @@ export class Port {
 
 /** A reference, of one to five 32-bit words, as they stand on the wire. */
 export class Reference {
+    declare protected readonly brand: undefined;
     constructor(
         readonly node: Atom,
         readonly creation: number,
@@ -142,6 +162,7 @@ export class Reference {
 
 /** An external fun: `fun Module:Function/Arity`. */
 export class ExportFun {
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly fun: Atom,
@@ -151,6 +172,7 @@ export class ExportFun {
 
 /** A local fun as Erlang sends it: where its code is, and the values it closed over. */
 export class Fun<T = Term> {
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly arity: number,
@@ -167,6 +189,7 @@ export class Fun<T = Term> {
 
 /** A fun of before R8, which today's VM no longer reads. */
 export class OldFun<T = Term> {
+    declare protected readonly brand: undefined;
     constructor(
         readonly module: Atom,
         readonly index: number,
@@ -178,6 +201,7 @@ export class OldFun<T = Term> {
 
 /** A native record (OTP 29), which is not the tuple that older records are. */
 export class ErlRecord {
+    declare protected readonly brand: undefined;
     /** Fields are in the order of the definition; values[i] belongs to fields[i]. */
     constructor(
         readonly module: Atom,
@@ -198,7 +222,13 @@ export class ErlRecord {
  * as bytes. The format gives it no length, so it reaches to the end of the input.
  */
 export class LocalTerm {
+    declare protected readonly brand: undefined;
     constructor(readonly bytes: Uint8Array) {}
+}
+
+/** Whether a term is a list. `Array.isArray` says the same, but makes `any[]` of it. */
+export function isList(term: Term): term is readonly Term[] {
+    return Array.isArray(term);
 }
 
 /** Shorthand for `new Atom(name)`. */

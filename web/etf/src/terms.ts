@@ -3,13 +3,12 @@
  * tags are read in plain.ts and in model.ts, each in a method of its own: what an engine learns
  * about a method that both share makes both slow in a page that uses both (bench/etf/README.md).
  */
-import { narrowed } from "./input.js";
+import { narrowed } from "./integer.js";
 import { Reader } from "./reader.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
     BitBinary,
-    ErlRecord,
     ExportFun,
     Fun,
     ImproperList,
@@ -26,31 +25,21 @@ import {
  */
 const PRESIZED = 64;
 
-/** What stands before the values of a native record. */
-export type RecordHead = Omit<ErlRecord, "fields" | "values" | "get"> & { fields: Atom[] };
-
 /** A reader of terms. See {@link Reader} for T, K and L. */
 export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
-    protected readonly known = new Map<string, Atom>();
-
     /** What a float becomes. */
     protected abstract float(value: number): T;
 
     /** What the binary of `length` bytes at `start` becomes. */
     protected abstract binary(start: number, length: number): T;
 
-    /** What a native record becomes whose values stand at `pos`. */
-    protected abstract record(head: RecordHead): T;
-
-    /** The atom of this name, the same object each time as far as the limit goes. */
-    protected named(name: string): Atom {
-        let atom = this.known.get(name);
-        if (atom === undefined) {
-            atom = new Atom(name);
-            if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
-        }
-        return atom;
-    }
+    /** What a native record with these fields becomes whose values stand at `pos`. */
+    protected abstract record(
+        fields: ReadonlyMap<string, Atom>,
+        module: Atom,
+        name: Atom,
+        exported: boolean,
+    ): T;
 
     /** Reads `count` terms into an array. */
     protected sequence(count: number): T[] {
@@ -89,6 +78,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.need(start, length);
+        this.count(length);
         this.pos = start + length;
         const made = new Array<number>(length);
         for (let i = 0; i < length; i++) made[i] = this.buf[start + i];
@@ -158,7 +148,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 );
             }
             case Tag.Record:
-                return this.record(this.recordHead());
+                return this.nativeRecord();
             case Tag.Local:
                 // It stands first, after the version (which an inflated term has not).
                 if (start > 1) this.fail("tag", "a local term stands alone", start);
@@ -171,18 +161,12 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         }
     }
 
-    /** Ends with an error at a field that follows a rare tag. */
-    private forbidden(at: number): never {
-        this.fail("value", "a field holds what its tag forbids", at);
-    }
-
     protected atomTerm(): Atom {
         return this.named(this.atomName());
     }
 
     private u8(): number {
-        this.need(this.pos, 1);
-        return this.buf[this.pos++];
+        return this.view.getUint8(this.pos++);
     }
 
     private u32(): number {
@@ -195,11 +179,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     private integer(): number {
         const start = this.pos;
         this.need(start, 1);
-        const tag = this.buf[start];
-        const value =
-            tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig
-                ? this.value()
-                : -1;
+        const value = this.startsInteger() ? this.value() : -1;
         if (typeof value !== "number" || value < 0) {
             this.forbidden(start);
         }
@@ -222,8 +202,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     private textFloat(): number {
-        this.need(this.pos, 31);
-        const text = String.fromCharCode(...this.buf.subarray(this.pos, this.pos + 31));
+        const text = this.latin1(this.pos, 31);
         const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
@@ -239,9 +218,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     /** The process that made a fun. */
     private creator(): Pid {
         const tag = this.u8();
-        if (tag !== Tag.NewPid && tag !== Tag.Pid) {
-            this.fail("tag", "a fun needs a pid here", this.pos - 1);
-        }
+        if (tag !== Tag.NewPid && tag !== Tag.Pid) this.forbidden(this.pos - 1);
         return this.pid(tag);
     }
 
@@ -269,7 +246,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return new Reference(node, creation, words);
     }
 
-    private recordHead(): RecordHead {
+    private nativeRecord(): T {
         const count = this.u32();
         const flags = this.u8();
         // 1 means exported: the format's documentation has both meanings, external.c decides.
@@ -277,16 +254,13 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const module = this.atomTerm();
         const name = this.atomTerm();
         if (2 * count > this.end - this.pos) this.truncated();
-        const seen = new Set<string>();
-        const fields: Atom[] = [];
-        while (fields.length < count) {
+        const fields = new Map<string, Atom>();
+        while (fields.size < count) {
             const start = this.pos;
             const field = this.atomTerm();
-            fields.push(field);
-            if (seen.add(field.name).size < fields.length) {
-                this.twice(start);
-            }
+            if (fields.has(field.name)) this.twice(start);
+            fields.set(field.name, field);
         }
-        return { module, name, exported: flags === 1, fields };
+        return this.record(fields, module, name, flags === 1);
     }
 }

@@ -3,9 +3,11 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { noTerm, type EtfError } from "./error.js";
+import { EtfError, noTerm } from "./error.js";
+import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
-import { ErlMap } from "./map.js";
+import { ErlMap, Keys } from "./map.js";
+import { checkSurrogates } from "./utf8.js";
 
 /** Makes a term of a T. */
 export type Encoder<T> = (value: T) => Term;
@@ -26,6 +28,18 @@ function isNo(type: string, value: unknown): EtfError {
     return noTerm(`${String(value)} is no ${type}`);
 }
 
+/** What an encoder makes of a part; its error says where that is. */
+function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
+    try {
+        return encode(value);
+    } catch (error) {
+        if (!(error instanceof EtfError)) throw error;
+        const way = typeof step === "number" ? `[${step}]` : `.${step}`;
+        const { reason } = error;
+        throw noTerm(`at ${way}${/^at [.[]/.test(reason) ? reason.slice(3) : `: ${reason}`}`);
+    }
+}
+
 /** A float, also where the number is whole. */
 export const float: Encoder<number> = (value) => new Float(value);
 
@@ -33,14 +47,17 @@ export const float: Encoder<number> = (value) => new Float(value);
 export const string: Encoder<string> = (value) => Binary.of(value);
 
 /** Text, as a list of characters. */
-export const charlist: Encoder<string> = (value) =>
-    Array.from(value, (character) => character.codePointAt(0)!);
+export const charlist: Encoder<string> = (value) => {
+    if (typeof value !== "string") throw isNo("text", value);
+    checkSurrogates(value, -1);
+    return Array.from(value, (character) => character.codePointAt(0)!);
+};
 
 /** Bytes, as a binary. */
 export const bytes: Encoder<Uint8Array> = (value) => Binary.of(value);
 
 /** An atom, by name. */
-export const atom: Encoder<string> = (value) => new Atom(value);
+export const atom = (value: string): Atom => new Atom(value);
 
 /** The atoms true and false. */
 export const boolean: Encoder<boolean> = (value) => {
@@ -58,19 +75,26 @@ export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> 
 
 /** A list of such elements. */
 export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
-    return (values) => values.map(element);
+    return (values) => values.map((value, at) => under(at, element, value));
 }
 
 /** A tuple of these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
-    return (values) => new Tuple(elements.map((encode, at) => encode(values[at])));
+    return (values) => new Tuple(elements.map((encode, at) => under(at, encode, values[at])));
+}
+
+/** The names of these fields, and what makes terms of their values. */
+function columns<T extends object>(
+    fields: Fields<T>,
+): readonly [names: string[], terms: (value: T) => Term[]] {
+    const names = Object.keys(fields) as (keyof T & string)[];
+    return [names, (value) => names.map((name) => under(name, fields[name], value[name]))];
 }
 
 /** A record as `-record` defines it: the name, then the fields in this order. */
 export function record<T extends object>(name: string, fields: Fields<T>): Encoder<T> {
-    const names = Object.keys(fields) as (keyof T & string)[];
-    return (value) =>
-        new Tuple([new Atom(name), ...names.map((field) => fields[field](value[field]))]);
+    const [, terms] = columns(fields);
+    return (value) => new Tuple([new Atom(name), ...terms(value)]);
 }
 
 /** A native record (OTP 29); fields are in this order, as in its definition. */
@@ -80,16 +104,9 @@ export function nativeRecord<T extends object>(
     fields: Fields<T>,
     exported = true,
 ): Encoder<T> {
-    const names = Object.keys(fields) as (keyof T & string)[];
-    const atoms = names.map((field) => new Atom(field));
-    return (value) =>
-        new ErlRecord(
-            new Atom(module),
-            new Atom(name),
-            exported,
-            atoms,
-            names.map((field) => fields[field](value[field])),
-        );
+    const [names, terms] = columns(fields);
+    const head = [new Atom(module), new Atom(name), exported, names.map(atom)] as const;
+    return (value) => new ErlRecord(...head, terms(value));
 }
 
 /** A map of these fields; `keys` (default `atom`) says what their names become. */
@@ -97,15 +114,24 @@ export function object<T extends object>(
     fields: Fields<T>,
     keys: "atom" | "binary" = "atom",
 ): Encoder<T> {
-    const names = Object.keys(fields) as (keyof T & string)[];
-    const terms = names.map((name) => (keys === "atom" ? new Atom(name) : Binary.of(name)));
-    return (value) =>
-        ErlMap.from(names.map((name, at) => [terms[at], fields[name](value[name])] as const));
+    checkOptions({ keys }, { keys: '"atom"|"binary"' });
+    const [names, terms] = columns(fields);
+    const own = new Keys(names.map(keys === "atom" ? atom : string));
+    return (value) => ErlMap.of(own, terms(value));
 }
 
-/** A map whose keys and values are all alike. */
+/** A map whose keys and values are all alike. Keys that become one throw an EtfError. */
 export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
-    return (map) => ErlMap.from(Array.from(map.entries(), ([k, v]) => [key(k), value(v)] as const));
+    return (map) => {
+        const made = ErlMap.from(
+            Array.from(map.entries(), ([k, v], at) => {
+                const step = typeof k === "string" ? k : at;
+                return [under(step, key, k), under(step, value, v)] as const;
+            }),
+        );
+        if (made.size < map.size) throw noTerm("two keys become one");
+        return made;
+    };
 }
 
 /** The encoder for what `change` makes of a value. */

@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 import { deflateSync, inflateSync } from "node:zlib";
 import {
     Atom,
+    atom,
+    Binary,
+    compare,
     decode,
     decodeTerm,
     encode,
@@ -17,7 +20,12 @@ import {
     FrameReader,
     MAX_DEPTH,
     plainDecoder,
+    read,
+    show,
     termDecoder,
+    tuple,
+    type Decoder,
+    type Term,
     type TermDecoder,
 } from "@whittle/etf";
 import { inflated } from "@whittle/etf/async";
@@ -337,7 +345,7 @@ test("text that is not UTF-8 is refused as TextDecoder refuses it", () => {
     const random = new Random(4);
     const lead = [
         0x41, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xed, 0xef, 0xf0, 0xf1, 0xf4, 0xf5, 0xff, 0x80, 0x8f,
-        0x90, 0x9f, 0xa0, 0xbf,
+        0x90, 0x9f, 0xa0, 0xbd, 0xbf,
     ];
     for (let round = 0; round < 40000; round++) {
         const bytes = Uint8Array.from({ length: random.of([1, 2, 3, 4, 5, 6, 7, 60]) }, () =>
@@ -379,4 +387,278 @@ test("a frame's length over the limit is refused before anything is collected", 
     assert.deepEqual(found, [Uint8Array.of(7)]);
     assert.throws(() => push(1, 2, 3), overLimit);
     assert.throws(() => push(), overLimit);
+});
+
+test("the work on keys and failures is linear: large integers are never made decimal", async () => {
+    const { canonical } = (await import(
+        new URL("../../dist/canonical.js", import.meta.url).href
+    )) as { canonical: (term: Term) => string };
+    // Base 10 would have 2,467 digits, for the square of their number in time.
+    assert.equal(canonical(1n << 8192n).length, 2 + 2049);
+    assert.equal(show(1n << 8192n), `16#1${"0".repeat(53)}...`);
+    assert.equal(show(-(1n << 100n)), "-1267650600228229401496703205376");
+    // A name is made when a failure says it, not before.
+    let named = 0;
+    class Key extends Atom {
+        override toString(): string {
+            named++;
+            return super.toString();
+        }
+    }
+    const map = ErlMap.from([[new Key("k"), new Key("v")]]);
+    const value = read.oneOf(read.integer, read.anyAtom);
+    assert.ok(read.dict(read.anyAtom, value).read(map).ok);
+    assert.equal(named, 0);
+    assert.equal(read.string.read(new Key("k")).ok, false);
+    assert.equal(named, 1);
+});
+
+test("a key that is deep or long is compared without copying it at each level", async () => {
+    const { canonical } = (await import(
+        new URL("../../dist/canonical.js", import.meta.url).href
+    )) as { canonical: (term: Term) => string };
+    const { join } = Array.prototype;
+    let joined = 0;
+    Array.prototype.join = function (separator) {
+        joined++;
+        return join.call(this, separator);
+    };
+    try {
+        let deep: Term = Binary.of("x".repeat(10000));
+        for (let i = 0; i < 300; i++) deep = i % 2 === 0 ? [deep, i] : ErlMap.from([[i, deep]]);
+        assert.ok(canonical(deep).length < 10000 + 300 * 30);
+    } finally {
+        Array.prototype.join = join;
+    }
+    assert.equal(joined, 0);
+});
+
+test("maps in maps are sorted once each", () => {
+    let asked = 0;
+    const grown = (depth: number, side: number): Term => {
+        if (depth === 0) {
+            const name = () => (asked++, "a");
+            return tuple(Object.defineProperty(atom("a"), "name", { get: name }), side);
+        }
+        return ErlMap.from([
+            [grown(depth - 1, 2 * side), 0],
+            [grown(depth - 1, 2 * side + 1), 1],
+        ]);
+    };
+    const steps = (depth: number) => {
+        const [a, b] = [grown(depth, 0), grown(depth, 0)];
+        asked = 0;
+        assert.equal(compare(a, b), 0);
+        return asked;
+    };
+    // Four levels more are 16 times as many terms, and without the order kept 256 times the work.
+    assert.ok(steps(10) < 60 * steps(6), `${steps(10)} and ${steps(6)}`);
+});
+
+test("a list of bytes counts as many elements as it has", () => {
+    for (const decoder of [
+        plainDecoder({ limits: { maxElements: 9 } }),
+        termDecoder({ limits: { maxElements: 9 } }),
+    ]) {
+        assert.ok(Array.isArray(decoder.decode(encode([1, 2, 3, 4, 5, 6, 7, 8, 9]))));
+        for (const list of [
+            Array<number>(10).fill(1),
+            [
+                [1, 2, 3, 4],
+                [5, 6, 7, 8],
+            ],
+        ])
+            assert.throws(() => decoder.decode(encode(list)), /the 9 of maxElements/);
+        // As the tail of a list, too.
+        const tail = Uint8Array.of(131, 108, 0, 0, 0, 5, 97, 1, 97, 1, 97, 1, 97, 1, 97, 1);
+        const whole = Uint8Array.of(...tail, ...encode([1, 2, 3, 4, 5]).subarray(1));
+        assert.throws(() => decoder.decode(whole), /the 9 of maxElements/);
+    }
+    // By default, 17 MB of them in 17 kB.
+    const row = Uint8Array.of(107, 255, 255, ...new Uint8Array(65535));
+    const rows = Buffer.concat([
+        Uint8Array.of(108, 0, 0, 1, 8),
+        ...Array<Uint8Array>(264).fill(row),
+        Uint8Array.of(106),
+    ]);
+    const size = [24, 16, 8, 0].map((shift) => (rows.length >>> shift) & 255);
+    const bomb = Uint8Array.of(131, 80, ...size, ...deflateSync(rows));
+    assert.throws(() => decode(bomb), /the 16777216 of maxElements/);
+});
+
+test("integers past 8 bytes as keys of a Map count for the keys before them", () => {
+    const decoder = plainDecoder({ maps: "map" });
+    const keys = (count: number, bytes: number) =>
+        encode(
+            new Map(
+                Array.from({ length: count }, (_, i) => [
+                    (BigInt(i + 1) << BigInt(8 * bytes - 16)) + 1n,
+                    i,
+                ]),
+            ),
+        );
+    assert.equal((decoder.decode(keys(5000, 8)) as Map<unknown, unknown>).size, 5000);
+    assert.equal((decoder.decode(keys(5000, 10)) as Map<unknown, unknown>).size, 5000);
+    assert.throws(() => decoder.decode(keys(6000, 10)), /maxElements/);
+    assert.throws(() => decoder.decode(keys(200, 8192)), /maxElements/);
+    // The term model compares them by what they are written as.
+    assert.equal((decodeTerm(keys(6000, 10)) as ErlMap).size, 6000);
+    assert.throws(() => decode(encode(new Map([[2n ** 2047n, 1]]))), /only maps: "map" takes/);
+});
+
+/** What a program prints that runs in the package's folder, in a Node of its own. */
+function printed(program: string): string {
+    const said = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
+        cwd: fileURLToPath(new URL("../..", import.meta.url)),
+    });
+    assert.equal(said.status, 0, said.stderr.toString());
+    return said.stdout.toString().trim();
+}
+
+test("terms one after another do not each make text of all that follows", () => {
+    const program = `
+        const { prototype } = Buffer;
+        const { latin1Slice } = prototype;
+        let made = 0;
+        prototype.latin1Slice = function (start, end) {
+            made += end - start;
+            return latin1Slice.call(this, start, end);
+        };
+        const { encode, plainDecoder } = await import("@whittle/etf");
+        const term = encode({ name: "a name of more than twelve bytes" });
+        const all = new Uint8Array(term.length * 2000);
+        for (let at = 0; at < all.length; at += term.length) all.set(term, at);
+        const decoder = plainDecoder();
+        for (let at = 0; at < all.length; ) at += decoder.decodePrefix(all.subarray(at)).used;
+        console.log(made / all.length);`;
+    assert.ok(Number(printed(program)) < 50);
+});
+
+test("recursive alternatives read each term once", () => {
+    let calls = 0;
+    const counted = read.map((value: number) => {
+        calls++;
+        return value;
+    }, read.integer);
+    type Pairs = number | readonly [Pairs, number | string];
+    const pairs: Decoder<Pairs> = read.lazy(() =>
+        read.oneOf(read.tuple(pairs, counted), read.tuple(pairs, read.string), counted),
+    );
+    const other: Decoder<Pairs> = read.lazy(() =>
+        read.oneOf(read.tuple(pairs, read.string), read.tuple(other, counted), counted),
+    );
+    for (const [decoder, last] of [
+        [pairs, Binary.of("s")],
+        [pairs, atom("neither")],
+        [other, Binary.of("s")],
+        [other, 1],
+    ] as const) {
+        let deep: Term = 1;
+        for (let i = 0; i < 200; i++)
+            deep = tuple(deep, i === 199 ? last : i % 3 ? 1 : Binary.of(""));
+        calls = 0;
+        decoder.read(deep);
+        assert.ok(calls < 2000, `${calls} calls`);
+    }
+    // What one alternative has read is not kept for the next call, nor is one atom for another.
+    const fresh = read.lazy(() => read.map((_: string) => ({}), read.anyAtom));
+    const two = read.tuple(fresh, fresh).read(tuple(atom("a"), atom("a")));
+    const same = atom("a");
+    const again = read.tuple(fresh, fresh).read(tuple(same, same));
+    assert.ok(two.ok && two.value[0] !== two.value[1]);
+    assert.ok(again.ok && again.value[0] !== again.value[1]);
+});
+
+test("bytes that are no text make no error where either will do", () => {
+    const made = printed(`
+        let made = 0;
+        globalThis.Error = class extends Error {
+            constructor(...words) {
+                super(...words);
+                made++;
+            }
+        };
+        const { decode, encode, plainDecoder, read, show } = await import("@whittle/etf");
+        const bytes = encode([1, 20, 60, 5000].map((length) => new Uint8Array(length).fill(255)));
+        const either = plainDecoder({ binaries: "either" }).decode(bytes);
+        const typed = read.list(read.oneOf(read.string, read.bytes)).readBytes(bytes);
+        const right = either.every((part) => part[0] === 255) && typed.value.length === 4;
+        try { decode(bytes); } catch {}
+        console.log(right, made);`);
+    assert.equal(made, "true 1");
+});
+
+test("a replacement character is text, what it stands for elsewhere is not", () => {
+    const { decodePrefix } = plainDecoder();
+    for (const length of [1, 16, 17, 40, 400, 4000]) {
+        const text = "a\ufffd".repeat(length);
+        assert.equal(decode(encode(text)), text);
+        const bytes = encode(text);
+        // Without its last byte, which follows the term instead.
+        new DataView(bytes.buffer).setUint32(2, 4 * length - 1);
+        assert.throws(() => decodePrefix(bytes), { name: "EtfError", code: "utf8" });
+    }
+});
+
+test("blocks of a compressed term that give nothing are bounded", () => {
+    const bits: number[] = [];
+    const put = (value: number, count: number) => {
+        for (let at = 0; at < count; at++) bits.push((value >> at) & 1);
+    };
+    for (let block = 0; block < 3000; block++) {
+        // Codes for the lengths 18 (zeros) and 1; symbols for the block's end and a distance.
+        for (const [value, count] of [
+            [0, 1],
+            [2, 2],
+            [0, 10],
+            [14, 4],
+        ])
+            put(value, count);
+        for (let at = 0; at < 18; at++) put(at === 2 || at === 17 ? 1 : 0, 3);
+        for (const zeros of [138, 118]) put(1 | ((zeros - 11) << 1), 8);
+        put(0, 3);
+    }
+    const blocks = new Uint8Array((bits.length + 7) >> 3);
+    bits.forEach((bit, at) => (blocks[at >> 3] |= bit << (at & 7)));
+    const bytes = Uint8Array.of(131, 80, 0, 0, 0, 2, 0x78, 0x9c, ...blocks);
+    assert.throws(() => decode(bytes), /in too many blocks \(at byte 1\d{4}\)/);
+});
+
+test("integers of every length come back, read by words", () => {
+    const random = new Random(17);
+    for (let length = 4; length < 80; length++)
+        for (let round = 0; round < 20; round++) {
+            let value = 1n;
+            for (const byte of random.bytes(length - 1)) value = (value << 8n) + BigInt(byte);
+            for (const given of [value, -value, value - 1n, (value << 1n) - 1n]) {
+                const small = Number(given);
+                const expected = Number.isSafeInteger(small) ? small : given;
+                assert.equal(decode(encode(given)), expected);
+                assert.equal(decodeTerm(encode(given)), expected);
+            }
+        }
+    const bytes = encode(1n << 65535n);
+    const { toString } = Number.prototype;
+    let calls = 0;
+    Number.prototype.toString = function (base) {
+        calls++;
+        return toString.call(this, base);
+    };
+    try {
+        decode(bytes);
+    } finally {
+        Number.prototype.toString = toString;
+    }
+    assert.ok(calls <= 8192 / 4, `${calls} calls`);
+});
+
+test("large integers as keys of a typed dict are bounded, too", () => {
+    const keys = (count: number) =>
+        ErlMap.from(Array.from({ length: count }, (_, i) => [(BigInt(i) << 65000n) + 1n, i]));
+    const dict = read.dict(read.bigint, read.integer);
+    assert.ok(dict.read(keys(150)).ok);
+    const result = dict.read(keys(250));
+    assert.equal(!result.ok && result.error.expected, "a map of fewer large keys");
+    const short = ErlMap.from(Array.from({ length: 7000 }, (_, i) => [(1n << 63n) + BigInt(i), i]));
+    assert.ok(dict.read(short).ok);
 });

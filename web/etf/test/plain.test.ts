@@ -1,10 +1,12 @@
 // The plain view's options, the encoder's, and what stands around them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 import {
     Atom,
     atom,
     Binary,
+    BitBinary,
     byteSize,
     compare,
     decode,
@@ -14,18 +16,27 @@ import {
     encoder,
     equal,
     ErlMap,
+    ErlRecord,
     EtfError,
+    ExportFun,
     Float,
     frame,
     FrameReader,
+    Fun,
     ImproperList,
     LocalTerm,
+    OldFun,
+    Pid,
     plainDecoder,
+    Port,
+    Reference,
+    show,
     termDecoder,
     Tuple,
     tuple,
     write,
     type Encodable,
+    type Term,
 } from "@whittle/etf";
 import * as light from "@whittle/etf/decode";
 import { hex, unhex } from "./describe.js";
@@ -298,19 +309,19 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => plainDecoder({ maxDepth: 3 }), /^TypeError: no option is called maxDepth/);
     // @ts-expect-error
     refused(() => termDecoder({ atoms: "class" }), /^TypeError: no option is called atoms/);
-    const words = /^TypeError: atoms is string or symbol or class, not symbols/;
+    const words = /^TypeError: atoms is "string"\|"symbol"\|"class", not symbols/;
     // @ts-expect-error
     refused(() => plainDecoder({ atoms: "symbols" }), words);
     // @ts-expect-error
     refused(() => plainDecoder({ limits: { maxDepth: "3" } }), /^TypeError: maxDepth cannot be 3/);
     // @ts-expect-error
-    refused(() => encoder({ keys: "atoms" }), /^TypeError: keys is binary or atom, not atoms/);
+    refused(() => encoder({ keys: "atoms" }), /^TypeError: keys is "binary"\|"atom", not atoms/);
     // @ts-expect-error
-    refused(() => encoder({ minorVersion: 3 }), /^TypeError: minorVersion is 0 or 1 or 2, not 3/);
+    refused(() => encoder({ minorVersion: 3 }), /^TypeError: minorVersion is 0\|1\|2, not 3/);
     // @ts-expect-error
     refused(() => byteSize(1, { minor: 0 }), /^TypeError: no option is called minor/);
     // @ts-expect-error
-    refused(() => ErlMap.from([]).get("name"), /^TypeError: no term but a JavaScript string/);
+    refused(() => ErlMap.from([]).get("name"), /JavaScript string: make one \(atom, Binary.of, /);
     // @ts-expect-error
     refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript object/);
     // @ts-expect-error
@@ -328,7 +339,7 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
     // @ts-expect-error
     refused(() => light.plainDecoder({ atom: "class" }), /^TypeError: no option is called atom/);
-    const maps = /^TypeError: maps is object or map, not Map/;
+    const maps = /^TypeError: maps is "object"\|"map", not Map/;
     // @ts-expect-error
     refused(() => light.plainDecoder({ maps: "Map" }), maps);
     // @ts-expect-error
@@ -337,8 +348,29 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => new Tuple(1), /^TypeError: a tuple needs an array/);
     // @ts-expect-error
     refused(() => write.dict(write.string, write.integer)({ a: 1 }), /^TypeError/);
-    const records = { person: ["name", "__proto__"] };
-    refused(() => plainDecoder({ records }), /^TypeError: __proto__ cannot be a property/);
+    for (const fields of [["name", "__proto__"], ["a", "a"], "ab"])
+        refused(
+            () => plainDecoder({ records: { person: fields as string[] } }),
+            /^TypeError: records: wrong fields/,
+        );
+    for (const none of [null, 1, "x"] as never[]) {
+        refused(() => plainDecoder(none), /^TypeError: options are an object/);
+        refused(() => plainDecoder({ limits: none }), /^TypeError: options are an object/);
+        refused(() => encoder(none), /^TypeError: options are an object/);
+        refused(() => new FrameReader(none), /^TypeError: options are an object/);
+        refused(() => termDecoder({ inflate: none }), /^TypeError: inflate is function, not /);
+        refused(() => encoder({ deflate: none }), /^TypeError: deflate is function, not /);
+    }
+    const version = "1" as never;
+    refused(() => encoder({ minorVersion: version }), /minorVersion is 0\|1\|2, not 1/);
+    refused(() => encoder({ codegen: "false" as never }), /codegen is false\|true/);
+    for (const offset of [1.5, "1", -1, 9] as never[])
+        refused(() => encodeInto(1, new Uint8Array(8), offset), /^TypeError: the offset lies/);
+    // @ts-expect-error
+    const later = encoder({ deflate: async (bytes) => bytes });
+    refused(() => later.encode("x".repeat(99)), /^TypeError: deflate gives a Uint8Array, and at/);
+    // @ts-expect-error
+    refused(() => compare(null, 1), /^TypeError: no term but a JavaScript null/);
 });
 
 test("an error of encoding says where in the value it was", () => {
@@ -520,4 +552,191 @@ test("a decoder keeps nothing of one message for the next", () => {
     assert.deepEqual(first, { name: "a longer name than thirteen characters", n: 1 });
     assert.throws(() => decoder.decode(Uint8Array.of(131, 109, 0, 0, 0, 9, 65)), EtfError);
     assert.deepEqual(decoder.decode(encode(["after an error"])), ["after an error"]);
+});
+
+test("a getter that encodes spoils nothing", () => {
+    const random = new Random(15);
+    const inner = encode({ inner: "x".repeat(40) });
+    for (const codegen of [true, false]) {
+        const kept = encoder({ codegen });
+        const buffer = new Uint8Array(100000);
+        /** The same value, each part of an object given by a getter that encodes first. */
+        const busy = (given: Encodable): Encodable => {
+            if (Array.isArray(given)) return given.map(busy);
+            if (typeof given !== "object" || given === null) return given;
+            const object = {};
+            for (const [name, part] of Object.entries(given as object) as [string, Encodable][])
+                Object.defineProperty(object, name, {
+                    enumerable: true,
+                    get: () => {
+                        assert.deepEqual(kept.encode({ inner: "x".repeat(40) }), inner);
+                        assert.deepEqual(encode({ inner: "x".repeat(40) }), inner);
+                        kept.encodeInto(part, new Uint8Array(100000));
+                        return busy(part);
+                    },
+                });
+            return object;
+        };
+        for (let round = 0; round < 60; round++) {
+            const given = value(random, 2);
+            const expected = hex(kept.encode(given));
+            assert.equal(hex(kept.encode(busy(given))), expected);
+            const size = kept.encodeInto(busy(given), buffer, 3);
+            assert.equal(hex(buffer.subarray(3, 3 + size)), expected);
+        }
+    }
+    const nested = {
+        get payload() {
+            return encode("inner");
+        },
+        z: 3,
+    };
+    const reader = plainDecoder({ binaries: "bytes" });
+    assert.deepEqual(reader.decode(encode(nested)), { payload: encode("inner"), z: 3 });
+    // What a getter does to an array that is being written does not change how much is written.
+    const items: Encodable[] = ["x"];
+    items.unshift({
+        get shrinks() {
+            items.length = 1;
+            return 1;
+        },
+    });
+    assert.deepEqual(decode(encode(new Tuple(items))), [{ shrinks: 1 }, undefined]);
+});
+
+/** Numbers of every kind, also those that are written as another kind than they look. */
+function rawNumber(random: Random): number {
+    return random.of([
+        () => random.below(9),
+        () => -random.word(),
+        () => random.next(),
+        () => 2 ** (53 + random.below(9)),
+        () => random.of([-0, 1e300, -1e300, 0.5, 2 ** 53 - 1, 2 ** 53, 5e-324]),
+    ])();
+}
+
+test("a number is the term that it is written as: as a key, compared, and in order", () => {
+    const random = new Random(16);
+    const stable = encoder({ deterministic: true });
+    for (let round = 0; round < 2000; round++) {
+        const raw = rawNumber(random);
+        const term = decodeTerm(encode(raw));
+        const pairs: (readonly [Term, Term])[] = [
+            [raw, term],
+            [tuple(raw), tuple(term)],
+            [[[raw]], [[term]]],
+        ];
+        for (const [a, b] of pairs) {
+            assert.ok(equal(a, b), `${raw}`);
+            assert.equal(compare(a, b, true), 0);
+            // A Map makes 0 of -0.
+            const key = Object.is(a, -0) ? b : a;
+            assert.equal((decodeTerm(encode(new Map([[key, 1]]))) as ErlMap).get(a), 1);
+            assert.equal(ErlMap.from([[a, 1]]).get(b), 1);
+            const both = ErlMap.from([
+                [a, 1],
+                [b, 2],
+            ]);
+            assert.deepEqual((decodeTerm(encode(both)) as ErlMap).values, [2]);
+        }
+        const wrap = random.of<(raw: number) => Term>([(raw) => raw, (raw) => [raw], tuple]);
+        const map = ErlMap.from(random.some(4, () => [wrap(rawNumber(random)), 0] as const));
+        const bytes = stable.encode(map);
+        assert.equal(hex(stable.encode(decodeTerm(bytes))), hex(bytes));
+        assert.equal(hex(stable.encode(ErlMap.from([...map].reverse()))), hex(bytes));
+    }
+    assert.ok(equal(1n, 1) && equal(2 ** 60, 2n ** 60n) && !equal(1, new Float(1)));
+    assert.ok(!equal(2 ** 60, 2n ** 60n + 1n) && !equal(0, -0));
+});
+
+test("fields that the format has no room for are refused, in every class", () => {
+    const node = atom("n");
+    const pid = new Pid(node, 1, 2, 3);
+    const uniq = new Uint8Array(16);
+    const words = [2 ** 32, -1, 1.5, NaN, "1", null, undefined];
+    const naturals = [2 ** 53, -1, 1.5, NaN, "1", null];
+    const bad: (readonly [makes: (value: never) => Term, values: readonly unknown[]])[] = [
+        [(id) => new Pid(node, id, 0, 0), words],
+        [(serial) => new Pid(node, 0, serial, 0), words],
+        [(creation) => new Pid(node, 0, 0, creation), words],
+        [(id) => new Port(node, id, 1), [2n ** 64n, 2 ** 64, -1, -1n, 1.5, "1"]],
+        [(id) => new Port(node, id, 1, false), [-1, -1n, 1.5, 2n ** 64n]],
+        [(creation) => new Port(node, 1, creation), words],
+        [(creation) => new Reference(node, creation, [1]), words],
+        [(word) => new Reference(node, 1, [1, word]), words],
+        [(count) => new Reference(node, 1, Array<number>(count).fill(1)), [0, 6]],
+        [(arity) => new ExportFun(node, node, arity), naturals],
+        [(arity) => new Fun(node, arity, uniq, 0, 0, 0, pid, []), [256, -1, 1.5, "1"]],
+        [(size) => new Fun(node, 1, new Uint8Array(size), 0, 0, 0, pid, []), [0, 3, 15, 17]],
+        [(index) => new Fun(node, 1, uniq, index, 0, 0, pid, []), words],
+        [(index) => new Fun(node, 1, uniq, 0, index, 0, pid, []), naturals],
+        [(hash) => new Fun(node, 1, uniq, 0, 0, hash, pid, []), naturals],
+        [(id) => new Fun(node, 1, uniq, 0, 0, 0, new Pid(node, id, 0, 0), []), words],
+        [(index) => new OldFun(node, index, 0, pid, []), naturals],
+        [(hash) => new OldFun(node, 0, hash, pid, []), naturals],
+        [(bits) => new BitBinary(Uint8Array.of(1), bits), [0, 8, 1.5, -1, "1"]],
+        [(size) => new BitBinary(new Uint8Array(size), 1), [0]],
+        [(values) => new ErlRecord(node, node, true, [atom("a")], values), [[], [1, 2]]],
+        [(fields) => new ErlRecord(node, node, true, fields, [1, 2]), [[node, node], [node]]],
+        [(value) => new Float(value), [NaN, Infinity, "1", null]],
+        [(name) => new Atom(name), [1, null, "x".repeat(256)]],
+    ];
+    for (const [make, values] of bad)
+        for (const value of values) {
+            const term = make(value as never);
+            const what = `${make} of ${String(value)}`;
+            assert.throws(() => encode(term), { name: "EtfError", code: "encode" }, what);
+            assert.throws(() => byteSize(term), { name: "EtfError", code: "encode" }, what);
+        }
+    // What lies just inside comes back.
+    for (const term of [
+        new Pid(node, 2 ** 32 - 1, 0, 2 ** 32 - 1),
+        new Port(node, 2n ** 64n - 1n, 1),
+        new Port(node, 2 ** 32, 1, false),
+        new Reference(node, 1, [0, 0, 0, 0, 2 ** 32 - 1]),
+        new ExportFun(node, node, 2 ** 53 - 1),
+        new Fun(node, 255, uniq, 2 ** 32 - 1, 2 ** 53 - 1, 0, pid, [1]),
+        new BitBinary(Uint8Array.of(128), 1),
+        new ErlRecord(node, node, false, [atom("a"), atom("b")], [1, 2]),
+    ])
+        assert.ok(equal(decodeTerm(encode(term)), term));
+});
+
+test("values of another window, or of Node's vm, are like one's own", () => {
+    const made = runInNewContext(`({
+        list: [1, { deep: null }], bytes: Uint8Array.of(1), map: new Map([["k", 1]]),
+    })`) as Encodable;
+    const own = { list: [1, { deep: null }], bytes: Uint8Array.of(1), map: new Map([["k", 1]]) };
+    assert.equal(hex(encode(made)), hex(encode(own)));
+    assert.equal(byteSize(made), encode(own).length);
+    const stable = encoder({ deterministic: true });
+    assert.equal(hex(stable.encode(new Map([[made, 1]]))), hex(stable.encode(new Map([[own, 1]]))));
+    const foreign = runInNewContext("Uint8Array.of(131, 97, 7)") as Uint8Array;
+    assert.equal(decode(foreign), 7);
+    assert.equal(Binary.of(foreign).length, 3);
+    assert.equal([...new FrameReader().push(frame(foreign))].length, 1);
+    assert.throws(() => encode(runInNewContext("new (class Own {})()") as never), /a Own is no te/);
+    assert.throws(() => encode(runInNewContext("new Date(0)") as never), /a Date is no term/);
+});
+
+test("a list that is none of properties stays one", () => {
+    const { decode } = plainDecoder({ proplists: true });
+    for (const list of [
+        [true, false, true],
+        [null, true],
+        [atom("__proto__")],
+        [tuple(atom("__proto__"), 1)],
+        [tuple(true, 1)],
+    ] as Encodable[]) {
+        const bytes = encode(list);
+        assert.ok(Array.isArray(decode(bytes)));
+        assert.deepEqual(decode(bytes), plainDecoder().decode(bytes));
+    }
+});
+
+test("a decoded binary shows itself, not the message that it is a part of", () => {
+    const map = decodeTerm(encode({ secret: "very", shown: "ok" })) as ErlMap;
+    const shown = map.get(Binary.of("shown"))!;
+    assert.equal(JSON.stringify(shown), "[111,107]");
+    assert.equal(show(map), '#{<<"secret">> => <<"very">>, <<"shown">> => <<"ok">>}');
 });

@@ -12,6 +12,7 @@ import {
     write,
     type Decoded,
     type Decoder,
+    type Term,
 } from "@whittle/etf";
 
 const person = read.object({
@@ -165,7 +166,14 @@ test("the remaining decoders", () => {
     assert.equal(ok(read.field(tuple(1, 2), read.integer), new Map([[tuple(1, 2), 3]])), 3);
     assert.equal(ok(read.succeed("always"), []), "always");
     assert.equal(read.float.readBytes(encode(1)).ok, false);
-    assert.equal(read.index(0.5, read.term).read([1]).ok, false);
+    for (const place of [-1, 0.5, "0"] as number[])
+        assert.throws(() => read.index(place, read.term), /^TypeError: a place is an integer from/);
+    // @ts-expect-error
+    assert.throws(() => read.field(undefined, read.term), /^TypeError: no term but a JavaScript u/);
+    // @ts-expect-error
+    assert.throws(() => read.lazy(() => undefined).read(1), /^TypeError: a decoder is missing/);
+    const nothing = read.andThen(read.integer, (() => undefined) as never);
+    assert.throws(() => nothing.read(1), /^TypeError: a decoder is missing here/);
     // @ts-expect-error A string is no term.
     const plain = read.integer.read("5");
     assert.equal(!plain.ok && plain.error.found, "no term but a JavaScript string");
@@ -207,7 +215,133 @@ test("encoders write what decoders read", () => {
     // @ts-expect-error
     assert.throws(() => write.integer("5"), /^EtfError: 5 is no integer/);
     // @ts-expect-error
-    assert.throws(() => write.tuple(write.integer)([]), /^EtfError: undefined is no integer/);
+    assert.throws(() => write.tuple(write.integer)([]), /^EtfError: at \[0\]: undefined is no int/);
     // @ts-expect-error
     assert.throws(() => write.boolean("maybe"), /^EtfError: maybe is no boolean/);
+});
+
+test("of alternatives the one that came farthest says why, also where none went deep", () => {
+    const why = (decoder: Decoder<unknown>, value: Parameters<typeof encode>[0]) => {
+        const result = decoder.readBytes(encode(value));
+        return result.ok ? "" : result.error.message;
+    };
+    const reply = read.oneOf(
+        read.tuple(read.atom("ok"), read.integer),
+        read.tuple(read.atom("error"), read.string),
+    );
+    const error = "at [1]: expected text, found 5";
+    assert.equal(why(reply, tuple(atom("error"), 5)), error);
+    assert.equal(why(reply, tuple(atom("ok"), "x")), 'at [1]: expected an integer, found <<"x">>');
+    // Where they are equal, all that would have been right there.
+    assert.equal(why(reply, tuple(atom("other"), 5)), "at [0]: expected ok, or error, found other");
+    assert.equal(why(reply, 5), "expected a tuple of 2, found 5");
+    const kinds = read.oneOf(
+        read.object({ type: read.atom("a"), size: read.integer, name: read.string }),
+        read.object({ type: read.atom("b"), size: read.string }),
+        read.record("c", { size: read.integer }),
+    );
+    const b = atom("b");
+    assert.equal(why(kinds, { type: b, size: 5 }), "at .size: expected text, found 5");
+    assert.equal(
+        why(kinds, { type: b }),
+        'expected a map with the key size, found #{<<"type">> => b}',
+    );
+    assert.equal(why(kinds, { type: atom("d") }), "at .type: expected a, or b, found d");
+    assert.equal(
+        why(kinds, {}),
+        "expected a map with the key type, or a record c of 1 fields, found #{}",
+    );
+    // As is: what comes before counts, whichever combinators it is said with.
+    const chosen = read.oneOf(
+        read.map(
+            (_: string, value: number) => value,
+            read.index(0, read.atom("ok")),
+            read.index(1, read.integer),
+        ),
+        read.andThen(read.index(0, read.atom("error")), () => read.index(1, read.string)),
+    );
+    assert.equal(why(chosen, tuple(atom("error"), 5)), error);
+    assert.equal(why(read.list(reply), [tuple(atom("error"), 5)]), `at [0]${error.slice(3)}`);
+    // An alternative of alternatives, the same said twice, and one that is met again (lazy).
+    const nested: Decoder<unknown> = read.lazy(() =>
+        read.oneOf(read.tuple(nested, read.integer), read.tuple(nested, read.string), reply),
+    );
+    const deep = (term: Term): Term => tuple(tuple(tuple(atom("error"), term), 1), 1);
+    const [good, bad] = [nested.read(deep(decodeTerm(encode("x")))), nested.read(deep(5))];
+    assert.ok(good.ok && !bad.ok);
+    assert.deepEqual(bad.error.path, [0, 0, 1]);
+    assert.equal(bad.error.expected, "text");
+});
+
+test("keys that become one are refused, not lost", () => {
+    const keys = new Map<number | Float, number>([
+        [1, 1],
+        [new Float(1), 2],
+    ]);
+    const read1 = read.dict(read.number, read.integer).readBytes(encode(keys));
+    assert.equal(
+        !read1.ok && read1.error.message,
+        "expected a map whose keys stay different, found #{1 => 1, 1.0 => 2}",
+    );
+    assert.ok(read.dict(read.term, read.integer).readBytes(encode(keys)).ok);
+    const both = write.dict(write.integer, write.integer);
+    assert.throws(
+        () =>
+            both(
+                new Map<number | bigint, number>([
+                    [1, 1],
+                    [1n, 2],
+                ]),
+            ),
+        /^EtfError: two keys become one/,
+    );
+});
+
+test("a field of an object may be missing", () => {
+    const decoder = read.object({ id: read.integer, age: read.optional(read.integer, "none") });
+    const reads = (value: Parameters<typeof encode>[0]) => {
+        const result = decoder.readBytes(encode(value));
+        return result.ok ? result.value : result.error.message;
+    };
+    assert.deepEqual(reads({ id: 1 }), { id: 1, age: "none" });
+    assert.deepEqual(reads({ id: 1, age: 2 }), { id: 1, age: 2 });
+    assert.equal(reads({ id: 1, age: null }), "at .age: expected an integer, found null");
+    assert.equal(reads(5), "expected a map with the key id, found 5");
+    const only = read.optionalField("x", read.integer, 9);
+    assert.equal(only.readBytes(encode(5)).ok, false);
+    assert.deepEqual(only.readBytes(encode({ x: 1 })), { ok: true, value: 1 });
+});
+
+test("an error of a typed encoder says where in the value it was", () => {
+    const fails = (run: () => unknown, message: RegExp | string) =>
+        assert.throws(run, { name: "EtfError", code: "encode", message });
+    const person = write.object<{ name: string; tags: readonly number[] }>({
+        name: write.string,
+        tags: write.list(write.integer),
+    });
+    const people = write.dict(write.string, write.list(person));
+    const bad = [
+        { name: "x", tags: [] },
+        { name: "y", tags: [1, 1.5] },
+    ];
+    fails(() => people(new Map([["all", bad]])), "at .all[1].tags[1]: 1.5 is no integer");
+    fails(() => person({ name: "\ud800", tags: [] }), /^at \.name: text with a lone surrogate/);
+    const point = { x: 1, y: NaN };
+    const fields = { x: write.integer, y: write.integer };
+    fails(() => write.record("p", fields)(point), "at .y: NaN is no integer");
+    fails(() => write.nativeRecord("m", "p", fields)(point), "at .y: NaN is no integer");
+    fails(() => write.charlist("a\ud800"), /lone surrogate/);
+    assert.deepEqual(write.charlist("h€🛰"), [104, 8364, 0x1f6f0]);
+    // @ts-expect-error
+    fails(() => write.charlist(5), "5 is no text");
+    // @ts-expect-error
+    assert.throws(() => write.object(fields, "x"), /^TypeError: keys is "atom"\|"binary", not x/);
+    const own = new Error("mine");
+    const throws = write.list((): Term => {
+        throw own;
+    });
+    assert.throws(
+        () => throws([1]),
+        (error) => error === own,
+    );
 });
