@@ -128,7 +128,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
         ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target) ++ tools(Target, Flags)
-           ++ ["for part in main pack flags process vfs names note"
+           ++ ["for part in main pack flags process vfs musl note"
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
@@ -154,7 +154,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
                   page_size(Target), " -Wl,-z,noseparate-code"
                   " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
                   " launcher/main.o launcher/pack.o launcher/flags.o"
-                  " launcher/process.o launcher/vfs.o launcher/names.o launcher/note.o",
+                  " launcher/process.o launcher/vfs.o launcher/musl.o launcher/note.o",
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""
                   " natives/driver_tab.o -Wl,--no-whole-archive",
