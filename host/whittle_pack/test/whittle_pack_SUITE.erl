@@ -3,7 +3,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_size/1,
+-export([executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
+         loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
@@ -15,10 +16,10 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [executable, mapped, tree, start_block, loaded_at_once, loaded_size, same_bytes, read_file,
-     ca_certs, no_zstd, zstd_that_talks, block_size, papers, bill, directory, directory_stays,
-     directory_of_others, output_is_directory, output_is_device, stopped, full_disk,
-     no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
+    [executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
+     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, bill,
+     directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
+     stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -93,10 +94,7 @@ start_block(Config) ->
 %% With whittle_start in the system, its module is told where in the start block's file
 %% each module lies, and is itself read before.
 loaded_at_once(Config) ->
-    Loader = pack_samples:app(whittle_start, "0.1.0", device, [whittle_start_load], []),
-    Out = filename:join(?config(dir, Config), "at_once"),
-    {ok, _} = whittle_pack:write(whittle_system:put_app(Loader, pack_samples:system()),
-                                 ?config(runtime, Config), Out, #{}),
+    Out = write_with_loader(pack_samples:system(), Config),
     {ok, Bytes} = file:read_file(Out),
     {ok, Pack} = whittle_elf:pack(Bytes),
     {ok, [_, [_, #{path := Second} | _] | _]} = whittle_pack_format:decode(Pack),
@@ -114,6 +112,30 @@ loaded_at_once(Config) ->
                    {primLoad, [later]},
                    {progress, started}]},
                  binary_to_term(Boot)).
+
+%% A module with an on_load function is init's to load.
+loaded_by_init(Config) ->
+    {ok, gen, OnLoad} = compile:forms([{attribute, 1, module, gen},
+                                       {attribute, 1, on_load, {start, 0}},
+                                       {function, 1, start, 0,
+                                        [{clause, 1, [], [], [{atom, 1, ok}]}]}]),
+    System = pack_samples:system(),
+    {ok, #{modules := Modules} = Kernel} = whittle_system:app(kernel, System),
+    Out = write_with_loader(whittle_system:put_app(Kernel#{modules := Modules#{gen := OnLoad}},
+                                                   System), Config),
+    {ok, Boot} = whittle_pack:read_file(Out, <<"boot/start.boot">>),
+    {script, _, Instructions} = binary_to_term(Boot),
+    ?assertMatch([{apply, {whittle_start_load, modules, [_, [{file, _, {0, 9}}]]}},
+                  {path, ["/.whittle/lib/kernel-11.0/ebin"]}, {primLoad, [gen]},
+                  {kernel_load_completed} | _],
+                 lists:dropwhile(fun(I) -> element(1, I) =/= apply end, Instructions)).
+
+write_with_loader(System, Config) ->
+    Loader = pack_samples:app(whittle_start, "0.1.0", device, [whittle_start_load], []),
+    Out = filename:join(?config(dir, Config), "with_loader"),
+    {ok, _} = whittle_pack:write(whittle_system:put_app(Loader, System),
+                                 ?config(runtime, Config), Out, #{}),
+    Out.
 
 loaded_size(Config) ->
     Out = write(Config),
