@@ -97,13 +97,30 @@ of_effects(Effects, Arity) ->
     {Tokens, Run} = effects(Effects, list_to_tuple(arguments(Arity, At)), At, #run{}),
     facts(write_tokens(result, Tokens, Run)).
 
-facts(#run{natives = Natives, sites = Sites, tuples = Tuples, writes = Writes} = Run) ->
+facts(#run{natives = Natives, sites = All, tuples = Tuples, writes = Writes} = Run) ->
+    Sites = asked_for(All, Tuples, Writes),
     Facts = #{natives => maps:keys(Natives), sites => Sites, tuples => Tuples,
               writes => maps:to_list(Writes)},
     case Run#run.on_load of
         true -> Facts#{on_load => true};
         false -> Facts
     end.
+
+%% Without the elements that were read and not used, or read again when more was known.
+asked_for(Sites, Tuples, Writes) ->
+    Gets = maps:from_list([{Id, Tuple} || {get, Id, Tuple, _, _} <- Sites]),
+    Others = [Site || Site <- Sites, element(1, Site) =/= get],
+    Asked = used([Others, Tuples, maps:values(Writes)], Gets, #{}),
+    Others ++ [Get || {get, Id, _, _, _} = Get <- Sites, is_map_key(Id, Asked)].
+
+used({site, Id}, Gets, Asked) ->
+    case Gets of
+        #{Id := Tuple} when not is_map_key(Id, Asked) -> used(Tuple, Gets, Asked#{Id => []});
+        _ -> Asked
+    end;
+used([Head | Tail], Gets, Asked) -> used(Tail, Gets, used(Head, Gets, Asked));
+used(Tuple, Gets, Asked) when is_tuple(Tuple) -> used(tuple_to_list(Tuple), Gets, Asked);
+used(_, _, Asked) -> Asked.
 
 function(#{arity := Arity, code := Code}, Run) ->
     passes(Code, #at{regs = params(Arity)}, Run).
@@ -214,7 +231,8 @@ jumps(_, Operands, At, Run) ->
                 end, Run, Operands).
 
 selected([Value, Label | List], Register, At, Run) ->
-    selected(List, Register, At, to_label(Label, equal(Register, Value, At), Run));
+    {Then, Run1} = equal(Register, Value, At, Run),
+    selected(List, Register, At, to_label(Label, Then, Run1));
 selected([], _, _, Run) ->
     Run.
 
@@ -244,44 +262,57 @@ caught_at([], _, Run) ->
 %% What a test tells
 
 %% It is this, and so is what it was read from.
-equal(Register, {atom, Atom}, At) ->
-    Known = case part_of(Register, At) of
-                {Tuple, 0} -> tagged({tag, Atom}, Tuple, At);
-                {Tuple, 1} -> second(Atom, Tuple, At);
-                _ -> At
-            end,
-    set(Register, whittle_shake_value:atom(Atom), Known);
-equal(Register, {Kind, _} = Other, At) when Kind =:= x; Kind =:= y; Kind =:= tr ->
-    same_tag(Register, Other, same_tag(Other, Register, At));
-equal(_, _, At) ->
-    At.
+equal(Register, {atom, Atom}, At, Run) ->
+    {Known, Run1} = case part_of(Register, At) of
+                        {Tuple, 0} -> tagged({tag, Atom}, Tuple, At, Run);
+                        {Tuple, 1} -> second(Atom, Tuple, At, Run);
+                        _ -> {At, Run}
+                    end,
+    {set(Register, whittle_shake_value:atom(Atom), Known), Run1};
+equal(Register, {tr, Other, _}, At, Run) -> equal(Register, Other, At, Run);
+equal(Register, {Kind, _} = Other, At, Run) when Kind =:= x; Kind =:= y ->
+    {Known, Run1} = same_tag(Other, Register, At, Run),
+    same_tag(Register, Other, Known, Run1);
+equal(_, _, At, Run) ->
+    {At, Run}.
 
-same_tag(Register, Other, At) ->
+same_tag(Register, Other, At, Run) ->
     Value = held(Other, At),
     case {part_of(Register, At), whittle_shake_value:id(Value), whittle_shake_value:tokens(Value)} of
-        {{Tuple, 0}, _, [reference]} -> tagged(reference, Tuple, At);
-        {{Tuple, 0}, {param, _} = Param, _} -> tagged(Param, Tuple, At);
-        _ -> At
+        {{Tuple, 0}, _, [reference]} -> tagged(reference, Tuple, At, Run);
+        {{Tuple, 0}, {param, _} = Param, _} -> tagged(Param, Tuple, At, Run);
+        _ -> {At, Run}
     end.
 
 %% What has such a first element has no tag.
-no_atom(Register, At) ->
+no_atom(Register, At, Run) ->
     case part_of(Register, At) of
-        {Tuple, 0} -> tagged(other, Tuple, At);
-        _ -> At
+        {Tuple, 0} -> tagged(other, Tuple, At, Run);
+        _ -> {At, Run}
     end.
 
-tagged(Tag, Tuple, #at{known = Known} = At) ->
+tagged(Tag, Tuple, #at{known = Known} = At, Run) ->
     {_, Size} = maps:get(Tuple, Known, {any, any}),
-    At#at{known = Known#{Tuple => {Tag, Size}}}.
+    read_again(Tuple, {Tag, Size}, At, Run).
 
 %% Many a message has its name behind the sender.
-second(Atom, Tuple, #at{known = Known} = At) ->
+second(Atom, Tuple, #at{known = Known} = At, Run) ->
     case Known of
         #{Tuple := {Tag, Size}} when is_integer(Size) ->
-            At#at{known = Known#{Tuple := {Tag, {Size, Atom}}}};
-        _ -> At
+            read_again(Tuple, {Tag, {Size, Atom}}, At, Run);
+        _ -> {At, Run}
     end.
+
+%% The elements that were read before this was known.
+read_again(Tuple, Class, #at{known = Known, regs = Regs} = At, Run) ->
+    maps:fold(fun(Register, Value, {Now, R}) ->
+                      case whittle_shake_value:part_of(Value) of
+                          {Tuple, Index} ->
+                              {Tokens, R1} = get(whittle_shake_value:tuple_of(Value), Class, Index, R),
+                              {set(Register, whittle_shake_value:with_tokens(Tokens, Value), Now), R1};
+                          _ -> {Now, R}
+                      end
+              end, {At#at{known = Known#{Tuple => Class}}, Run}, Regs).
 
 sized(Register, Size, #at{known = Known} = At) ->
     case whittle_shake_value:id(held(Register, At)) of
@@ -427,18 +458,16 @@ step(is_tagged_tuple, [_, Register, Size, {atom, Tag}], At, Run) ->
         Id -> {Sized#at{known = Known#{Id => {{tag, Tag}, number(Size)}}}, Run}
     end;
 step(test_arity, [_, Register, Size], At, Run) -> {sized(Register, number(Size), At), Run};
-step(is_eq_exact, [_, A, B], At, Run) -> {equal(A, B, At), Run};
+step(is_eq_exact, [_, A, B], At, Run) -> equal(A, B, At, Run);
 step(Test, [_, Register], At, Run)
   when Test =:= is_binary; Test =:= is_bitstr;
        Test =:= is_integer; Test =:= is_float; Test =:= is_number; Test =:= is_pid;
        Test =:= is_reference; Test =:= is_port; Test =:= is_nil ->
-    {case Register of
-         {Kind, _} when Kind =/= x, Kind =/= y -> At;
-         _ -> narrowed(Register, [], no_atom(Register, At))
-     end, Run};
+    {Known, Run1} = no_atom(Register, At, Run),
+    {narrowed(Register, [], Known), Run1};
 step(Test, [_, Register], At, Run)
   when Test =:= is_nonempty_list; Test =:= is_tuple; Test =:= is_map ->
-    {no_atom(Register, At), Run};
+    no_atom(Register, At, Run);
 step(on_load, [], At, Run) -> {At, Run#run{on_load = true}};
 step(Stop, _, _, Run)
   when Stop =:= jump; Stop =:= select_val; Stop =:= select_tuple_arity; Stop =:= wait;
@@ -544,8 +573,12 @@ any_tuple(Tokens, Run) -> add_tuple({any, {Tokens, none, none}}, [], Run).
 %% The same tuple with other elements here and there.
 partly(Tuple, Class, Elements, #at{known = Known} = At, Run) ->
     Rest = whittle_shake_value:tokens(Tuple),
-    {Tokens, Run1} = built([arg(Value, At) || Value <- Elements], Rest, Run, exact),
+    Args = [arg(Value, At) || Value <- Elements],
+    {Tokens, Run1} = built(with_tag(Class, Args), Rest, Run, exact),
     {fresh(ordsets:union(Rest, Tokens), 0, Run), At#at{known = Known#{id(0, Run) => Class}}, Run1}.
+
+with_tag({{tag, Tag}, _}, [none | Args]) -> [{[{atom, Tag}], none, none} | Args];
+with_tag(_, Args) -> Args.
 
 changed(Tuple, {Tag, {Size, _}}, Index, Value, At, Run) ->
     changed(Tuple, {Tag, Size}, Index, Value, At, Run);
@@ -554,8 +587,12 @@ changed(Tuple, {_, Size} = Class, Index, Value, At, Run) when is_integer(Size), 
                 || I <- lists:seq(0, Size - 1)],
     partly(Tuple, Class, Elements, At, Run);
 changed(Tuple, _, _, Value, At, Run) ->
-    {Tokens, Run1} = any_tuple(whittle_shake_value:tokens(Value), Run),
-    {fresh(ordsets:union(whittle_shake_value:tokens(Tuple), Tokens), 0, Run), At, Run1}.
+    Rest = whittle_shake_value:tokens(Tuple),
+    {Tokens, Run1} = case whittle_shake_value:tokens(Value) of
+                         [] -> {[], Run};
+                         New -> add_tuple({any, {New, none, none}}, Rest, Run)
+                     end,
+    {fresh(ordsets:union(Rest, Tokens), 0, Run), At, Run1}.
 
 updates([Index, Operand | Updates], At, Run) ->
     {Value, Run1} = value(Operand, At, Run),

@@ -37,8 +37,9 @@
                | {last, where(), integer()}.
 
 %% A tuple that is built somewhere in live code; those of one function with the same
-%% constant as their first element and of the same size are one.
--record(tuple, {tag :: {tag, atom()} | any,
+%% constant as their first and as their second element and of the same size are
+%% one; `kept': the first element is not given, but that of the tuple that was changed.
+-record(tuple, {tag :: {tag, atom()} | any | kept,
                 size :: non_neg_integer() | any,
                 second :: {tag, atom()} | any,
                 built :: [built()]}).
@@ -297,7 +298,8 @@ grouped(Token, S, Sets) ->
 groups({tuple, Number}, #s{tuples = Tuples}) ->
     case Tuples of
         #{Number := #tuple{size = any}} -> [any_tuple, tuple];
-        #{Number := #tuple{tag = any, size = Size}} -> [{loose, Size}, loose, {size, Size}, tuple];
+        #{Number := #tuple{tag = Tag, size = Size}} when Tag =:= any; Tag =:= kept ->
+            [{loose, Size}, loose, {size, Size}, tuple];
         #{Number := #tuple{tag = Tag, size = Size}} ->
             [{Tag, Size}, {Tag, any}, {size, Size}, tuple]
     end;
@@ -351,7 +353,8 @@ tuple({Id, Elements, Rest}, Instance, #s{sites = Sites} = S) ->
     case matters(Elements, Instance, S) of
         true ->
             Second = second(Elements, Instance, S),
-            {Number, S1} = tuple_of(class(Elements, Instance, S), Second, Instance, S),
+            Class = class(Elements, Rest, Instance, S),
+            {Number, S1} = tuple_of(Class, Second, Instance, S),
             #s{count = Count, tuples = Tuples, sites = Sites} = S1,
             #{Number := #tuple{built = Built} = Tuple} = Tuples,
             New = {Count + 1, Instance, Elements, Rest},
@@ -407,13 +410,15 @@ second([_, {[Token], _, none} | _], Instance, S) ->
     end;
 second(_, _, _) -> any.
 
-class({any, _}, _, _) -> {any, any};
-class([{[Token], _, none} | _] = Elements, Instance, S) ->
+class({any, _}, [], _, _) -> {any, any};
+class({any, _}, _, _, _) -> {kept, any};
+class([none | _] = Elements, [_ | _], _, _) -> {kept, length(Elements)};
+class([{[Token], _, none} | _] = Elements, _, Instance, S) ->
     case constant(Token, Instance, S) of
         {atom, Atom} -> {{tag, Atom}, length(Elements)};
         _ -> {any, length(Elements)}
     end;
-class(Elements, _, _) -> {any, length(Elements)}.
+class(Elements, _, _, _) -> {any, length(Elements)}.
 
 %% Whether anything can be found in it that is followed.
 matters({any, _}, _, _) -> true;
@@ -461,7 +466,7 @@ got(Number, {Tag, Size}, Index, To, #s{tuples = Tuples} = S) ->
     #{Number := #tuple{tag = Own} = Tuple} = Tuples,
     case fits(Size, Tuple, Index) of
         false -> S;
-        true when Tag =:= any; Tag =:= Own; Own =:= any, Tag =:= other ->
+        true when Tag =:= any; Tag =:= Own; Own =:= kept; Own =:= any, Tag =:= other ->
             from_tuple(Number, Tuple, Index, To, S);
         true when Own =:= any ->
             case is_expected(Tag, S) of
@@ -602,16 +607,12 @@ passed(Called, {list, List}, First, #s{who = Who} = S) ->
 %% Pairs of module and function, each with the arguments that belong to it, where the
 %% last operand is they: what was built together comes together.
 
-pairs({{_, {param, I}, _}, _} = M, {{_, {param, J}, _}, _} = F, Last, Where, Instance, To, S) ->
-    case [constant({param, P}, Instance, S) || P <- [I, J]] of
-        [none, none] ->
-            case Last of
-                {_, {param, K}, _} -> ask({Instance, I, J, K}, To, S);
-                _ ->
-                    {Id, S1} = node({ask, Instance, I, J}, S),
-                    watch(Id, {given, Where, To}, ask({Instance, I, J, none}, Id, S1))
-            end;
-        _ -> product(M, F, Where, Instance, To, S)
+pairs({{_, {param, I}, _}, _}, {{_, {param, J}, _}, _}, Last, Where, Instance, To, S) ->
+    case Last of
+        {_, {param, K}, _} -> ask({Instance, I, J, K}, To, S);
+        _ ->
+            {Id, S1} = node({ask, Instance, I, J}, S),
+            watch(Id, {given, Where, To}, ask({Instance, I, J, none}, Id, S1))
     end;
 pairs({{_, {element, Base, Class, I, Tuple}, _}, _}, {{_, {element, Base, _, J, _}, _}, _}, Last,
       Where, Instance, To, S) when Base =/= none ->
@@ -706,7 +707,7 @@ pairs_of(Number, {Tag, Size} = Class, {I, J, _, _} = Ask, #s{tuples = Tuples, pa
         true when Own =:= any, Tag =/= any, Tag =/= other ->
             {First, S1} = element_node(Number, 0, S),
             watch(First, {pair_chosen, Tag, Number, Size, Ask}, S1);
-        true when Tag =:= any; Tag =:= Own; Own =:= any ->
+        true when Tag =:= any; Tag =:= Own; Own =:= kept; Own =:= any ->
             S1 = S#s{pairs = Pairs#{Number => [{Class, Ask} | maps:get(Number, Pairs, [])]}},
             lists:foldl(fun(Each, Now) -> pair(Each, Class, Ask, Now) end, S1, Built);
         _ -> S

@@ -7,7 +7,7 @@
 -module(whittle_shake_value).
 
 -export([none/0, atom/1, new/2, list/2, tuple/3, part/4]).
--export([tokens/1, constant/1, id/1, part_of/1, elements/1, fields/1, arg/2]).
+-export([tokens/1, constant/1, id/1, part_of/1, tuple_of/1, elements/1, fields/1, arg/2]).
 -export([join/3, with_tokens/2]).
 
 -export_type([t/0, token/0, site/0, place/0, class/0, arg/0, origin/0, id/0]).
@@ -105,6 +105,10 @@ id(#v{id = Id}) -> Id.
 -spec part_of(t()) -> none | {id(), non_neg_integer()}.
 part_of(#v{part_of = {Of, Index, _}}) -> {Of, Index};
 part_of(_) -> none.
+
+%% @doc What the tuple that it was read from may be.
+-spec tuple_of(t()) -> ordsets:ordset(token()).
+tuple_of(#v{part_of = {_, _, Tuple}}) -> Tuple.
 
 %% @doc The elements of a proper list, where they are known.
 -spec elements(t()) -> none | [t()].
