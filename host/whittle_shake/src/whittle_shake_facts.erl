@@ -36,7 +36,7 @@
 -type facts() ::
         #{natives := [mfa()],                   % called, and all that they do is written
           sites := [site()],
-          tuples := [made()],
+          tuples := [made()],                   % what is within another before it
           writes := [write()],
           on_load => true}.
 
@@ -99,7 +99,8 @@ of_effects(Effects, Arity) ->
 
 facts(#run{natives = Natives, sites = All, tuples = Tuples, writes = Writes} = Run) ->
     Sites = asked_for(All, Tuples, Writes),
-    Facts = #{natives => maps:keys(Natives), sites => Sites, tuples => Tuples,
+    Facts = #{natives => maps:keys(Natives), sites => Sites,
+              tuples => lists:reverse(Tuples),
               writes => maps:to_list(Writes)},
     case Run#run.on_load of
         true -> Facts#{on_load => true};
@@ -723,24 +724,25 @@ native({erlang, F, 1}, [Key], _, At, Run) when F =:= get; F =:= erase ->
 native({erlang, process_info, 2}, [_, Item], _, At, Run) ->
     {Tokens, Run1} = info(whittle_shake_value:tokens(Item), At, Run),
     {fresh(Tokens, 0, Run), At, Run1};
-native({ets, lookup_element, _}, [_, _, _ | Default], [_, _, Operand | _], At, Run) ->
+native({ets, lookup_element, _}, [Table, _, _ | Default], [_, _, Operand | _], At, Run) ->
     Index = case constant(Operand, none) of
                 N when is_integer(N) -> N - 1;
                 none -> any
             end,
-    {Tokens, Run1} = get([{place, tables}], {any, any}, Index, Run),
+    {Tokens, Run1} = get(objects(Table), {any, any}, Index, Run),
     Others = [whittle_shake_value:tokens(Value) || Value <- Default],
     {fresh(ordsets:union([Tokens | Others]), 0, Run), At, Run1};
-native({ets, match, A}, [_, Pattern | _], _, At, Run) when A > 1 ->
-    {Tokens, Run1} = pattern(Pattern, Run),
+native({ets, match, A}, [Table, Pattern | _], _, At, Run) when A > 1 ->
+    {Tokens, Run1} = pattern(Pattern, objects(Table), Run),
     {Found, Run2} = continued(Tokens, A, At, Run1),
     {fresh(Found, 0, Run), At, Run2};
-native({ets, F, A}, [_, Spec | _], _, At, Run)
+native({ets, F, A}, [Table, Spec | _], _, At, Run)
   when F =:= select, A =< 3, A > 1; F =:= select_reverse, A =< 3, A > 1;
        F =:= select_replace, A =:= 2 ->
-    {Tokens, Run1} = selected_by(Spec, At, Run),
+    [{place, Place}] = Objects = objects(Table),
+    {Tokens, Run1} = selected_by(Spec, Objects, At, Run),
     Written = case F of
-                  select_replace -> write_tokens(tables, Tokens, Run1);
+                  select_replace -> write_tokens(Place, Tokens, Run1);
                   _ -> Run1
               end,
     {Found, Run2} = continued(Tokens, A, At, Written),
@@ -749,9 +751,21 @@ native(Mfa, Values, _, At, Run) ->
     case whittle_shake_native:effects(Mfa) of
         unknown -> none;
         Effects ->
-            {Tokens, Run1} = effects(Effects, list_to_tuple(Values), At, Run),
+            {Tokens, Run1} = effects(of_table(Effects, Mfa, Values), list_to_tuple(Values), At, Run),
             {fresh(Tokens, 0, Run), At, Run1}
     end.
+
+%% What is in a table, by its name where that is written out.
+objects(Table) -> [{place, {tables, constant_key(Table)}}].
+
+of_table(Effects, {ets, _, _}, [Table | _]) -> named(Effects, {tables, constant_key(Table)});
+of_table(Effects, _, _) -> Effects.
+
+named({tables, any}, Table) -> Table;
+named([Head | Tail], Table) -> [named(Head, Table) | named(Tail, Table)];
+named(Tuple, Table) when is_tuple(Tuple) ->
+    list_to_tuple([named(Element, Table) || Element <- tuple_to_list(Tuple)]);
+named(Other, _) -> Other.
 
 constant_key(Key) ->
     case whittle_shake_value:constant(Key) of
@@ -768,10 +782,10 @@ continued(Tokens, _, _, Run) ->
     {Tokens, Run}.
 
 %% What a pattern finds in tables, read as code would read it.
-pattern(Pattern, Run) ->
+pattern(Pattern, Objects, Run) ->
     case whittle_shake_value:fields(Pattern) of
-        none -> deep([{place, tables}], Run);
-        Fields -> found(Fields, [{place, tables}], of_pattern(Fields), 0, Run)
+        none -> deep(Objects, Run);
+        Fields -> found(Fields, Objects, of_pattern(Fields), 0, Run)
     end.
 
 of_pattern([First | _] = Fields) ->
@@ -809,20 +823,20 @@ found([], _, _, _, Run) ->
 is_variable(Atom) -> hd(atom_to_list(Atom) ++ " ") =:= $$.
 
 %% What a match specification gives: what its head finds, whole objects, and tuples.
-selected_by(Spec, At, Run) ->
+selected_by(Spec, Objects, At, Run) ->
     Clauses = case whittle_shake_value:elements(Spec) of
                   none -> [none];
                   Elements -> [clause(whittle_shake_value:fields(Each)) || Each <- Elements]
               end,
     case lists:member(none, Clauses) of
         true ->
-            {All, Run1} = deep([{place, tables}], Run),
+            {All, Run1} = deep(Objects, Run),
             {Tuple, Run2} = any_tuple(All, Run1),
             {ordsets:union(All, Tuple), Run2};
         false ->
             lists:foldl(fun({Head, Bodies}, {Tokens, R}) ->
-                                {Found, R1} = pattern(Head, R),
-                                Here = ordsets:add_element({place, tables}, Found),
+                                {Found, R1} = pattern(Head, Objects, R),
+                                Here = ordsets:union(Objects, Found),
                                 {Made, R2} = lists:mapfoldl(
                                                fun(Body, Now) -> body(Body, Here, At, Now) end,
                                                R1, Bodies),

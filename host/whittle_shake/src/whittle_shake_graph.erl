@@ -263,13 +263,16 @@ source({site, Site}, Instance, #s{sites = Sites} = S) ->
 source(_, _, S) -> {none, S}.
 
 %% What has a key may have one that is not known.
-place({dictionary, any}, How, S) -> node({dictionary, How}, S);
-place({dictionary, Key} = Place, _, #s{sets = Sets} = S) when Key =/= keys ->
+place({Kind, any}, How, S) ->
+    {Read, S1} = node({Kind, read}, S),
+    {Written, S2} = node({Kind, written}, S1),
+    {case How of read -> Read; written -> Written end, edge(Written, Read, S2)};
+place({Kind, _} = Place, _, #s{sets = Sets} = S) when Place =/= {dictionary, keys} ->
     case whittle_shake_sets:node({place, Place}, Sets) of
         {old, Id, _} -> {Id, S};
         {new, Id, Next} ->
-            {Read, S1} = node({dictionary, read}, S#s{sets = Next}),
-            {Written, S2} = node({dictionary, written}, S1),
+            {Read, S1} = node({Kind, read}, S#s{sets = Next}),
+            {Written, S2} = node({Kind, written}, S1),
             {Id, edge(Written, Read, edge(Written, Id, edge(Id, Read, S2)))}
     end;
 place(Place, _, S) -> node({place, Place}, S).

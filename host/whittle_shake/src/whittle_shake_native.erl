@@ -17,6 +17,7 @@
                 | {get, source(), whittle_shake_value:class(), non_neg_integer() | any}
                 | {deep, source()} | whittle_shake_value:place().
 
+-define(TABLES, {tables, any}).
 -define(ANY(From), {get, From, {any, any}, any}).
 -define(KEY(From), {get, From, {any, 2}, 0}).
 -define(VALUE(From), {get, From, {any, 2}, 1}).
@@ -233,20 +234,20 @@ atoms_of_erlang() ->
 
 references() -> [alias, list_to_ref, make_ref, monitor].
 
-%% What is in one table is in all.
-ets(F, 2) when F =:= insert; F =:= insert_new -> [{tables, {arg, 1}} | boolean()];
+%% Which table it is, where the call says so, is told by {@link whittle_shake_facts}.
+ets(F, 2) when F =:= insert; F =:= insert_new -> [{?TABLES, {arg, 1}} | boolean()];
 ets(F, _) when F =:= lookup; F =:= match_object; F =:= slot; F =:= take ->
-    [{result, tables}, {result, {tuple, [tables, nothing]}}, {result, vm_atom}];
+    [{result, ?TABLES}, {result, {tuple, [?TABLES, nothing]}}, {result, vm_atom}];
 ets(F, _) when F =:= first; F =:= last; F =:= next; F =:= prev ->
-    [{result, ?ANY(tables)}, {result, vm_atom}];
+    [{result, ?ANY(?TABLES)}, {result, vm_atom}];
 ets(F, _) when F =:= first_lookup; F =:= last_lookup; F =:= next_lookup; F =:= prev_lookup ->
-    [{result, {tuple, [?ANY(tables), tables]}}, {result, vm_atom}];
+    [{result, {tuple, [?ANY(?TABLES), ?TABLES]}}, {result, vm_atom}];
 ets(F, _) when F =:= match; F =:= select; F =:= select_reverse; F =:= match_spec_run_r ->
-    [{result, {deep, tables}}, {result, {any_tuple, {deep, tables}}}, {result, vm_atom}]
-        ++ [{tables, {arg, 0}} || F =:= match_spec_run_r];
+    [{result, {deep, ?TABLES}}, {result, {any_tuple, {deep, ?TABLES}}}, {result, vm_atom}]
+        ++ [{?TABLES, {arg, 0}} || F =:= match_spec_run_r];
 ets(update_element, A) ->
-    [{tables, {any_tuple, ?VALUE({arg, 2})}}] ++ [{tables, {arg, 3}} || A =:= 4] ++ boolean();
-ets(update_counter, A) -> [{tables, {arg, 3}} || A =:= 4];
+    [{?TABLES, {any_tuple, ?VALUE({arg, 2})}}] ++ [{?TABLES, {arg, 3}} || A =:= 4] ++ boolean();
+ets(update_counter, A) -> [{?TABLES, {arg, 3}} || A =:= 4];
 ets(give_away, 3) ->
     [{messages, {tuple, [{atom, 'ETS-TRANSFER'}, nothing, nothing, {arg, 2}]}}];
 ets(new, 2) -> [{unknown, {arg, 1}}, {result, reference}, {result, {arg, 0}}];

@@ -32,7 +32,7 @@
 -type place() ::
         messages | exceptions
       | {dictionary, Key :: atom() | any | keys} % of processes; `any': one not known
-      | tables                                  % ETS
+      | {tables, Name :: atom()}                % ETS; `any': one not known
       | persistent | external                   % persistent terms; binaries of terms
       | unknown                                 % what functions in C may keep
       | modules.                                % names of what is loaded, from the VM

@@ -12,7 +12,7 @@
 -export([elements/1, tagged/1, second_element/1, loose_tag/1, references/1, maps_by_key/1,
          pairs/1, pairs_of_arguments/1, pairs_in_records/1, argument_lists/1, changed_tuples/1,
          tuples_of_lists/1, by_each_fun/1, options/1, tables/1, match_specifications/1,
-         natives_as_funs/1, on_load/1]).
+         natives_as_funs/1, on_load/1, what_is_called_is_live/1]).
 
 all() ->
     [calls, funs, applied, module_by_argument, module_by_message, module_by_table,
@@ -20,7 +20,7 @@ all() ->
      what_is_kept_runs, elements, tagged, second_element, loose_tag,
      references, maps_by_key, pairs, pairs_of_arguments, pairs_in_records, argument_lists,
      changed_tuples, tuples_of_lists, by_each_fun, options, tables, match_specifications,
-     natives_as_funs, on_load].
+     natives_as_funs, on_load, what_is_called_is_live].
 
 calls(_) ->
     check(["-module(a). -export([main/0, dead/0]).",
@@ -271,7 +271,67 @@ what_is_kept_runs(_) ->
     ?assertEqual(Expected, peer:call(Peer, a, main, [])),
     peer:stop(Peer).
 
+%% A program of supervisors, servers and state machines is run with each call traced, by
+%% its own processes: every function that a live one calls is live.
+what_is_called_is_live(_) ->
+    Otp = [gen, gen_server, gen_statem, gen_event, supervisor, proc_lib, sys, lists, maps, ets,
+           proplists, queue, dict, gb_trees, sets, string, unicode_util, io_lib, io_lib_format,
+           orddict],
+    A = ["-module(a). -export([main/0, init/1]).",
+         "main() -> {ok, S} = supervisor:start_link(a, []),",
+         "  [{_, P, _, _} | _] = supervisor:which_children(S),",
+         "  b = gen_server:call(P, {ask, b}), gen_server:cast(P, add), 1 = gen_server:call(P, n),",
+         "  R = monitor(process, P), exit(P, kill), receive {'DOWN', R, _, _, _} -> ok end,",
+         "  [{_, _, _, _} | _] = supervisor:which_children(S),",
+         "  {ok, F} = gen_statem:start_link(e, x, []), on = gen_statem:call(F, push),",
+         "  off = gen_statem:call(F, push), gen_statem:stop(F),",
+         "  {ok, E} = gen_event:start_link(), ok = gen_event:add_handler(E, d, []),",
+         "  ok = gen_event:sync_notify(E, {run, fun() -> io_lib:format(\"~p\", [[a, #{x => 1}]]) end}),",
+         "  gen_event:stop(E), data(), unlink(S), exit(S, shutdown), ok.",
+         "data() -> T = ets:new(t, []), ets:insert(T, [{x, lists}, {y, queue}]),",
+         "  [begin M = ets:lookup_element(T, K, 2), M:module_info(exports) end || K <- [x, y]],",
+         "  D = dict:store(f, fun orddict:size/1, dict:new()),",
+         "  (dict:fetch(f, D))(orddict:from_list(maps:to_list(#{a => 1}))),",
+         "  {M, F} = proplists:get_value(mf, [{mf, {gb_trees, empty}}]), M:F(),",
+         "  apply(string, uppercase, [\"x\"]), sets:from_list([1, 2]).",
+         "init([]) -> {ok, {#{strategy => one_for_one}, [#{id => b, start => {b, start, [1]}}]}}."],
+    B = ["-module(b). -export([start/1, init/1, handle_call/3, handle_cast/2]).",
+         "start(X) -> gen_server:start_link(?MODULE, X, []).",
+         "init(_) -> {ok, 0}. handle_call({ask, X}, _, S) -> {reply, X, S};",
+         "handle_call(n, From, S) -> gen_server:reply(From, S), {noreply, S}.",
+         "handle_cast(add, S) -> {noreply, S + 1}."],
+    C = ["-module(e). -export([init/1, callback_mode/0, on/3, off/3]).",
+         "init(x) -> {ok, off, 0}. callback_mode() -> [state_functions].",
+         "off({call, From}, push, D) -> {next_state, on, D + 1, [{reply, From, on}]}.",
+         "on({call, From}, push, D) -> {next_state, off, D, [{reply, From, off}]}."],
+    D = ["-module(d). -export([init/1, handle_event/2, handle_call/2]).",
+         "init(X) -> {ok, X}. handle_event({run, F}, S) -> F(), {ok, S}.",
+         "handle_call(_, S) -> {ok, ok, S}."],
+    Tracing = ["-module(tracing). -export([run/1]).",
+               "run(Ms) -> [{module, M} = code:ensure_loaded(M) || M <- Ms],",
+               "  Caller = [{'_', [], [{message, {caller}}]}],",
+               "  [erlang:trace_pattern({M, '_', '_'}, Caller, [local]) || M <- Ms],",
+               "  {P, R} = spawn_monitor(fun() -> receive go -> exit(a:main()) end end),",
+               "  erlang:trace(P, true, [call, set_on_spawn]), P ! go,",
+               "  receive {'DOWN', R, _, _, Why} -> {Why, calls(erlang:trace_delivered(all), #{})} end.",
+               "calls(Ref, All) -> receive",
+               "  {trace, _, call, {M, F, As}, By} -> calls(Ref, All#{{By, {M, F, length(As)}} => []});",
+               "  {trace_delivered, all, Ref} -> maps:keys(All) end."],
+    Own = [beam([macros(Line) || Line <- Source]) || Source <- [A, B, C, D]],
+    Modules = [module(Beam) || Beam <- Own] ++ [otp(M) || M <- Otp],
+    {ok, Peer, _} = peer:start_link(#{name => peer:random_name(), connection => standard_io}),
+    [{module, M} = peer:call(Peer, code, load_binary, [M, "a", Beam])
+     || {M, Beam} <- lists:zip([a, b, e, d, tracing], Own ++ [beam(Tracing)])],
+    {ok, Called} = peer:call(Peer, tracing, run, [[a, b, d, e | Otp]], 60000),
+    peer:stop(Peer),
+    ?assert(length(Called) > 200),
+    Live = live(Modules),
+    ?assertEqual([], [Call || {By, Mfa} = Call <- Called, lists:member(By, Live),
+                              not lists:member(Mfa, Live)]).
+
 %% Internal
+
+macros(Line) -> lists:flatten(string:replace(Line, "?MODULE", "b")).
 
 check(A, B) -> check(A, B, ["-module(c)."]).
 
@@ -299,10 +359,12 @@ live(Modules) ->
                                         roots => [{{a, main, 0}, [], test}]}),
     maps:keys(whittle_shake_graph:live(Found)).
 
-compiled(Source) ->
+compiled(Source) -> module(beam(Source)).
+
+beam(Source) ->
     {ok, Tokens, _} = erl_scan:string(lists:append(lists:join(" ", Source))),
     {ok, _, Beam} = compile:forms(forms(Tokens, []), [debug_info, nowarn_unused_function]),
-    module(Beam).
+    Beam.
 
 forms(Tokens, Form) ->
     case Tokens of
