@@ -279,7 +279,8 @@ equal(_, _, At, Run) ->
 
 same_tag(Register, Other, At, Run) ->
     Value = held(Other, At),
-    case {part_of(Register, At), whittle_shake_value:id(Value), whittle_shake_value:tokens(Value)} of
+    Tokens = whittle_shake_value:tokens(Value),
+    case {part_of(Register, At), whittle_shake_value:id(Value), Tokens} of
         {{Tuple, 0}, _, [reference]} -> tagged(reference, Tuple, At, Run);
         {{Tuple, 0}, {param, _} = Param, _} -> tagged(Param, Tuple, At, Run);
         _ -> {At, Run}
@@ -309,8 +310,10 @@ read_again(Tuple, Class, #at{known = Known, regs = Regs} = At, Run) ->
     maps:fold(fun(Register, Value, {Now, R}) ->
                       case whittle_shake_value:part_of(Value) of
                           {Tuple, Index} ->
-                              {Tokens, R1} = get(whittle_shake_value:tuple_of(Value), Class, Index, R),
-                              {set(Register, whittle_shake_value:with_tokens(Tokens, Value), Now), R1};
+                              Of = whittle_shake_value:tuple_of(Value),
+                              {Tokens, R1} = get(Of, Class, Index, R),
+                              Again = whittle_shake_value:with_tokens(Tokens, Value),
+                              {set(Register, Again, Now), R1};
                           _ -> {Now, R}
                       end
               end, {At#at{known = Known#{Tuple => Class}}, Run}, Regs).
@@ -751,7 +754,8 @@ native(Mfa, Values, _, At, Run) ->
     case whittle_shake_native:effects(Mfa) of
         unknown -> none;
         Effects ->
-            {Tokens, Run1} = effects(of_table(Effects, Mfa, Values), list_to_tuple(Values), At, Run),
+            Here = of_table(Effects, Mfa, Values),
+            {Tokens, Run1} = effects(Here, list_to_tuple(Values), At, Run),
             {fresh(Tokens, 0, Run), At, Run1}
     end.
 

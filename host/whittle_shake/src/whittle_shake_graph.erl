@@ -65,7 +65,8 @@
             sites = #{} :: #{{instance(), whittle_shake_value:site()} =>
                                  constant() | {node, integer()} | none},
             tuples = #{} :: #{pos_integer() => #tuple{}},
-            classes = #{} :: #{{mfa(), whittle_shake_value:class(), {tag, atom()} | any} => pos_integer()},
+            classes = #{} :: #{{mfa(), whittle_shake_value:class(), {tag, atom()} | any} =>
+                                   pos_integer()},
             count = 0 :: non_neg_integer(),
             pairs = #{} :: #{pos_integer() => [{whittle_shake_value:class(), ask()}]},
             given = #{none => none} :: #{where() => given()},
@@ -93,7 +94,8 @@ solve(#{facts := Facts, exports := Exports, roots := Roots} = Input) ->
     {_, S3} = lists:foldl(fun({Mfa, Args, Why}, {N, S}) ->
                                   {Root, Sa} = instance({root, root, N}, [], S),
                                   Sb = live(Mfa, {root, Why}, Sa),
-                                  {N + 1, apply_facts(Root, whittle_shake_facts:call(Mfa, Args), Sb)}
+                                  Call = whittle_shake_facts:call(Mfa, Args),
+                                  {N + 1, apply_facts(Root, Call, Sb)}
                           end, {0, S2}, Roots),
     run(S3).
 
@@ -484,7 +486,8 @@ got(Number, {Tag, Size}, Index, To, #s{tuples = Tuples} = S) ->
 fits(_, #tuple{size = any}, _) -> true;
 fits(any, _, any) -> true;
 fits(any, #tuple{size = Size}, Index) -> Index < Size;
-fits({Size, Second}, #tuple{size = Size, second = Own}, _) -> Own =:= any orelse Own =:= {tag, Second};
+fits({Size, Second}, #tuple{size = Size, second = Own}, _) ->
+    Own =:= any orelse Own =:= {tag, Second};
 fits(Size, #tuple{size = Size}, _) -> true;
 fits(_, _, _) -> false.
 
@@ -676,8 +679,8 @@ answer({I, J, K, To}, {First, Where, {each, Instance, Args}}, S) ->
     case {nth(I - First, Args), nth(J - First, Args)} of
         {{ok, M}, {ok, F}} when M =/= none, F =/= none ->
             {Last, From, S1} = last(K, K =/= none andalso nth(K - First, Args), Where, Instance, S),
-            pairs({M, {at, Where, I - First}}, {F, {at, Where, J - First}}, Last, From, Instance, To,
-                  S1);
+            pairs({M, {at, Where, I - First}}, {F, {at, Where, J - First}}, Last, From, Instance,
+                  To, S1);
         _ -> S
     end;
 answer({_, _, _, To}, {_, _, {list, List} = Given}, S) ->

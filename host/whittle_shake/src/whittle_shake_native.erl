@@ -107,7 +107,9 @@ anything(Arity) ->
 vm() ->
     %% A monitor's message has a tag that can be chosen.
     Down = fun(Tag) -> {tuple, [Tag, reference, {atom, process}, nothing, exceptions]} end,
-    Module = fun(Name) -> {tuple, [{atom, error_info}, {tuple, [{atom, module}, {atom, Name}]}]} end,
+    Module = fun(Name) ->
+                     {tuple, [{atom, error_info}, {tuple, [{atom, module}, {atom, Name}]}]}
+             end,
     [{exceptions, Source}
      %% What is named in a stack trace with its function is live, so that only the module's
      %% name could bring more to life.
@@ -211,8 +213,8 @@ tests() ->
 %% Numbers, binaries, strings, processes, ports, and tuples of them.
 plain_of_erlang() ->
     ['*', '+', '-', '/', abs, adler32, adler32_combine, atom_to_binary, atom_to_list, 'band',
-     binary_part, binary_to_float, binary_to_list, bit_size, bitstring_to_list, 'bnot', 'bor', 'bsl',
-     'bsr', bump_reductions, 'bxor', byte_size, ceil, crc32, crc32_combine, date, 'div',
+     binary_part, binary_to_float, binary_to_list, bit_size, bitstring_to_list, 'bnot', 'bor',
+     'bsl', 'bsr', bump_reductions, 'bxor', byte_size, ceil, crc32, crc32_combine, date, 'div',
      external_size, float, float_to_binary, float_to_list, floor, fun_to_list,
      garbage_collect_message_area, group_leader, halt, integer_to_binary, integer_to_list,
      iolist_size, iolist_to_binary, iolist_to_iovec, length, list_to_binary, list_to_bitstring,
@@ -253,8 +255,8 @@ ets(give_away, 3) ->
 ets(new, 2) -> [{unknown, {arg, 1}}, {result, reference}, {result, {arg, 0}}];
 ets(F, _) ->
     case lists:member(F, [delete, delete_object, info, internal_delete_all, internal_request_all,
-                          internal_select_delete, is_compiled_ms, match_spec_compile, member, rename,
-                          safe_fixtable, select_count, setopts, whereis]) of
+                          internal_select_delete, is_compiled_ms, match_spec_compile, member,
+                          rename, safe_fixtable, select_count, setopts, whereis]) of
         true -> plain();
         false -> unknown
     end.

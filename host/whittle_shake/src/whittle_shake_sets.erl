@@ -45,7 +45,7 @@ node(Key, #s{ids = Ids} = S) ->
 group(Token, Names, S) ->
     {Bits, #s{groups = Groups} = S1} = bit(Token, {0, S}),
     S1#s{groups = lists:foldl(fun(Name, Map) ->
-                                      maps:update_with(Name, fun(All) -> All bor Bits end, Bits, Map)
+                                      Map#{Name => maps:get(Name, Map, 0) bor Bits}
                               end, Groups, Names)}.
 
 %% @doc These tokens are at the node.

@@ -37,9 +37,9 @@
       | unknown                                 % what functions in C may keep
       | modules.                                % names of what is loaded, from the VM
 
-%% What is known of a tuple: its first element, its size, and perhaps its second element. Of the first it may be
-%% known that it is an atom, what came as that argument, a reference that was made
-%% there, or no atom.
+%% What is known of a tuple: its first element, its size, and perhaps its second element.
+%% Of the first it may be known that it is an atom, what came as that argument, a
+%% reference that was made there, or no atom.
 -type class() :: {{tag, atom()} | {param, non_neg_integer()} | reference | other | any,
                   Size :: non_neg_integer() | {non_neg_integer(), Second :: atom()} | any}.
 

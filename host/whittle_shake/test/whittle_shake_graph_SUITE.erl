@@ -151,7 +151,8 @@ pairs_of_arguments(_) ->
 
 pairs_in_records(_) ->
     check(["-module(a). -export([main/0]).",
-           "main() -> S = {child, 1, c, x, []}, go(setelement(3, S, b)), go({child, 2, b, live2, []}).",
+           "main() -> S = {child, 1, c, x, []}, go(setelement(3, S, b)),",
+           "  go({child, 2, b, live2, []}).",
            "go({child, _, M, F, A}) -> apply(M, F, A)."],
           ["-module(b). -export([x/0, live2/0, dead/0]). x() -> live(). live() -> ok.",
            "live2() -> ok. dead() -> ok."],
@@ -169,7 +170,8 @@ changed_tuples(_) ->
            "main() -> T = id({x, c, 1}), go(setelement(3, T, b)), go2(changed(id({y, 1}), id(2))),",
            "  go3(setelement(id(2), {z, 1}, b)).",
            "id(X) -> X. changed(T, I) -> setelement(I, T, b).",
-           "go({x, _, M}) -> M:live(). go2({y, M}) -> M:live(1). go3(T) -> M = element(2, T), M:live()."],
+           "go({x, _, M}) -> M:live(). go2({y, M}) -> M:live(1).",
+           "go3(T) -> M = element(2, T), M:live()."],
           ?B2, ?C).
 
 tuples_of_lists(_) ->
@@ -286,7 +288,8 @@ what_is_called_is_live(_) ->
          "  {ok, F} = gen_statem:start_link(e, x, []), on = gen_statem:call(F, push),",
          "  off = gen_statem:call(F, push), gen_statem:stop(F),",
          "  {ok, E} = gen_event:start_link(), ok = gen_event:add_handler(E, d, []),",
-         "  ok = gen_event:sync_notify(E, {run, fun() -> io_lib:format(\"~p\", [[a, #{x => 1}]]) end}),",
+         "  Run = fun() -> io_lib:format(\"~p\", [[a, #{x => 1}]]) end,",
+         "  ok = gen_event:sync_notify(E, {run, Run}),",
          "  gen_event:stop(E), data(), unlink(S), exit(S, shutdown), ok.",
          "data() -> T = ets:new(t, []), ets:insert(T, [{x, lists}, {y, queue}]),",
          "  [begin M = ets:lookup_element(T, K, 2), M:module_info(exports) end || K <- [x, y]],",
@@ -313,9 +316,11 @@ what_is_called_is_live(_) ->
                "  [erlang:trace_pattern({M, '_', '_'}, Caller, [local]) || M <- Ms],",
                "  {P, R} = spawn_monitor(fun() -> receive go -> exit(a:main()) end end),",
                "  erlang:trace(P, true, [call, set_on_spawn]), P ! go,",
-               "  receive {'DOWN', R, _, _, Why} -> {Why, calls(erlang:trace_delivered(all), #{})} end.",
+               "  receive {'DOWN', R, _, _, Why} ->",
+               "    {Why, calls(erlang:trace_delivered(all), #{})} end.",
                "calls(Ref, All) -> receive",
-               "  {trace, _, call, {M, F, As}, By} -> calls(Ref, All#{{By, {M, F, length(As)}} => []});",
+               "  {trace, _, call, {M, F, As}, By} ->",
+               "    calls(Ref, All#{{By, {M, F, length(As)}} => []});",
                "  {trace_delivered, all, Ref} -> maps:keys(All) end."],
     Own = [beam([macros(Line) || Line <- Source]) || Source <- [A, B, C, D]],
     Modules = [module(Beam) || Beam <- Own] ++ [otp(M) || M <- Otp],
