@@ -69,7 +69,7 @@
                                    pos_integer()},
             count = 0 :: non_neg_integer(),
             pairs = #{} :: #{pos_integer() => [{whittle_shake_value:class(), ask()}]},
-            given = #{none => none} :: #{where() => given()},
+            given = #{none => none} :: #{where() => given() | none},
             %% Who asks for pairs of parameters, and who calls.
             asked = #{} :: #{instance() => [ask()]},
             callers = #{} :: #{instance() => [{non_neg_integer(), where(), given()}]}}).
