@@ -9,6 +9,9 @@
 
 -export([modules/2]).
 
+%% spawn_opt's specification does not know the option `scheduler'.
+-dialyzer({nowarn_function, [modules/2, answer/1]}).
+
 -type place() :: {module(),
                   file:filename(),                        % as code:which/1 tells
                   {non_neg_integer(), pos_integer()}}.    % offset and size in the file, bytes
