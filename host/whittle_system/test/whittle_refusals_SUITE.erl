@@ -40,7 +40,7 @@ mix_project(Config) ->
 
 no_escript(Config) ->
     File = made:file(in("text", Config), "just text"),
-    refused(File, no_escript, "it has to begin with #!").
+    refused(File, no_escript, "which begins with #!").
 
 escript_without_main(Config) ->
     Beam = made:beam("-module(nomain). -export([f/0]). f() -> ok."),
