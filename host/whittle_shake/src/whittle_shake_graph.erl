@@ -8,6 +8,10 @@
 %% A function of which a parameter is called, or names the module of a call or the tag
 %% of a tuple, is looked at once for each constant that it is called with there
 %% ({@link whittle_shake_contexts}).
+%%
+%% Past 600 lines, for it is one circle: what is new to a node makes functions live, fills
+%% tuples and finds pairs, and each of these brings something new to nodes. Parted, the
+%% modules would call each other both ways over one state.
 -module(whittle_shake_graph).
 
 -export([solve/1, live/1, statistics/1]).
@@ -515,12 +519,12 @@ chosen(Number, Tag, Index, #s{sets = Sets} = S) ->
 %% Calls
 
 %% What a site gives is known before what flows to sites.
-prepare({lambda, N, {F, A}, Free}, Instance, #s{who = Who, sites = Sites} = S) ->
+prepare({lambda, N, {F, A}, Free}, Instance, #s{who = Who} = S) ->
     #{Instance := {{M, _, _} = By, _}} = Who,
     First = A - length(Free),
     Mfa = {M, F, A},
     Context = context(Mfa, {each, Instance, Free}, First, S),
-    {Lambda, S1} = activate(Mfa, Context, {makes, By}, S#s{sites = Sites}),
+    {Lambda, S1} = activate(Mfa, Context, {makes, By}, S),
     S1#s{sites = (S1#s.sites)#{{Instance, N} => {lambda, Lambda}}};
 prepare({call, N, Mfa, Args}, Instance, #s{who = Who} = S) ->
     #{Instance := {By, _}} = Who,
@@ -785,25 +789,23 @@ seen({call_fun, Instance, N}, New, #s{given = Known} = S) ->
     lists:foldl(fun(Token, Now) -> link_fun(Token, Given, Instance, N, Now) end, S, New);
 seen({given, Number, To}, New, S) ->
     add(To, [{mf, M, F, Number} || {mf, M, F, _} <- New], S);
-seen({m, Fs, Where, To}, New, #s{sets = Sets, exports = Exports} = S) ->
+seen({m, Fs, Where, To}, New, #s{exports = Exports} = S) ->
+    named(Exports, New, Fs, Where, To, fun(M, F) -> {mf, M, F, Where} end, S);
+seen({f, Ms, Where, To}, New, #s{names = Names} = S) ->
+    named(Names, New, Ms, Where, To, fun(F, M) -> {mf, M, F, Where} end, S).
+
+%% What new atoms are the one half of a function's name with; the other half can be one
+%% of a node's.
+named(ByName, New, Others, Where, To, Pair, #s{sets = Sets} = S) ->
     Arity = arity(Where, S),
-    case whittle_shake_sets:is_empty(Fs, Sets) of
+    case whittle_shake_sets:is_empty(Others, Sets) of
         true -> S;
         false ->
-            add(To, [{mf, M, F, Where}
-                     || {atom, M} <- New, is_map_key(M, Exports),
-                        {F, Arities} <- maps:to_list(maps:get(M, Exports)),
-                        suits(Arity, Arities), whittle_shake_sets:holds(Fs, {atom, F}, Sets)], S)
-    end;
-seen({f, Ms, Where, To}, New, #s{sets = Sets, names = Names} = S) ->
-    Arity = arity(Where, S),
-    case whittle_shake_sets:is_empty(Ms, Sets) of
-        true -> S;
-        false ->
-            add(To, [{mf, M, F, Where}
-                     || {atom, F} <- New, is_map_key(F, Names),
-                        {M, Arities} <- maps:to_list(maps:get(F, Names)),
-                        suits(Arity, Arities), whittle_shake_sets:holds(Ms, {atom, M}, Sets)], S)
+            add(To, [Pair(Atom, Other)
+                     || {atom, Atom} <- New, is_map_key(Atom, ByName),
+                        {Other, Arities} <- maps:to_list(maps:get(Atom, ByName)),
+                        suits(Arity, Arities),
+                        whittle_shake_sets:holds(Others, {atom, Other}, Sets)], S)
     end.
 
 %% How many arguments there are, where that is known.
