@@ -207,16 +207,14 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites,
                key => key(Variant, Parts)},
     case Variant of
         stock ->
-            Common#{vm => none, cc => "gcc", kernel_headers => []};
+            Common#{vm => none, cc => "gcc"};
         static ->
             #{runtime := #{executable := Vm}} = Parts,
-            Common#{vm => Vm, cc => "gcc", kernel_headers => []};
+            Common#{vm => Vm, cc => "gcc"};
         dynamic ->
             #{executable := Vm} = runtime(Release, dynamic),
-            [#{cc := Cc, kernel_headers := Headers}] =
-                [Target || #{name := Name} = Target <- whittle_runtime:targets(),
-                           Name =:= whittle_runtime:default_target()],
-            Common#{vm => Vm, cc => Cc, kernel_headers => Headers}
+            {ok, Target} = whittle_target:load(whittle_runtime:default_target()),
+            Common#{vm => Vm, cc => Target}
     end.
 
 %% What a result depends on. The dynamic VM is made of what the static one is.

@@ -26,8 +26,8 @@
         #{otp := whittle_runtime:otp(),
           suites := whittle_runtime:suites(),
           vm := file:filename() | none,  % none: the stock interpreter
-          cc := string(),                % compiles the suites' C parts
-          kernel_headers := [string()],  % for a cc that finds none, as a target has them
+          %% What compiles the suites' C parts: a command, or a target's.
+          cc := string() | whittle_target:target(),
           rewritten := boolean(),        % kernel and stdlib, by whittle_beam
           key := term()}.                % what all of it depends on
 
@@ -74,8 +74,8 @@ reachable(Base) ->
     end.
 
 make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Compiler,
-            kernel_headers := Headers, rewritten := Rewritten}) ->
-    Cc = lists:append([Compiler | [" -idirafter " ++ Dir ++ "/kernel" || Headers =/= []]]),
+            rewritten := Rewritten}) ->
+    {Cc, Headers} = compiler(Compiler, Dir),
     remove(Dir),
     ok = filelib:ensure_path(Dir),
     Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
@@ -83,8 +83,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                  {"REWRITTEN", case Rewritten of true -> "kernel stdlib"; false -> "" end}],
     done(sh(lists:join("\n",
               ["set -e",
-               "mkdir \"$DIR/kernel\"",
-               [["ln -s ", lists:join(" ", Headers), " \"$DIR/kernel\""] || Headers =/= []],
+               lists:join("\n", Headers),
                "cp -R \"$OTP\" \"$DIR/otp\"",
                "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
                "for app in $REWRITTEN; do",
@@ -113,6 +112,14 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
     Install = words(user(), ["erl", "-noinput", "-eval",
                              "ok = ts_install:install(install_local, []), halt()."]),
     done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))).
+
+%% Its command, and the lines that make what it needs.
+compiler(Target, Dir) when is_map(Target) ->
+    #{cc := Cc} = Target,
+    {Cc ++ " -idirafter " ++ Dir ++ "/kernel",
+     whittle_recipe_vm:kernel_headers(Target, "\"$DIR/kernel\"")};
+compiler(Cc, _) ->
+    {Cc, []}.
 
 done({0, _}) -> ok;
 done({_, Output}) -> throw({failed, "cannot make the suites' place", Output}).

@@ -188,30 +188,40 @@ stops_all(_) ->
     ok = gen_server:stop(Group),
     [receive {'DOWN', Ref, process, _, _} -> ok end || Ref <- Refs].
 
-one_copy_per_node(_) ->
-    Named = node() =/= nonode@nohost,
-    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
-                                         args => ["-pa" | code:get_path()]}),
-    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+one_copy_per_node(_) -> on_other_node(fun one_copy/1).
+
+one_copy(Node) ->
     start(#{}),
-    {ok, _} = erpc:call(Node, gen_server, start,
-                        [{local, group}, whittle_flow_group, {group, #{}}, []]),
+    start_on(Node),
     ok = whittle_flow_group:connect(group, Node),
     Here = members(1),
-    There = [begin
-                 Pid = spawn(Node, ?MODULE, gatherer, [self(), []]),
-                 ok = erpc:call(Node, whittle_flow_group, join, [group, Pid]),
-                 Pid
-             end || _ <- [1, 2, 3]],
+    There = [member_on(Node) || _ <- [1, 2, 3]],
     [ok = whittle_flow_group:broadcast(group, N) || N <- lists:seq(1, 20)],
     ok = whittle_flow_group:sync(group),
     ok = gen_server:call({group, Node}, sync),
     [?assertEqual(lists:seq(1, 20), told(Pid, 20)) || Pid <- Here ++ There],
     ?assertEqual({ok, 60}, erpc:call(Node, whittle_counters, value,
-                                     [whittle_flow_deliveries_total, [group]])),
+                                     [whittle_flow_deliveries_total, [group]])).
+
+%% Calls it with another node's name, on which the library runs.
+on_other_node(Test) ->
+    Named = node() =/= nonode@nohost,
+    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
+                                         args => ["-pa" | code:get_path()]}),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+    Test(Node),
     peer:stop(Peer),
     Named orelse net_kernel:stop().
+
+start_on(Node) ->
+    {ok, _} = erpc:call(Node, gen_server, start,
+                        [{local, group}, whittle_flow_group, {group, #{}}, []]).
+
+member_on(Node) ->
+    Pid = spawn(Node, ?MODULE, gatherer, [self(), []]),
+    ok = erpc:call(Node, whittle_flow_group, join, [group, Pid]),
+    Pid.
 
 %% What is measured is a group's options.
 calibrated(_) ->
@@ -250,25 +260,17 @@ connected_to_itself(_) ->
 
 %% The other node's group dies, and one of its name is started: by itself it is
 %% connected again, and what it has missed is counted.
-connected_again(_) ->
-    Named = node() =/= nonode@nohost,
-    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
-                                         args => ["-pa" | code:get_path()]}),
-    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+connected_again(_) -> on_other_node(fun connects_again/1).
+
+connects_again(Node) ->
     start(#{}),
-    Remote = fun() ->
-                     {ok, _} = erpc:call(Node, gen_server, start,
-                                         [{local, group}, whittle_flow_group, {group, #{}}, []]),
-                     Pid = spawn(Node, ?MODULE, gatherer, [self(), []]),
-                     ok = erpc:call(Node, whittle_flow_group, join, [group, Pid]),
-                     Pid
-             end,
-    _ = Remote(),
+    start_on(Node),
+    _ = member_on(Node),
     ok = whittle_flow_group:connect(group, Node),
     ok = gen_server:stop({group, Node}),
     missed(1),
-    Again = Remote(),
+    start_on(Node),
+    Again = member_on(Node),
     more_until(fun() -> told(Again, 0) =/= [] end),
     %% Both ways.
     [Here] = members(1),
@@ -286,9 +288,7 @@ connected_again(_) ->
     ok = whittle_flow_group:broadcast(group, unmissed),
     ok = whittle_flow_group:sync(group),
     ?assertEqual({ok, Missed},
-                 whittle_counters:value(whittle_flow_shed_total, [group, unreachable])),
-    peer:stop(Peer),
-    Named orelse net_kernel:stop().
+                 whittle_counters:value(whittle_flow_shed_total, [group, unreachable])).
 
 %% Until the group has heard of the death and counts what cannot be sent.
 missed(Least) ->

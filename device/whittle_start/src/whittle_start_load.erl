@@ -19,8 +19,8 @@
 %% @doc Loads modules that lie in `File', those that are loaded already left as they are
 %% (`init:restart/0' keeps some), and tells `init' about them, as the process that
 %% evaluates the boot script. None may have an `on_load' function ({@link whittle_boot}
-%% leaves those to `init'). A module that cannot
-%% be loaded ends the boot with `{load_failed, [Module]}', as `init' does.
+%% leaves those to `init'). A module that cannot be loaded ends the boot with
+%% `{load_failed, [Module]}', as `init' does.
 -spec modules(file:filename(), [place()]) -> ok.
 modules(File, Places) ->
     {ok, Code} = prim_file:read_file(File),

@@ -199,12 +199,11 @@ blocks(_, _, _) ->
 index(E, Raw, Stored, Blocks) when byte_size(Stored) =< Raw ->
     maybe_ok(inflate([#{data => Stored, raw => Raw}]), fun([Index]) ->
         maybe_ok(entries(E, Index, []), fun(Read) ->
-            Entries = mark(Read, Blocks),
-            Paths = [Path || #{path := Path} <- Entries],
-            case check_paths(Paths) =:= ok andalso Paths =:= lists:usort(Paths)
-                andalso fits(Entries, Blocks) of
-                true -> {ok, Entries};
-                false -> {error, {pack_damaged, index}}
+            Paths = [Path || #{path := Path} <- Read],
+            Sound = check_paths(Paths) =:= ok andalso Paths =:= lists:usort(Paths),
+            case marked(Read, Blocks) of
+                {ok, Entries} when Sound -> {ok, Entries};
+                _ -> {error, {pack_damaged, index}}
             end
         end)
     end);
@@ -221,35 +220,35 @@ entries(E, <<P:16/little, Mode:16/little, Block:32/little, Offset:32/little,
 entries(_, _, _) ->
     {error, {pack_damaged, index}}.
 
-%% Of a block that its files overfill, the first that is as large as the block may be all
-%% the others.
-mark(Entries, Blocks) ->
-    Raws = maps:from_list([{Number, Raw} || {Number, #{raw := Raw}} <- number(Blocks)]),
-    Sums = lists:foldl(fun(#{block := Block, size := Size}, Sums) ->
-                               maps:update_with(Block, fun(Sum) -> Sum + Size end, Size, Sums)
-                       end, #{}, Entries),
-    Over = maps:filter(fun(Block, Sum) -> Sum > maps:get(Block, Raws, Sum) end, Sums),
-    {Marked, _} =
-        lists:mapfoldl(fun(#{block := Block, offset := Offset, size := Size} = Entry, Left) ->
-                               IsAll = is_map_key(Block, Left) andalso Offset =:= 0
-                                   andalso Size =:= maps:get(Block, Raws),
-                               {Entry#{is_all => IsAll},
-                                case IsAll of true -> maps:remove(Block, Left); false -> Left end}
-                       end, Over, Entries),
-    Marked.
-
-%% The files of each block lie in it one after the other and fill it, beside the one that
-%% is all of them.
-fits(Entries, Blocks) ->
+%% The files of each block lie in it one after the other and fill it, beside one that may
+%% be all of them: the first that is as large as the block, where all overfill it. The
+%% entries, with that said of each; or `error'.
+marked(Entries, Blocks) ->
     ByBlock = maps:groups_from_list(fun(#{block := Number}) -> Number end, Entries),
-    lists:all(fun(Number) -> Number < length(Blocks) end, maps:keys(ByBlock)) andalso
-        lists:all(fun({Number, #{raw := Raw, files := Count}}) ->
-                          In = maps:get(Number, ByBlock, []),
-                          length(In) =:= Count andalso
-                              fills(lists:sort([{Offset, Size}
-                                                || #{offset := Offset, size := Size,
-                                                     is_all := false} <- In]), 0, Raw)
-                  end, number(Blocks)).
+    Wholes = [whole(maps:get(Number, ByBlock, []), Block) || {Number, Block} <- number(Blocks)],
+    Known = lists:all(fun(Number) -> Number < length(Blocks) end, maps:keys(ByBlock)),
+    case Known andalso not lists:member(error, Wholes) of
+        true -> {ok, [Entry#{is_all => lists:member(Path, Wholes)}
+                      || #{path := Path} = Entry <- Entries]};
+        false -> error
+    end.
+
+%% The path of the file that is all of the block, `none', or `error'.
+whole(Entries, #{raw := Raw, files := Count}) ->
+    Places = lists:sort([{Offset, Size} || #{offset := Offset, size := Size} <- Entries]),
+    Whole = case lists:sum([Size || {_, Size} <- Places]) > Raw of
+                true -> [Path || #{path := Path, offset := 0, size := Size} <- Entries,
+                                 Size =:= Raw];
+                false -> []
+            end,
+    Each = case Whole of
+               [_ | _] -> Places -- [{0, Raw}];
+               [] -> Places
+           end,
+    case length(Places) =:= Count andalso fills(Each, 0, Raw) of
+        true -> hd(Whole ++ [none]);
+        false -> error
+    end.
 
 fills([{Offset, Size} | Places], Offset, Raw) -> fills(Places, Offset + Size, Raw);
 fills(Places, Offset, Raw) -> Places =:= [] andalso Offset =:= Raw.

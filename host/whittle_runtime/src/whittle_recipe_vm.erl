@@ -15,7 +15,7 @@
 
 -export([erts/4, link/4, has_zstd/1]).
 %% Shared with the recipes of other libraries
--export([tools/2, cflags/2, lto/1]).
+-export([tools/2, cflags/2, lto/1, kernel_headers/2]).
 
 %% Programs of ERTS that the executable answers for; each one's main() becomes
 %% NAME_main(), and nothing else of it can be seen from outside.
@@ -36,6 +36,7 @@
 
 %% After the compiler's own directories, so that they hide nothing of its C library's.
 -define(KERNEL_HEADERS, "-idirafter $WORK/kernel").
+-define(KERNEL, "\"$WORK/kernel\"").
 
 %% As ERTS's own makefile defines them for an emulator.
 -define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
@@ -70,7 +71,7 @@ erts(Target, Flavour, Source, Patches) ->
      #{name => "configure", seconds => 40, lines => 500,
        script =>
            %% Nothing of lib/ is built here, so nothing there is configured.
-           ["rm -f src/lib/*/configure"] ++ kernel_headers(Target) ++ ["cd src", Top]
+           ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
                              ?KERNEL_HEADERS | cflags(Target, Flavour)] ++ lto(Flavour))
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
@@ -127,7 +128,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
         ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
     [#{name => "launcher", seconds => 4, lines => 5,
-       script => ["mkdir launcher"] ++ kernel_headers(Target) ++ tools(Target, Flags)
+       script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in main pack flags process vfs musl note"
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
@@ -269,15 +270,16 @@ cflags(#{cflags := Target}, Flavour) ->
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.
 
-%% A directory that holds the kernel's headers and nothing else: beside them lie those
-%% of another C library.
-kernel_headers(#{kernel_headers := []}) ->
+%% @doc Lines that make a directory, a word of sh, which holds the target's headers of the
+%% kernel and nothing else: beside them lie those of another C library.
+-spec kernel_headers(whittle_target:target(), string()) -> [string()].
+kernel_headers(#{kernel_headers := []}, _) ->
     [];
-kernel_headers(#{kernel_headers := Directories}) ->
-    ["mkdir \"$WORK/kernel\"",
+kernel_headers(#{kernel_headers := Directories}, To) ->
+    ["mkdir " ++ To,
      "for headers in" ++ words(Directories) ++ "; do",
      "  [ -d \"$headers\" ] || { echo \"there is no $headers\"; exit 1; }",
-     "  ln -s \"$headers\" \"$WORK/kernel\"",
+     "  ln -s \"$headers\" " ++ To,
      "done"].
 
 words(Words) ->
