@@ -34,7 +34,8 @@ with_erlc(Dir, Otp, Read) ->
                  end).
 
 %% @doc Compiles modules again from their debug information, with the compiler of
-%% the given `erl'. What cannot be compiled so is not in the result.
+%% the given `erl'. What cannot be compiled so is not in the result; an `erl' that
+%% fails is an error.
 -spec again(file:filename(), [{module(), binary()}]) ->
           {ok, #{module() => binary()}} | {error, whittle_system:error()}.
 again(Erl, Modules) ->
@@ -42,11 +43,16 @@ again(Erl, Modules) ->
       fun(Tmp) ->
               File = fun(Name, N) -> filename:join(Tmp, Name ++ integer_to_list(N)) end,
               _ = [write(File("in", N), Bytes) || {N, {_, Bytes}} <- numbered(Modules)],
-              {_, _} = run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
-                                 "-eval", again_expression(), "-extra", Tmp], ".", []),
-              {ok, maps:from_list([{Module, Bytes}
-                                   || {N, {Module, _}} <- numbered(Modules),
-                                      {ok, Bytes} <- [file:read_file(File("out", N))]])}
+              case run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
+                             "-eval", again_expression(), "-extra", Tmp], ".", []) of
+                  {0, _} ->
+                      {ok, maps:from_list([{Module, Bytes}
+                                           || {N, {Module, _}} <- numbered(Modules),
+                                              {ok, Bytes} <- [file:read_file(File("out", N))]])};
+                  {_, Output} ->
+                      [{First, _} | _] = Modules,
+                      {error, {not_compiled, {["module ", atom_to_list(First)], Erl, Output}}}
+              end
       end).
 
 numbered(List) ->
@@ -185,17 +191,22 @@ app_file(Dir, Ebin) ->
                 || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))],
     case filelib:wildcard(filename:join(Dir, "src/*.app.src")) of
         [File | _] ->
-            case file:consult(File) of
-                {ok, [{application, Name, Props}]} ->
+            case spec(File) of
+                {ok, {application, Name, Props}} ->
                     Spec = {application, Name,
                             lists:keystore(modules, 1, Props, {modules, Compiled})},
                     Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
                     write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
                           unicode:characters_to_binary(Text));
-                {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
-                {error, Why} -> {error, {bad_app_file, {File, file:format_error(Why)}}}
+                {error, _} = Error -> Error
             end;
         [] -> {error, {no_app_file, Dir}}
+    end.
+
+spec(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> whittle_read_app:spec(File, Bytes);
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
 %% Calls the function with a directory that is removed afterwards.
