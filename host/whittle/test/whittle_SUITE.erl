@@ -9,7 +9,8 @@
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
-         terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
+         terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
+         run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -19,8 +20,8 @@ all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
      bad_outputs, broken_runtime, progress_in_pipes, output, progress_on_terminal,
-     interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
-     run_emulated, run_keeps_arguments, not_built].
+     interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
+     bad_files, run, run_emulated, run_keeps_arguments, not_built].
 
 
 init_per_suite(Config) ->
@@ -411,6 +412,16 @@ terminate(Config) ->
     "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
     ?assertMatch({143, _}, to_end(Port, "")),
     ?assertEqual(["pid"], files(Config)).
+
+%% A VM that has just started has OTP's own handler, by which it stops in order: with 0.
+terminate_at_start(Config) ->
+    Dir = ?config(dir, Config),
+    Erl = filename:join(Dir, "erl"),
+    ok = file:write_file(Erl, "#!/bin/sh\ntail -f /dev/null &\n"
+                              "trap 'kill $!; exit 0' TERM\nkill -TERM $PPID\nwait\n"),
+    ok = file:change_mode(Erl, 8#755),
+    ?assertEqual({143, "", "whittle: stopped; nothing is left half written\n"},
+                 whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""])).
 
 full_disk(Config) ->
     small_disk:with("64k", fun(Disk) ->
