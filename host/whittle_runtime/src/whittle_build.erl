@@ -278,7 +278,8 @@ tools(Tools) ->
             {error, {no_compiler, #{missing => Names, packages => Packages}}}
     end.
 
-%% Each step gets what the one before it gave, until one fails.
+%% Each step gets what the one before it gave, until one fails: `whittle_steps' of the
+%% other rooms, none of which this one needs otherwise.
 steps(Steps) ->
     lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
                    (Step, ok) -> Step(none);
