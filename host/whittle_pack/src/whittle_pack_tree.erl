@@ -19,7 +19,6 @@
 -type options() ::
         #{block_size => pos_integer(),       % bytes before compression; default
                                              % 256 KB: see docs/pack-format.md
-          flags => iodata(),                 % in place of Whittle's own flags
           ca_certs => binary(),              % PEM; default none
           files => #{binary() => whittle_system:file()}}. % further files, by
                                              % virtual path
@@ -40,7 +39,7 @@ blocks(System, Papers, Options) ->
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
             Data = stand_ins(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
-                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env, Options),
+                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env),
                   Papers
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
         Error ->
@@ -71,8 +70,8 @@ virtual(Path) ->
     unicode:characters_to_list([whittle_boot:root(), $/, Path]).
 
 %% What the launcher and the VM are told.
-settings(System, Env, Options) ->
-    [text(<<"etc/flags">>, [maps:get(flags, Options, flags()), script_name(System)]),
+settings(System, Env) ->
+    [text(<<"etc/flags">>, [flags(), script_name(System)]),
      text(<<"etc/env">>, Env)]
         ++ [File#{path => <<"etc/", Path/binary>>}
             || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].

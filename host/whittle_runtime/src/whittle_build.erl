@@ -33,9 +33,7 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
                  source => Source, inputs => #{}, identify => Compilers,
                  variables => [], describe => Describe}, Options) of
         {ok, Otp = #{dir := Dir}} ->
-            {ok, Otp#{root => Dir,
-                      lib => filename:join(Dir, "lib"),
-                      erl => filename:join([Dir, "bin", "erl"])}};
+            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
         Error ->
             Error
     end.

@@ -54,9 +54,6 @@
           erts_vsn := string(),
           root := file:filename(),      % what code:root_dir() says in it
           lib := file:filename(),       % the directory of the applications
-          erl := file:filename(),
-          emulators := [emu | jit],     % `erl -emu_flavor' takes these; the
-                                        % first is what plain `erl' starts
           id := string(),
           dir := file:filename()}.
 
