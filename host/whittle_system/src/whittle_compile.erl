@@ -1,7 +1,7 @@
 %% @hidden Compiles the user's source with the host's own tools.
 -module(whittle_compile).
 
--export([with_rebar3/1, with_erlc/3, escript/3, again/2]).
+-export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
 %% @doc Compiles a rebar3 project and says where its applications are. Nothing
 %% is fetched: a dependency that rebar3 has not got yet is rebar3's error.
@@ -17,6 +17,14 @@ with_rebar3(Dir) ->
                 {0, _} -> {ok, lib(Rebar3, Dir, Env)};
                 {_, Output} -> {error, {not_compiled, {Dir, "rebar3 compile", Output}}}
             end
+    end.
+
+%% @doc What a project's `rebar.config' says; nothing where it cannot be read.
+-spec rebar_config(file:filename()) -> [term()].
+rebar_config(Dir) ->
+    case file:consult(filename:join(Dir, "rebar.config")) of
+        {ok, Terms} -> Terms;
+        {error, _} -> []
     end.
 
 %% @doc Compiles an application's directory into a directory of our own and
@@ -128,11 +136,7 @@ lib(Rebar3, Dir, Env) ->
             {0, Output} = run(Rebar3, ["path", "--lib"], Dir, Env),
             unicode:characters_to_list(lists:last([<<>> | string:lexemes(Output, "\n")]));
         false ->
-            Config = case file:consult(filename:join(Dir, "rebar.config")) of
-                         {ok, Terms} -> Terms;
-                         {error, _} -> []
-                     end,
-            filename:join([Dir, proplists:get_value(base_dir, Config, "_build"),
+            filename:join([Dir, proplists:get_value(base_dir, rebar_config(Dir), "_build"),
                            "default", "lib"])
     end.
 

@@ -120,11 +120,8 @@ context() -> #{kind => input}.
 
 %% The applications of the project itself, where rebar3 looks for them.
 own_apps(Dir) ->
-    Config = case file:consult(filename:join(Dir, "rebar.config")) of
-                 {ok, Terms} -> Terms;
-                 {error, _} -> []
-             end,
-    apps_in(Dir, proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."])).
+    apps_in(Dir, proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
+                                     ["apps/*", "lib/*", "."])).
 
 apps_in(Dir, Places) ->
     lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))
