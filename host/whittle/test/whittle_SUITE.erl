@@ -34,27 +34,14 @@ init_per_suite(Config) ->
     Probe = filename:join([Here, "..", "..", "whittle_pack", "test", "probe", "probe.c"]),
     "" = os:cmd("musl-gcc -static -Os -o '" ++ Vm ++ "' '" ++ Probe ++ "' 2>&1"),
     Hello = filename:join(Dir, "hello"),
-    ok = filelib:ensure_dir(filename:join(Hello, "ebin/x")),
-    ok = file:make_dir(filename:join(Hello, "include")),
-    {ok, hello} = compile_module(Hello, "-module(hello). -export([a/0]). a() -> b."),
-    ok = file:write_file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
+    made:file(filename:join(Hello, "ebin/hello.beam"),
+              made:beam("-module(hello). -export([a/0]). a() -> b.")),
+    made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
     ok = file:write_file(filename:join(Hello, "ebin/hello.app"),
                          "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
                          " {applications, [kernel, stdlib]}]}.\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
-
-compile_module(App, Text) ->
-    {ok, Tokens, _} = erl_scan:string(Text),
-    Add = fun({dot, _} = Dot, {Forms, Form}) ->
-                  {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-                  {Forms ++ [Parsed], []};
-             (Token, {Forms, Form}) -> {Forms, [Token | Form]}
-          end,
-    {Forms, []} = lists:foldl(Add, {[], []}, Tokens),
-    {ok, Module, Beam} = compile:forms(Forms, [debug_info]),
-    ok = file:write_file(filename:join([App, "ebin", atom_to_list(Module) ++ ".beam"]), Beam),
-    {ok, Module}.
 
 %% The script at the top of the tree that this suite is in.
 script(Dir) ->

@@ -22,10 +22,7 @@ all() ->
      relay_on_two_nodes, many_modules,
      optional_applications, included_applications, application_start_order].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 

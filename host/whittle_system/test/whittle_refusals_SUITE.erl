@@ -20,10 +20,7 @@ all() ->
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, unsupported, no_otp, otp_natives, damaged_escript].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
