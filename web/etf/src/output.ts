@@ -49,11 +49,11 @@ const choices: Choices<EncodeOptions> = {
 
 /** Writes one term at a time. */
 export class Output {
-    /** @internal Generated code writes here. */
+    /** @public Generated code has this name, and those of the other members with this tag. */
     buf: Uint8Array = new Uint8Array(1024);
-    /** @internal */
+    /** @public */
     view: DataView = new DataView(this.buf.buffer);
-    /** @internal */
+    /** @public */
     pos = 0;
     private fixed = false;
     /** Where the term began. */
@@ -168,7 +168,7 @@ export class Output {
         }
     }
 
-    /** @internal Makes room for `count` bytes. */
+    /** @public Makes room for `count` bytes. */
     room(count: number): void {
         const wanted = this.pos + count;
         if (wanted <= this.buf.length) return;
@@ -213,7 +213,7 @@ export class Output {
         this.pos += 5;
     }
 
-    /** @internal Writes any value. */
+    /** @public Writes any value. */
     write(value: Encodable): void {
         switch (typeof value) {
             case "string":

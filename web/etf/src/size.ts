@@ -21,6 +21,7 @@ class Measure extends Output {
         return this.forgotten + this.pos;
     }
 
+    /** @public */
     override room(count: number): void {
         if (this.pos + count <= this.buf.length) return;
         this.forgotten += this.pos;
