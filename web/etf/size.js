@@ -17,7 +17,7 @@ export async function size(code) {
         write: false,
     });
     const [{ text }] = bundle.outputFiles;
-    const again = await minify(text, { module: true, compress: { passes: 3 } });
+    const again = await minify(text, { module: true, ecma: 2020, compress: { passes: 3 } });
     const zipped = (script) => gzipSync(script, { level: 9 }).length;
     return { esbuild: zipped(text), terser: zipped(again.code) };
 }

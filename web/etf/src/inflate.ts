@@ -8,21 +8,18 @@
  */
 import { adler32 } from "./adler32.js";
 import { EtfError } from "./error.js";
+import { grown } from "./grown.js";
 import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
-const WINDOW = 32768;
+/** As many codes of 15 bits as there are, and as many bytes as distances reach back. */
+const WHOLE = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
 
-/**
- * A canonical Huffman code: how many codes there are of each length, and their symbols in order.
- */
-interface Code {
-    readonly counts: Uint16Array;
-    readonly symbols: Uint16Array;
-}
+/** A canonical Huffman code: one more than its symbol for each code, with a 1 before its bits. */
+type Code = Uint16Array;
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
@@ -36,7 +33,7 @@ export const inflate: Inflate = (input, start, size) => {
     let codes = 0;
     const left = input.length - start;
     if (size > left * MAX_RATIO) wrongSize();
-    let out = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
+    let out: Uint8Array = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
     let fixed: readonly [lengths: Code, distances: Code] | undefined;
 
     function fail(reason = "damaged"): never {
@@ -74,16 +71,13 @@ export const inflate: Inflate = (input, start, size) => {
     function room(count: number): void {
         const wanted = length + count;
         if (wanted > size) wrongSize();
-        if (wanted <= out.length) return;
-        const larger = new Uint8Array(Math.min(size, Math.max(wanted, out.length * 2)));
-        larger.set(out.subarray(0, length));
-        out = larger;
+        out = grown(out, length, wanted, size);
     }
 
     function stored(): void {
         align();
         const count = take(16);
-        if (take(16) !== (~count & 0xffff) || at + count > input.length) fail();
+        if (count + take(16) !== 0xffff || at + count > input.length) fail();
         room(count);
         out.set(input.subarray(at, at + count), length);
         at += count;
@@ -122,45 +116,30 @@ export const inflate: Inflate = (input, start, size) => {
 
     /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
-        const counts = new Uint16Array(MAX_BITS + 1);
-        for (const bits of lengths) counts[bits]++;
-        const used = lengths.length - counts[0];
-        counts[0] = 0;
-        const offsets = [0, 0];
-        let missing = 1;
-        for (let bits = 1; bits <= MAX_BITS; bits++) {
-            offsets.push(offsets[bits] + counts[bits]);
-            missing = missing * 2 - counts[bits];
-            if (missing < 0) fail();
+        const code = new Uint16Array(2 * WHOLE);
+        let next = 1;
+        let used = 0;
+        for (let size = 1; size <= MAX_BITS; size++) {
+            next *= 2;
+            for (let symbol = 0; symbol < lengths.length; ) {
+                if (lengths[symbol++] !== size) continue;
+                code[next++] = symbol;
+                used++;
+            }
         }
-        if (missing > 0 && !(loneAllowed && used <= counts[1] && used < 2)) fail();
-        const symbols = new Uint16Array(lengths.length);
-        lengths.forEach((bits, symbol) => {
-            if (bits > 0) symbols[offsets[bits]++] = symbol;
-        });
-        return { counts, symbols };
+        // What is left of an incomplete code, or was too much, doubles with each size.
+        if (next !== 2 * WHOLE && !(loneAllowed && used < 2 && next % (WHOLE / 2) === 0)) fail();
+        return code;
     }
 
-    function symbol({ counts, symbols }: Code): number {
-        let value = 0;
-        let first = 0;
-        let index = 0;
-        for (let size = 1; size <= MAX_BITS; size++) {
-            // One bit at a time: the place where inflating spends its time.
-            if (bitCount === 0) {
-                bits = byte();
-                bitCount = 8;
-            }
-            value |= bits & 1;
-            bits >>>= 1;
-            bitCount--;
-            const count = counts[size];
-            if (value - count < first) return symbols[index + (value - first)];
-            index += count;
-            first = (first + count) << 1;
-            value <<= 1;
-        }
-        fail();
+    /** One bit at a time: the place where inflating spends its time. */
+    function symbol(code: Code): number {
+        let at = 1;
+        do {
+            at = 2 * at + take(1);
+            if (at >= 2 * WHOLE) fail();
+        } while (code[at] === 0);
+        return code[at] - 1;
     }
 
     /**
@@ -187,7 +166,7 @@ export const inflate: Inflate = (input, start, size) => {
             const far = symbol(distances);
             if (far >= 30) fail();
             const distance = 1 + span(far, 1);
-            if (distance > length || distance > WINDOW) fail();
+            if (distance > length || distance > WHOLE) fail();
             room(count);
             const end = length + count;
             for (; length < end; length++) out[length] = out[length - distance];

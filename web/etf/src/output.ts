@@ -1,9 +1,10 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { EtfError, isOverflow, noSpace, noTerm } from "./error.js";
+import { EtfError, isOverflow, noTerm } from "./error.js";
+import { grown } from "./grown.js";
 import { ErlMap } from "./map.js";
-import { Layouts, type Layout } from "./layout.js";
+import { layouts, type Layout } from "./layout.js";
 import { checkOptions, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
 import {
@@ -23,7 +24,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, isBytes, utf8Length } from "./utf8.js";
+import { checkSurrogates, isBytes } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -31,6 +32,9 @@ import { checkSurrogates, isBytes, utf8Length } from "./utf8.js";
 const COPIED = 65536;
 /** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
 const SHORT = 24;
+
+/** A way to what has no term ends after so many steps, since each writes what is left again. */
+const MOST_STEPS = 60;
 
 const encoder = new TextEncoder();
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
@@ -55,14 +59,12 @@ export class Output {
     view: DataView = new DataView(this.buf.buffer);
     /** @public */
     pos = 0;
-    private fixed = false;
-    /** Where the term began. */
-    private start = 0;
     /** The size of the next buffer: a little more than the last large result. */
     private expected = 1024;
     /** What the name of a property becomes. */
     private readonly keyTerm: (name: string) => Term;
-    private readonly layouts: Layouts;
+    /** Finds the layout of an object's names. */
+    private readonly layoutOf: (names: readonly string[]) => Layout;
     private readonly nullName: string;
     private readonly deterministic: boolean;
     private readonly latin1Atoms: boolean;
@@ -73,9 +75,9 @@ export class Output {
         const version = options.minorVersion ?? 2;
         const { keys } = options;
         this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
-        // Keys are written by an output of their own: this one may be the caller's buffer.
+        // Keys are written by an output of their own: this one is in the middle of a term.
         let writer: Output | undefined;
-        this.layouts = new Layouts(
+        this.layoutOf = layouts(
             this.keyTerm,
             (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
             options.deterministic ?? false,
@@ -87,17 +89,23 @@ export class Output {
         this.textFloats = version === 0;
     }
 
-    /** The bytes of a value in an array of their own. */
-    fresh(value: Encodable): Bytes {
+    /** The bytes of a value, where the next one will be written. */
+    written(value: Encodable): Uint8Array {
         if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
         this.pos = 0;
         this.top(value);
+        return this.buf.subarray(0, this.pos);
+    }
+
+    /** The bytes of a value in an array of their own. */
+    fresh(value: Encodable): Bytes {
+        const bytes = this.written(value);
         const { buf, pos } = this;
-        if (pos < COPIED || pos < buf.length / 2) return buf.slice(0, pos);
+        if (pos < COPIED || pos < buf.length / 2) return bytes.slice();
         // The result keeps its buffer; the next one is made when it is needed.
         this.expected = pos + (pos >> 4);
         this.use(new Uint8Array(0));
-        return buf.subarray(0, pos) as Bytes;
+        return bytes as Bytes;
     }
 
     /** The bytes of a value without the version before them. */
@@ -107,75 +115,39 @@ export class Output {
         return this.buf.slice(0, this.pos);
     }
 
-    /**
-     * Writes a value into the caller's buffer; returns the number of bytes, -1 where that failed.
-     * Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
-     */
-    into(value: Encodable, buffer: Uint8Array, offset: number): number {
-        const { buf } = this;
-        this.use(buffer);
-        this.fixed = true;
-        this.pos = offset;
-        try {
-            this.top(value);
-            return this.pos - offset;
-        } catch {
-            return -1;
-        } finally {
-            this.fixed = false;
-            this.use(buf);
-        }
-    }
-
     private use(buf: Uint8Array): void {
         this.buf = buf;
         this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
     }
 
     protected top(value: Encodable): void {
-        this.start = this.pos;
         try {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
             if (isOverflow(error)) throw noTerm("the value is nested too deeply, or holds itself");
-            const way = error instanceof EtfError && !this.fixed ? this.wayTo(value) : "";
+            const way = error instanceof EtfError ? this.wayTo(value, MOST_STEPS) : "";
             throw way === "" ? error : noTerm(`at ${way}: ${(error as EtfError).reason}`);
         }
     }
 
-    /**
-     * The way to what has no term in a value: to the first part that has none, and on from there.
-     * It ends early where it becomes long, since each step writes what is left once more.
-     */
-    private wayTo(value: Encodable): string {
-        let way = "";
-        for (;;) {
-            const bad = partsOf(value).find(([, part]) => !this.hasTerm(part));
-            if (bad === undefined || way.length > 200) return way;
-            way += bad[0];
-            value = bad[1];
+    /** The way to what has no term in a value: to the first part that has none, and on from there. */
+    private wayTo(value: Encodable, steps: number): string {
+        for (const [step, part] of steps > 0 ? partsOf(value) : []) {
+            this.pos = 0;
+            try {
+                this.write(part);
+            } catch {
+                return step + this.wayTo(part, steps - 1);
+            }
         }
-    }
-
-    private hasTerm(value: Encodable): boolean {
-        this.pos = 0;
-        try {
-            this.write(value);
-            return true;
-        } catch {
-            return false;
-        }
+        return "";
     }
 
     /** @public Makes room for `count` bytes. */
     room(count: number): void {
         const wanted = this.pos + count;
-        if (wanted <= this.buf.length) return;
-        if (this.fixed) throw noSpace();
-        const larger = new Uint8Array(Math.max(wanted, this.buf.length * 2));
-        larger.set(this.buf.subarray(0, this.pos));
-        this.use(larger);
+        if (wanted > this.buf.length) this.use(grown(this.buf, this.pos, wanted));
     }
 
     private u8(value: number): void {
@@ -206,7 +178,7 @@ export class Output {
     }
 
     /** A tag and a 32-bit count. */
-    private head(tag: Tag, count: number): void {
+    head(tag: Tag, count: number): void {
         this.room(5);
         this.buf[this.pos] = tag;
         this.view.setUint32(this.pos + 1, count);
@@ -221,13 +193,12 @@ export class Output {
             case "number":
                 return this.number(value);
             case "boolean":
-                return this.atom(value ? "true" : "false");
             case "undefined":
-                return this.atom("undefined");
+                return this.atom(String(value));
             case "bigint":
                 return this.big(value);
             case "symbol":
-                return this.symbol(value);
+                return this.atom(value.description);
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
@@ -280,10 +251,10 @@ export class Output {
         const { buf, view, pos } = this;
         const magnitude = Math.abs(value);
         const high = Math.floor(magnitude / 0x100000000);
-        const length = high === 0 ? 4 : high < 0x100 ? 5 : high < 0x10000 ? 6 : 7;
+        const length = 8 - (Math.clz32(high) >> 3);
         buf[pos] = Tag.SmallBig;
         buf[pos + 1] = length;
-        buf[pos + 2] = value < 0 ? 1 : 0;
+        buf[pos + 2] = Number(value < 0);
         // Of a number that is too large for it setUint32 writes the low bits.
         view.setUint32(pos + 3, magnitude, true);
         view.setUint32(pos + 7, high, true);
@@ -302,7 +273,7 @@ export class Output {
         } else {
             this.head(Tag.LargeBig, length);
         }
-        this.u8(negative ? 1 : 0);
+        this.u8(Number(negative));
         this.room(length);
         for (let end = hex.length; end > 0; end -= 2) {
             this.buf[this.pos++] = parseInt(hex.slice(Math.max(0, end - 2), end), 16);
@@ -341,37 +312,29 @@ export class Output {
         return written;
     }
 
-    private atom(name: string): void {
+    private atom(name: string | undefined): void {
         if (typeof name !== "string")
             throw noTerm(`an atom's name is a string, not ${typeof name}`);
         const length = name.length;
         if (length > 255 && [...name].length > 255)
             throw noTerm("an atom has at most 255 characters");
         this.room(3 + 3 * length);
-        const { buf } = this;
-        if (this.latin1Atoms && isBelow(name, 0x100)) {
-            buf[this.pos++] = Tag.Atom;
-            buf[this.pos++] = length >> 8;
-            buf[this.pos++] = length;
-            for (let i = 0; i < length; i++) buf[this.pos++] = name.charCodeAt(i);
+        const { buf, pos } = this;
+        if (this.latin1Atoms && !/[^\0-\xff]/.test(name)) {
+            buf[pos] = Tag.Atom;
+            this.view.setUint16(pos + 1, length);
+            for (let i = 0; i < length; i++) buf[pos + 3 + i] = name.charCodeAt(i);
+            this.pos += 3 + length;
             return;
         }
-        const bytes = length <= SHORT && isBelow(name, 0x80) ? length : utf8Length(name);
-        if (bytes < 256) {
-            buf[this.pos] = Tag.SmallAtomUtf8;
-            buf[this.pos + 1] = bytes;
-            this.pos += 2 + this.characters(name, this.pos + 2);
-        } else {
-            buf[this.pos] = Tag.AtomUtf8;
-            this.view.setUint16(this.pos + 1, bytes);
-            this.pos += 3 + this.characters(name, this.pos + 3);
-        }
-    }
-
-    private symbol(symbol: symbol): void {
-        const name = symbol.description;
-        if (name === undefined) throw noTerm("a symbol without a description names no atom");
-        this.atom(name);
+        const bytes = this.characters(name, pos + 2);
+        buf[pos] = Tag.SmallAtomUtf8;
+        buf[pos + 1] = bytes;
+        this.pos += 2 + bytes;
+        if (bytes < 256) return;
+        buf.copyWithin(pos + 3, pos + 2, this.pos++);
+        buf[pos] = Tag.AtomUtf8;
+        this.view.setUint16(pos + 1, bytes);
     }
 
     private list(items: readonly Encodable[]): void {
@@ -411,17 +374,11 @@ export class Output {
 
     private object(object: { readonly [key: string]: Encodable }): void {
         const names = Object.keys(object);
-        const layout: Layout = this.layouts.of(names);
-        layout.write(this, object);
-    }
-
-    /** @internal The head of a map. */
-    mapHead(size: number): void {
-        this.head(Tag.Map, size);
+        this.layoutOf(names).write(this, object);
     }
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
-        this.mapHead(keys.length);
+        this.head(Tag.Map, keys.length);
         let order = keys.map((_, at) => at);
         if (this.deterministic) {
             const terms = keys.map((key) => this.asTerm(key));
@@ -579,7 +536,7 @@ export class Output {
 
     /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
-        if (this.pos !== this.start + 1) {
+        if (this.pos !== 1) {
             throw noTerm("a local term cannot stand inside another: nothing says where it ends");
         }
         this.u8(Tag.Local);
@@ -610,15 +567,9 @@ function unsigned<N extends number | bigint>(value: N, bits: number): N {
 function isByteList(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
         const item = items[i];
-        if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0))
-            return false;
+        // -0 is none.
+        if (typeof item !== "number" || !Object.is(item & 255, item)) return false;
     }
-    return true;
-}
-
-/** Whether all of a text's units are below this one. */
-function isBelow(text: string, unit: number): boolean {
-    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= unit) return false;
     return true;
 }
 
@@ -635,17 +586,13 @@ function isMap(value: object): value is ReadonlyMap<Encodable, Encodable> {
 
 /** What a value consists of, each part with the step that leads to it. */
 function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[] {
-    const items = value instanceof Tuple ? value.elements : value;
-    if (Array.isArray(items))
-        return (items as readonly Encodable[]).map((item, at) => [`[${at}]`, item]);
     if (typeof value !== "object" || value === null) return [];
-    if (isMap(value) || value instanceof ErlMap) {
-        const entries = value.entries() as Iterable<readonly [Encodable, Encodable]>;
-        return Array.from(entries, ([key, part], at) => {
-            const name = key instanceof Atom ? key.name : key;
-            return [typeof name === "string" ? `.${name}` : `[entry ${at}]`, part];
-        });
-    }
-    if (!isPlain(value)) return [];
-    return Object.entries(value).map(([name, part]) => [`.${name}`, part]);
+    const items = value instanceof Tuple ? value.elements : value;
+    let entries: Iterable<readonly [unknown, unknown]> = [];
+    if (Array.isArray(items) || isMap(items) || items instanceof ErlMap) entries = items.entries();
+    else if (isPlain(items)) entries = Object.entries(items);
+    return Array.from(entries, ([key, part], at) => {
+        const name = key instanceof Atom ? key.name : key;
+        return [typeof name === "string" ? `.${name}` : `[${at}]`, part as Encodable];
+    });
 }

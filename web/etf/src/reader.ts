@@ -8,7 +8,7 @@ import type { Limits } from "./limits.js";
 import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
-import { isBytes } from "./utf8.js";
+import { checkBytes } from "./utf8.js";
 
 /** A term and how many bytes it took. */
 export interface Prefix<T> {
@@ -65,7 +65,7 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!isBytes(bytes)) throw new TypeError("a decoder reads a Uint8Array");
+        checkBytes(bytes, "the input");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;

@@ -12,6 +12,11 @@ export function isBytes(value: unknown): value is Uint8Array {
     return (value as Uint8Array | undefined)?.[Symbol.toStringTag] === "Uint8Array";
 }
 
+/** Refuses what is no Uint8Array where `what` is to be one. */
+export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
+    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${typeof value}`);
+}
+
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
