@@ -66,3 +66,8 @@ export function noSpace(): EtfError {
 export function isOverflow(error: unknown): boolean {
     return error instanceof Error && /stack|recursion/i.test(error.message);
 }
+
+/** @internal A step on the way to a part, as JavaScript writes it. */
+export function stepText(step: string | number): string {
+    return typeof step === "number" ? `[${step}]` : `.${step}`;
+}

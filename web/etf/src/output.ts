@@ -1,7 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { EtfError, isOverflow, noTerm } from "./error.js";
+import { EtfError, isOverflow, noTerm, stepText } from "./error.js";
 import { grown } from "./grown.js";
 import { ErlMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
@@ -125,7 +125,7 @@ export class Output {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            if (isOverflow(error)) throw noTerm("the value is nested too deeply, or holds itself");
+            if (isOverflow(error)) throw noTerm("too deep, or holds itself");
             const way = error instanceof EtfError ? this.wayTo(value, MOST_STEPS) : "";
             throw way === "" ? error : noTerm(`at ${way}: ${(error as EtfError).reason}`);
         }
@@ -234,7 +234,7 @@ export class Output {
 
     private float(value: number): void {
         if (!Number.isFinite(value))
-            throw noTerm(`${value} is no term: Erlang's floats are finite`);
+            throw noTerm(`${value} is no term: floats are finite`);
         if (this.textFloats) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -354,7 +354,7 @@ export class Output {
     }
 
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (items.length === 0) throw noTerm("an improper list has at least one item");
+        if (items.length === 0) throw noTerm("an improper list has an item");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -393,24 +393,20 @@ export class Output {
     /** What orders a key among others: the term that it is written as. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
-        if (typeof key === "string") return Binary.of(key);
-        if (typeof key === "number" || typeof key === "bigint") return key;
-        if (typeof key === "symbol") return new Atom(key.description ?? "");
         if (key === null) return new Atom(this.nullName);
-        if (typeof key !== "object") return new Atom(String(key));
-        if (isBytes(key)) return Binary.of(key);
+        if (typeof key === "boolean" || key === undefined) return new Atom(String(key));
+        if (typeof key === "symbol") return new Atom(key.description!);
+        if (typeof key === "string" || isBytes(key)) return Binary.of(key);
         if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
         if (key instanceof ImproperList)
             return new ImproperList(key.items.map(termOf), termOf(key.tail));
         if (Array.isArray(key)) return key.map(termOf);
-        if (isPlain(key)) {
-            const fields = Object.entries(key);
-            return ErlMap.from(
-                fields.map(([name, value]) => [this.keyTerm(name), termOf(value)] as const),
-            );
-        }
-        if (!isMap(key)) return key as Term;
-        return ErlMap.from(Array.from(key, ([k, v]) => [termOf(k), termOf(v)] as const));
+        let entries: Iterable<readonly [Encodable, Encodable]>;
+        if (isMap(key)) entries = key;
+        else if (isPlain(key))
+            entries = Object.entries(key).map(([name, value]) => [this.keyTerm(name), value]);
+        else return key as Term;
+        return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
 
     private binary(bytes: Uint8Array): void {
@@ -439,14 +435,14 @@ export class Output {
         if (value instanceof LocalTerm) return this.local(value);
         if (isPlain(value)) return this.object(value);
         const name =
-            (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
-        throw noTerm(`a ${name} is no term; turn it into one first`);
+            (value.constructor as { name?: string } | undefined)?.name || "nameless object";
+        throw noTerm(`a ${name} is no term`);
     }
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
         if (bytes.length * unsigned(bits, 3) === 0)
-            throw noTerm("a bit string has at least one byte, and 1 to 7 bits in its last");
+            throw noTerm("a bit string ends in 1 to 7 bits");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.bytes(bytes);
@@ -525,7 +521,7 @@ export class Output {
     private record({ module, name, exported, fields, values }: ErlRecord): void {
         const { length } = fields;
         if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
-            throw noTerm("a record has different fields, each with a value");
+            throw noTerm("a record has a value for each field, and no field twice");
         this.head(Tag.Record, length);
         this.u8(Number(exported));
         this.atom(module.name);
@@ -536,9 +532,7 @@ export class Output {
 
     /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
-        if (this.pos !== 1) {
-            throw noTerm("a local term cannot stand inside another: nothing says where it ends");
-        }
+        if (this.pos !== 1) throw noTerm("a local term stands alone");
         this.u8(Tag.Local);
         this.bytes(term.bytes);
     }
@@ -573,14 +567,14 @@ function isByteList(items: readonly unknown[]): boolean {
     return true;
 }
 
-function isPlain(value: object): value is { readonly [key: string]: Encodable } {
+function isPlain(value: unknown): value is { readonly [key: string]: Encodable } {
     const prototype: unknown = Object.getPrototypeOf(value);
     // Another window has an Object.prototype of its own, on which nothing stands either.
     return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Whether a value is a Map, also one of another window or of Node's vm. */
-function isMap(value: object): value is ReadonlyMap<Encodable, Encodable> {
+function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
     return (value as Map<Encodable, Encodable>)[Symbol.toStringTag] === "Map";
 }
 
@@ -593,6 +587,6 @@ function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[]
     else if (isPlain(items)) entries = Object.entries(items);
     return Array.from(entries, ([key, part], at) => {
         const name = key instanceof Atom ? key.name : key;
-        return [typeof name === "string" ? `.${name}` : `[${at}]`, part as Encodable];
+        return [stepText(typeof name === "string" ? name : at), part as Encodable];
     });
 }

@@ -6,7 +6,7 @@
  */
 import { decodeTerm } from "./standard.js";
 import { canonical } from "./canonical.js";
-import { EtfError } from "./error.js";
+import { EtfError, stepText } from "./error.js";
 import { ErlMap } from "./map.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
@@ -40,7 +40,7 @@ class Failure {
         readonly wants: readonly string[],
         /** Says what was found. Most failures are those of an alternative and never asked. */
         readonly found: () => string,
-        readonly path: readonly Step[] = [],
+        readonly path: Step[] = [],
     ) {}
 }
 
@@ -91,8 +91,7 @@ export class Decoder<out T> {
 function failed({ wants, found: find, path }: Failure): Result<never> {
     const expected = wants.join(", or ");
     const found = find();
-    const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
-    const where = path.length > 0 ? `at ${place.join("")}: ` : "";
+    const where = path.length > 0 ? `at ${path.map(stepText).join("")}: ` : "";
     const message = `${where}expected ${expected}, found ${found}`;
     return { ok: false, error: { path, expected, found, message } };
 }
@@ -115,10 +114,13 @@ function attempt<T>(decoder: Decoder<T>, term: Term): Failure | { readonly value
 
 /** What a decoder makes of what stands at `step`. */
 function under<T>(step: Step | (() => Step), decoder: Decoder<T>, term: Term): T {
-    const outcome = attempt(decoder, term);
-    if ("value" in outcome) return outcome.value;
-    const { wants, found, path } = outcome;
-    throw new Failure(wants, found, [typeof step === "function" ? step() : step, ...path]);
+    try {
+        return decoder.take(term);
+    } catch (failure) {
+        if (failure instanceof Failure)
+            failure.path.unshift(typeof step === "function" ? step() : step);
+        throw failure;
+    }
 }
 
 /** What a decoder makes. */
@@ -445,7 +447,7 @@ export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
         if (known) accepted += known[1];
         else mine.set(found, [outcome, accepted - before]);
         if ("value" in outcome) return outcome.value as T;
-        throw new Failure(outcome.wants, outcome.found, outcome.path);
+        throw new Failure(outcome.wants, outcome.found, [...outcome.path]);
     });
     return decoder;
 }

@@ -87,7 +87,7 @@ export abstract class Reader<T, K, L> extends Input {
             return { value, used: used || this.pos };
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.
-            if (isOverflow(error)) this.fail("limit", "too deep for the JavaScript stack");
+            if (isOverflow(error)) this.fail("limit", "too deep for the stack");
             if (error instanceof RangeError) this.truncated();
             throw error;
         } finally {
@@ -116,12 +116,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Ends with the error of what stands in a term at `at`. */
     protected forbidden(at: number): never {
-        this.fail("value", "a field holds what its tag forbids", at);
+        this.fail("value", "the tag allows no such field", at);
     }
 
     /** Ends with the error of a key that stands at `at` for the second time. */
     protected twice(at: number): never {
-        this.fail("duplicate", "the key becomes one that was there", at);
+        this.fail("duplicate", "the key becomes one before it", at);
     }
 
     /**

@@ -321,7 +321,7 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => byteSize(1, { minor: 0 }), /^TypeError: no option is called minor/);
     // @ts-expect-error
-    refused(() => ErlMap.from([]).get("name"), /JavaScript string: make one \(atom, Binary.of, /);
+    refused(() => ErlMap.from([]).get("name"), /JavaScript string/);
     // @ts-expect-error
     refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript object/);
     // @ts-expect-error
@@ -330,7 +330,7 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => encode(atom()), /^EtfError: an atom's name is a string, not undefined/);
     // @ts-expect-error
     refused(() => encode(new Float("1")), /finite/);
-    refused(() => encode(new (class {})() as never), /a value of no named class is no term/);
+    refused(() => encode(new (class {})() as never), /a nameless object is no term/);
     // @ts-expect-error
     refused(() => frame("text"), /^TypeError: a message is a Uint8Array/);
     // @ts-expect-error
@@ -509,7 +509,7 @@ test("local terms and funs of long ago, which no node here can be asked about, a
     }
     const local = decodeTerm(unhex("837901020304610a")) as LocalTerm;
     assert.deepEqual(local.bytes, Uint8Array.of(1, 2, 3, 4, 97, 10));
-    assert.throws(() => encode([local]), /cannot stand inside another/);
+    assert.throws(() => encode([local]), /a local term stands alone/);
 });
 
 test("frames come out whole however the stream is cut", () => {
