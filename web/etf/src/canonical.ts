@@ -2,6 +2,7 @@
 import { ErlMap } from "./map.js";
 import { parts, rank, written } from "./parts.js";
 import { Atom, Float, type BitBinary, type Term } from "./term.js";
+import { latin1Text } from "./utf8.js";
 
 /**
  * A string that stands for the term as a key. It takes time in proportion to the term: large
@@ -27,7 +28,7 @@ export function canonical(term: Term): string {
     const order = rank(value);
     const { bytes, bits } = value as Partial<BitBinary>;
     const kind = `${order},${bits}`;
-    return bytes ? sized(kind, latin1(bytes)) : all(kind, parts(value));
+    return bytes ? sized(kind, latin1Text(bytes)) : all(kind, parts(value));
 }
 
 function sized(kind: string, content: string): string {
@@ -36,11 +37,4 @@ function sized(kind: string, content: string): string {
 
 function all(kind: string, terms: readonly Term[]): string {
     return terms.reduce<string>((text, term) => text + canonical(term), `${kind}:${terms.length}:`);
-}
-
-function latin1(bytes: Uint8Array): string {
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 4096)
-        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
-    return text;
 }

@@ -65,14 +65,11 @@ export class Output {
     private readonly keyTerm: (name: string) => Term;
     /** Finds the layout of an object's names. */
     private readonly layoutOf: (names: readonly string[]) => Layout;
-    private readonly nullName: string;
-    private readonly deterministic: boolean;
-    private readonly latin1Atoms: boolean;
-    private readonly textFloats: boolean;
+    private readonly version: number;
 
-    constructor(options: EncodeOptions) {
+    constructor(private readonly options: EncodeOptions) {
         checkOptions(options, choices);
-        const version = options.minorVersion ?? 2;
+        this.version = options.minorVersion ?? 2;
         const { keys } = options;
         this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
         // Keys are written by an output of their own: this one is in the middle of a term.
@@ -83,10 +80,6 @@ export class Output {
             options.deterministic ?? false,
             options.codegen !== false,
         );
-        this.nullName = options.null ?? "null";
-        this.deterministic = options.deterministic ?? false;
-        this.latin1Atoms = version < 2;
-        this.textFloats = version === 0;
     }
 
     /** The bytes of a value, where the next one will be written. */
@@ -200,7 +193,7 @@ export class Output {
             case "symbol":
                 return this.atom(value.description);
             case "object": {
-                if (value === null) return this.atom(this.nullName);
+                if (value === null) return this.atom(this.options.null ?? "null");
                 if (Array.isArray(value)) return this.list(value);
                 return Object.getPrototypeOf(value) === Object.prototype
                     ? this.object(value as { readonly [key: string]: Encodable })
@@ -235,7 +228,7 @@ export class Output {
     private float(value: number): void {
         if (!Number.isFinite(value))
             throw noTerm(`${value} is no term: floats are finite`);
-        if (this.textFloats) {
+        if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
         }
@@ -320,7 +313,7 @@ export class Output {
             throw noTerm("an atom has at most 255 characters");
         this.room(3 + 3 * length);
         const { buf, pos } = this;
-        if (this.latin1Atoms && !/[^\0-\xff]/.test(name)) {
+        if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
             buf[pos] = Tag.Atom;
             this.view.setUint16(pos + 1, length);
             for (let i = 0; i < length; i++) buf[pos + 3 + i] = name.charCodeAt(i);
@@ -379,10 +372,10 @@ export class Output {
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
         this.head(Tag.Map, keys.length);
-        let order = keys.map((_, at) => at);
-        if (this.deterministic) {
+        const order = [...keys.keys()];
+        if (this.options.deterministic) {
             const terms = keys.map((key) => this.asTerm(key));
-            order = order.sort((a, b) => compare(terms[a], terms[b], true));
+            order.sort((a, b) => compare(terms[a], terms[b], true));
         }
         for (const at of order) {
             this.write(keys[at]);
@@ -393,7 +386,7 @@ export class Output {
     /** What orders a key among others: the term that it is written as. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
-        if (key === null) return new Atom(this.nullName);
+        if (key === null) return new Atom(this.options.null ?? "null");
         if (typeof key === "boolean" || key === undefined) return new Atom(String(key));
         if (typeof key === "symbol") return new Atom(key.description!);
         if (typeof key === "string" || isBytes(key)) return Binary.of(key);
@@ -541,12 +534,10 @@ export class Output {
 /** As C prints it with "%.20e". */
 function floatText(value: number): string {
     const [digits, exponent] = value.toExponential(20).split("e");
-    const sign = Object.is(value, -0) ? "-" : "";
     // Half way between two texts C takes the even one, JavaScript the larger.
-    const half = /^-?\d\.\d{20}50*e/.test(value.toExponential(100));
-    const last = Number(digits.slice(-1));
-    const even = half && last % 2 === 1 ? digits.slice(0, -1) + (last - 1) : digits;
-    return `${sign}${even}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+    const half = /^(-?\d\.\d{19}[02468])50*e/.exec(value.toExponential(100));
+    const sign = Object.is(value, -0) ? "-" : "";
+    return `${sign}${half?.[1] ?? digits}e${exponent.replace(/^.(?=.$)/, "$&0")}`;
 }
 
 /** The value, which has to be an unsigned integer of so many bits. */

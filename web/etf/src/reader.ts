@@ -70,12 +70,11 @@ export abstract class Reader<T, K, L> extends Input {
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
-            if (this.end > 0 && this.buf[0] !== Tag.Version)
-                this.fail("version", "a term starts with 131");
-            this.pos = 1;
+            if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
             let used = 0;
             if (this.buf[1] === Tag.Compressed) {
-                const size = this.view.getUint32(2);
+                this.pos = 2;
+                const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
                 if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
                 const inflated = this.inflate(bytes, 6, size);

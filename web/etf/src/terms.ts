@@ -165,16 +165,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return this.named(this.atomName());
     }
 
-    private u8(): number {
-        return this.view.getUint8(this.pos++);
-    }
-
-    private u32(): number {
-        const value = this.view.getUint32(this.pos);
-        this.pos += 4;
-        return value;
-    }
-
     /** An integer, small enough to be a number, as it stands inside a fun. */
     private integer(): number {
         const start = this.pos;
@@ -203,7 +193,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     private textFloat(): number {
         const text = this.latin1(this.pos, 31);
-        const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
+        const digits = /^ *([-+]?\d+\.\d+(e[-+]?\d+)?)\0*$/i.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;

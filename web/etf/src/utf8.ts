@@ -57,8 +57,8 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
             if ((next & 0xc0) !== 0x80) return undefined;
             point = (point << 6) | (next & 0x3f);
         }
-        const least = more === 1 ? 0 : more === 2 ? 0x800 : 0x10000;
-        if (point < least || point > 0x10ffff || point >> 11 === 0x1b) return undefined;
+        // Two bytes cannot be too many, since no lead is less than 0xc2.
+        if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b) return undefined;
         if (more === 3) {
             units[count++] = 0xd7c0 + (point >> 10);
             point = 0xdc00 + (point & 0x3ff);
@@ -69,6 +69,14 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
         undefined,
         units.length === count ? units : units.slice(0, count),
     );
+}
+
+/** The text of one character for each byte, as ISO 8859-1 has it. */
+export function latin1Text(bytes: Uint8Array): string {
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 4096)
+        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
+    return text;
 }
 
 /** The UTF-8 bytes of a text. A lone surrogate, which has none, is an EtfError of code `encode`. */
