@@ -71,3 +71,12 @@ export function isOverflow(error: unknown): boolean {
 export function stepText(step: string | number): string {
     return typeof step === "number" ? `[${step}]` : `.${step}`;
 }
+
+/** @internal An error of encoding a part of a value, which is at this step on the way to it. */
+export function atStep(step: string | number, error: unknown): unknown {
+    if (!(error instanceof EtfError)) return error;
+    // The way begins here, or goes on.
+    return noTerm(
+        error.reason.replace(/^at (?=[.[])|^/, (at) => `at ${stepText(step)}${at ? "" : ": "}`),
+    );
+}

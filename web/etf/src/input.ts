@@ -153,8 +153,9 @@ export abstract class Input {
         if (length > LONG) return decodeUtf8(buf, start, end);
         let bits = 0;
         let at = start;
-        for (; at <= end - 8; at += 8) bits |= view.getInt32(at) | view.getInt32(at + 4);
-        for (; at < end; at++) bits |= buf[at];
+        for (; at < end - 4; at += 4) bits |= view.getInt32(at);
+        if (length > 3) bits |= view.getInt32(end - 4);
+        else for (; at < end; at++) bits |= buf[at];
         return (bits & HIGH_BITS) !== 0 ? decodeUtf8(buf, start, end) : this.cut(start, end);
     }
 

@@ -72,13 +72,18 @@ function layoutOf(
             if (generate && ++uses === WORTH_GENERATING)
                 layout.write = generated(ordered, keys) ?? layout.write;
             output.head(Tag.Map, ordered.length);
-            for (let i = 0; i < ordered.length; i++) {
-                const key = keys[i];
-                output.room(key.length);
-                const { buf, pos } = output;
-                for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
-                output.pos = pos + key.length;
-                output.write(object[ordered[i]]);
+            let i = 0;
+            try {
+                for (; i < ordered.length; i++) {
+                    const key = keys[i];
+                    output.room(key.length);
+                    const { buf, pos } = output;
+                    for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
+                    output.pos = pos + key.length;
+                    output.write(object[ordered[i]]);
+                }
+            } catch (error) {
+                throw output.at(ordered[i], error);
             }
         },
     };
@@ -93,10 +98,11 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
     let body = "";
     let pending = [Tag.Map, 0, 0, 0, names.length] as number[];
     names.forEach((name, i) => {
-        body += `${storing([...pending, ...keys[i]])}o.write(x[${JSON.stringify(name)}]);`;
+        const text = JSON.stringify(name);
+        body += `${storing([...pending, ...keys[i]])}n=${text};o.write(x[${text}]);`;
         pending = [];
     });
-    return code("o", "x", body || storing(pending));
+    return code("o", "x", `let n;try{${body || storing(pending)}}catch(e){throw o.at(n,e)}`);
 }
 
 /** Code that writes constant bytes as whole words: what follows overwrites the end of the last. */

@@ -1,7 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { EtfError, isOverflow, noTerm, stepText } from "./error.js";
+import { atStep, isOverflow, noTerm } from "./error.js";
 import { grown } from "./grown.js";
 import { ErlMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
@@ -32,9 +32,6 @@ import { checkSurrogates, isBytes } from "./utf8.js";
 const COPIED = 65536;
 /** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
 const SHORT = 24;
-
-/** A way to what has no term ends after so many steps, since each writes what is left again. */
-const MOST_STEPS = 60;
 
 const encoder = new TextEncoder();
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
@@ -118,23 +115,13 @@ export class Output {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            if (isOverflow(error)) throw noTerm("too deep, or holds itself");
-            const way = error instanceof EtfError ? this.wayTo(value, MOST_STEPS) : "";
-            throw way === "" ? error : noTerm(`at ${way}: ${(error as EtfError).reason}`);
+            throw isOverflow(error) ? noTerm("too deep, or holds itself") : error;
         }
     }
 
-    /** The way to what has no term in a value: to the first part that has none, and on from there. */
-    private wayTo(value: Encodable, steps: number): string {
-        for (const [step, part] of steps > 0 ? partsOf(value) : []) {
-            this.pos = 0;
-            try {
-                this.write(part);
-            } catch {
-                return step + this.wayTo(part, steps - 1);
-            }
-        }
-        return "";
+    /** @public The error of a property, or of another part: it names the way. */
+    at(step: string | number, error: unknown): unknown {
+        return atStep(step, error);
     }
 
     /** @public Makes room for `count` bytes. */
@@ -161,7 +148,12 @@ export class Output {
 
     /** As many items as were announced, whatever a getter does to the array meanwhile. */
     private all(items: readonly Encodable[], count = items.length): void {
-        for (let i = 0; i < count; i++) this.write(items[i]);
+        let i = 0;
+        try {
+            for (; i < count; i++) this.write(items[i]);
+        } catch (error) {
+            throw atStep(i, error);
+        }
     }
 
     protected bytes(bytes: Uint8Array): void {
@@ -342,7 +334,7 @@ export class Output {
             return;
         }
         this.head(Tag.List, length);
-        for (let i = 0; i < length; i++) this.write(items[i]);
+        this.all(items, length);
         this.u8(Tag.Nil);
     }
 
@@ -362,7 +354,7 @@ export class Output {
         } else {
             this.head(Tag.LargeTuple, length);
         }
-        for (let i = 0; i < length; i++) this.write(elements[i]);
+        this.all(elements, length);
     }
 
     private object(object: { readonly [key: string]: Encodable }): void {
@@ -372,14 +364,21 @@ export class Output {
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
         this.head(Tag.Map, keys.length);
-        const order = [...keys.keys()];
+        const order = keys.map((_, at) => at);
         if (this.options.deterministic) {
             const terms = keys.map((key) => this.asTerm(key));
             order.sort((a, b) => compare(terms[a], terms[b], true));
         }
-        for (const at of order) {
-            this.write(keys[at]);
-            this.write(values[at]);
+        let at = 0;
+        try {
+            for (at of order) {
+                this.write(keys[at]);
+                this.write(values[at]);
+            }
+        } catch (error) {
+            const key = keys[at];
+            const name = key instanceof Atom ? key.name : key;
+            throw atStep(typeof name === "string" ? name : at, error);
         }
     }
 
@@ -567,17 +566,4 @@ function isPlain(value: unknown): value is { readonly [key: string]: Encodable }
 /** Whether a value is a Map, also one of another window or of Node's vm. */
 function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
     return (value as Map<Encodable, Encodable>)[Symbol.toStringTag] === "Map";
-}
-
-/** What a value consists of, each part with the step that leads to it. */
-function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[] {
-    if (typeof value !== "object" || value === null) return [];
-    const items = value instanceof Tuple ? value.elements : value;
-    let entries: Iterable<readonly [unknown, unknown]> = [];
-    if (Array.isArray(items) || isMap(items) || items instanceof ErlMap) entries = items.entries();
-    else if (isPlain(items)) entries = Object.entries(items);
-    return Array.from(entries, ([key, part], at) => {
-        const name = key instanceof Atom ? key.name : key;
-        return [stepText(typeof name === "string" ? name : at), part as Encodable];
-    });
 }

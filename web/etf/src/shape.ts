@@ -23,7 +23,9 @@ const MAX_CHOICES = 8;
 export class Shape<K, L> {
     /** What the view keeps for maps that have exactly these keys. */
     leaf: L | undefined = undefined;
-    private readonly longer: Shape<K, L>[] = [];
+    private first: Shape<K, L> | undefined = undefined;
+    private sibling: Shape<K, L> | undefined = undefined;
+    private choices = 0;
 
     /** The last key as bytes, tag included, and as many whole words as they make. */
     readonly key: Uint8Array;
@@ -40,9 +42,9 @@ export class Shape<K, L> {
 
     /** The longer shape whose last key stands at `pos`. */
     next(view: DataView, pos: number): Shape<K, L> | undefined {
-        const { longer } = this;
-        for (let i = 0; i < longer.length; i++) if (longer[i].isAt(view, pos)) return longer[i];
-        return undefined;
+        let shape = this.first;
+        while (shape !== undefined && !shape.isAt(view, pos)) shape = shape.sibling;
+        return shape;
     }
 
     private isAt(view: DataView, pos: number): boolean {
@@ -59,9 +61,11 @@ export class Shape<K, L> {
 
     /** A longer shape whose last key is `key`, written as `bytes`; undefined where shapes end. */
     grow(key: K, bytes: Uint8Array): Shape<K, L> | undefined {
-        if (this.longer.length >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;
+        if (this.choices >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;
         const shape = new Shape<K, L>([...this.keys, key], bytes);
-        this.longer.push(shape);
+        shape.sibling = this.first;
+        this.first = shape;
+        this.choices++;
         return shape;
     }
 }

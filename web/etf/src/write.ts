@@ -3,7 +3,7 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { EtfError, noTerm, stepText } from "./error.js";
+import { atStep, noTerm, type EtfError } from "./error.js";
 import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, Keys } from "./map.js";
@@ -33,11 +33,7 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
     try {
         return encode(value);
     } catch (error) {
-        if (!(error instanceof EtfError)) throw error;
-        // The way begins here, or goes on.
-        throw noTerm(
-            error.reason.replace(/^at (?=[.[])|^/, (at) => `at ${stepText(step)}${at ? "" : ": "}`),
-        );
+        throw atStep(step, error);
     }
 }
 

@@ -391,7 +391,7 @@ test("an error of encoding says where in the value it was", () => {
     where(tuple(1, new Map<Encodable, Encodable>([["a", [NaN]]])), "at [1].a[0]");
     where(ErlMap.from([[atom("a"), [new Float(NaN)]]]), "at .a[0]");
     where(new Map([[tuple(), NaN]]), "at [0]");
-    where({ a: new Map([[NaN, 1]]) }, "at .a");
+    where({ a: new Map([[NaN, 1]]) }, "at .a[0]");
     // A class that is no term is to blame, not what is in it.
     assert.throws(
         () =>
@@ -407,7 +407,7 @@ test("an error of encoding says where in the value it was", () => {
     assert.throws(() => byteSize({ a: [NaN] }), /^EtfError: at .a\[0\]: NaN/);
     let deep: Encodable = NaN;
     for (let i = 0; i < 500; i++) deep = [deep];
-    assert.throws(() => encode(deep), /^EtfError: at (\[0\]){60}: NaN is no term/);
+    assert.throws(() => encode(deep), /^EtfError: at (\[0\]){500}: NaN is no term/);
     const own = new RangeError("mine");
     const getter = {
         get name(): string {
