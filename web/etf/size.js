@@ -13,11 +13,11 @@ export async function size(code) {
         bundle: true,
         minify: true,
         format: "esm",
-        target: "es2020",
+        target: "es2021",
         write: false,
     });
     const [{ text }] = bundle.outputFiles;
-    const again = await minify(text, { module: true, ecma: 2020, compress: { passes: 3 } });
+    const again = await minify(text, { module: true, ecma: 2021, compress: { passes: 3 } });
     const zipped = (script) => gzipSync(script, { level: 9 }).length;
     return { esbuild: zipped(text), terser: zipped(again.code) };
 }

@@ -6,7 +6,7 @@
  */
 import { adler32 } from "./adler32.js";
 import type { TermDecoder } from "./decode.js";
-import { EtfError, overLimit } from "./error.js";
+import { badStream, overLimit, type EtfError } from "./error.js";
 import { checkedLimits } from "./limits.js";
 import { Tag } from "./tags.js";
 
@@ -41,9 +41,8 @@ export function asyncDecoder<T>(
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
-    if (bytes.length < 6) {
-        throw new EtfError("truncated", "the input ends inside a term", bytes.length);
-    }
+    // So many has the shortest.
+    if (bytes.length < 12) throw damaged();
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const size = view.getUint32(2);
     const checked = checkedLimits(limits);
@@ -71,11 +70,10 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
     // Not every platform looks at the checksum, or at what follows it: Deno does not do the
     // first, Node not the second.
-    if (bytes.length < 12 || view.getUint32(bytes.length - 4) !== adler32(term.subarray(1)))
-        throw damaged();
+    if (view.getInt32(bytes.length - 4) !== adler32(term.subarray(1))) throw damaged();
     return term;
 }
 
 function damaged(reason = "damaged, or followed by more"): EtfError {
-    return new EtfError("inflate", `compressed data is ${reason}`, 6);
+    return badStream(reason, 6);
 }

@@ -52,6 +52,11 @@ export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: n
     return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
 }
 
+/** @internal The error of a compressed term. */
+export function badStream(reason: string, offset: number): EtfError {
+    return new EtfError("inflate", `compressed data is ${reason}`, offset);
+}
+
 /** @internal The error of a value that has no term. */
 export function noTerm(reason: string): EtfError {
     return new EtfError("encode", reason, -1);

@@ -7,7 +7,7 @@
  * @module
  */
 import { adler32 } from "./adler32.js";
-import { EtfError } from "./error.js";
+import { badStream } from "./error.js";
 import { grown } from "./grown.js";
 import type { Inflate } from "./reader.js";
 
@@ -37,7 +37,7 @@ export const inflate: Inflate = (input, start, size) => {
     let fixed: readonly [lengths: Code, distances: Code] | undefined;
 
     function fail(reason = "damaged"): never {
-        throw new EtfError("inflate", `compressed data is ${reason}`, at);
+        throw badStream(reason, at);
     }
 
     function wrongSize(): never {
@@ -190,10 +190,7 @@ export const inflate: Inflate = (input, start, size) => {
         if (kind === 0) stored();
         else if (kind === 1) {
             fixed ??= [
-                codeOf(
-                    Uint8Array.from({ length: 288 }, (_, at) => fixedLength(at)),
-                    false,
-                ),
+                codeOf(new Uint8Array(288).fill(8).fill(9, 144, 256).fill(7, 256, 280), false),
                 codeOf(new Uint8Array(32).fill(5), false),
             ];
             block(...fixed);
@@ -203,12 +200,8 @@ export const inflate: Inflate = (input, start, size) => {
     if (length !== size) wrongSize();
     align();
     const bytes = out.subarray(0, size);
-    const sum = adler32(bytes);
-    for (const shift of [24, 16, 8, 0]) if (byte() !== ((sum >>> shift) & 255)) fail();
+    let sum = 0;
+    for (let i = 0; i < 4; i++) sum = (sum << 8) | byte();
+    if (sum !== adler32(bytes)) fail();
     return { bytes, used: at - start };
 };
-
-/** The length of a symbol's code in blocks that bring none of their own. */
-function fixedLength(symbol: number): number {
-    return symbol < 144 ? 8 : symbol < 256 ? 9 : symbol < 280 ? 7 : 8;
-}

@@ -23,9 +23,10 @@ class Measure extends Output {
 
     /** @public */
     override room(count: number): void {
-        if (this.pos + count <= this.buf.length) return;
-        this.forgotten += this.pos;
-        this.pos = 0;
+        if (this.pos + count > this.buf.length) {
+            this.forgotten += this.pos;
+            this.pos = 0;
+        }
         super.room(count);
     }
 

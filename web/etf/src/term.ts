@@ -212,8 +212,7 @@ export class ErlRecord {
     ) {}
     /** The value of a field, or undefined. */
     get(field: string): Term | undefined {
-        const at = this.fields.findIndex((atom) => atom.name === field);
-        return at < 0 ? undefined : this.values[at];
+        return this.values[this.fields.findIndex(({ name }) => name === field)];
     }
 }
 
