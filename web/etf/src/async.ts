@@ -41,11 +41,11 @@ export function asyncDecoder<T>(
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
+    const checked = checkedLimits(limits);
     // So many has the shortest.
     if (bytes.length < 12) throw damaged();
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const size = view.getUint32(2);
-    const checked = checkedLimits(limits);
     if (size > checked.maxInflatedBytes) throw overLimit("maxInflatedBytes", checked, 2);
     const reader = new Blob([bytes.subarray(6) as BlobPart])
         .stream()
