@@ -5,6 +5,7 @@
  * @module
  */
 import { adler32 } from "./adler32.js";
+import { viewOf } from "./bytes.js";
 import type { TermDecoder } from "./decode.js";
 import { badStream, overLimit, type EtfError } from "./error.js";
 import { checkedLimits } from "./limits.js";
@@ -44,7 +45,7 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     const checked = checkedLimits(limits);
     // So many has the shortest.
     if (bytes.length < 12) throw damaged();
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const view = viewOf(bytes);
     const size = view.getUint32(2);
     if (size > checked.maxInflatedBytes) throw overLimit("maxInflatedBytes", checked, 2);
     const reader = new Blob([bytes.subarray(6) as BlobPart])

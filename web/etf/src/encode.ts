@@ -2,6 +2,7 @@
  * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
  * Plain values and the term model may be mixed freely.
  */
+import { viewOf } from "./bytes.js";
 import { noSpace } from "./error.js";
 import { Output } from "./output.js";
 import { checkBytes } from "./utf8.js";
@@ -111,7 +112,7 @@ function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): B
     const whole = new Uint8Array(stream.length + 6);
     whole[0] = 131;
     whole[1] = 80;
-    new DataView(whole.buffer).setUint32(2, bytes.length - 1);
+    viewOf(whole).setUint32(2, bytes.length - 1);
     whole.set(stream, 6);
     return whole;
 }

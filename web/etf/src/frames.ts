@@ -4,7 +4,7 @@
  */
 import type { Bytes } from "./encode.js";
 import { overLimit } from "./error.js";
-import { grown } from "./grown.js";
+import { grown, viewOf } from "./bytes.js";
 import { checkedLimits, type Limits } from "./limits.js";
 import { checkBytes } from "./utf8.js";
 
@@ -65,7 +65,7 @@ export class FrameReader {
             this.length = 0;
             this.inMessage = !this.inMessage;
             if (this.inMessage) {
-                this.wanted = new DataView(part.buffer, part.byteOffset).getUint32(0);
+                this.wanted = viewOf(part).getUint32(0);
             } else {
                 messages.push(part);
                 this.held = new Uint8Array(4);
@@ -87,7 +87,7 @@ export class FrameReader {
 export function frame(message: Uint8Array): Bytes {
     checkBytes(message, "a message");
     const framed = new Uint8Array(4 + message.length);
-    new DataView(framed.buffer).setUint32(0, message.length);
+    viewOf(framed).setUint32(0, message.length);
     framed.set(message, 4);
     return framed;
 }

@@ -8,7 +8,7 @@
  */
 import { adler32 } from "./adler32.js";
 import { badStream } from "./error.js";
-import { grown } from "./grown.js";
+import { grown } from "./bytes.js";
 import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];

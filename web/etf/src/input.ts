@@ -8,6 +8,7 @@
  * other bytes turn into does not matter. A string of 13 characters or more that is kept holds its
  * window in memory, which is why a window has no more than {@link WINDOW} bytes.
  */
+import { viewOf } from "./bytes.js";
 import { EtfError } from "./error.js";
 import { narrowed } from "./integer.js";
 import { decodeUtf8, latin1Text } from "./utf8.js";
@@ -77,7 +78,7 @@ export abstract class Input {
     /** Starts on other bytes. */
     protected load(bytes: Uint8Array): void {
         this.buf = bytes;
-        this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+        this.view = viewOf(bytes);
         this.pos = 0;
         this.end = bytes.length;
         this.windowStart = this.windowEnd = 0;

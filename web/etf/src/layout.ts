@@ -4,6 +4,7 @@
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
 import { code } from "./build.js";
+import { viewOf } from "./bytes.js";
 import { compare } from "./compare.js";
 import { Tag } from "./tags.js";
 import type { Term } from "./term.js";
@@ -108,7 +109,7 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
 /** Code that writes constant bytes as whole words: what follows overwrites the end of the last. */
 function storing(bytes: readonly number[]): string {
     const size = bytes.length + 3;
-    const view = new DataView(Uint8Array.from({ length: size }, (_, at) => bytes[at]).buffer);
+    const view = viewOf(Uint8Array.from({ length: size }, (_, at) => bytes[at]));
     let stores = `{if(o.pos+${size}>o.buf.length)o.room(${size});const p=o.pos,v=o.view;`;
     for (let at = 0; at < bytes.length; at += 4)
         stores += `v.setInt32(p+${at},${view.getInt32(at)});`;

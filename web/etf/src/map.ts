@@ -11,10 +11,10 @@ export class Keys {
     /** @param terms all different */
     constructor(readonly terms: readonly Term[]) {}
 
-    /** Where the key stands that has this canonical string, or -1. */
+    /** Where the key stands that has this canonical string; nowhere, but for TypeScript, if none. */
     find(name: string): number {
         this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
-        return this.index.get(name) ?? -1;
+        return this.index.get(name)!;
     }
 }
 

@@ -2,7 +2,7 @@
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
 import { atStep, isOverflow, noTerm } from "./error.js";
-import { grown } from "./grown.js";
+import { grown, viewOf } from "./bytes.js";
 import { ErlMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
 import { checkOptions, type Choices } from "./options.js";
@@ -53,7 +53,7 @@ export class Output {
     /** @public Generated code has this name, and those of the other members with this tag. */
     buf: Uint8Array = new Uint8Array(1024);
     /** @public */
-    view: DataView = new DataView(this.buf.buffer);
+    view: DataView = viewOf(this.buf);
     /** @public */
     pos = 0;
     /** The size of the next buffer: a little more than the last large result. */
@@ -107,7 +107,7 @@ export class Output {
 
     private use(buf: Uint8Array): void {
         this.buf = buf;
-        this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
+        this.view = viewOf(buf);
     }
 
     protected top(value: Encodable): void {
@@ -218,8 +218,7 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (!Number.isFinite(value))
-            throw noTerm(`${value} is no term: floats are finite`);
+        if (!Number.isFinite(value)) throw noTerm(`${value} is no term: floats are finite`);
         if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));

@@ -50,12 +50,7 @@ export function written(term: Term): Term {
     return Number.isInteger(term) && term !== 0 ? BigInt(term) : new Float(term);
 }
 
-type Kind = readonly [
-    form: Function,
-    rank: number,
-    name?: string,
-    ...fields: readonly string[],
-];
+type Kind = readonly [form: Function, rank: number, name?: string, ...fields: readonly string[]];
 
 /**
  * Each class with the rank of its terms, what messages call one, and the fields that order two of
@@ -74,18 +69,7 @@ const kinds: readonly Kind[] = [
     [Reference, Rank.Reference, "reference", "node", "creation", "words"],
     [ErlRecord, Rank.Record, "", "module", "name", "exported", "fields", "values"],
     [ExportFun, Rank.Fun + 0.2, "fun", "module", "fun", "arity"],
-    [
-        Fun,
-        Rank.Fun + 0.1,
-        "fun",
-        "module",
-        "index",
-        "oldUniq",
-        "free",
-        "arity",
-        "oldIndex",
-        "uniq",
-    ],
+    [Fun, Rank.Fun + 0.1, "fun", "module", "index", "oldUniq", "free", "arity", "oldIndex", "uniq"],
     [OldFun, Rank.Fun, "fun", "module", "index", "uniq", "free", "pid"],
     [LocalTerm, Rank.Local, "local term"],
 ];

@@ -234,9 +234,7 @@ export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): D
         (found) =>
             found instanceof Tuple &&
             found.elements.length === elements.length &&
-            (elements.map((element, at) =>
-                under(at, element, found.elements[at]),
-            ) as unknown as T),
+            (elements.map((element, at) => under(at, element, found.elements[at])) as unknown as T),
     );
 }
 
@@ -343,7 +341,8 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
 export function record<T extends object>(name: string, fields: Fields<T>): Decoder<T> {
     const decoders = entries(fields);
     return composed(`a record ${name} of ${decoders.length} fields`, (found) => {
-        if (!(found instanceof Tuple) || found.elements.length !== decoders.length + 1) return false;
+        if (!(found instanceof Tuple) || found.elements.length !== decoders.length + 1)
+            return false;
         const [tag, ...values] = found.elements;
         if (!(tag instanceof Atom) || tag.name !== name) return false;
         return made<T>(

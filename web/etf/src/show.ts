@@ -1,7 +1,16 @@
 /** Terms in Erlang's notation, shortened for messages. */
 import { ErlMap } from "./map.js";
 import { kindOf } from "./parts.js";
-import { Atom, Binary, BitBinary, ErlRecord, Float, ImproperList, Tuple, type Term } from "./term.js";
+import {
+    Atom,
+    Binary,
+    BitBinary,
+    ErlRecord,
+    Float,
+    ImproperList,
+    Tuple,
+    type Term,
+} from "./term.js";
 
 const MOST = 5;
 

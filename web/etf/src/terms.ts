@@ -87,8 +87,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     /** Reads the term at `pos`, whose tag a view has not read itself. */
     protected rare(): unknown {
-        const start = this.pos++;
-        const tag = this.buf[start];
+        const start = this.pos;
+        const tag = this.u8();
         switch (tag) {
             case Tag.LargeBig:
                 return this.big(start + 5, this.u32());
@@ -154,8 +154,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 if (start > 1) this.fail("tag", "a local term stands alone", start);
                 this.pos = this.end;
                 return new LocalTerm(this.buf.slice(start + 1));
-            case undefined:
-                return this.truncated();
             default:
                 return this.fail("tag", `no term starts with ${tag}`, start);
         }
@@ -243,7 +241,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (flags > 1) this.forbidden(this.pos - 1);
         const module = this.atomTerm();
         const name = this.atomTerm();
-        if (2 * count > this.end - this.pos) this.truncated();
         const fields = new Map<string, Atom>();
         while (fields.size < count) {
             const start = this.pos;

@@ -58,7 +58,8 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
             point = (point << 6) | (next & 0x3f);
         }
         // Two bytes cannot be too many, since no lead is less than 0xc2.
-        if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b) return undefined;
+        if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b)
+            return undefined;
         if (more === 3) {
             units[count++] = 0xd7c0 + (point >> 10);
             point = 0xdc00 + (point & 0x3ff);

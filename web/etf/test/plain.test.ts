@@ -334,7 +334,7 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => frame("text"), /^TypeError: a message is a Uint8Array/);
     // @ts-expect-error
-    refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece is a Uint8Array/);
+    refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece is a Uint8/);
     // @ts-expect-error
     refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
     // @ts-expect-error

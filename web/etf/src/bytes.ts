@@ -13,3 +13,8 @@ export function grown(
     larger.set(bytes.subarray(0, used));
     return larger;
 }
+
+/** The memory of these bytes as numbers. */
+export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+    return new DataView(buffer, byteOffset, byteLength);
+}
