@@ -13,13 +13,15 @@ import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
-/** As many codes of 15 bits as there are, and as many bytes as distances reach back. */
-const WHOLE = 32768;
+const WINDOW = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
 
-/** A canonical Huffman code: one more than its symbol for each code, with a 1 before its bits. */
-type Code = Uint16Array;
+/**
+ * A canonical Huffman code: how many codes there are of each length from 1 on, and their symbols in
+ * order.
+ */
+type Code = readonly [counts: readonly number[], symbols: readonly number[]];
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
@@ -116,30 +118,33 @@ export const inflate: Inflate = (input, start, size) => {
 
     /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
-        const code = new Uint16Array(2 * WHOLE);
-        let next = 1;
-        let used = 0;
+        const counts: number[] = [];
+        const symbols: number[] = [];
+        let missing = 1;
         for (let size = 1; size <= MAX_BITS; size++) {
-            next *= 2;
-            for (let symbol = 0; symbol < lengths.length; ) {
-                if (lengths[symbol++] !== size) continue;
-                code[next++] = symbol;
-                used++;
-            }
+            const before = symbols.length;
+            for (let symbol = 0; symbol < lengths.length; symbol++)
+                if (lengths[symbol] === size) symbols.push(symbol);
+            counts.push(symbols.length - before);
+            // Once below zero it stays there.
+            missing = 2 * missing - symbols.length + before;
         }
-        // What is left of an incomplete code, or was too much, doubles with each size.
-        if (next !== 2 * WHOLE && !(loneAllowed && used < 2 && next % (WHOLE / 2) === 0)) fail();
-        return code;
+        if (missing !== 0 && !(loneAllowed && symbols.length < 2 && missing % 16384 === 0)) fail();
+        return [counts, symbols];
     }
 
     /** One bit at a time: the place where inflating spends its time. */
-    function symbol(code: Code): number {
-        let at = 1;
-        do {
-            at = 2 * at + take(1);
-            if (at >= 2 * WHOLE) fail();
-        } while (code[at] === 0);
-        return code[at] - 1;
+    function symbol([counts, symbols]: Code): number {
+        let code = 0;
+        let index = 0;
+        for (let i = 0; i < MAX_BITS; i++) {
+            code = 2 * code + take(1);
+            const count = counts[i];
+            if (code < count) return symbols[index + code];
+            code -= count;
+            index += count;
+        }
+        fail();
     }
 
     /**
@@ -166,7 +171,7 @@ export const inflate: Inflate = (input, start, size) => {
             const far = symbol(distances);
             if (far >= 30) fail();
             const distance = 1 + span(far, 1);
-            if (distance > length || distance > WHOLE) fail();
+            if (distance > length || distance > WINDOW) fail();
             room(count);
             const end = length + count;
             for (; length < end; length++) out[length] = out[length - distance];

@@ -63,10 +63,12 @@ export class Output {
     /** Finds the layout of an object's names. */
     private readonly layoutOf: (names: readonly string[]) => Layout;
     private readonly version: number;
+    private readonly nullName: string;
 
     constructor(private readonly options: EncodeOptions) {
         checkOptions(options, choices);
         this.version = options.minorVersion ?? 2;
+        this.nullName = options.null ?? "null";
         const { keys } = options;
         this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
         // Keys are written by an output of their own: this one is in the middle of a term.
@@ -156,10 +158,22 @@ export class Output {
         }
     }
 
-    protected bytes(bytes: Uint8Array): void {
+    protected bytes(bytes: ArrayLike<number>): void {
         this.room(bytes.length);
         this.buf.set(bytes, this.pos);
         this.pos += bytes.length;
+    }
+
+    private u16(value: number): void {
+        this.u8(value >> 8);
+        this.u8(value);
+    }
+
+    /** A tag and a count, of one byte where that will do. */
+    private sized(small: Tag, large: Tag, count: number): void {
+        if (count > 255) return this.head(large, count);
+        this.u8(small);
+        this.u8(count);
     }
 
     /** A tag and a 32-bit count. */
@@ -185,7 +199,7 @@ export class Output {
             case "symbol":
                 return this.atom(value.description);
             case "object": {
-                if (value === null) return this.atom(this.options.null ?? "null");
+                if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
                 return Object.getPrototypeOf(value) === Object.prototype
                     ? this.object(value as { readonly [key: string]: Encodable })
@@ -251,17 +265,10 @@ export class Output {
         const negative = value < 0n;
         const hex = (negative ? -value : value).toString(16);
         const length = (hex.length + 1) >> 1;
-        if (length < 256) {
-            this.u8(Tag.SmallBig);
-            this.u8(length);
-        } else {
-            this.head(Tag.LargeBig, length);
-        }
+        this.sized(Tag.SmallBig, Tag.LargeBig, length);
         this.u8(Number(negative));
-        this.room(length);
-        for (let end = hex.length; end > 0; end -= 2) {
-            this.buf[this.pos++] = parseInt(hex.slice(Math.max(0, end - 2), end), 16);
-        }
+        for (let end = hex.length; end > 0; end -= 2)
+            this.u8(parseInt(hex.slice(Math.max(0, end - 2), end), 16));
     }
 
     /** A binary of UTF-8. */
@@ -305,11 +312,9 @@ export class Output {
         this.room(3 + 3 * length);
         const { buf, pos } = this;
         if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
-            buf[pos] = Tag.Atom;
-            this.view.setUint16(pos + 1, length);
-            for (let i = 0; i < length; i++) buf[pos + 3 + i] = name.charCodeAt(i);
-            this.pos += 3 + length;
-            return;
+            this.u8(Tag.Atom);
+            this.u16(length);
+            return this.bytes(Array.from(name, (character) => character.charCodeAt(0)));
         }
         const bytes = this.characters(name, pos + 2);
         buf[pos] = Tag.SmallAtomUtf8;
@@ -325,12 +330,9 @@ export class Output {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
         if (length <= 0xffff && isByteList(items)) {
-            this.room(3 + length);
-            this.buf[this.pos] = Tag.String;
-            this.view.setUint16(this.pos + 1, length);
-            this.buf.set(items as readonly number[], this.pos + 3);
-            this.pos += 3 + length;
-            return;
+            this.u8(Tag.String);
+            this.u16(length);
+            return this.bytes(items as readonly number[]);
         }
         this.head(Tag.List, length);
         this.all(items, length);
@@ -347,12 +349,7 @@ export class Output {
 
     private tuple(elements: readonly Encodable[]): void {
         const { length } = elements;
-        if (length < 256) {
-            this.u8(Tag.SmallTuple);
-            this.u8(length);
-        } else {
-            this.head(Tag.LargeTuple, length);
-        }
+        this.sized(Tag.SmallTuple, Tag.LargeTuple, length);
         this.all(elements, length);
     }
 
@@ -384,8 +381,8 @@ export class Output {
     /** What orders a key among others: the term that it is written as. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
-        if (key === null) return new Atom(this.options.null ?? "null");
-        if (typeof key === "boolean" || key === undefined) return new Atom(String(key));
+        if (typeof key === "boolean" || key == null)
+            return new Atom(key === null ? this.nullName : String(key));
         if (typeof key === "symbol") return new Atom(key.description!);
         if (typeof key === "string" || isBytes(key)) return Binary.of(key);
         if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
@@ -465,10 +462,8 @@ export class Output {
     private reference(reference: Reference): void {
         const { node, creation, words } = reference;
         if (words.length < 1 || words.length > 5) throw noTerm("a reference has 1 to 5 words");
-        this.room(3);
-        this.buf[this.pos] = Tag.NewerReference;
-        this.view.setUint16(this.pos + 1, words.length);
-        this.pos += 3;
+        this.u8(Tag.NewerReference);
+        this.u16(words.length);
         this.atom(node.name);
         this.u32(creation);
         for (const word of words) this.u32(word);
@@ -483,9 +478,8 @@ export class Output {
 
     private fun(fun: Fun): void {
         this.u8(Tag.NewFun);
-        this.room(4);
-        const start = this.pos;
-        this.pos += 4;
+        this.u32(0);
+        const start = this.pos - 4;
         this.u8(unsigned(fun.arity, 8));
         if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
         this.bytes(fun.uniq);
@@ -512,7 +506,7 @@ export class Output {
     private record({ module, name, exported, fields, values }: ErlRecord): void {
         const { length } = fields;
         if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
-            throw noTerm("a record has a value for each field, and no field twice");
+            throw noTerm("a record has different fields, each with a value");
         this.head(Tag.Record, length);
         this.u8(Number(exported));
         this.atom(module.name);

@@ -30,7 +30,7 @@ class Measure extends Output {
         super.room(count);
     }
 
-    protected override bytes(bytes: Uint8Array): void {
+    protected override bytes(bytes: ArrayLike<number>): void {
         this.forgotten += bytes.length;
     }
 

@@ -104,11 +104,9 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Port: {
                 const node = this.atomTerm();
                 const wide = tag === Tag.V4Port;
-                const start = this.pos;
-                this.pos += wide ? 8 : 4;
                 const id = wide
-                    ? narrowed(this.view.getBigUint64(start))
-                    : this.view.getUint32(start);
+                    ? narrowed(this.view.getBigUint64((this.pos += 8) - 8))
+                    : this.u32();
                 return new Port(node, id, this.creation(tag === Tag.Port), wide);
             }
             case Tag.NewerReference:
@@ -223,9 +221,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const words: number[] = [];
         let count = 1;
         if (tag !== Tag.Reference) {
-            count = this.view.getUint16(this.pos);
-            if (count < 1 || count > 5) this.forbidden(this.pos);
-            this.pos += 2;
+            count = (this.u8() << 8) | this.u8();
+            if (count < 1 || count > 5) this.forbidden(this.pos - 2);
         }
         const node = this.atomTerm();
         if (tag === Tag.Reference) words.push(this.u32());
