@@ -11,10 +11,10 @@ export class Keys {
     /** @param terms all different */
     constructor(readonly terms: readonly Term[]) {}
 
-    /** Where the key stands that has this canonical string; nowhere, but for TypeScript, if none. */
-    find(name: string): number {
+    /** Where the key stands that has this canonical string: undefined where none has. */
+    find(name: string): number | undefined {
         this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
-        return this.index.get(name)!;
+        return this.index.get(name);
     }
 }
 
@@ -63,7 +63,7 @@ export class ErlMap {
 
     /** @internal The value of the key that has this canonical string, or undefined. */
     at(name: string): Term | undefined {
-        return this.values[this.own.find(name)];
+        return this.values[this.own.find(name) ?? -1];
     }
 
     /** Whether a key is there. */
