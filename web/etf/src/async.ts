@@ -5,8 +5,9 @@
  * @module
  */
 import { adler32 } from "./adler32.js";
+import { viewOf } from "./bytes.js";
 import type { TermDecoder } from "./decode.js";
-import { EtfError, overLimit } from "./error.js";
+import { badStream, overLimit, type EtfError } from "./error.js";
 import { checkedLimits } from "./limits.js";
 import { Tag } from "./tags.js";
 
@@ -41,51 +42,24 @@ export function asyncDecoder<T>(
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
-    if (bytes.length < 6) {
-        throw new EtfError("truncated", "the input ends inside a term", bytes.length);
-    }
-    const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(2);
     const checked = checkedLimits(limits);
+    // So many has the shortest.
+    if (bytes.length < 12) throw damaged();
+    const view = viewOf(bytes);
+    const size = view.getUint32(2);
     if (size > checked.maxInflatedBytes) throw overLimit("maxInflatedBytes", checked, 2);
-    const stream = bytes.subarray(6);
-    const pieces = await collect(stream, size);
-    const term = new Uint8Array(1 + size);
-    term[0] = Tag.Version;
-    let at = 1;
-    for (const piece of pieces) {
-        term.set(piece, at);
-        at += piece.length;
-    }
-    // Not every platform looks at the checksum, or at what follows it: Deno does not do the
-    // first, Node not the second.
-    if (stream.length < 6 || checksum(stream) !== adler32(term.subarray(1))) throw damaged();
-    return term;
-}
-
-function damaged(reason = "damaged, or followed by more"): EtfError {
-    return new EtfError("inflate", `compressed data is ${reason}`, 6);
-}
-
-/** The four bytes that end a zlib stream. */
-function checksum(stream: Uint8Array): number {
-    return new DataView(stream.buffer, stream.byteOffset + stream.length - 4).getUint32(0);
-}
-
-/** What the stream inflates to, in pieces, `size` bytes in all. Stops when there are more. */
-async function collect(stream: Uint8Array, size: number): Promise<Uint8Array[]> {
-    const reader = new Blob([stream as BlobPart])
+    const reader = new Blob([bytes.subarray(6) as BlobPart])
         .stream()
         .pipeThrough(new DecompressionStream("deflate"))
         .getReader();
-    const pieces: Uint8Array[] = [];
+    const pieces: BlobPart[] = [Uint8Array.of(Tag.Version)];
     let length = 0;
     try {
-        for (;;) {
+        while (length <= size) {
             const { done, value } = await reader.read();
             if (done) break;
             pieces.push(value);
             length += value.length;
-            if (length > size) break;
         }
     } catch {
         throw damaged();
@@ -94,5 +68,13 @@ async function collect(stream: Uint8Array, size: number): Promise<Uint8Array[]> 
         reader.cancel().catch(() => undefined);
     }
     if (length !== size) throw damaged("not of the size that its header gives");
-    return pieces;
+    const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
+    // Not every platform looks at the checksum, or at what follows it: Deno does not do the
+    // first, Node not the second.
+    if (view.getInt32(bytes.length - 4) !== adler32(term.subarray(1))) throw damaged();
+    return term;
+}
+
+function damaged(reason = "damaged, or followed by more"): EtfError {
+    return badStream(reason, 6);
 }

@@ -1,7 +1,8 @@
 /** One string for every term: two terms are the same (`=:=`) exactly when their strings are. */
 import { ErlMap } from "./map.js";
 import { parts, rank, written } from "./parts.js";
-import { Atom, Binary, BitBinary, Float, ImproperList, LocalTerm, type Term } from "./term.js";
+import { Atom, Float, type BitBinary, type Term } from "./term.js";
+import { latin1Text } from "./utf8.js";
 
 /**
  * A string that stands for the term as a key. It takes time in proportion to the term: large
@@ -9,11 +10,10 @@ import { Atom, Binary, BitBinary, Float, ImproperList, LocalTerm, type Term } fr
  */
 export function canonical(term: Term): string {
     const value = written(term);
-    if (typeof value === "number") return `i${value};`;
-    if (typeof value === "bigint") return `I${value.toString(16)};`;
-    if (value instanceof Float) return Object.is(value.value, -0) ? "f-0;" : `f${value.value};`;
+    if (typeof value === "number" || typeof value === "bigint") return `i${value.toString(16)};`;
+    // The inverse of zero has its sign.
+    if (value instanceof Float) return `f${value.value || 1 / value.value};`;
     if (value instanceof Atom) return sized("a", value.name);
-    if (value instanceof Binary) return sized("b", latin1(value.bytes));
     if (Array.isArray(value)) return all("l", value);
     if (value instanceof ErlMap) {
         // The keys are all different, so the values need not be looked at to sort the pairs.
@@ -25,10 +25,10 @@ export function canonical(term: Term): string {
             `m${keys.length}:`,
         );
     }
-    if (value instanceof ImproperList) return all("p", [...value.items, value.tail]);
-    if (value instanceof BitBinary) return sized(`B${value.bits}`, latin1(value.bytes));
-    if (value instanceof LocalTerm) return sized("L", latin1(value.bytes));
-    return all(`r${rank(value)}`, parts(value));
+    const order = rank(value);
+    const { bytes, bits } = value as Partial<BitBinary>;
+    const kind = `${order},${bits}`;
+    return bytes ? sized(kind, latin1Text(bytes)) : all(kind, parts(value));
 }
 
 function sized(kind: string, content: string): string {
@@ -37,11 +37,4 @@ function sized(kind: string, content: string): string {
 
 function all(kind: string, terms: readonly Term[]): string {
     return terms.reduce<string>((text, term) => text + canonical(term), `${kind}:${terms.length}:`);
-}
-
-function latin1(bytes: Uint8Array): string {
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 4096)
-        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
-    return text;
 }

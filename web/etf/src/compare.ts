@@ -2,15 +2,7 @@
 import { canonical } from "./canonical.js";
 import type { ErlMap } from "./map.js";
 import { parts, rank, Rank, written } from "./parts.js";
-import {
-    Binary,
-    Float,
-    ImproperList,
-    type Atom,
-    type BitBinary,
-    type LocalTerm,
-    type Term,
-} from "./term.js";
+import { Float, ImproperList, type Atom, type Term } from "./term.js";
 
 /**
  * Less than 0, 0 or more than 0, as Erlang orders the two terms:
@@ -36,9 +28,8 @@ export function compare(a: Term, b: Term, exact = false): number {
         case Rank.List:
             return compareLists(a as List, b as List, exact);
         case Rank.Bits:
-            return compareBits(a as Bits, b as Bits);
         case Rank.Local:
-            return compareBytes((a as LocalTerm).bytes, (b as LocalTerm).bytes);
+            return compareBits(a as Bits, b as Bits);
         default:
             return compareItems(parts(a), parts(b), exact);
     }
@@ -46,7 +37,8 @@ export function compare(a: Term, b: Term, exact = false): number {
 
 type Numeric = number | bigint | Float;
 type List = readonly Term[] | ImproperList;
-type Bits = Binary | BitBinary;
+/** A bit string; others count all bits of the last byte. */
+type Bits = { readonly bytes: Uint8Array; readonly bits?: number };
 
 /** Whether two terms are the same term, as with `=:=`: 1 and 1.0 are not. */
 export function equal(a: Term, b: Term): boolean {
@@ -56,25 +48,20 @@ export function equal(a: Term, b: Term): boolean {
 function compareNumbers(first: Numeric, second: Numeric, exact: boolean): number {
     const a = written(first) as Numeric;
     const b = written(second) as Numeric;
-    const aFloat = a instanceof Float;
-    const bFloat = b instanceof Float;
-    if (exact && aFloat !== bFloat) return aFloat ? 1 : -1;
-    const x = aFloat ? a.value : a;
-    const y = bFloat ? b.value : b;
+    const kinds = exact ? Number(a instanceof Float) - Number(b instanceof Float) : 0;
+    if (kinds !== 0) return kinds;
     // Numbers and BigInt are compared exactly.
-    if (x !== y) return x < y ? -1 : x > y ? 1 : 0;
-    return exact ? Number(Object.is(y, -0)) - Number(Object.is(x, -0)) : 0;
+    const x = a.valueOf();
+    const y = b.valueOf();
+    const order = Number(x > y) - Number(x < y);
+    return exact && order === 0 ? Number(Object.is(y, -0)) - Number(Object.is(x, -0)) : order;
 }
 
 /** Atoms go by their code points, which UTF-16 units do not keep in order. */
 function compareText(a: string, b: string): number {
     let i = 0;
     while (i < a.length && a[i] === b[i]) i++;
-    if (i >= a.length || i >= b.length) return a.length - b.length;
-    const x = a.charCodeAt(i);
-    const y = b.charCodeAt(i);
-    const isSurrogate = (unit: number) => Number((unit & 0xf800) === 0xd800);
-    return isSurrogate(x) - isSurrogate(y) || x - y;
+    return (a.codePointAt(i) ?? -1) - (b.codePointAt(i) ?? -1);
 }
 
 /** Element by element, as far as both reach. */
@@ -86,51 +73,50 @@ function compareItems(a: readonly Term[], b: readonly Term[], exact: boolean): n
     return order;
 }
 
-/** The entries of maps in the order of their keys: of maps in maps each is sorted only once. */
-const sorted = /* @__PURE__ */ new WeakMap<ErlMap, (readonly [Term, Term])[]>();
+type Columns = readonly [keys: readonly Term[], values: readonly Term[]];
+/** Maps in the order of their keys: of maps in maps each is sorted only once. */
+const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
 
-function inOrder(map: ErlMap): (readonly [Term, Term])[] {
-    let entries = sorted.get(map);
-    if (entries === undefined) {
-        entries = [...map].sort(([key], [other]) => compare(key, other, true));
-        sorted.set(map, entries);
+function inOrder(map: ErlMap): Columns {
+    let columns = sorted.get(map);
+    if (columns === undefined) {
+        const entries = [...map].sort(([key], [other]) => compare(key, other, true));
+        columns = [entries.map(([key]) => key), entries.map(([, value]) => value)];
+        sorted.set(map, columns);
     }
-    return entries;
+    return columns;
 }
 
 /** Smaller first, then the keys in their (exact) order, then the values in that of their keys. */
 function compareMaps(a: ErlMap, b: ErlMap, exact: boolean): number {
     if (a.size !== b.size) return a.size - b.size;
-    const [x, y] = [inOrder(a), inOrder(b)];
-    const column = (at: 0 | 1, exactly: boolean) =>
-        compareItems(
-            x.map((pair) => pair[at]),
-            y.map((pair) => pair[at]),
-            exactly,
-        );
-    return column(0, true) || column(1, exact);
+    const [keys, values] = inOrder(a);
+    const [others, otherValues] = inOrder(b);
+    return compareItems(keys, others, true) || compareItems(values, otherValues, exact);
 }
 
 function compareLists(a: List, b: List, exact: boolean): number {
-    const x = a instanceof ImproperList ? a.items : a;
-    const y = b instanceof ImproperList ? b.items : b;
+    const x = itemsOf(a);
+    const y = itemsOf(b);
     const order = compareItems(x, y, exact);
     if (order !== 0) return order;
     // One has ended, in its tail; what is left of the other is a list, or its tail as well.
-    const shared = Math.min(x.length, y.length);
-    const rest = (list: List, items: readonly Term[]): Term =>
-        shared < items.length ? items.slice(shared) : list instanceof ImproperList ? list.tail : [];
-    const p = rest(a, x);
-    const q = rest(b, y);
+    const rest = (list: List, from: number): Term =>
+        from < itemsOf(list).length || !(list instanceof ImproperList)
+            ? itemsOf(list).slice(from)
+            : list.tail;
+    const p = rest(a, y.length);
+    const q = rest(b, x.length);
     return Array.isArray(p) && Array.isArray(q) ? p.length - q.length : compare(p, q, exact);
 }
 
-function compareBits(a: Bits, b: Bits): number {
-    const bits = (x: Bits) => (x instanceof Binary ? 0 : x.bits - 8);
-    return compareBytes(a.bytes, b.bytes) || bits(a) - bits(b);
+function itemsOf(list: List): readonly Term[] {
+    return list instanceof ImproperList ? list.items : list;
 }
 
-function compareBytes(a: Uint8Array, b: Uint8Array): number {
-    for (let i = 0; i < a.length && i < b.length; i++) if (a[i] !== b[i]) return a[i] - b[i];
-    return a.length - b.length;
+function compareBits(a: Bits, b: Bits): number {
+    const x = a.bytes;
+    const y = b.bytes;
+    for (let i = 0; i < x.length && i < y.length; i++) if (x[i] !== y[i]) return x[i] - y[i];
+    return x.length - y.length || (a.bits ?? 8) - (b.bits ?? 8);
 }

@@ -8,7 +8,7 @@ import { checkedLimits, type Limits } from "./limits.js";
 import { ModelReader } from "./model.js";
 import { checkOptions, type Choices } from "./options.js";
 import { PlainReader, type PlainOptions } from "./plain.js";
-import type { Inflate, Prefix } from "./reader.js";
+import type { Inflate, Prefix, Reader } from "./reader.js";
 import type { Term } from "./term.js";
 
 export { EtfError, type EtfErrorCode } from "./error.js";
@@ -71,7 +71,7 @@ export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
     return decoderOf(new ModelReader(checkedLimits(options.limits), options.inflate));
 }
 
-function decoderOf<T>(reader: { read(bytes: Uint8Array): Prefix<T> }): TermDecoder<T> {
+function decoderOf<T>(reader: Reader<T, unknown, unknown>): TermDecoder<T> {
     return {
         decode(bytes) {
             const { value, used } = reader.read(bytes);

@@ -2,9 +2,10 @@
  * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
  * Plain values and the term model may be mixed freely.
  */
+import { viewOf } from "./bytes.js";
 import { noSpace } from "./error.js";
 import { Output } from "./output.js";
-import { isBytes } from "./utf8.js";
+import { checkBytes } from "./utf8.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
 /** How plain JavaScript values are written, and in which variant of the format. */
@@ -66,8 +67,7 @@ export interface TermEncoder {
     encode(value: Encodable): Bytes;
     /**
      * Writes into the caller's buffer from `offset` (default 0) on and returns how many bytes it
-     * wrote. Where they do not fit it throws an EtfError of code `space`, with the buffer's
-     * contents after `offset` undefined.
+     * wrote. Where they do not fit it throws an EtfError of code `space`, and writes none.
      */
     encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number;
 }
@@ -93,14 +93,10 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
     return {
         encode,
         encodeInto(value, buffer, offset = 0) {
-            if (!isBytes(buffer)) throw new TypeError("the buffer to encode into is a Uint8Array");
+            checkBytes(buffer, "the buffer");
             if (!(Number.isInteger(offset) && offset >= 0 && offset <= buffer.length))
                 throw new TypeError("the offset lies outside the buffer");
-            if (deflate === undefined) {
-                const written = using((output) => output.into(value, buffer, offset));
-                if (written >= 0) return written;
-            }
-            const bytes = encode(value);
+            const bytes = deflate ? encode(value) : using((output) => output.written(value));
             if (bytes.length > buffer.length - offset) throw noSpace();
             buffer.set(bytes, offset);
             return bytes.length;
@@ -111,12 +107,12 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
 /** The term as a compressed one, if that is smaller. */
 function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): Bytes {
     const stream = deflate(bytes.subarray(1));
-    if (!isBytes(stream)) throw new TypeError("deflate gives a Uint8Array, and at once");
+    checkBytes(stream, "what deflate gives");
     if (stream.length + 6 >= bytes.length) return bytes;
     const whole = new Uint8Array(stream.length + 6);
     whole[0] = 131;
     whole[1] = 80;
-    new DataView(whole.buffer).setUint32(2, bytes.length - 1);
+    viewOf(whole).setUint32(2, bytes.length - 1);
     whole.set(stream, 6);
     return whole;
 }

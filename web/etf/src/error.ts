@@ -52,6 +52,11 @@ export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: n
     return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
 }
 
+/** @internal The error of a compressed term. */
+export function badStream(reason: string, offset: number): EtfError {
+    return new EtfError("inflate", `compressed data is ${reason}`, offset);
+}
+
 /** @internal The error of a value that has no term. */
 export function noTerm(reason: string): EtfError {
     return new EtfError("encode", reason, -1);
@@ -65,4 +70,18 @@ export function noSpace(): EtfError {
 /** @internal Whether an error says, in any engine's words, that the JavaScript stack is used up. */
 export function isOverflow(error: unknown): boolean {
     return error instanceof Error && /stack|recursion/i.test(error.message);
+}
+
+/** @internal A step on the way to a part, as JavaScript writes it. */
+export function stepText(step: string | number): string {
+    return typeof step === "number" ? `[${step}]` : `.${step}`;
+}
+
+/** @internal An error of encoding a part of a value, which is at this step on the way to it. */
+export function atStep(step: string | number, error: unknown): unknown {
+    if (!(error instanceof EtfError)) return error;
+    // The way begins here, or goes on.
+    return noTerm(
+        error.reason.replace(/^at (?=[.[])|^/, (at) => `at ${stepText(step)}${at ? "" : ": "}`),
+    );
 }

@@ -4,19 +4,18 @@
  */
 import type { Bytes } from "./encode.js";
 import { overLimit } from "./error.js";
+import { grown, viewOf } from "./bytes.js";
 import { checkedLimits, type Limits } from "./limits.js";
-import { isBytes } from "./utf8.js";
+import { checkBytes } from "./utf8.js";
 
 /** Collects pieces of a stream and gives the messages in them. */
 export class FrameReader {
     private readonly limits: Pick<Limits, "maxBytes">;
-    /** The four bytes of the length, while some are missing. */
-    private readonly head = new Uint8Array(4);
-    private headLength = 0;
-    /** The message being collected, or undefined between messages. */
-    private body: Uint8Array | undefined = undefined;
-    private bodyLength = 0;
-    private wanted = 0;
+    /** What is there of a length or a message that has not ended, and of how many bytes it is. */
+    private held: Uint8Array = new Uint8Array(4);
+    private length = 0;
+    private wanted = 4;
+    private inMessage = false;
 
     /**
      * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
@@ -35,7 +34,7 @@ export class FrameReader {
      * again with each further piece: the stream cannot be followed after that.
      */
     push(piece: Uint8Array): IterableIterator<Uint8Array> {
-        if (!isBytes(piece)) throw new TypeError("a piece of a stream is a Uint8Array");
+        checkBytes(piece, "a piece");
         return this.given(this.split(piece));
     }
 
@@ -46,30 +45,31 @@ export class FrameReader {
 
     /** Whether a message was promised that is larger than the limit. */
     private get isOver(): boolean {
-        return this.wanted > this.limits.maxBytes;
+        return this.inMessage && this.wanted > this.limits.maxBytes;
     }
 
     private split(piece: Uint8Array): Uint8Array[] {
         const messages: Uint8Array[] = [];
         let at = 0;
-        while (at < piece.length && !this.isOver) {
-            if (this.headLength < 4) {
-                this.head[this.headLength++] = piece[at++];
-                if (this.headLength === 4) this.begin();
-                if (this.headLength < 4 || this.isOver) continue;
-            }
-            const part = piece.subarray(at, at + this.wanted - this.bodyLength);
+        while (!this.isOver) {
+            const { wanted, length } = this;
+            let part = piece.subarray(at, at + wanted - length);
             at += part.length;
-            if (part.length === this.wanted) {
-                this.headLength = 0;
-                messages.push(part);
-                continue;
+            if (part.length < wanted) {
+                this.length += part.length;
+                this.held = grown(this.held, length, this.length, wanted);
+                this.held.set(part, length);
+                if (this.length < wanted) break;
+                part = this.held.subarray(0, wanted);
             }
-            this.collect(part);
-            if (this.bodyLength === this.wanted) {
-                messages.push(this.body!.subarray(0, this.wanted));
-                this.headLength = 0;
-                this.body = undefined;
+            this.length = 0;
+            this.inMessage = !this.inMessage;
+            if (this.inMessage) {
+                this.wanted = viewOf(part).getUint32(0);
+            } else {
+                messages.push(part);
+                this.held = new Uint8Array(4);
+                this.wanted = 4;
             }
         }
         return messages;
@@ -79,31 +79,15 @@ export class FrameReader {
      * Whether a message has begun that has not ended: true at the end of a stream means it was cut.
      */
     get pending(): boolean {
-        return this.headLength > 0;
-    }
-
-    private begin(): void {
-        this.wanted = new DataView(this.head.buffer).getUint32(0);
-        this.bodyLength = 0;
-    }
-
-    private collect(part: Uint8Array): void {
-        const length = this.bodyLength + part.length;
-        if (this.body === undefined || length > this.body.length) {
-            const larger = new Uint8Array(Math.min(this.wanted, Math.max(length * 2, 4096)));
-            if (this.body !== undefined) larger.set(this.body.subarray(0, this.bodyLength));
-            this.body = larger;
-        }
-        this.body.set(part, this.bodyLength);
-        this.bodyLength = length;
+        return this.inMessage || this.length > 0;
     }
 }
 
 /** The message with its length before it, ready to be sent to a `{packet, 4}` socket. */
 export function frame(message: Uint8Array): Bytes {
-    if (!isBytes(message)) throw new TypeError("a message is a Uint8Array");
+    checkBytes(message, "a message");
     const framed = new Uint8Array(4 + message.length);
-    new DataView(framed.buffer).setUint32(0, message.length);
+    viewOf(framed).setUint32(0, message.length);
     framed.set(message, 4);
     return framed;
 }

@@ -7,7 +7,8 @@
  * @module
  */
 import { adler32 } from "./adler32.js";
-import { EtfError } from "./error.js";
+import { badStream } from "./error.js";
+import { grown } from "./bytes.js";
 import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -17,12 +18,10 @@ const WINDOW = 32768;
 const MAX_RATIO = 1032 * 2;
 
 /**
- * A canonical Huffman code: how many codes there are of each length, and their symbols in order.
+ * A canonical Huffman code: how many codes there are of each length from 1 on, and their symbols in
+ * order.
  */
-interface Code {
-    readonly counts: Uint16Array;
-    readonly symbols: Uint16Array;
-}
+type Code = readonly [counts: readonly number[], symbols: readonly number[]];
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
@@ -36,11 +35,11 @@ export const inflate: Inflate = (input, start, size) => {
     let codes = 0;
     const left = input.length - start;
     if (size > left * MAX_RATIO) wrongSize();
-    let out = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
+    let out: Uint8Array = new Uint8Array(Math.min(size, Math.max(1024, left * 4)));
     let fixed: readonly [lengths: Code, distances: Code] | undefined;
 
     function fail(reason = "damaged"): never {
-        throw new EtfError("inflate", `compressed data is ${reason}`, at);
+        throw badStream(reason, at);
     }
 
     function wrongSize(): never {
@@ -74,16 +73,13 @@ export const inflate: Inflate = (input, start, size) => {
     function room(count: number): void {
         const wanted = length + count;
         if (wanted > size) wrongSize();
-        if (wanted <= out.length) return;
-        const larger = new Uint8Array(Math.min(size, Math.max(wanted, out.length * 2)));
-        larger.set(out.subarray(0, length));
-        out = larger;
+        out = grown(out, length, wanted, size);
     }
 
     function stored(): void {
         align();
         const count = take(16);
-        if (take(16) !== (~count & 0xffff) || at + count > input.length) fail();
+        if (count + take(16) !== 0xffff || at + count > input.length) fail();
         room(count);
         out.set(input.subarray(at, at + count), length);
         at += count;
@@ -122,43 +118,31 @@ export const inflate: Inflate = (input, start, size) => {
 
     /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
-        const counts = new Uint16Array(MAX_BITS + 1);
-        for (const bits of lengths) counts[bits]++;
-        const used = lengths.length - counts[0];
-        counts[0] = 0;
-        const offsets = [0, 0];
+        const counts: number[] = [];
+        const symbols: number[] = [];
         let missing = 1;
-        for (let bits = 1; bits <= MAX_BITS; bits++) {
-            offsets.push(offsets[bits] + counts[bits]);
-            missing = missing * 2 - counts[bits];
-            if (missing < 0) fail();
+        for (let size = 1; size <= MAX_BITS; size++) {
+            const before = symbols.length;
+            for (let symbol = 0; symbol < lengths.length; symbol++)
+                if (lengths[symbol] === size) symbols.push(symbol);
+            counts.push(symbols.length - before);
+            // Once below zero it stays there.
+            missing = 2 * missing - symbols.length + before;
         }
-        if (missing > 0 && !(loneAllowed && used <= counts[1] && used < 2)) fail();
-        const symbols = new Uint16Array(lengths.length);
-        lengths.forEach((bits, symbol) => {
-            if (bits > 0) symbols[offsets[bits]++] = symbol;
-        });
-        return { counts, symbols };
+        if (missing !== 0 && !(loneAllowed && symbols.length < 2 && missing % 16384 === 0)) fail();
+        return [counts, symbols];
     }
 
-    function symbol({ counts, symbols }: Code): number {
-        let value = 0;
-        let first = 0;
+    /** One bit at a time: the place where inflating spends its time. */
+    function symbol([counts, symbols]: Code): number {
+        let code = 0;
         let index = 0;
-        for (let size = 1; size <= MAX_BITS; size++) {
-            // One bit at a time: the place where inflating spends its time.
-            if (bitCount === 0) {
-                bits = byte();
-                bitCount = 8;
-            }
-            value |= bits & 1;
-            bits >>>= 1;
-            bitCount--;
-            const count = counts[size];
-            if (value - count < first) return symbols[index + (value - first)];
+        for (let i = 0; i < MAX_BITS; i++) {
+            code = 2 * code + take(1);
+            const count = counts[i];
+            if (code < count) return symbols[index + code];
+            code -= count;
             index += count;
-            first = (first + count) << 1;
-            value <<= 1;
         }
         fail();
     }
@@ -211,10 +195,7 @@ export const inflate: Inflate = (input, start, size) => {
         if (kind === 0) stored();
         else if (kind === 1) {
             fixed ??= [
-                codeOf(
-                    Uint8Array.from({ length: 288 }, (_, at) => fixedLength(at)),
-                    false,
-                ),
+                codeOf(new Uint8Array(288).fill(8).fill(9, 144, 256).fill(7, 256, 280), false),
                 codeOf(new Uint8Array(32).fill(5), false),
             ];
             block(...fixed);
@@ -224,12 +205,8 @@ export const inflate: Inflate = (input, start, size) => {
     if (length !== size) wrongSize();
     align();
     const bytes = out.subarray(0, size);
-    const sum = adler32(bytes);
-    for (const shift of [24, 16, 8, 0]) if (byte() !== ((sum >>> shift) & 255)) fail();
+    let sum = 0;
+    for (let i = 0; i < 4; i++) sum = (sum << 8) | byte();
+    if (sum !== adler32(bytes)) fail();
     return { bytes, used: at - start };
 };
-
-/** The length of a symbol's code in blocks that bring none of their own. */
-function fixedLength(symbol: number): number {
-    return symbol < 144 ? 8 : symbol < 256 ? 9 : symbol < 280 ? 7 : 8;
-}

@@ -8,9 +8,10 @@
  * other bytes turn into does not matter. A string of 13 characters or more that is kept holds its
  * window in memory, which is why a window has no more than {@link WINDOW} bytes.
  */
+import { viewOf } from "./bytes.js";
 import { EtfError } from "./error.js";
 import { narrowed } from "./integer.js";
-import { decodeUtf8 } from "./utf8.js";
+import { decodeUtf8, latin1Text } from "./utf8.js";
 
 /**
  * Bytes of a window. V8 moves strings of up to 128 kB when it collects garbage and leaves larger
@@ -77,7 +78,7 @@ export abstract class Input {
     /** Starts on other bytes. */
     protected load(bytes: Uint8Array): void {
         this.buf = bytes;
-        this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+        this.view = viewOf(bytes);
         this.pos = 0;
         this.end = bytes.length;
         this.windowStart = this.windowEnd = 0;
@@ -107,24 +108,27 @@ export abstract class Input {
         if (count > this.end - at) this.truncated();
     }
 
+    protected u8(): number {
+        return this.view.getUint8(this.pos++);
+    }
+
+    protected u32(): number {
+        const value = this.view.getUint32(this.pos);
+        this.pos += 4;
+        return value;
+    }
+
     /** Text of `length` bytes of UTF-8 at `start`. */
     protected text(start: number, length: number): string {
         const end = start + length;
         if (end > this.end) this.truncated();
-        const view = this.view;
-        if (length < 4) {
-            if (length === 0) return "";
-            const buf = this.buf;
-            let bits = 0;
-            for (let i = start; i < end; i++) bits |= buf[i];
-            return bits < 0x80 ? this.cut(start, end) : decodeUtf8(buf, start, end);
-        }
-        if (length <= 12) {
+        const { buf, view } = this;
+        if (length > 3 && length <= 12) {
             // All bytes as words; the last overlaps the one before it.
             const a = view.getInt32(start);
             const b = length > 8 ? view.getInt32(start + 4) : 0;
             const c = view.getInt32(end - 4);
-            if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
+            if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(buf, start, end);
             const hash = Math.imul(
                 a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0x9e3779b1) ^ length,
                 0x27d4eb2d,
@@ -147,14 +151,13 @@ export abstract class Input {
             return (this.slotTexts[slot] = this.cut(start, end));
         }
         // Looking for ASCII costs three times as much as the platform's own decoding of long text.
-        if (length > LONG) return decodeUtf8(this.buf, start, end);
-        let bits = view.getInt32(end - 4);
+        if (length > LONG) return decodeUtf8(buf, start, end);
+        let bits = 0;
         let at = start;
-        for (const last = end - 8; at < last; at += 8)
-            bits |= view.getInt32(at) | view.getInt32(at + 4);
-        if (at < end - 4) bits |= view.getInt32(at);
-        if ((bits & HIGH_BITS) !== 0) return decodeUtf8(this.buf, start, end);
-        return this.cut(start, end);
+        for (; at < end - 4; at += 4) bits |= view.getInt32(at);
+        if (length > 3) bits |= view.getInt32(end - 4);
+        else for (; at < end; at++) bits |= buf[at];
+        return (bits & HIGH_BITS) !== 0 ? decodeUtf8(buf, start, end) : this.cut(start, end);
     }
 
     /** ASCII out of the window, which is moved here if it does not reach. */
@@ -175,9 +178,7 @@ export abstract class Input {
         let bits = 0;
         for (let i = start; i < start + length; i++) bits |= this.buf[i];
         if (bits < 0x80) return this.text(start, length);
-        let text = "";
-        for (let i = start; i < start + length; i++) text += String.fromCharCode(this.buf[i]);
-        return text;
+        return latin1Text(this.buf.subarray(start, start + length));
     }
 
     /** An integer of `length` bytes, least significant first, at `start`. */

@@ -4,6 +4,7 @@
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
 import { code } from "./build.js";
+import { viewOf } from "./bytes.js";
 import { compare } from "./compare.js";
 import { Tag } from "./tags.js";
 import type { Term } from "./term.js";
@@ -20,76 +21,74 @@ const WORTH_GENERATING = 8;
 type Writer = (output: Output, object: { readonly [key: string]: Encodable }) => void;
 
 /** The layout of one sequence of names. */
-export class Layout {
+export interface Layout {
+    readonly names: readonly string[];
     /** Writes an object that has exactly these names. */
     write: Writer;
-    private uses = 0;
-
-    constructor(
-        readonly names: readonly string[],
-        keys: readonly Uint8Array[],
-        ordered: readonly string[],
-        generate: boolean,
-    ) {
-        const size = 5 + keys.reduce((sum, key) => sum + key.length, 0);
-        this.write = (output, object) => {
-            if (generate && ++this.uses === WORTH_GENERATING)
-                this.write = generated(ordered, keys) ?? this.write;
-            output.room(size);
-            output.mapHead(ordered.length);
-            for (let i = 0; i < ordered.length; i++) {
-                const key = keys[i];
-                output.room(key.length);
-                const { buf, pos } = output;
-                for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
-                output.pos = pos + key.length;
-                output.write(object[ordered[i]]);
-            }
-        };
-    }
-
-    has(names: readonly string[]): boolean {
-        for (let i = 0; i < names.length; i++) if (names[i] !== this.names[i]) return false;
-        return true;
-    }
 }
 
-/** All layouts of one encoder. */
-export class Layouts {
-    private readonly bySize: Layout[][] = Array.from({ length: MAX_NAMES + 1 }, () => []);
-
-    /**
-     * @param term what a name becomes
-     * @param key its bytes, tag included
-     */
-    constructor(
-        private readonly term: (name: string) => Term,
-        private readonly key: (name: string) => Uint8Array,
-        private readonly sorted: boolean,
-        private readonly generate: boolean,
-    ) {}
-
-    /** The layout of objects with these names. */
-    of(names: readonly string[]): Layout {
-        if (names.length > MAX_NAMES) return this.make(names, false);
-        const known = this.bySize[names.length];
-        for (let i = 0; i < known.length; i++) if (known[i].has(names)) return known[i];
-        const layout = this.make(names, this.generate && known.length < MAX_CHOICES);
-        if (known.length < MAX_CHOICES) known.push(layout);
+/**
+ * Finds the layout of objects with these names, among all layouts of one encoder.
+ * @param term what a name becomes
+ * @param key its bytes, tag included
+ */
+export function layouts(
+    term: (name: string) => Term,
+    key: (name: string) => Uint8Array,
+    sorted: boolean,
+    generate: boolean,
+): (names: readonly string[]) => Layout {
+    const bySize: Layout[][] = [];
+    const make = (names: readonly string[], generate: boolean): Layout => {
+        const ordered = [...names];
+        if (sorted) ordered.sort((a, b) => compare(term(a), term(b), true));
+        return layoutOf(names, ordered, ordered.map(key), generate);
+    };
+    return (names) => {
+        if (names.length > MAX_NAMES) return make(names, false);
+        const known = (bySize[names.length] ??= []);
+        for (let i = 0; i < known.length; i++) if (isSame(known[i].names, names)) return known[i];
+        const isKept = known.length < MAX_CHOICES;
+        const layout = make(names, generate && isKept);
+        if (isKept) known.push(layout);
         return layout;
-    }
+    };
+}
 
-    private make(names: readonly string[], generate: boolean): Layout {
-        let ordered = names;
-        if (this.sorted)
-            ordered = [...names].sort((a, b) => compare(this.term(a), this.term(b), true));
-        return new Layout(
-            names,
-            ordered.map((name) => this.key(name)),
-            ordered,
-            generate,
-        );
-    }
+function isSame(names: readonly string[], others: readonly string[]): boolean {
+    for (let i = 0; i < names.length; i++) if (names[i] !== others[i]) return false;
+    return true;
+}
+
+function layoutOf(
+    names: readonly string[],
+    ordered: readonly string[],
+    keys: readonly Uint8Array[],
+    generate: boolean,
+): Layout {
+    let uses = 0;
+    const layout: Layout = {
+        names,
+        write(output, object) {
+            if (generate && ++uses === WORTH_GENERATING)
+                layout.write = generated(ordered, keys) ?? layout.write;
+            output.head(Tag.Map, ordered.length);
+            let i = 0;
+            try {
+                for (; i < ordered.length; i++) {
+                    const key = keys[i];
+                    output.room(key.length);
+                    const { buf, pos } = output;
+                    for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
+                    output.pos = pos + key.length;
+                    output.write(object[ordered[i]]);
+                }
+            } catch (error) {
+                throw output.at(ordered[i], error);
+            }
+        },
+    };
+    return layout;
 }
 
 /**
@@ -97,31 +96,22 @@ export class Layouts {
  * read by name.
  */
 function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer | undefined {
-    const lines: string[] = [];
+    let body = "";
     let pending = [Tag.Map, 0, 0, 0, names.length] as number[];
     names.forEach((name, i) => {
-        pending.push(...keys[i]);
-        lines.push(
-            `if(o.pos+${pending.length}>o.buf.length)o.room(${pending.length});`,
-            storing(pending),
-            `o.write(x[${JSON.stringify(name)}]);`,
-        );
+        const text = JSON.stringify(name);
+        body += `${storing([...pending, ...keys[i]])}n=${text};o.write(x[${text}]);`;
         pending = [];
     });
-    if (names.length === 0) lines.push("o.room(5);", storing(pending));
-    return code("o", "x", lines.join(""));
+    return code("o", "x", `let n;try{${body || storing(pending)}}catch(e){throw o.at(n,e)}`);
 }
 
-/** Code that writes constant bytes: whole words, the last of which may overlap the one before. */
+/** Code that writes constant bytes as whole words: what follows overwrites the end of the last. */
 function storing(bytes: readonly number[]): string {
-    const view = new DataView(Uint8Array.from(bytes).buffer);
-    const word = (at: number) => `v.setInt32(p+${at},${view.getInt32(at)});`;
-    let stores = "{const p=o.pos,v=o.view;";
-    if (bytes.length < 4) {
-        bytes.forEach((byte, at) => (stores += `v.setUint8(p+${at},${byte});`));
-    } else {
-        for (let at = 0; at + 4 <= bytes.length; at += 4) stores += word(at);
-        if (bytes.length % 4 !== 0) stores += word(bytes.length - 4);
-    }
+    const size = bytes.length + 3;
+    const view = viewOf(Uint8Array.from({ length: size }, (_, at) => bytes[at]));
+    let stores = `{if(o.pos+${size}>o.buf.length)o.room(${size});const p=o.pos,v=o.view;`;
+    for (let at = 0; at < bytes.length; at += 4)
+        stores += `v.setInt32(p+${at},${view.getInt32(at)});`;
     return `${stores}o.pos=p+${bytes.length}}`;
 }

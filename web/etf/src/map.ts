@@ -11,10 +11,10 @@ export class Keys {
     /** @param terms all different */
     constructor(readonly terms: readonly Term[]) {}
 
-    /** Where the key stands that has this canonical string, or -1. */
-    find(name: string): number {
+    /** Where the key stands that has this canonical string: undefined where none has. */
+    find(name: string): number | undefined {
         this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
-        return this.index.get(name) ?? -1;
+        return this.index.get(name);
     }
 }
 
@@ -63,18 +63,17 @@ export class ErlMap {
 
     /** @internal The value of the key that has this canonical string, or undefined. */
     at(name: string): Term | undefined {
-        const at = this.own.find(name);
-        return at < 0 ? undefined : this.values[at];
+        return this.values[this.own.find(name) ?? -1];
     }
 
     /** Whether a key is there. */
     has(key: Term): boolean {
-        return this.own.find(canonical(key)) >= 0;
+        return this.get(key) !== undefined;
     }
 
     /** Keys with their values, in the order in which they were written. */
-    *entries(): IterableIterator<readonly [Term, Term]> {
-        for (let i = 0; i < this.values.length; i++) yield [this.keys[i], this.values[i]];
+    entries(): IterableIterator<readonly [Term, Term]> {
+        return this.keys.map((key, at) => [key, this.values[at]] as const).values();
     }
 
     /** The same as {@link entries}. */

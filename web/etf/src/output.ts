@@ -1,9 +1,10 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { EtfError, isOverflow, noSpace, noTerm } from "./error.js";
+import { atStep, isOverflow, noTerm } from "./error.js";
+import { grown, viewOf } from "./bytes.js";
 import { ErlMap } from "./map.js";
-import { Layouts, type Layout } from "./layout.js";
+import { layouts, type Layout } from "./layout.js";
 import { checkOptions, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
 import {
@@ -23,7 +24,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, isBytes, utf8Length } from "./utf8.js";
+import { checkSurrogates, isBytes } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -49,55 +50,54 @@ const choices: Choices<EncodeOptions> = {
 
 /** Writes one term at a time. */
 export class Output {
-    /** @internal Generated code writes here. */
+    /** @public Generated code has this name, and those of the other members with this tag. */
     buf: Uint8Array = new Uint8Array(1024);
-    /** @internal */
-    view: DataView = new DataView(this.buf.buffer);
-    /** @internal */
+    /** @public */
+    view: DataView = viewOf(this.buf);
+    /** @public */
     pos = 0;
-    private fixed = false;
-    /** Where the term began. */
-    private start = 0;
     /** The size of the next buffer: a little more than the last large result. */
     private expected = 1024;
     /** What the name of a property becomes. */
     private readonly keyTerm: (name: string) => Term;
-    private readonly layouts: Layouts;
+    /** Finds the layout of an object's names. */
+    private readonly layoutOf: (names: readonly string[]) => Layout;
+    private readonly version: number;
     private readonly nullName: string;
-    private readonly deterministic: boolean;
-    private readonly latin1Atoms: boolean;
-    private readonly textFloats: boolean;
 
-    constructor(options: EncodeOptions) {
+    constructor(private readonly options: EncodeOptions) {
         checkOptions(options, choices);
-        const version = options.minorVersion ?? 2;
+        this.version = options.minorVersion ?? 2;
+        this.nullName = options.null ?? "null";
         const { keys } = options;
         this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
-        // Keys are written by an output of their own: this one may be the caller's buffer.
+        // Keys are written by an output of their own: this one is in the middle of a term.
         let writer: Output | undefined;
-        this.layouts = new Layouts(
+        this.layoutOf = layouts(
             this.keyTerm,
             (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
             options.deterministic ?? false,
             options.codegen !== false,
         );
-        this.nullName = options.null ?? "null";
-        this.deterministic = options.deterministic ?? false;
-        this.latin1Atoms = version < 2;
-        this.textFloats = version === 0;
+    }
+
+    /** The bytes of a value, where the next one will be written. */
+    written(value: Encodable): Uint8Array {
+        if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
+        this.pos = 0;
+        this.top(value);
+        return this.buf.subarray(0, this.pos);
     }
 
     /** The bytes of a value in an array of their own. */
     fresh(value: Encodable): Bytes {
-        if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
-        this.pos = 0;
-        this.top(value);
+        const bytes = this.written(value);
         const { buf, pos } = this;
-        if (pos < COPIED || pos < buf.length / 2) return buf.slice(0, pos);
+        if (pos < COPIED || pos < buf.length / 2) return bytes.slice();
         // The result keeps its buffer; the next one is made when it is needed.
         this.expected = pos + (pos >> 4);
         this.use(new Uint8Array(0));
-        return buf.subarray(0, pos) as Bytes;
+        return bytes as Bytes;
     }
 
     /** The bytes of a value without the version before them. */
@@ -107,75 +107,29 @@ export class Output {
         return this.buf.slice(0, this.pos);
     }
 
-    /**
-     * Writes a value into the caller's buffer; returns the number of bytes, -1 where that failed.
-     * Room is asked for generously, three bytes for each unit of a text: it may fit all the same.
-     */
-    into(value: Encodable, buffer: Uint8Array, offset: number): number {
-        const { buf } = this;
-        this.use(buffer);
-        this.fixed = true;
-        this.pos = offset;
-        try {
-            this.top(value);
-            return this.pos - offset;
-        } catch {
-            return -1;
-        } finally {
-            this.fixed = false;
-            this.use(buf);
-        }
-    }
-
     private use(buf: Uint8Array): void {
         this.buf = buf;
-        this.view = new DataView(buf.buffer, buf.byteOffset, buf.byteLength);
+        this.view = viewOf(buf);
     }
 
     protected top(value: Encodable): void {
-        this.start = this.pos;
         try {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            if (isOverflow(error)) throw noTerm("the value is nested too deeply, or holds itself");
-            const way = error instanceof EtfError && !this.fixed ? this.wayTo(value) : "";
-            throw way === "" ? error : noTerm(`at ${way}: ${(error as EtfError).reason}`);
+            throw isOverflow(error) ? noTerm("too deep, or holds itself") : error;
         }
     }
 
-    /**
-     * The way to what has no term in a value: to the first part that has none, and on from there.
-     * It ends early where it becomes long, since each step writes what is left once more.
-     */
-    private wayTo(value: Encodable): string {
-        let way = "";
-        for (;;) {
-            const bad = partsOf(value).find(([, part]) => !this.hasTerm(part));
-            if (bad === undefined || way.length > 200) return way;
-            way += bad[0];
-            value = bad[1];
-        }
+    /** @public The error of a property, or of another part: it names the way. */
+    at(step: string | number, error: unknown): unknown {
+        return atStep(step, error);
     }
 
-    private hasTerm(value: Encodable): boolean {
-        this.pos = 0;
-        try {
-            this.write(value);
-            return true;
-        } catch {
-            return false;
-        }
-    }
-
-    /** @internal Makes room for `count` bytes. */
+    /** @public Makes room for `count` bytes. */
     room(count: number): void {
         const wanted = this.pos + count;
-        if (wanted <= this.buf.length) return;
-        if (this.fixed) throw noSpace();
-        const larger = new Uint8Array(Math.max(wanted, this.buf.length * 2));
-        larger.set(this.buf.subarray(0, this.pos));
-        this.use(larger);
+        if (wanted > this.buf.length) this.use(grown(this.buf, this.pos, wanted));
     }
 
     private u8(value: number): void {
@@ -196,24 +150,41 @@ export class Output {
 
     /** As many items as were announced, whatever a getter does to the array meanwhile. */
     private all(items: readonly Encodable[], count = items.length): void {
-        for (let i = 0; i < count; i++) this.write(items[i]);
+        let i = 0;
+        try {
+            for (; i < count; i++) this.write(items[i]);
+        } catch (error) {
+            throw atStep(i, error);
+        }
     }
 
-    protected bytes(bytes: Uint8Array): void {
+    protected bytes(bytes: ArrayLike<number>): void {
         this.room(bytes.length);
         this.buf.set(bytes, this.pos);
         this.pos += bytes.length;
     }
 
+    private u16(value: number): void {
+        this.u8(value >> 8);
+        this.u8(value);
+    }
+
+    /** A tag and a count, of one byte where that will do. */
+    private sized(small: Tag, large: Tag, count: number): void {
+        if (count > 255) return this.head(large, count);
+        this.u8(small);
+        this.u8(count);
+    }
+
     /** A tag and a 32-bit count. */
-    private head(tag: Tag, count: number): void {
+    head(tag: Tag, count: number): void {
         this.room(5);
         this.buf[this.pos] = tag;
         this.view.setUint32(this.pos + 1, count);
         this.pos += 5;
     }
 
-    /** @internal Writes any value. */
+    /** @public Writes any value. */
     write(value: Encodable): void {
         switch (typeof value) {
             case "string":
@@ -221,13 +192,12 @@ export class Output {
             case "number":
                 return this.number(value);
             case "boolean":
-                return this.atom(value ? "true" : "false");
             case "undefined":
-                return this.atom("undefined");
+                return this.atom(String(value));
             case "bigint":
                 return this.big(value);
             case "symbol":
-                return this.symbol(value);
+                return this.atom(value.description);
             case "object": {
                 if (value === null) return this.atom(this.nullName);
                 if (Array.isArray(value)) return this.list(value);
@@ -262,9 +232,8 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (!Number.isFinite(value))
-            throw noTerm(`${value} is no term: Erlang's floats are finite`);
-        if (this.textFloats) {
+        if (!Number.isFinite(value)) throw noTerm(`${value} is no term: floats are finite`);
+        if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
         }
@@ -280,10 +249,10 @@ export class Output {
         const { buf, view, pos } = this;
         const magnitude = Math.abs(value);
         const high = Math.floor(magnitude / 0x100000000);
-        const length = high === 0 ? 4 : high < 0x100 ? 5 : high < 0x10000 ? 6 : 7;
+        const length = 8 - (Math.clz32(high) >> 3);
         buf[pos] = Tag.SmallBig;
         buf[pos + 1] = length;
-        buf[pos + 2] = value < 0 ? 1 : 0;
+        buf[pos + 2] = Number(value < 0);
         // Of a number that is too large for it setUint32 writes the low bits.
         view.setUint32(pos + 3, magnitude, true);
         view.setUint32(pos + 7, high, true);
@@ -296,17 +265,10 @@ export class Output {
         const negative = value < 0n;
         const hex = (negative ? -value : value).toString(16);
         const length = (hex.length + 1) >> 1;
-        if (length < 256) {
-            this.u8(Tag.SmallBig);
-            this.u8(length);
-        } else {
-            this.head(Tag.LargeBig, length);
-        }
-        this.u8(negative ? 1 : 0);
-        this.room(length);
-        for (let end = hex.length; end > 0; end -= 2) {
-            this.buf[this.pos++] = parseInt(hex.slice(Math.max(0, end - 2), end), 16);
-        }
+        this.sized(Tag.SmallBig, Tag.LargeBig, length);
+        this.u8(Number(negative));
+        for (let end = hex.length; end > 0; end -= 2)
+            this.u8(parseInt(hex.slice(Math.max(0, end - 2), end), 16));
     }
 
     /** A binary of UTF-8. */
@@ -341,57 +303,44 @@ export class Output {
         return written;
     }
 
-    private atom(name: string): void {
+    private atom(name: string | undefined): void {
         if (typeof name !== "string")
             throw noTerm(`an atom's name is a string, not ${typeof name}`);
         const length = name.length;
         if (length > 255 && [...name].length > 255)
             throw noTerm("an atom has at most 255 characters");
         this.room(3 + 3 * length);
-        const { buf } = this;
-        if (this.latin1Atoms && isBelow(name, 0x100)) {
-            buf[this.pos++] = Tag.Atom;
-            buf[this.pos++] = length >> 8;
-            buf[this.pos++] = length;
-            for (let i = 0; i < length; i++) buf[this.pos++] = name.charCodeAt(i);
-            return;
+        const { buf, pos } = this;
+        if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
+            this.u8(Tag.Atom);
+            this.u16(length);
+            return this.bytes(Array.from(name, (character) => character.charCodeAt(0)));
         }
-        const bytes = length <= SHORT && isBelow(name, 0x80) ? length : utf8Length(name);
-        if (bytes < 256) {
-            buf[this.pos] = Tag.SmallAtomUtf8;
-            buf[this.pos + 1] = bytes;
-            this.pos += 2 + this.characters(name, this.pos + 2);
-        } else {
-            buf[this.pos] = Tag.AtomUtf8;
-            this.view.setUint16(this.pos + 1, bytes);
-            this.pos += 3 + this.characters(name, this.pos + 3);
-        }
-    }
-
-    private symbol(symbol: symbol): void {
-        const name = symbol.description;
-        if (name === undefined) throw noTerm("a symbol without a description names no atom");
-        this.atom(name);
+        const bytes = this.characters(name, pos + 2);
+        buf[pos] = Tag.SmallAtomUtf8;
+        buf[pos + 1] = bytes;
+        this.pos += 2 + bytes;
+        if (bytes < 256) return;
+        buf.copyWithin(pos + 3, pos + 2, this.pos++);
+        buf[pos] = Tag.AtomUtf8;
+        this.view.setUint16(pos + 1, bytes);
     }
 
     private list(items: readonly Encodable[]): void {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
         if (length <= 0xffff && isByteList(items)) {
-            this.room(3 + length);
-            this.buf[this.pos] = Tag.String;
-            this.view.setUint16(this.pos + 1, length);
-            this.buf.set(items as readonly number[], this.pos + 3);
-            this.pos += 3 + length;
-            return;
+            this.u8(Tag.String);
+            this.u16(length);
+            return this.bytes(items as readonly number[]);
         }
         this.head(Tag.List, length);
-        for (let i = 0; i < length; i++) this.write(items[i]);
+        this.all(items, length);
         this.u8(Tag.Nil);
     }
 
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (items.length === 0) throw noTerm("an improper list has at least one item");
+        if (items.length === 0) throw noTerm("an improper list has an item");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -400,60 +349,52 @@ export class Output {
 
     private tuple(elements: readonly Encodable[]): void {
         const { length } = elements;
-        if (length < 256) {
-            this.u8(Tag.SmallTuple);
-            this.u8(length);
-        } else {
-            this.head(Tag.LargeTuple, length);
-        }
-        for (let i = 0; i < length; i++) this.write(elements[i]);
+        this.sized(Tag.SmallTuple, Tag.LargeTuple, length);
+        this.all(elements, length);
     }
 
     private object(object: { readonly [key: string]: Encodable }): void {
         const names = Object.keys(object);
-        const layout: Layout = this.layouts.of(names);
-        layout.write(this, object);
-    }
-
-    /** @internal The head of a map. */
-    mapHead(size: number): void {
-        this.head(Tag.Map, size);
+        this.layoutOf(names).write(this, object);
     }
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
-        this.mapHead(keys.length);
-        let order = keys.map((_, at) => at);
-        if (this.deterministic) {
+        this.head(Tag.Map, keys.length);
+        const order = keys.map((_, at) => at);
+        if (this.options.deterministic) {
             const terms = keys.map((key) => this.asTerm(key));
-            order = order.sort((a, b) => compare(terms[a], terms[b], true));
+            order.sort((a, b) => compare(terms[a], terms[b], true));
         }
-        for (const at of order) {
-            this.write(keys[at]);
-            this.write(values[at]);
+        let at = 0;
+        try {
+            for (at of order) {
+                this.write(keys[at]);
+                this.write(values[at]);
+            }
+        } catch (error) {
+            const key = keys[at];
+            const name = key instanceof Atom ? key.name : key;
+            throw atStep(typeof name === "string" ? name : at, error);
         }
     }
 
     /** What orders a key among others: the term that it is written as. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
-        if (typeof key === "string") return Binary.of(key);
-        if (typeof key === "number" || typeof key === "bigint") return key;
-        if (typeof key === "symbol") return new Atom(key.description ?? "");
-        if (key === null) return new Atom(this.nullName);
-        if (typeof key !== "object") return new Atom(String(key));
-        if (isBytes(key)) return Binary.of(key);
+        if (typeof key === "boolean" || key == null)
+            return new Atom(key === null ? this.nullName : String(key));
+        if (typeof key === "symbol") return new Atom(key.description!);
+        if (typeof key === "string" || isBytes(key)) return Binary.of(key);
         if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
         if (key instanceof ImproperList)
             return new ImproperList(key.items.map(termOf), termOf(key.tail));
         if (Array.isArray(key)) return key.map(termOf);
-        if (isPlain(key)) {
-            const fields = Object.entries(key);
-            return ErlMap.from(
-                fields.map(([name, value]) => [this.keyTerm(name), termOf(value)] as const),
-            );
-        }
-        if (!isMap(key)) return key as Term;
-        return ErlMap.from(Array.from(key, ([k, v]) => [termOf(k), termOf(v)] as const));
+        let entries: Iterable<readonly [Encodable, Encodable]>;
+        if (isMap(key)) entries = key;
+        else if (isPlain(key))
+            entries = Object.entries(key).map(([name, value]) => [this.keyTerm(name), value]);
+        else return key as Term;
+        return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
 
     private binary(bytes: Uint8Array): void {
@@ -482,14 +423,14 @@ export class Output {
         if (value instanceof LocalTerm) return this.local(value);
         if (isPlain(value)) return this.object(value);
         const name =
-            (value.constructor as { name?: string } | undefined)?.name || "value of no named class";
-        throw noTerm(`a ${name} is no term; turn it into one first`);
+            (value.constructor as { name?: string } | undefined)?.name || "nameless object";
+        throw noTerm(`a ${name} is no term`);
     }
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
         if (bytes.length * unsigned(bits, 3) === 0)
-            throw noTerm("a bit string has at least one byte, and 1 to 7 bits in its last");
+            throw noTerm("a bit string ends in 1 to 7 bits");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.bytes(bytes);
@@ -521,10 +462,8 @@ export class Output {
     private reference(reference: Reference): void {
         const { node, creation, words } = reference;
         if (words.length < 1 || words.length > 5) throw noTerm("a reference has 1 to 5 words");
-        this.room(3);
-        this.buf[this.pos] = Tag.NewerReference;
-        this.view.setUint16(this.pos + 1, words.length);
-        this.pos += 3;
+        this.u8(Tag.NewerReference);
+        this.u16(words.length);
         this.atom(node.name);
         this.u32(creation);
         for (const word of words) this.u32(word);
@@ -539,9 +478,8 @@ export class Output {
 
     private fun(fun: Fun): void {
         this.u8(Tag.NewFun);
-        this.room(4);
-        const start = this.pos;
-        this.pos += 4;
+        this.u32(0);
+        const start = this.pos - 4;
         this.u8(unsigned(fun.arity, 8));
         if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
         this.bytes(fun.uniq);
@@ -579,9 +517,7 @@ export class Output {
 
     /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
-        if (this.pos !== this.start + 1) {
-            throw noTerm("a local term cannot stand inside another: nothing says where it ends");
-        }
+        if (this.pos !== 1) throw noTerm("a local term stands alone");
         this.u8(Tag.Local);
         this.bytes(term.bytes);
     }
@@ -590,12 +526,10 @@ export class Output {
 /** As C prints it with "%.20e". */
 function floatText(value: number): string {
     const [digits, exponent] = value.toExponential(20).split("e");
-    const sign = Object.is(value, -0) ? "-" : "";
     // Half way between two texts C takes the even one, JavaScript the larger.
-    const half = /^-?\d\.\d{20}50*e/.test(value.toExponential(100));
-    const last = Number(digits.slice(-1));
-    const even = half && last % 2 === 1 ? digits.slice(0, -1) + (last - 1) : digits;
-    return `${sign}${even}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+    const half = /^(-?\d\.\d{19}[02468])50*e/.exec(value.toExponential(100));
+    const sign = Object.is(value, -0) ? "-" : "";
+    return `${sign}${half?.[1] ?? digits}e${exponent.replace(/^.(?=.$)/, "$&0")}`;
 }
 
 /** The value, which has to be an unsigned integer of so many bits. */
@@ -610,42 +544,19 @@ function unsigned<N extends number | bigint>(value: N, bits: number): N {
 function isByteList(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
         const item = items[i];
-        if (typeof item !== "number" || (item & 255) !== item || (item === 0 && 1 / item < 0))
-            return false;
+        // -0 is none.
+        if (typeof item !== "number" || !Object.is(item & 255, item)) return false;
     }
     return true;
 }
 
-/** Whether all of a text's units are below this one. */
-function isBelow(text: string, unit: number): boolean {
-    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= unit) return false;
-    return true;
-}
-
-function isPlain(value: object): value is { readonly [key: string]: Encodable } {
+function isPlain(value: unknown): value is { readonly [key: string]: Encodable } {
     const prototype: unknown = Object.getPrototypeOf(value);
     // Another window has an Object.prototype of its own, on which nothing stands either.
     return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Whether a value is a Map, also one of another window or of Node's vm. */
-function isMap(value: object): value is ReadonlyMap<Encodable, Encodable> {
+function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
     return (value as Map<Encodable, Encodable>)[Symbol.toStringTag] === "Map";
-}
-
-/** What a value consists of, each part with the step that leads to it. */
-function partsOf(value: Encodable): (readonly [step: string, part: Encodable])[] {
-    const items = value instanceof Tuple ? value.elements : value;
-    if (Array.isArray(items))
-        return (items as readonly Encodable[]).map((item, at) => [`[${at}]`, item]);
-    if (typeof value !== "object" || value === null) return [];
-    if (isMap(value) || value instanceof ErlMap) {
-        const entries = value.entries() as Iterable<readonly [Encodable, Encodable]>;
-        return Array.from(entries, ([key, part], at) => {
-            const name = key instanceof Atom ? key.name : key;
-            return [typeof name === "string" ? `.${name}` : `[entry ${at}]`, part];
-        });
-    }
-    if (!isPlain(value)) return [];
-    return Object.entries(value).map(([name, part]) => [`.${name}`, part]);
 }

@@ -4,6 +4,7 @@
  */
 import { narrowed } from "./integer.js";
 import { ErlMap } from "./map.js";
+import { isBytes } from "./utf8.js";
 import {
     Atom,
     Binary,
@@ -49,52 +50,61 @@ export function written(term: Term): Term {
     return Number.isInteger(term) && term !== 0 ? BigInt(term) : new Float(term);
 }
 
-/** The rank of a term. */
-export function rank(term: Term): Rank {
-    if (typeof term === "number" || typeof term === "bigint" || term instanceof Float) {
-        return Rank.Number;
-    }
-    if (term instanceof Atom) return Rank.Atom;
-    if (term instanceof Binary || term instanceof BitBinary) return Rank.Bits;
-    if (Array.isArray(term) || term instanceof ImproperList) return Rank.List;
-    if (term instanceof Tuple) return Rank.Tuple;
-    if (term instanceof ErlMap) return Rank.Map;
-    if (term instanceof Reference) return Rank.Reference;
-    if (term instanceof Port) return Rank.Port;
-    if (term instanceof Pid) return Rank.Pid;
-    if (term instanceof ErlRecord) return Rank.Record;
-    if (term instanceof LocalTerm) return Rank.Local;
-    if (term instanceof ExportFun || term instanceof Fun || term instanceof OldFun) return Rank.Fun;
-    const type = term === null ? "null" : typeof term;
-    throw new TypeError(`no term but a JavaScript ${type}: make one (atom, Binary.of, ...)`);
+type Kind = readonly [form: Function, rank: number, name?: string, ...fields: readonly string[]];
+
+/**
+ * Each class with the rank of its terms, what messages call one, and the fields that order two of
+ * them, the first that decides first. Of a fun those come last that Erlang does not look at. (The
+ * class of maps is made after this.)
+ */
+const kinds: readonly Kind[] = [
+    [Atom, Rank.Atom],
+    [Binary, Rank.Bits],
+    [Float, Rank.Number],
+    [Tuple, Rank.Tuple, "", "elements"],
+    [ImproperList, Rank.List, "", "items", "tail"],
+    [BitBinary, Rank.Bits],
+    [Pid, Rank.Pid, "pid", "serial", "id", "node", "creation"],
+    [Port, Rank.Port, "port", "node", "creation", "id"],
+    [Reference, Rank.Reference, "reference", "node", "creation", "words"],
+    [ErlRecord, Rank.Record, "", "module", "name", "exported", "fields", "values"],
+    [ExportFun, Rank.Fun + 0.2, "fun", "module", "fun", "arity"],
+    [Fun, Rank.Fun + 0.1, "fun", "module", "index", "oldUniq", "free", "arity", "oldIndex", "uniq"],
+    [OldFun, Rank.Fun, "fun", "module", "index", "uniq", "free", "pid"],
+    [LocalTerm, Rank.Local, "local term"],
+];
+
+/** What is known of the class of a term, if it is one of ours. */
+export function kindOf(term: Term): Kind | undefined {
+    return kinds.find(([form]) => term instanceof form);
 }
 
-/** The parts of a term of the ranks that are not treated on their own: the first decides. */
+/** The rank of a term. */
+export function rank(term: Term): number {
+    if (typeof term === "number" || typeof term === "bigint") return Rank.Number;
+    if (Array.isArray(term)) return Rank.List;
+    if (term instanceof ErlMap) return Rank.Map;
+    const kind = kindOf(term);
+    if (kind) return kind[1];
+    const type = term === null ? "null" : typeof term;
+    throw new TypeError(`no term but a JavaScript ${type}`);
+}
+
+/** The parts of a term of a class that has fields to order it by: the first decides. */
 export function parts(term: Term): readonly Term[] {
-    if (term instanceof Tuple) return [term.elements.length, ...term.elements];
-    if (term instanceof Pid) return [term.serial, term.id, term.node, term.creation];
-    if (term instanceof Port) return [term.node, term.creation, term.id];
-    if (term instanceof Reference) {
-        const words = significant(term.words);
-        return [term.node, term.creation, words.length, ...words];
-    }
-    if (term instanceof ErlRecord) {
-        const { module, name, exported, fields, values } = term;
-        return [module, name, Number(exported), fields.length, ...fields, ...values];
-    }
-    if (term instanceof ExportFun) return [2, term.module, term.fun, term.arity];
-    // Past the values that they closed over, what Erlang itself does not look at.
-    if (term instanceof Fun) {
-        const { module, index, oldUniq, free, arity, oldIndex, uniq } = term;
-        return [1, module, index, oldUniq, free.length, ...free, arity, oldIndex, Binary.of(uniq)];
-    }
-    const { module, index, uniq, free, pid } = term as OldFun;
-    return [0, module, index, uniq, free.length, ...free, pid];
+    const [, , , ...fields] = kindOf(term)!;
+    return fields.flatMap((name) => {
+        const field = (term as unknown as { readonly [name: string]: unknown })[name];
+        if (name === "words") return significant(field as number[]);
+        if (name === "exported") return Number(field);
+        if (isBytes(field)) return Binary.of(field);
+        return Array.isArray(field) ? [field.length, ...(field as Term[])] : (field as Term);
+    });
 }
 
 /** A reference's words, the highest first. More zeros at that end make no other reference. */
 function significant(words: readonly number[]): readonly number[] {
-    const reversed = [...words].reverse();
-    const first = reversed.findIndex((word) => word !== 0);
-    return first < 0 ? [0] : reversed.slice(first);
+    const high = [...words].reverse();
+    while (high.length > 1 && high[0] === 0) high.shift();
+    return [high.length, ...high];
 }

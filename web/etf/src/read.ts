@@ -6,7 +6,7 @@
  */
 import { decodeTerm } from "./standard.js";
 import { canonical } from "./canonical.js";
-import { EtfError } from "./error.js";
+import { EtfError, stepText } from "./error.js";
 import { ErlMap } from "./map.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
@@ -40,7 +40,7 @@ class Failure {
         readonly wants: readonly string[],
         /** Says what was found. Most failures are those of an alternative and never asked. */
         readonly found: () => string,
-        readonly path: readonly Step[] = [],
+        readonly path: Step[] = [],
     ) {}
 }
 
@@ -66,8 +66,9 @@ export class Decoder<out T> {
         const outer = outcomes;
         outcomes = new Map();
         try {
-            const outcome = attempt(this, term);
-            return "value" in outcome ? { ok: true, value: outcome.value } : failed(outcome);
+            return { ok: true, value: this.take(term) };
+        } catch (error) {
+            return failed(caught(error));
         } finally {
             outcomes = outer;
         }
@@ -91,8 +92,7 @@ export class Decoder<out T> {
 function failed({ wants, found: find, path }: Failure): Result<never> {
     const expected = wants.join(", or ");
     const found = find();
-    const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
-    const where = path.length > 0 ? `at ${place.join("")}: ` : "";
+    const where = path.length > 0 ? `at ${path.map(stepText).join("")}: ` : "";
     const message = `${where}expected ${expected}, found ${found}`;
     return { ok: false, error: { path, expected, found, message } };
 }
@@ -103,22 +103,21 @@ function wanted(decoder: Decoder<unknown>): string {
     return decoder.wants;
 }
 
-/** What a decoder makes of a term, or why it does not. */
-function attempt<T>(decoder: Decoder<T>, term: Term): Failure | { readonly value: T } {
-    try {
-        return { value: decoder.take(term) };
-    } catch (failure) {
-        if (failure instanceof Failure) return failure;
-        throw failure;
-    }
+/** An error that is a failure; any other is the program's own. */
+function caught(error: unknown): Failure {
+    if (error instanceof Failure) return error;
+    throw error;
 }
 
 /** What a decoder makes of what stands at `step`. */
 function under<T>(step: Step | (() => Step), decoder: Decoder<T>, term: Term): T {
-    const outcome = attempt(decoder, term);
-    if ("value" in outcome) return outcome.value;
-    const { wants, found, path } = outcome;
-    throw new Failure(wants, found, [typeof step === "function" ? step() : step, ...path]);
+    try {
+        return decoder.take(term);
+    } catch (error) {
+        const failure = caught(error);
+        failure.path.unshift(typeof step === "function" ? step() : step);
+        throw failure;
+    }
 }
 
 /** What a decoder makes. */
@@ -136,6 +135,11 @@ function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<
         accepted++;
         return value;
     });
+}
+
+/** A decoder of terms for which `make` gives something, in which others accepted values. */
+function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T> {
+    return new Decoder(wants, (found) => make(found) || refuse(wants, found));
 }
 
 /** Any term, as it is. */
@@ -214,24 +218,23 @@ export function fail(expected: string): Decoder<never> {
 
 /** A list of such elements. */
 export function list<T>(element: Decoder<T>): Decoder<T[]> {
-    const wants = `a list of ${wanted(element)}`;
-    return new Decoder(wants, (found) =>
-        Array.isArray(found)
-            ? (found as readonly Term[]).map((item, at) => under(at, element, item))
-            : refuse(wants, found),
+    return composed(
+        `a list of ${wanted(element)}`,
+        (found) =>
+            Array.isArray(found) &&
+            (found as readonly Term[]).map((item, at) => under(at, element, item)),
     );
 }
 
 /** A tuple of exactly these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): Decoder<T> {
     elements.forEach(wanted);
-    const wants = `a tuple of ${elements.length}`;
-    return new Decoder(wants, (found) =>
-        found instanceof Tuple && found.elements.length === elements.length
-            ? (elements.map((element, at) =>
-                  under(at, element, found.elements[at]),
-              ) as unknown as T)
-            : refuse(wants, found),
+    return composed(
+        `a tuple of ${elements.length}`,
+        (found) =>
+            found instanceof Tuple &&
+            found.elements.length === elements.length &&
+            (elements.map((element, at) => under(at, element, found.elements[at])) as unknown as T),
     );
 }
 
@@ -337,12 +340,11 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
  */
 export function record<T extends object>(name: string, fields: Fields<T>): Decoder<T> {
     const decoders = entries(fields);
-    const wants = `a record ${name} of ${decoders.length} fields`;
-    return new Decoder(wants, (found) => {
+    return composed(`a record ${name} of ${decoders.length} fields`, (found) => {
         if (!(found instanceof Tuple) || found.elements.length !== decoders.length + 1)
-            refuse(wants, found);
+            return false;
         const [tag, ...values] = found.elements;
-        if (!(tag instanceof Atom) || tag.name !== name) refuse(wants, found);
+        if (!(tag instanceof Atom) || tag.name !== name) return false;
         return made<T>(
             decoders.map(([field, value], at) => [field, under(field, value, values[at])]),
         );
@@ -356,11 +358,13 @@ export function nativeRecord<T extends object>(
     fields: Fields<T>,
 ): Decoder<T> {
     const inner = object<T>(fields);
-    const wants = `a native record ${module}:${name}`;
-    return new Decoder(wants, (found) =>
-        found instanceof ErlRecord && found.module.name === module && found.name.name === name
-            ? inner.take(found)
-            : refuse(wants, found),
+    return composed(
+        `a native record ${module}:${name}`,
+        (found) =>
+            found instanceof ErlRecord &&
+            found.module.name === module &&
+            found.name.name === name &&
+            inner.take(found),
     );
 }
 
@@ -376,9 +380,12 @@ export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): De
         let best: Failure | undefined;
         for (const choice of choices) {
             accepted = before;
-            const outcome = attempt(choice, found);
-            if ("value" in outcome) return outcome.value;
-            best = best ? farther(best, outcome) : outcome;
+            try {
+                return choice.take(found);
+            } catch (error) {
+                const failure = caught(error);
+                best = best ? farther(best, failure) : failure;
+            }
         }
         if (best === undefined) return refuse(wants, found);
         accepted = best.after;
@@ -421,8 +428,8 @@ export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>)
     });
 }
 
-/** What a lazy decoder made of a term, and how many values it accepted in it. */
-type Known = readonly [outcome: ReturnType<typeof attempt>, accepted: number];
+/** Says again what a lazy decoder made of a term, and how many values it accepted in it. */
+type Known = readonly [again: () => unknown, accepted: number];
 /** What the lazy decoders made of each term in the call that is under way. */
 let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
 
@@ -439,13 +446,25 @@ export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
         if (typeof found !== "object" || found instanceof Atom) return inner.take(found);
         let mine = outcomes.get(decoder);
         if (mine === undefined) outcomes.set(decoder, (mine = new Map()));
-        const before = accepted;
-        const known = mine.get(found);
-        const outcome = known ? known[0] : attempt(inner, found);
-        if (known) accepted += known[1];
-        else mine.set(found, [outcome, accepted - before]);
-        if ("value" in outcome) return outcome.value as T;
-        throw new Failure(outcome.wants, outcome.found, outcome.path);
+        let known = mine.get(found);
+        if (known) {
+            accepted += known[1];
+        } else {
+            const before = accepted;
+            let again: () => unknown;
+            try {
+                const value = inner.take(found);
+                again = () => value;
+            } catch (error) {
+                const { wants, found, path } = caught(error);
+                again = () => {
+                    throw new Failure(wants, found, [...path]);
+                };
+            }
+            known = [again, accepted - before];
+            mine.set(found, known);
+        }
+        return known[0]() as T;
     });
     return decoder;
 }

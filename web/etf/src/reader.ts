@@ -8,7 +8,7 @@ import type { Limits } from "./limits.js";
 import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
-import { isBytes } from "./utf8.js";
+import { checkBytes } from "./utf8.js";
 
 /** A term and how many bytes it took. */
 export interface Prefix<T> {
@@ -65,17 +65,16 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Reads the one term that `bytes` holds, or the first of several. */
     read(bytes: Uint8Array): Prefix<T> {
-        if (!isBytes(bytes)) throw new TypeError("a decoder reads a Uint8Array");
+        checkBytes(bytes, "the input");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.sp = 0;
         try {
-            if (this.end > 0 && this.buf[0] !== Tag.Version)
-                this.fail("version", "a term starts with 131");
-            this.pos = 1;
+            if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
             let used = 0;
             if (this.buf[1] === Tag.Compressed) {
-                const size = this.view.getUint32(2);
+                this.pos = 2;
+                const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
                 if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
                 const inflated = this.inflate(bytes, 6, size);
@@ -87,7 +86,7 @@ export abstract class Reader<T, K, L> extends Input {
             return { value, used: used || this.pos };
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.
-            if (isOverflow(error)) this.fail("limit", "too deep for the JavaScript stack");
+            if (isOverflow(error)) this.fail("limit", "too deep for the stack");
             if (error instanceof RangeError) this.truncated();
             throw error;
         } finally {
@@ -116,12 +115,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Ends with the error of what stands in a term at `at`. */
     protected forbidden(at: number): never {
-        this.fail("value", "a field holds what its tag forbids", at);
+        this.fail("value", "the tag allows no such field", at);
     }
 
     /** Ends with the error of a key that stands at `at` for the second time. */
     protected twice(at: number): never {
-        this.fail("duplicate", "the key becomes one that was there", at);
+        this.fail("duplicate", "the key becomes one before it", at);
     }
 
     /**

@@ -8,6 +8,8 @@
  * all. Maps past that are read key by key.
  */
 
+import { viewOf } from "./bytes.js";
+
 /** Most keys of a map that has a shape. */
 export const MAX_KEYS = 64;
 /** Longest key, in bytes, that a shape has. */
@@ -36,7 +38,7 @@ export class Shape<K, L> {
         key: Uint8Array,
     ) {
         this.key = key.slice();
-        const view = new DataView(this.key.buffer);
+        const view = viewOf(this.key);
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
     }
 

@@ -21,14 +21,16 @@ class Measure extends Output {
         return this.forgotten + this.pos;
     }
 
+    /** @public */
     override room(count: number): void {
-        if (this.pos + count <= this.buf.length) return;
-        this.forgotten += this.pos;
-        this.pos = 0;
+        if (this.pos + count > this.buf.length) {
+            this.forgotten += this.pos;
+            this.pos = 0;
+        }
         super.room(count);
     }
 
-    protected override bytes(bytes: Uint8Array): void {
+    protected override bytes(bytes: ArrayLike<number>): void {
         this.forgotten += bytes.length;
     }
 

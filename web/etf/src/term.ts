@@ -5,7 +5,7 @@
  * their classes is for TypeScript alone: without it a function or an Error, which have a name,
  * would pass for an atom.
  */
-import { decodeUtf8, encodeUtf8, isBytes, utf8Text } from "./utf8.js";
+import { checkBytes, decodeUtf8, encodeUtf8, utf8Text } from "./utf8.js";
 import type { ErlMap } from "./map.js";
 
 /** Any Erlang term. */
@@ -90,7 +90,7 @@ export class Binary {
     /** A binary of these bytes (not copied), or of this text in UTF-8. */
     static of(value: Uint8Array | string): Binary {
         const bytes = typeof value === "string" ? encodeUtf8(value) : value;
-        if (!isBytes(bytes)) throw new TypeError("a binary is made of text or a Uint8Array");
+        checkBytes(bytes, "a binary");
         return new Binary(bytes, 0, bytes.length);
     }
     /** Its bytes: a view, not a copy. */
@@ -212,8 +212,7 @@ export class ErlRecord {
     ) {}
     /** The value of a field, or undefined. */
     get(field: string): Term | undefined {
-        const at = this.fields.findIndex((atom) => atom.name === field);
-        return at < 0 ? undefined : this.values[at];
+        return this.values[this.fields.findIndex(({ name }) => name === field)];
     }
 }
 

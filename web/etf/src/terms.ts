@@ -87,8 +87,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     /** Reads the term at `pos`, whose tag a view has not read itself. */
     protected rare(): unknown {
-        const start = this.pos++;
-        const tag = this.buf[start];
+        const start = this.pos;
+        const tag = this.u8();
         switch (tag) {
             case Tag.LargeBig:
                 return this.big(start + 5, this.u32());
@@ -104,11 +104,9 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Port: {
                 const node = this.atomTerm();
                 const wide = tag === Tag.V4Port;
-                const start = this.pos;
-                this.pos += wide ? 8 : 4;
                 const id = wide
-                    ? narrowed(this.view.getBigUint64(start))
-                    : this.view.getUint32(start);
+                    ? narrowed(this.view.getBigUint64((this.pos += 8) - 8))
+                    : this.u32();
                 return new Port(node, id, this.creation(tag === Tag.Port), wide);
             }
             case Tag.NewerReference:
@@ -154,8 +152,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 if (start > 1) this.fail("tag", "a local term stands alone", start);
                 this.pos = this.end;
                 return new LocalTerm(this.buf.slice(start + 1));
-            case undefined:
-                return this.truncated();
             default:
                 return this.fail("tag", `no term starts with ${tag}`, start);
         }
@@ -163,16 +159,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     protected atomTerm(): Atom {
         return this.named(this.atomName());
-    }
-
-    private u8(): number {
-        return this.view.getUint8(this.pos++);
-    }
-
-    private u32(): number {
-        const value = this.view.getUint32(this.pos);
-        this.pos += 4;
-        return value;
     }
 
     /** An integer, small enough to be a number, as it stands inside a fun. */
@@ -203,7 +189,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     private textFloat(): number {
         const text = this.latin1(this.pos, 31);
-        const digits = /^ *([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)\0*$/.exec(text)?.[1];
+        const digits = /^ *([-+]?\d+\.\d+(e[-+]?\d+)?)\0*$/i.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;
@@ -235,9 +221,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const words: number[] = [];
         let count = 1;
         if (tag !== Tag.Reference) {
-            count = this.view.getUint16(this.pos);
-            if (count < 1 || count > 5) this.forbidden(this.pos);
-            this.pos += 2;
+            count = (this.u8() << 8) | this.u8();
+            if (count < 1 || count > 5) this.forbidden(this.pos - 2);
         }
         const node = this.atomTerm();
         if (tag === Tag.Reference) words.push(this.u32());
@@ -253,7 +238,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (flags > 1) this.forbidden(this.pos - 1);
         const module = this.atomTerm();
         const name = this.atomTerm();
-        if (2 * count > this.end - this.pos) this.truncated();
         const fields = new Map<string, Atom>();
         while (fields.size < count) {
             const start = this.pos;

@@ -12,6 +12,11 @@ export function isBytes(value: unknown): value is Uint8Array {
     return (value as Uint8Array | undefined)?.[Symbol.toStringTag] === "Uint8Array";
 }
 
+/** Refuses what is no Uint8Array where `what` is to be one. */
+export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
+    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${typeof value}`);
+}
+
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
@@ -52,8 +57,9 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
             if ((next & 0xc0) !== 0x80) return undefined;
             point = (point << 6) | (next & 0x3f);
         }
-        const least = more === 1 ? 0 : more === 2 ? 0x800 : 0x10000;
-        if (point < least || point > 0x10ffff || point >> 11 === 0x1b) return undefined;
+        // Two bytes cannot be too many, since no lead is less than 0xc2.
+        if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b)
+            return undefined;
         if (more === 3) {
             units[count++] = 0xd7c0 + (point >> 10);
             point = 0xdc00 + (point & 0x3ff);
@@ -64,6 +70,14 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
         undefined,
         units.length === count ? units : units.slice(0, count),
     );
+}
+
+/** The text of one character for each byte, as ISO 8859-1 has it. */
+export function latin1Text(bytes: Uint8Array): string {
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 4096)
+        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
+    return text;
 }
 
 /** The UTF-8 bytes of a text. A lone surrogate, which has none, is an EtfError of code `encode`. */

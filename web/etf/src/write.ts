@@ -3,7 +3,7 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { EtfError, noTerm } from "./error.js";
+import { atStep, noTerm, type EtfError } from "./error.js";
 import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, Keys } from "./map.js";
@@ -33,10 +33,7 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
     try {
         return encode(value);
     } catch (error) {
-        if (!(error instanceof EtfError)) throw error;
-        const way = typeof step === "number" ? `[${step}]` : `.${step}`;
-        const { reason } = error;
-        throw noTerm(`at ${way}${/^at [.[]/.test(reason) ? reason.slice(3) : `: ${reason}`}`);
+        throw atStep(step, error);
     }
 }
 

@@ -188,7 +188,7 @@ test("values that have no term are refused with a reason", () => {
         [new Date(0), /a Date is no term/],
         ["\ud800", /surrogate/],
         [loop, /holds itself/],
-        [Symbol(), /description/],
+        [Symbol(), /name is a string/],
         [new Atom("x".repeat(256)), /255 characters/],
     ] as [Encodable, RegExp][]) {
         assert.throws(
@@ -321,20 +321,20 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => byteSize(1, { minor: 0 }), /^TypeError: no option is called minor/);
     // @ts-expect-error
-    refused(() => ErlMap.from([]).get("name"), /JavaScript string: make one \(atom, Binary.of, /);
+    refused(() => ErlMap.from([]).get("name"), /JavaScript string/);
     // @ts-expect-error
     refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript object/);
     // @ts-expect-error
-    refused(() => Binary.of(undefined), /^TypeError: a binary is made of text or a Uint8Array/);
+    refused(() => Binary.of(undefined), /^TypeError: a binary is a Uint8Array, not undefined/);
     // @ts-expect-error
     refused(() => encode(atom()), /^EtfError: an atom's name is a string, not undefined/);
     // @ts-expect-error
     refused(() => encode(new Float("1")), /finite/);
-    refused(() => encode(new (class {})() as never), /a value of no named class is no term/);
+    refused(() => encode(new (class {})() as never), /a nameless object is no term/);
     // @ts-expect-error
     refused(() => frame("text"), /^TypeError: a message is a Uint8Array/);
     // @ts-expect-error
-    refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece of a stream/);
+    refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece is a Uint8/);
     // @ts-expect-error
     refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
     // @ts-expect-error
@@ -368,7 +368,7 @@ test("what TypeScript would refuse is refused in words", () => {
         refused(() => encodeInto(1, new Uint8Array(8), offset), /^TypeError: the offset lies/);
     // @ts-expect-error
     const later = encoder({ deflate: async (bytes) => bytes });
-    refused(() => later.encode("x".repeat(99)), /^TypeError: deflate gives a Uint8Array, and at/);
+    refused(() => later.encode("x".repeat(99)), /^TypeError: what deflate gives is a Uint8Array/);
     // @ts-expect-error
     refused(() => compare(null, 1), /^TypeError: no term but a JavaScript null/);
 });
@@ -390,8 +390,8 @@ test("an error of encoding says where in the value it was", () => {
     where({ people: [{ name: "x" }, { name: "y", age: NaN }] }, "at .people[1].age");
     where(tuple(1, new Map<Encodable, Encodable>([["a", [NaN]]])), "at [1].a[0]");
     where(ErlMap.from([[atom("a"), [new Float(NaN)]]]), "at .a[0]");
-    where(new Map([[tuple(), NaN]]), "at [entry 0]");
-    where({ a: new Map([[NaN, 1]]) }, "at .a");
+    where(new Map([[tuple(), NaN]]), "at [0]");
+    where({ a: new Map([[NaN, 1]]) }, "at .a[0]");
     // A class that is no term is to blame, not what is in it.
     assert.throws(
         () =>
@@ -407,7 +407,7 @@ test("an error of encoding says where in the value it was", () => {
     assert.throws(() => byteSize({ a: [NaN] }), /^EtfError: at .a\[0\]: NaN/);
     let deep: Encodable = NaN;
     for (let i = 0; i < 500; i++) deep = [deep];
-    assert.throws(() => encode(deep), /^EtfError: at (\[0\]){67}: NaN is no term/);
+    assert.throws(() => encode(deep), /^EtfError: at (\[0\]){500}: NaN is no term/);
     const own = new RangeError("mine");
     const getter = {
         get name(): string {
@@ -509,7 +509,7 @@ test("local terms and funs of long ago, which no node here can be asked about, a
     }
     const local = decodeTerm(unhex("837901020304610a")) as LocalTerm;
     assert.deepEqual(local.bytes, Uint8Array.of(1, 2, 3, 4, 97, 10));
-    assert.throws(() => encode([local]), /cannot stand inside another/);
+    assert.throws(() => encode([local]), /a local term stands alone/);
 });
 
 test("frames come out whole however the stream is cut", () => {

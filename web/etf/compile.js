@@ -1,0 +1,128 @@
+// Compiles src/ into dist/, with short names for members that no page uses, which a page's minifier
+// cannot give them: to it a property may be anybody's. Classes that do not extend each
+// other share the letters, and what is used most gets the first ones: the same letters again are
+// what gzip makes small. Source maps lead back to the names in src/.
+import { fileURLToPath } from "node:url";
+import ts from "typescript";
+
+const letters = [..."etnrioaslcdhufpmgvyb_$kjwqxzEADSCFTLOIRNPUBMVGHKJQWXYZ"];
+const shortNames = [...letters, ...letters.map((letter) => `e${letter}`)];
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const { config } = ts.readConfigFile(`${here}tsconfig.json`, ts.sys.readFile);
+const { fileNames, options } = ts.parseJsonConfigFileContent(config, ts.sys, here);
+const program = ts.createProgram(fileNames, options);
+const checker = program.getTypeChecker();
+
+// First of all: what types are inferred depends on what was asked before.
+const wrong = ts.getPreEmitDiagnostics(program);
+const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => here };
+process.stderr.write(ts.formatDiagnostics(wrong, { ...host, getNewLine: () => "\n" }));
+if (wrong.length > 0) process.exit(1);
+
+const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
+const hasTag = (node, name) => ts.getJSDocTags(node).some(({ tagName }) => tagName.text === name);
+const classOf = (node) => ts.findAncestor(node, ts.isClassLike);
+const sources = program.getSourceFiles().filter(({ fileName }) => fileNames.includes(fileName));
+/** The classes that a page can import. */
+const shared = new Set(
+    sources
+        .filter(({ fileName }) => /\/(index|decode|async|inflate|read|write)\.ts$/.test(fileName))
+        .flatMap((file) => checker.getExportsOfModule(checker.getSymbolAtLocation(file)))
+        .map((symbol) =>
+            symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+        )
+        .map((symbol) => symbol.valueDeclaration),
+);
+const isMember = (node) =>
+    (ts.isClassElement(node) &&
+        ts.isClassLike(node.parent) &&
+        !ts.isConstructorDeclaration(node)) ||
+    ts.isParameterPropertyDeclaration(node, node.parent);
+// Of terms themselves a console shows the private members, too.
+const isShown = (node) =>
+    /\/(term|map)\.ts$/.test(node.getSourceFile().fileName) && !ts.isMethodDeclaration(node);
+
+/** The declaration of the hidden member that a symbol is, if it is one. */
+function memberOf(symbol) {
+    const declaration = symbol?.declarations?.[0];
+    if (declaration === undefined || !isMember(declaration) || isShown(declaration))
+        return undefined;
+    const isHidden =
+        (ts.getCombinedModifierFlags(declaration) & hidden) !== 0 ||
+        hasTag(declaration, "internal") ||
+        !shared.has(classOf(declaration));
+    return isHidden && !hasTag(declaration, "public") ? declaration : undefined;
+}
+
+/** The class that a class extends in the end. */
+function rootOf(declaration) {
+    const [base] = checker.getBaseTypes(checker.getTypeAtLocation(declaration));
+    return base === undefined ? declaration : rootOf(base.symbol.valueDeclaration);
+}
+
+/** How often each hidden name is used, for each class that extends no other. */
+const uses = new Map();
+
+function namesAround(declaration) {
+    const root = rootOf(classOf(declaration));
+    if (!uses.has(root)) uses.set(root, new Map());
+    return uses.get(root);
+}
+
+/** What `{ name }` takes apart is the property, not the variable that it makes. */
+function takenApart(node) {
+    if (!ts.isBindingElement(node) || !ts.isObjectBindingPattern(node.parent)) return undefined;
+    const name = node.propertyName ?? node.name;
+    const property = checker.getTypeAtLocation(node.parent).getProperty(name.text);
+    return property && memberOf(property) && { name, member: memberOf(property) };
+}
+
+/** The hidden member that an identifier names, and the name. */
+function named(node) {
+    const member = ts.isIdentifier(node) && memberOf(checker.getSymbolAtLocation(node));
+    return member ? { name: node, member } : undefined;
+}
+
+function count(node) {
+    const found = named(node) ?? takenApart(node);
+    if (found !== undefined) {
+        const names = namesAround(found.member);
+        names.set(found.name.text, (names.get(found.name.text) ?? 0) + 1);
+    }
+    ts.forEachChild(node, count);
+}
+
+sources.forEach(count);
+const shortened = new Map(
+    [...uses].map(([root, names]) => {
+        const byUse = [...names].sort(([, a], [, b]) => b - a);
+        return [root, new Map(byUse.map(([name], at) => [name, shortNames[at]]))];
+    }),
+);
+
+/** The short name, which stands where the long one stood. */
+function short({ name, member }) {
+    const letter = shortened.get(rootOf(classOf(member))).get(name.text);
+    return ts.setTextRange(ts.setOriginalNode(ts.factory.createIdentifier(letter), name), name);
+}
+
+const shorten = (context) => (file) => {
+    const visit = (node) => {
+        const found = named(node);
+        if (found !== undefined) return short(found);
+        const apart = takenApart(node);
+        if (apart === undefined) return ts.visitEachChild(node, visit, context);
+        const { dotDotDotToken, name, initializer } = node;
+        return ts.factory.updateBindingElement(
+            node,
+            dotDotDotToken,
+            short(apart),
+            name,
+            ts.visitNode(initializer, visit),
+        );
+    };
+    return ts.visitNode(file, visit);
+};
+
+program.emit(undefined, undefined, undefined, false, { before: [shorten] });
