@@ -1,0 +1,47 @@
+%% @doc A module with less in it.
+-module(whittle_shake_cut).
+
+-export([module/3]).
+
+%% @doc The file of the module with these functions, and in the place of others functions
+%% that answer a term; `none' where no function is left. A call to a function of the
+%% module that is gone raises what a call to another module's would: `undef'.
+-spec module(whittle_beam_module:t(), #{whittle_shake_summary:fa() => _},
+             [{atom(), arity(), term()}]) -> {ok, binary()} | none.
+module(_, Keep, []) when map_size(Keep) =:= 0 ->
+    none;
+module(#{module := Name} = Module, Keep, Answers) ->
+    Info = maps:with([{module_info, 0}, {module_info, 1}],
+                     whittle_beam_module:functions(Module)),
+    Kept = whittle_beam_module:keep(maps:merge(Keep, Info), Module),
+    Answering = lists:foldl(fun({F, A, Term}, M) ->
+                                    whittle_beam_module:put(answer(F, A, Term, Module), M)
+                            end, Kept, Answers),
+    Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
+                        Answering,
+                        lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
+    {ok, Bytes} = whittle_beam:assemble(#{}, Whole),
+    {ok, Bytes}.
+
+answer(F, A, Term, Module) ->
+    Exported = case whittle_beam_module:functions(Module) of
+                   #{{F, A} := #{exported := Is}} -> Is;
+                   _ -> true
+               end,
+    whittle_beam_module:function(F, A, Exported,
+                                 [{move, [operand(Term), {x, 0}]}, {return, []}]).
+
+operand([]) -> nil;
+operand(Atom) when is_atom(Atom) -> {atom, Atom};
+operand(Term) -> {literal, term_to_binary(Term)}.
+
+%% The error handler raises it as for any function that is not there.
+undef(Module, F, A) ->
+    List = lists:foldr(fun(I, Code) -> [{put_list, [{x, I}, {x, A}, {x, A}]} | Code] end,
+                       [], lists:seq(0, A - 1)),
+    whittle_beam_module:function(
+      F, A, false,
+      [{test_heap, [2 * A, A]}, {move, [nil, {x, A}]}] ++ lists:reverse(List)
+      ++ [{move, [{x, A}, {x, 2}]}, {move, [{atom, Module}, {x, 0}]},
+          {move, [{atom, F}, {x, 1}]},
+          {call_ext_only, [3, {extfunc, error_handler, raise_undef_exception, 3}]}]).

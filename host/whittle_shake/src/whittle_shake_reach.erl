@@ -1,0 +1,231 @@
+%% @doc What can be called: from the roots on, with a reason for each function.
+%%
+%% A call by name leads to its function. `Module:Function(...)' whose name is known leads
+%% to the functions of that name and arity in all modules whose names are about. Where the
+%% name comes from elsewhere too, what can be called are the exports of modules whose names
+%% are about that have a name which is about. A name is <i>about</i> where a live function
+%% moves it, stores it or passes it on, and where a root says so. What is about is one pool
+%% for the whole system: an atom may travel by any message, table or argument.
+%%
+%% <b>Features</b> ({@link whittle_shake_feature}) are off to begin with. An edge from OTP's
+%% kernel or stdlib into a feature that is off leads nowhere and is remembered; one from
+%% the program turns the feature on, and what was remembered goes on from there.
+-module(whittle_shake_reach).
+
+-export([reach/1, why/2]).
+
+-export_type([input/0, reached/0, reason/0, origin/0]).
+
+-type input() ::
+        #{modules := #{module() => whittle_shake_summary:summary()},
+          program := #{module() => []},         % who turns features on
+          calls := [{mfa(), origin()}],         % roots
+          atoms := [{atom(), origin()}],        % names that are about by themselves
+          features := whittle_shake_feature:features(),
+          on := [{whittle_shake_feature:name(), origin()}]}.
+
+-type reached() ::
+        #{live := #{mfa() => reason()},
+          modules := #{module() => origin()},   % whose names are about
+          on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
+          blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]}}.
+
+%% Who brought it: a live function, or a root in words.
+-type origin() :: mfa() | {root, unicode:chardata()}.
+
+-type reason() ::
+        {called, origin()}
+      | {applied, By :: mfa(), Module :: origin()}      % its name and arity known there
+      | {named, Module :: origin(), Function :: origin()} % both names are about
+      | {whole, mfa()}.                                 % its module cannot be split
+
+-record(state,
+        {modules, program, features,
+         named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
+         live = #{} :: #{mfa() => reason()},
+         about = #{} :: #{module() => origin()},
+         names = #{} :: #{atom() => origin()},
+         sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
+         on = #{}, blocked = #{},
+         todo = [] :: [mfa()]}).
+
+%% @doc Follows all edges from the roots.
+-spec reach(input()) -> reached().
+reach(#{modules := Modules, program := Program, calls := Calls, atoms := Atoms,
+        features := Features, on := On}) ->
+    State0 = #state{modules = Modules, program = Program, features = Features,
+                    named = by_name(Modules)},
+    State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
+                         State0, On),
+    State2 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
+                         State1, Calls),
+    State3 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
+                         State2, Atoms),
+    #state{live = Live, about = About, on = NowOn, blocked = Blocked} = follow(State3),
+    #{live => Live, modules => About, on => NowOn, blocked => Blocked}.
+
+%% @doc The way from a root to a function: it, what called or named it, and so on.
+-spec why(mfa(), reached()) -> [{mfa(), reason()}].
+why(Mfa, #{live := Live}) -> chain(Mfa, Live).
+
+%% Internal
+
+chain(Mfa, Live) ->
+    case Live of
+        #{Mfa := Reason} -> [{Mfa, Reason} | chain(by(Reason), Live)];
+        _ -> []
+    end.
+
+by({called, By}) -> By;
+by({applied, By, _}) -> By;
+by({named, By, _}) -> By;
+by({whole, By}) -> By.
+
+by_name(Modules) ->
+    maps:fold(fun(Module, #{exports := Exports}, Map) ->
+                      lists:foldl(fun({F, A}, Names) ->
+                                          maps:update_with(F, fun(L) -> [{Module, A} | L] end,
+                                                           [{Module, A}], Names)
+                                  end, Map, Exports)
+              end, #{}, Modules).
+
+follow(#state{todo = []} = State) ->
+    State;
+follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
+    #{M := #{functions := #{{F, A} := Func} = Functions, whole := Whole}} = Modules,
+    Next = mentions(Mfa, Func, State#state{todo = Todo}),
+    follow(case Whole of
+               true -> lists:foldl(fun({F1, A1}, S) -> live({M, F1, A1}, {whole, Mfa}, S) end,
+                                   Next, maps:keys(Functions));
+               false -> Next
+           end).
+
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, State) ->
+    State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
+    State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
+    State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
+    lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State3, Sites).
+
+%% Edges
+
+edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
+    case Modules of
+        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
+            case gate(Mfa, Reason, State) of
+                open -> live(Mfa, Reason, State);
+                {shut, Feature} -> block(Feature, Mfa, Reason, State);
+                {turn_on, Feature} ->
+                    live(Mfa, Reason, turn_on(Feature, by(Reason), Mfa, State))
+            end;
+        _ ->
+            State
+    end.
+
+live({M, F, A} = Mfa, Reason, #state{live = Live, todo = Todo, modules = Modules} = State) ->
+    case Modules of
+        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
+            State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]};
+        _ -> State
+    end.
+
+gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_function(Mfa, Features) of
+        {ok, Feature} when is_map_key(Feature, On) -> open;
+        {ok, Feature} ->
+            case within(by(Reason), Feature, State) of
+                feature -> open;
+                program -> {turn_on, Feature};
+                other -> {shut, Feature}
+            end;
+        none -> open
+    end.
+
+%% Where an edge comes from: the feature itself, the program, or somewhere else. What the
+%% module's name was brought by counts for a call whose module was not known.
+within({root, _}, _, _) -> other;
+within({M, _, _} = Mfa, Feature, #state{program = Program, features = Features}) ->
+    case whittle_shake_feature:of_function(Mfa, Features) of
+        {ok, Feature} -> feature;
+        _ when is_map_key(M, Program) -> program;
+        _ -> other
+    end.
+
+block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
+    State#state{blocked = maps:update_with(Feature, fun(L) -> [{Mfa, Reason} | L] end,
+                                           [{Mfa, Reason}], Blocked)}.
+
+turn_on(Feature, Origin, What, #state{on = On, blocked = Blocked, features = Features} = State)
+  when not is_map_key(Feature, On) ->
+    Waiting = maps:get(Feature, Blocked, []),
+    Turned = State#state{on = On#{Feature => {Origin, What}},
+                         blocked = maps:remove(Feature, Blocked)},
+    Needed = lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, Turned,
+                         whittle_shake_feature:needs(Feature, Features)),
+    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Needed, Waiting);
+turn_on(_, _, _, State) ->
+    State.
+
+%% Names
+
+atom(Atom, Origin, State) ->
+    name(Atom, Origin, module(Atom, Origin, State)).
+
+%% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
+%% is a child's specification. OTP's own kernel and stdlib have none of that kind.
+tag(Tag, {M, _, _} = Mfa, #state{program = Program} = State) when is_map_key(M, Program) ->
+    module(Tag, Mfa, State);
+tag(_, _, State) ->
+    State.
+
+module(M, Origin, #state{modules = Modules, about = About} = State) ->
+    case Modules of
+        #{M := #{exports := Exports}} ->
+            Ready = named_by_program(M, Origin, State),
+            case is_map_key(M, About) of
+                true -> Ready;
+                false ->
+                    lists:foldl(fun({F, A}, S) -> dynamic(M, F, A, Origin, S) end,
+                                Ready#state{about = About#{M => Origin}}, Exports)
+            end;
+        _ -> State
+    end.
+
+named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_module(M, Features) of
+        {ok, Feature} when not is_map_key(Feature, On) ->
+            case within(Origin, Feature, State) of
+                program -> turn_on(Feature, Origin, M, State);
+                _ -> State
+            end;
+        _ -> State
+    end.
+
+%% An export of a module whose name is about.
+dynamic(M, F, A, Origin, #state{sites = Sites, names = Names} = State) ->
+    case {Sites, Names} of
+        {#{{F, A} := By}, _} -> edge({M, F, A}, {applied, By, Origin}, State);
+        {_, #{F := By}} -> edge({M, F, A}, {named, Origin, By}, State);
+        _ -> State
+    end.
+
+name(F, _, #state{names = Names} = State) when is_map_key(F, Names) -> State;
+name(F, Origin, #state{names = Names, named = Named} = State) ->
+    lists:foldl(fun({M, A}, #state{about = About} = S) ->
+                        case About of
+                            #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
+                            _ -> S
+                        end
+                end, State#state{names = Names#{F => Origin}}, maps:get(F, Named, [])).
+
+site({any, any, _}, _, State) -> State;
+site({M, any, _}, Mfa, State) -> module(M, Mfa, State);
+site({any, F, A}, _, #state{sites = Sites} = State) when is_map_key({F, A}, Sites) -> State;
+site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
+    lists:foldl(fun({M, Arity}, #state{about = About} = S) ->
+                        case About of
+                            #{M := By} when Arity =:= A ->
+                                edge({M, F, A}, {applied, Mfa, By}, S);
+                            _ -> S
+                        end
+                end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
+site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
