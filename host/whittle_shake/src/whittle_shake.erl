@@ -13,7 +13,7 @@
 
 -type plan() ::
         #{reached := whittle_shake_reach:reached(),
-          answers := [{mfa(), term()}],             % in the place of what is cut
+          answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
           values := #{module() => whittle_beam_module:t()},
           sizes := #{mfa() => non_neg_integer()}}.
 
@@ -39,9 +39,10 @@ plan(System, Beams, Preloaded, Options) ->
                   atoms => whittle_shake_roots:atoms(System),
                   features => Features,
                   on => [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]}),
-    #{on := On} = Reached,
+    #{blocked := Blocked} = Reached,
+    Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
     #{reached => Reached,
-      answers => whittle_shake_feature:answers(maps:keys(On), Features),
+      answers => whittle_shake_feature:answers(Asked, Features),
       values => maps:from_list(Own),
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
@@ -54,9 +55,9 @@ cut(#{reached := #{live := Live}, answers := Answers, values := Values}, System)
                                maps:update_with(M, fun(Fs) -> Fs#{{F, A} => []} end,
                                                 #{{F, A} => []}, Map)
                        end, #{}, maps:keys(Live)),
-    Stubs = lists:foldl(fun({{M, F, A}, Term}, Map) ->
-                                maps:update_with(M, fun(L) -> [{F, A, Term} | L] end,
-                                                 [{F, A, Term}], Map)
+    Stubs = lists:foldl(fun({{M, F, A}, Answer}, Map) ->
+                                maps:update_with(M, fun(L) -> [{F, A, Answer} | L] end,
+                                                 [{F, A, Answer}], Map)
                         end, #{}, Answers),
     lists:foldl(fun(#{modules := Modules} = App, Now) ->
                         Left = maps:from_list(

@@ -7,15 +7,15 @@
 %% that answer a term; `none' where no function is left. A call to a function of the
 %% module that is gone raises what a call to another module's would: `undef'.
 -spec module(whittle_beam_module:t(), #{whittle_shake_summary:fa() => _},
-             [{atom(), arity(), term()}]) -> {ok, binary()} | none.
+             [{atom(), arity(), whittle_shake_feature:answer()}]) -> {ok, binary()} | none.
 module(_, Keep, []) when map_size(Keep) =:= 0 ->
     none;
 module(#{module := Name} = Module, Keep, Answers) ->
     Info = maps:with([{module_info, 0}, {module_info, 1}],
                      whittle_beam_module:functions(Module)),
     Kept = whittle_beam_module:keep(maps:merge(Keep, Info), Module),
-    Answering = lists:foldl(fun({F, A, Term}, M) ->
-                                    whittle_beam_module:put(answer(F, A, Term, Module), M)
+    Answering = lists:foldl(fun({F, A, Answer}, M) ->
+                                    whittle_beam_module:put(answering(F, A, Answer, Module), M)
                             end, Kept, Answers),
     Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
                         Answering,
@@ -23,13 +23,12 @@ module(#{module := Name} = Module, Keep, Answers) ->
     {ok, Bytes} = whittle_beam:assemble(#{}, Whole),
     {ok, Bytes}.
 
-answer(F, A, Term, Module) ->
-    Exported = case whittle_beam_module:functions(Module) of
-                   #{{F, A} := #{exported := Is}} -> Is;
-                   _ -> true
-               end,
-    whittle_beam_module:function(F, A, Exported,
-                                 [{move, [operand(Term), {x, 0}]}, {return, []}]).
+answering(F, A, Answer, Module) ->
+    #{{F, A} := #{exported := Exported}} = whittle_beam_module:functions(Module),
+    whittle_beam_module:function(F, A, Exported, code(Answer, A)).
+
+code({value, Term}, _) -> [{move, [operand(Term), {x, 0}]}, {return, []}];
+code({call, F}, A) -> [{call_only, [A, {local, F, A}]}].
 
 operand([]) -> nil;
 operand(Atom) when is_atom(Atom) -> {atom, Atom};

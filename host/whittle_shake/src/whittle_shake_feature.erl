@@ -5,31 +5,39 @@
 %% {Name, #{means => "what a user has by it",
 %%          modules => [module()],             % all of these
 %%          functions => [mfa()],              % and these
+%%          used => [module()],                % of use by the program turns it on, though
+%%                                             % the feature does not own them
 %%          needs => [Name],                   % on with it
 %%          flags => ["-sname"],               % of the VM, that turn it on
 %%          env => [{App, Key, Value}],        % configuration that turns it on
-%%          answers => [{mfa(), Term}]}}.      % what calls give where it is off
+%%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
 %% '''
 %% A call to a function of a feature that is off, and that has no answer, raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/0, names/1, means/2, needs/2, of_function/2, of_module/2, answers/2]).
+-export([standard/0, names/1, means/2, needs/2]).
+-export([of_function/2, of_module/2, of_use/2, answer/2, answers/2]).
 
--export_type([name/0, features/0, definition/0]).
+-export_type([name/0, features/0, definition/0, answer/0]).
 
 -type name() :: atom().
 -type definition() ::
         #{means := string(),
           modules => [module()],
           functions => [mfa()],
+          used => [module()],
           needs => [name()],
           flags => [string()],
           env => [{atom(), atom(), term()}],
-          answers => [{mfa(), term()}]}.
+          answers => [{mfa(), answer()}]}.
+%% A term, or what a function of the same module and arity gives.
+-type answer() :: {value, term()} | {call, Function :: atom()}.
 -opaque features() ::
           #{definitions := #{name() => definition()},
             modules := #{module() => name()},
-            functions := #{mfa() => name()}}.
+            functions := #{mfa() => name()},
+            used := #{module() => name()},
+            answers := #{mfa() => answer()}}.
 
 %% @doc The features of OTP's kernel and stdlib.
 -spec standard() -> features().
@@ -39,7 +47,11 @@ standard() ->
       modules => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
                                               M <- maps:get(modules, Feature, [])]),
       functions => maps:from_list([{Mfa, Name} || {Name, Feature} <- Terms,
-                                                  Mfa <- functions(Feature)])}.
+                                                  Mfa <- functions(Feature)]),
+      used => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
+                                           M <- maps:get(used, Feature, [])]),
+      answers => maps:from_list([Answer || {_, Feature} <- Terms,
+                                           Answer <- maps:get(answers, Feature, [])])}.
 
 functions(Feature) ->
     maps:get(functions, Feature, []) ++ [Mfa || {Mfa, _} <- maps:get(answers, Feature, [])].
@@ -77,8 +89,23 @@ of_module(M, #{modules := Modules}) ->
         _ -> none
     end.
 
-%% @doc What functions answer where none of these features is on.
--spec answers([name()], features()) -> [{mfa(), term()}].
-answers(On, #{definitions := Definitions}) ->
-    [Answer || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
-               not lists:member(Name, On), Answer <- maps:get(answers, Feature, [])].
+%% @doc The feature that is on where the program uses a module which is no part of it.
+-spec of_use(module(), features()) -> {ok, name()} | none.
+of_use(M, #{used := Used}) ->
+    case Used of
+        #{M := Name} -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc What a function answers where its feature is off.
+-spec answer(mfa(), features()) -> {ok, answer()} | none.
+answer(Mfa, #{answers := Answers}) ->
+    case Answers of
+        #{Mfa := Answer} -> {ok, Answer};
+        _ -> none
+    end.
+
+%% @doc Those of these functions that have an answer, each with it.
+-spec answers([mfa()], features()) -> [{mfa(), answer()}].
+answers(Mfas, #{answers := Answers}) ->
+    maps:to_list(maps:with(Mfas, Answers)).

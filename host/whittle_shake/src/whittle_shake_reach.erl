@@ -111,14 +111,22 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, S
 edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
     case Modules of
         #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
-            case gate(Mfa, Reason, State) of
-                open -> live(Mfa, Reason, State);
-                {shut, Feature} -> block(Feature, Mfa, Reason, State);
+            Ready = used(M, by(Reason), State),
+            case gate(Mfa, Reason, Ready) of
+                open -> live(Mfa, Reason, Ready);
+                {shut, Feature} -> shut(Feature, Mfa, Reason, Ready);
                 {turn_on, Feature} ->
-                    live(Mfa, Reason, turn_on(Feature, by(Reason), Mfa, State))
+                    live(Mfa, Reason, turn_on(Feature, by(Reason), Mfa, Ready))
             end;
         _ ->
             State
+    end.
+
+shut(Feature, {M, _, A} = Mfa, Reason, #state{features = Features} = State) ->
+    Blocked = block(Feature, Mfa, Reason, State),
+    case whittle_shake_feature:answer(Mfa, Features) of
+        {ok, {call, F}} -> edge({M, F, A}, Reason, Blocked);
+        _ -> Blocked
     end.
 
 live({M, F, A} = Mfa, Reason, #state{live = Live, todo = Todo, modules = Modules} = State) ->
@@ -180,7 +188,7 @@ tag(_, _, State) ->
 module(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = named_by_program(M, Origin, State),
+            Ready = used(M, Origin, named_by_program(M, Origin, State)),
             case is_map_key(M, About) of
                 true -> Ready;
                 false ->
@@ -192,6 +200,17 @@ module(M, Origin, #state{modules = Modules, about = About} = State) ->
 
 named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
     case whittle_shake_feature:of_module(M, Features) of
+        {ok, Feature} when not is_map_key(Feature, On) ->
+            case within(Origin, Feature, State) of
+                program -> turn_on(Feature, Origin, M, State);
+                _ -> State
+            end;
+        _ -> State
+    end.
+
+%% Use of a module by the program turns on what that module is better with.
+used(M, Origin, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_use(M, Features) of
         {ok, Feature} when not is_map_key(Feature, On) ->
             case within(Origin, Feature, State) of
                 program -> turn_on(Feature, Origin, M, State);
