@@ -36,9 +36,10 @@ plan(System, Beams, Preloaded, Options) ->
                 #{modules => Summaries,
                   program => program(System),
                   calls => whittle_shake_roots:calls(System, Summaries),
+                  traps => whittle_shake_roots:traps(),
                   atoms => whittle_shake_roots:atoms(System),
                   features => Features,
-                  on => [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]}),
+                  on => on(System, Features, Options)}),
     #{blocked := Blocked} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
     #{reached => Reached,
@@ -71,6 +72,14 @@ cut(#{reached := #{live := Live}, answers := Answers, values := Values}, System)
                 end, System, whittle_system:apps(System)).
 
 %% Internal
+
+on(System, Features, Options) ->
+    Files = [unicode:characters_to_list(filename:basename(Path))
+             || Path <- maps:keys(whittle_system:files(System))],
+    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
+        ++ [{Name, {root, Word}}
+            || {Name, Word} <- whittle_shake_feature:asked_for(
+                                 whittle_shake_roots:flags(System), Files, Features)].
 
 %% All but OTP's kernel and stdlib, and what Whittle adds.
 program(System) ->

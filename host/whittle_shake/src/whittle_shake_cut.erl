@@ -20,8 +20,19 @@ module(#{module := Name} = Module, Keep, Answers) ->
     Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
                         Answering,
                         lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
-    {ok, Bytes} = whittle_beam:assemble(#{}, Whole),
+    {ok, Bytes} = whittle_beam:assemble(#{}, without_lost_funs(Whole)),
     {ok, Bytes}.
+
+%% A function that is left, but of those that made it into a fun none: no longer the body
+%% of a fun. The interpreter's loader ends the VM at an entry for one without an
+%% instruction that makes it (OTP 29, emu_load.c, lambda_literals).
+without_lost_funs(#{functions := Functions} = Module) ->
+    Made = maps:from_list([{To, []} || Function <- Functions,
+                                       {lambda, To, _} <- whittle_beam_module:references(Function)]),
+    Module#{functions := [case Function of
+                              #{name := F, arity := A} when is_map_key({F, A}, Made) -> Function;
+                              _ -> Function#{lambdas := []}
+                          end || Function <- Functions]}.
 
 answering(F, A, Answer, Module) ->
     #{{F, A} := #{exported := Exported}} = whittle_beam_module:functions(Module),
@@ -36,11 +47,10 @@ operand(Term) -> {literal, term_to_binary(Term)}.
 
 %% The error handler raises it as for any function that is not there.
 undef(Module, F, A) ->
-    List = lists:foldr(fun(I, Code) -> [{put_list, [{x, I}, {x, A}, {x, A}]} | Code] end,
-                       [], lists:seq(0, A - 1)),
+    Arguments = [{put_list, [{x, I}, {x, A}, {x, A}]} || I <- lists:seq(A - 1, 0, -1)],
     whittle_beam_module:function(
       F, A, false,
-      [{test_heap, [2 * A, A]}, {move, [nil, {x, A}]}] ++ lists:reverse(List)
+      [{test_heap, [2 * A, A]}, {move, [nil, {x, A}]}] ++ Arguments
       ++ [{move, [{x, A}, {x, 2}]}, {move, [{atom, Module}, {x, 0}]},
           {move, [{atom, F}, {x, 1}]},
           {call_ext_only, [3, {extfunc, error_handler, raise_undef_exception, 3}]}]).

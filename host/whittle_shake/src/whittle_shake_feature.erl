@@ -3,20 +3,22 @@
 %% They are listed in `priv/features.config', one term each:
 %% ```
 %% {Name, #{means => "what a user has by it",
-%%          modules => [module()],             % all of these
-%%          functions => [mfa()],              % and these
+%%          modules => [module()],             % calls to them from other modules
+%%          except => [mfa()],                 % but to these
+%%          functions => [mfa()],              % calls to these from anywhere
 %%          used => [module()],                % of use by the program turns it on, though
 %%                                             % the feature does not own them
 %%          needs => [Name],                   % on with it
-%%          flags => ["-sname"],               % of the VM, that turn it on
-%%          env => [{App, Key, Value}],        % configuration that turns it on
+%%          brings => [atom()],                % names that it makes of text
+%%          flags => ["-sname"],               % packed flags of the VM that turn it on
+%%          files => ["sys.config"],           % packed files that turn it on
 %%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
 %% '''
 %% A call to a function of a feature that is off, and that has no answer, raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/0, names/1, means/2, needs/2]).
--export([of_function/2, of_module/2, of_use/2, answer/2, answers/2]).
+-export([standard/0, names/1, means/2, needs/2, brings/2]).
+-export([asked_for/3, of_call/3, of_module/2, of_use/2, answer/2, answers/2]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
 
@@ -24,11 +26,13 @@
 -type definition() ::
         #{means := string(),
           modules => [module()],
+          except => [mfa()],
           functions => [mfa()],
           used => [module()],
           needs => [name()],
+          brings => [atom()],
           flags => [string()],
-          env => [{atom(), atom(), term()}],
+          files => [string()],
           answers => [{mfa(), answer()}]}.
 %% A term, or what a function of the same module and arity gives.
 -type answer() :: {value, term()} | {call, Function :: atom()}.
@@ -36,6 +40,7 @@
           #{definitions := #{name() => definition()},
             modules := #{module() => name()},
             functions := #{mfa() => name()},
+            except := #{mfa() => []},
             used := #{module() => name()},
             answers := #{mfa() => answer()}}.
 
@@ -48,6 +53,8 @@ standard() ->
                                               M <- maps:get(modules, Feature, [])]),
       functions => maps:from_list([{Mfa, Name} || {Name, Feature} <- Terms,
                                                   Mfa <- functions(Feature)]),
+      except => maps:from_list([{Mfa, []} || {_, Feature} <- Terms,
+                                             Mfa <- maps:get(except, Feature, [])]),
       used => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
                                            M <- maps:get(used, Feature, [])]),
       answers => maps:from_list([Answer || {_, Feature} <- Terms,
@@ -72,12 +79,26 @@ needs(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(needs, Feature, []).
 
-%% @doc The feature that a function is part of.
--spec of_function(mfa(), features()) -> {ok, name()} | none.
-of_function({M, _, _} = Mfa, #{functions := Functions, modules := Modules}) ->
+%% @doc The names of modules and functions that it makes of text.
+-spec brings(name(), features()) -> [atom()].
+brings(Name, #{definitions := Definitions}) ->
+    #{Name := Feature} = Definitions,
+    maps:get(brings, Feature, []).
+
+%% @doc The features that these flags and these files (by their names) turn on.
+-spec asked_for([string()], [string()], features()) -> [{name(), string()}].
+asked_for(Flags, Files, #{definitions := Definitions}) ->
+    [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
+                     {Key, Words} <- [{flags, Flags}, {files, Files}],
+                     Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
+
+%% @doc The feature that a call from a module to a function goes into.
+-spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.
+of_call(From, {M, _, _} = Mfa,
+        #{functions := Functions, modules := Modules, except := Except}) ->
     case {Functions, Modules} of
         {#{Mfa := Name}, _} -> {ok, Name};
-        {_, #{M := Name}} -> {ok, Name};
+        {_, #{M := Name}} when From =/= M, not is_map_key(Mfa, Except) -> {ok, Name};
         _ -> none
     end.
 

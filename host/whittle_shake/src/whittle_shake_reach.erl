@@ -20,6 +20,7 @@
         #{modules := #{module() => whittle_shake_summary:summary()},
           program := #{module() => []},         % who turns features on
           calls := [{mfa(), origin()}],         % roots
+          traps := #{mfa() => [mfa()]},         % what functions in C call by name
           atoms := [{atom(), origin()}],        % names that are about by themselves
           features := whittle_shake_feature:features(),
           on := [{whittle_shake_feature:name(), origin()}]}.
@@ -40,7 +41,7 @@
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
-        {modules, program, features,
+        {modules, program, features, traps,
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
          about = #{} :: #{module() => origin()},
@@ -51,9 +52,9 @@
 
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
-reach(#{modules := Modules, program := Program, calls := Calls, atoms := Atoms,
-        features := Features, on := On}) ->
-    State0 = #state{modules = Modules, program = Program, features = Features,
+reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
+        atoms := Atoms, features := Features, on := On}) ->
+    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
                     named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
@@ -93,7 +94,9 @@ follow(#state{todo = []} = State) ->
     State;
 follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
     #{M := #{functions := #{{F, A} := Func} = Functions, whole := Whole}} = Modules,
-    Next = mentions(Mfa, Func, State#state{todo = Todo}),
+    Trapped = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end,
+                          State#state{todo = Todo}, maps:get(Mfa, State#state.traps, [])),
+    Next = mentions(Mfa, Func, Trapped),
     follow(case Whole of
                true -> lists:foldl(fun({F1, A1}, S) -> live({M, F1, A1}, {whole, Mfa}, S) end,
                                    Next, maps:keys(Functions));
@@ -103,7 +106,7 @@ follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
 mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
-    State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
+    State3 = lists:foldl(fun(Tag, S) -> module(Tag, Mfa, S) end, State2, Tags),
     lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State3, Sites).
 
 %% Edges
@@ -137,7 +140,7 @@ live({M, F, A} = Mfa, Reason, #state{live = Live, todo = Todo, modules = Modules
     end.
 
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_function(Mfa, Features) of
+    case whittle_shake_feature:of_call(home(by(Reason)), Mfa, Features) of
         {ok, Feature} when is_map_key(Feature, On) -> open;
         {ok, Feature} ->
             case within(by(Reason), Feature, State) of
@@ -151,8 +154,8 @@ gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
 %% Where an edge comes from: the feature itself, the program, or somewhere else. What the
 %% module's name was brought by counts for a call whose module was not known.
 within({root, _}, _, _) -> other;
-within({M, _, _} = Mfa, Feature, #state{program = Program, features = Features}) ->
-    case whittle_shake_feature:of_function(Mfa, Features) of
+within({M, _, _}, Feature, #state{program = Program, features = Features}) ->
+    case whittle_shake_feature:of_module(M, Features) of
         {ok, Feature} -> feature;
         _ when is_map_key(M, Program) -> program;
         _ -> other
@@ -162,6 +165,9 @@ block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
     State#state{blocked = maps:update_with(Feature, fun(L) -> [{Mfa, Reason} | L] end,
                                            [{Mfa, Reason}], Blocked)}.
 
+home({root, _}) -> none;
+home({M, _, _}) -> M.
+
 turn_on(Feature, Origin, What, #state{on = On, blocked = Blocked, features = Features} = State)
   when not is_map_key(Feature, On) ->
     Waiting = maps:get(Feature, Blocked, []),
@@ -169,21 +175,18 @@ turn_on(Feature, Origin, What, #state{on = On, blocked = Blocked, features = Fea
                          blocked = maps:remove(Feature, Blocked)},
     Needed = lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, Turned,
                          whittle_shake_feature:needs(Feature, Features)),
-    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Needed, Waiting);
+    Brought = lists:foldl(fun(Atom, S) -> atom(Atom, {root, feature(Feature)}, S) end, Needed,
+                          whittle_shake_feature:brings(Feature, Features)),
+    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting);
 turn_on(_, _, _, State) ->
     State.
+
+feature(Name) -> ["the feature ", atom_to_list(Name)].
 
 %% Names
 
 atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, State)).
-
-%% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
-%% is a child's specification. OTP's own kernel and stdlib have none of that kind.
-tag(Tag, {M, _, _} = Mfa, #state{program = Program} = State) when is_map_key(M, Program) ->
-    module(Tag, Mfa, State);
-tag(_, _, State) ->
-    State.
 
 module(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of

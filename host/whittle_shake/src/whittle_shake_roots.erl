@@ -2,13 +2,24 @@
 %% configuration brings.
 -module(whittle_shake_roots).
 
--export([calls/2, atoms/1, flags/1]).
+-export([calls/2, traps/0, atoms/1, flags/1]).
 
 %% @doc What is called from outside of the code, each with who does.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules) ->
     vm(Modules) ++ boot(System) ++ device(System, Modules).
+
+%% @doc Functions in C that go on in a function of Erlang: those that the emulator looks up
+%% by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
+-spec traps() -> #{mfa() => [mfa()]}.
+traps() ->
+    maps:from_list(
+      [{{re, F, A}, [{re, ucompile, 2}]} || {F, A} <- [{compile, 1}, {compile, 2}]]
+      ++ [{{re, F, A}, [{re, ucompile, 2}, {re, urun, 3}, {re, grun, 3}]}
+          || {F, A} <- [{run, 2}, {run, 3}, {internal_run, 4}]]
+      ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
+          {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
 
 %% @doc The atoms of the applications' environment, of `sys.config' and of `vm.args'.
 %% What only describes an application (its modules, its registered names, the
