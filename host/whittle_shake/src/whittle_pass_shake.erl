@@ -1,4 +1,5 @@
-%% @doc Takes out the functions that the program cannot reach.
+%% @doc Takes out the functions that the program cannot reach: carries out the plan that
+%% {@link whittle_shake:plan/2} made of the same system.
 -module(whittle_pass_shake).
 -behaviour(whittle_pass).
 
@@ -13,10 +14,7 @@ name() -> shake.
 doc() -> "only the functions that the program can reach".
 
 %% @private
--spec run(whittle_system:system(), whittle_pass:options()) ->
-          {ok, whittle_system:system()} | {error, whittle_system:error()}.
-run(System, #{shake := Options}) ->
-    case whittle_shake:plan(System, Options) of
-        {ok, Plan} -> {ok, whittle_shake:cut(Plan, System)};
-        {error, _} = Error -> Error
-    end.
+-spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
+run(System, #{shake := Plan}) ->
+    {ok, lists:foldl(fun whittle_system:note/2, whittle_shake:cut(Plan, System),
+                     whittle_shake:notes(Plan))}.

@@ -39,7 +39,7 @@ answering(F, A, Answer, Module) ->
     whittle_beam_module:function(F, A, Exported, code(Answer, A)).
 
 code({value, Term}, _) -> [{move, [operand(Term), {x, 0}]}, {return, []}];
-code({call, F}, A) -> [{call_only, [A, {local, F, A}]}].
+code({call, {M, F}}, A) -> [{call_ext_only, [A, {extfunc, M, F, A}]}].
 
 operand([]) -> nil;
 operand(Atom) when is_atom(Atom) -> {atom, Atom};

@@ -34,8 +34,8 @@
           flags => [string()],
           files => [string()],
           answers => [{mfa(), answer()}]}.
-%% A term, or what a function of the same module and arity gives.
--type answer() :: {value, term()} | {call, Function :: atom()}.
+%% A term, or what another function of the same arity gives.
+-type answer() :: {value, term()} | {call, {module(), Function :: atom()}}.
 -opaque features() ::
           #{definitions := #{name() => definition()},
             modules := #{module() => name()},

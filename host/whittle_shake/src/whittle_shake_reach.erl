@@ -12,7 +12,7 @@
 %% the program turns the feature on, and what was remembered goes on from there.
 -module(whittle_shake_reach).
 
--export([reach/1, why/2]).
+-export([reach/1, why/2, by/1]).
 
 -export_type([input/0, reached/0, reason/0, origin/0]).
 
@@ -23,13 +23,17 @@
           traps := #{mfa() => [mfa()]},         % what functions in C call by name
           atoms := [{atom(), origin()}],        % names that are about by themselves
           features := whittle_shake_feature:features(),
-          on := [{whittle_shake_feature:name(), origin()}]}.
+          on := [{whittle_shake_feature:name(), origin()}],
+          off := [whittle_shake_feature:name()]}. % not to be turned on
 
 -type reached() ::
         #{live := #{mfa() => reason()},
           modules := #{module() => origin()},   % whose names are about
           on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
-          blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]}}.
+          blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
+          refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
+          prices := #{whittle_shake_feature:name() => [mfa()]}, % what would come in with it
+          program := #{module() => []}}.
 
 %% Who brought it: a live function, or a root in words.
 -type origin() :: mfa() | {root, unicode:chardata()}.
@@ -47,14 +51,15 @@
          about = #{} :: #{module() => origin()},
          names = #{} :: #{atom() => origin()},
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
-         on = #{}, blocked = #{},
+         on = #{}, off = [], blocked = #{},
+         refused = [],                      % features that are off and used nevertheless
          todo = [] :: [mfa()]}).
 
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
-        atoms := Atoms, features := Features, on := On}) ->
-    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
+        atoms := Atoms, features := Features, on := On, off := Off}) ->
+    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps, off = Off,
                     named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
@@ -62,25 +67,36 @@ reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
                          State1, Calls),
     State3 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
                          State2, Atoms),
-    #state{live = Live, about = About, on = NowOn, blocked = Blocked} = follow(State3),
-    #{live => Live, modules => About, on => NowOn, blocked => Blocked}.
+    #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
+        State4 = follow(State3),
+    #{live => Live, modules => About, on => NowOn, blocked => Blocked,
+      refused => lists:reverse(Refused), program => Program,
+      prices => maps:map(fun(Name, _) -> price(Name, State4) end, Blocked)}.
 
 %% @doc The way from a root to a function: it, what called or named it, and so on.
 -spec why(mfa(), reached()) -> [{mfa(), reason()}].
 why(Mfa, #{live := Live}) -> chain(Mfa, Live).
 
+%% @doc Who called or named it.
+-spec by(reason()) -> origin().
+by({called, By}) -> By;
+by({applied, By, _}) -> By;
+by({named, By, _}) -> By;
+by({whole, By}) -> By.
+
 %% Internal
+
+%% What comes to life when the feature is turned on at the end.
+price(Feature, #state{live = Live} = State) ->
+    #state{live = More} = follow(turn_on(Feature, {root, feature(Feature)}, none,
+                                         State#state{off = []})),
+    maps:keys(maps:without(maps:keys(Live), More)).
 
 chain(Mfa, Live) ->
     case Live of
         #{Mfa := Reason} -> [{Mfa, Reason} | chain(by(Reason), Live)];
         _ -> []
     end.
-
-by({called, By}) -> By;
-by({applied, By, _}) -> By;
-by({named, By, _}) -> By;
-by({whole, By}) -> By.
 
 by_name(Modules) ->
     maps:fold(fun(Module, #{exports := Exports}, Map) ->
@@ -125,10 +141,10 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
             State
     end.
 
-shut(Feature, {M, _, A} = Mfa, Reason, #state{features = Features} = State) ->
+shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
     Blocked = block(Feature, Mfa, Reason, State),
     case whittle_shake_feature:answer(Mfa, Features) of
-        {ok, {call, F}} -> edge({M, F, A}, Reason, Blocked);
+        {ok, {call, {M, F}}} -> edge({M, F, A}, Reason, Blocked);
         _ -> Blocked
     end.
 
@@ -168,8 +184,16 @@ block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
 home({root, _}) -> none;
 home({M, _, _}) -> M.
 
-turn_on(Feature, Origin, What, #state{on = On, blocked = Blocked, features = Features} = State)
-  when not is_map_key(Feature, On) ->
+turn_on(Feature, _, _, #state{on = On} = State) when is_map_key(Feature, On) ->
+    State;
+turn_on(Feature, Origin, What, #state{off = Off} = State) ->
+    case lists:member(Feature, Off) of
+        true -> State#state{refused = [{Feature, Origin, What} | State#state.refused]};
+        false -> turned_on(Feature, Origin, What, State)
+    end.
+
+turned_on(Feature, Origin, What,
+          #state{on = On, blocked = Blocked, features = Features} = State) ->
     Waiting = maps:get(Feature, Blocked, []),
     Turned = State#state{on = On#{Feature => {Origin, What}},
                          blocked = maps:remove(Feature, Blocked)},
@@ -177,9 +201,7 @@ turn_on(Feature, Origin, What, #state{on = On, blocked = Blocked, features = Fea
                          whittle_shake_feature:needs(Feature, Features)),
     Brought = lists:foldl(fun(Atom, S) -> atom(Atom, {root, feature(Feature)}, S) end, Needed,
                           whittle_shake_feature:brings(Feature, Features)),
-    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting);
-turn_on(_, _, _, State) ->
-    State.
+    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting).
 
 feature(Name) -> ["the feature ", atom_to_list(Name)].
 

@@ -69,11 +69,12 @@ call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot
 call({apply, Call}) -> [Call];
 call(_) -> [].
 
-%% Whittle's own modules of the start: the pack names them.
+%% What the pack puts into boot scripts: the loader, and who answers --whittle-ping.
 device(System, Modules) ->
     [{{M, F, A}, root("the start")}
-     || #{modules := Here, origin := #{kind := device}} <- whittle_system:apps(System),
-        M <- maps:keys(Here), #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
+     || {M, App} <- [{whittle_start_load, whittle_start}, {whittle_control, whittle_control}],
+        {ok, #{modules := Here}} <- [whittle_system:app(App, System)], is_map_key(M, Here),
+        #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
 
 of_app(#{name := Name, spec := {application, _, Props}}) ->
     From = io_lib:format("the application ~ts", [Name]),
