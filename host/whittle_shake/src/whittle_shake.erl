@@ -145,12 +145,13 @@ reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
     end.
 
 on(System, Features, Options) ->
-    Files = [unicode:characters_to_list(filename:basename(Path))
-             || Path <- maps:keys(whittle_system:files(System))],
+    Settings = #{flags => whittle_shake_roots:flags(System),
+                 files => [unicode:characters_to_list(filename:basename(Path))
+                           || Path <- maps:keys(whittle_system:files(System))],
+                 config => [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
-        ++ [{Name, {root, Word}}
-            || {Name, Word} <- whittle_shake_feature:asked_for(
-                                 whittle_shake_roots:flags(System), Files, Features)].
+        ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
+            || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 
 %% All but OTP's kernel and stdlib, and what Whittle adds.
 program(System) ->

@@ -12,13 +12,14 @@
 %%          brings => [atom()],                % names that it makes of text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
+%%          config => [atom()],                % keys of packed configuration that do
 %%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
 %% '''
 %% A call to a function of a feature that is off, and that has no answer, raises `undef'.
 -module(whittle_shake_feature).
 
 -export([standard/0, names/1, means/2, needs/2, brings/2]).
--export([asked_for/3, of_call/3, of_module/2, of_use/2, answer/2, answers/2]).
+-export([asked_for/2, of_call/3, of_module/2, of_use/2, answer/2, answers/2]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
 
@@ -33,6 +34,7 @@
           brings => [atom()],
           flags => [string()],
           files => [string()],
+          config => [atom()],
           answers => [{mfa(), answer()}]}.
 %% A term, or what another function of the same arity gives.
 -type answer() :: {value, term()} | {call, {module(), Function :: atom()}}.
@@ -85,11 +87,13 @@ brings(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(brings, Feature, []).
 
-%% @doc The features that these flags and these files (by their names) turn on.
--spec asked_for([string()], [string()], features()) -> [{name(), string()}].
-asked_for(Flags, Files, #{definitions := Definitions}) ->
+%% @doc The features that packed settings turn on: flags, files by their names, keys of
+%% configuration; each with which.
+-spec asked_for(#{flags := [string()], files := [string()], config := [atom()]}, features()) ->
+          [{name(), string() | atom()}].
+asked_for(Settings, #{definitions := Definitions}) ->
     [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
-                     {Key, Words} <- [{flags, Flags}, {files, Files}],
+                     {Key, Words} <- maps:to_list(Settings),
                      Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
 
 %% @doc The feature that a call from a module to a function goes into.
