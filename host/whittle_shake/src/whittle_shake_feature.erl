@@ -18,7 +18,7 @@
 %% A call to a function of a feature that is off, and that has no answer, raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/0, names/1, means/2, needs/2, brings/2]).
+-export([standard/0, new/1, names/1, means/2, needs/2, brings/2]).
 -export([asked_for/2, of_call/3, of_module/2, of_use/2, answer/2, answers/2]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
@@ -50,6 +50,11 @@
 -spec standard() -> features().
 standard() ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
+    new(Terms).
+
+%% @doc Features of these definitions.
+-spec new([{name(), definition()}]) -> features().
+new(Terms) ->
     #{definitions => maps:from_list(Terms),
       modules => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
                                               M <- maps:get(modules, Feature, [])]),
