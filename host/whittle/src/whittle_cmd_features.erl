@@ -8,7 +8,7 @@
 -spec run(whittle_words:values()) -> {ok, whittle:result()}.
 run(_) ->
     Features = whittle_shake:features(),
-    {ok, #{text => whittle_table:text([["feature", ""]
-                                       | [[atom_to_list(Name), Means] || {Name, Means} <- Features]]),
+    Rows = [[atom_to_list(Name), Means] || {Name, Means} <- Features],
+    {ok, #{text => whittle_table:text([["feature", ""] | Rows]),
            json => [#{name => Name, means => unicode:characters_to_binary(Means)}
                     || {Name, Means} <- Features]}}.

@@ -74,8 +74,8 @@ text({Mfa, {cut, []}}) ->
     [whittle_shake_name:text(Mfa), " was cut: nothing that is in calls it\n\n"];
 text({Mfa, {cut, Edges}}) ->
     [whittle_shake_name:text(Mfa), " was cut\n",
-     [["  the feature ", atom_to_list(Feature), " is off; it would be",
-       string:trim(step(Reason), leading), $\n]
+     [["  the feature ", atom_to_list(Feature), " is off:",
+       string:slice(step(Reason), 1), $\n]
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
 
 step({called, By}) -> ["  called by ", origin(By)];

@@ -8,7 +8,8 @@
 
 -import(whittle_steps, [steps/1]).
 
--export([check_output/2, write/4, write_beside/2, read/1, read_file/2, loaded_size/1, format_error/1]).
+-export([check_output/2, write/4, write_beside/2, read/1, read_file/2, loaded_size/1]).
+-export([format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
 

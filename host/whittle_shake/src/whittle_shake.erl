@@ -98,7 +98,8 @@ format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
 format_error({open_doors, [{Door, Who} | _]}) ->
-    [whittle_shake_door:means(Door), " (", lists:join(", ", [origin(W) || W <- lists:sublist(Who, 3)]),
+    [whittle_shake_door:means(Door), " (",
+     lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
      [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3],
      "): declare them with ", whittle_shake_door:declaration(Door), " M[:F[/A]],... or ",
      whittle_shake_door:declaration(Door), " none"];

@@ -62,8 +62,9 @@ from_binary(Output, Bytes) ->
 -spec why(whittle_shake_name:name(), account()) -> [{mfa(), verdict()}].
 why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes}) ->
     [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
-               [] -> {cut, [{Feature, Reason} || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
-                                                 {To, Reason} <- Edges, To =:= Mfa]};
+               [] -> {cut, [{Feature, Reason}
+                            || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
+                               {To, Reason} <- Edges, To =:= Mfa]};
                Way -> {kept, Way}
            end}
      || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].

@@ -27,8 +27,9 @@ module(#{module := Name} = Module, Keep, Answers) ->
 %% of a fun. The interpreter's loader ends the VM at an entry for one without an
 %% instruction that makes it (OTP 29, emu_load.c, lambda_literals).
 without_lost_funs(#{functions := Functions} = Module) ->
-    Made = maps:from_list([{To, []} || Function <- Functions,
-                                       {lambda, To, _} <- whittle_beam_module:references(Function)]),
+    Made = maps:from_list([{To, []}
+                           || Function <- Functions,
+                              {lambda, To, _} <- whittle_beam_module:references(Function)]),
     Module#{functions := [case Function of
                               #{name := F, arity := A} when is_map_key({F, A}, Made) -> Function;
                               _ -> Function#{lambdas := []}

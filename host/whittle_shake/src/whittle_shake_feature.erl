@@ -6,8 +6,11 @@
 %%          modules => [module()],             % calls to them from other modules
 %%          except => [mfa()],                 % but to these
 %%          functions => [mfa()],              % calls to these from anywhere
-%%          used => [module()],                % of use by the program turns it on, though
-%%                                             % the feature does not own them
+%%          words => [module()],               % of the modules, those whose names are words
+%%                                             % too: that the program mentions one of them
+%%                                             % does not turn the feature on, a call does
+%%          used => [module() | {Tag}],        % a module that the program calls or a name that
+%%                                             % it mentions, or a tuple that begins so
 %%          needs => [Name],                   % on with it
 %%          brings => [atom()],                % names that it makes of text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
@@ -19,7 +22,7 @@
 -module(whittle_shake_feature).
 
 -export([standard/0, new/1, names/1, means/2, needs/2, brings/2]).
--export([asked_for/2, of_call/3, of_module/2, of_use/2, answer/2, answers/2]).
+-export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
 
@@ -29,7 +32,8 @@
           modules => [module()],
           except => [mfa()],
           functions => [mfa()],
-          used => [module()],
+          words => [module()],
+          used => [module() | {atom()}],
           needs => [name()],
           brings => [atom()],
           flags => [string()],
@@ -43,7 +47,8 @@
             modules := #{module() => name()},
             functions := #{mfa() => name()},
             except := #{mfa() => []},
-            used := #{module() => name()},
+            words := #{module() => []},
+            used := #{module() | {atom()} => name()},
             answers := #{mfa() => answer()}}.
 
 %% @doc The features of OTP's kernel and stdlib.
@@ -62,6 +67,8 @@ new(Terms) ->
                                                   Mfa <- functions(Feature)]),
       except => maps:from_list([{Mfa, []} || {_, Feature} <- Terms,
                                              Mfa <- maps:get(except, Feature, [])]),
+      words => maps:from_list([{M, []} || {_, Feature} <- Terms,
+                                          M <- maps:get(words, Feature, [])]),
       used => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
                                            M <- maps:get(used, Feature, [])]),
       answers => maps:from_list([Answer || {_, Feature} <- Terms,
@@ -119,11 +126,20 @@ of_module(M, #{modules := Modules}) ->
         _ -> none
     end.
 
-%% @doc The feature that is on where the program uses a module which is no part of it.
--spec of_use(module(), features()) -> {ok, name()} | none.
-of_use(M, #{used := Used}) ->
+%% @doc The feature that is on where the program mentions the name of a module.
+-spec of_name(module(), features()) -> {ok, name()} | none.
+of_name(M, #{modules := Modules, words := Words}) ->
+    case Modules of
+        #{M := Name} when not is_map_key(M, Words) -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc The feature that is on where the program calls a module that is no part of it,
+%% mentions a name, or a tuple with that tag.
+-spec of_use(module() | {atom()}, features()) -> {ok, name()} | none.
+of_use(What, #{used := Used}) ->
     case Used of
-        #{M := Name} -> {ok, Name};
+        #{What := Name} -> {ok, Name};
         _ -> none
     end.
 

@@ -25,7 +25,7 @@ tokens(_) -> error.
 
 %% `Foo.Bar.baz/1', `Foo.Bar'
 elixir(Text) ->
-    {ok, Expression} = re:compile("^((?:[A-Z]\\w*)(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?)(/\\d+)?)?$"),
+    Expression = "^([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?)(/\\d+)?)?$",
     case re:run(Text, Expression, [{capture, all_but_first, list}]) of
         {match, [M]} -> "'Elixir." ++ M ++ "'";
         {match, [M, F | Arity]} -> lists:append(["'Elixir.", M, "':'", F, "'" | Arity]);

@@ -59,8 +59,8 @@
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
         atoms := Atoms, features := Features, on := On, off := Off}) ->
-    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps, off = Off,
-                    named = by_name(Modules)},
+    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
+                    off = Off, named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
     State2 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
@@ -122,7 +122,7 @@ follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
 mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
-    State3 = lists:foldl(fun(Tag, S) -> module(Tag, Mfa, S) end, State2, Tags),
+    State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
     lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State3, Sites).
 
 %% Edges
@@ -208,12 +208,17 @@ feature(Name) -> ["the feature ", atom_to_list(Name)].
 %% Names
 
 atom(Atom, Origin, State) ->
-    name(Atom, Origin, module(Atom, Origin, State)).
+    name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
+
+%% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
+%% is a child's specification.
+tag(Tag, Origin, State) ->
+    module(Tag, Origin, used({Tag}, Origin, State)).
 
 module(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = used(M, Origin, named_by_program(M, Origin, State)),
+            Ready = named_by_program(M, Origin, State),
             case is_map_key(M, About) of
                 true -> Ready;
                 false ->
@@ -224,7 +229,7 @@ module(M, Origin, #state{modules = Modules, about = About} = State) ->
     end.
 
 named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_module(M, Features) of
+    case whittle_shake_feature:of_name(M, Features) of
         {ok, Feature} when not is_map_key(Feature, On) ->
             case within(Origin, Feature, State) of
                 program -> turn_on(Feature, Origin, M, State);
@@ -233,12 +238,13 @@ named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
         _ -> State
     end.
 
-%% Use of a module by the program turns on what that module is better with.
-used(M, Origin, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_use(M, Features) of
+%% Calls of a module by the program, a name or a tag that it mentions may turn on what is
+%% no part of that module.
+used(What, Origin, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_use(What, Features) of
         {ok, Feature} when not is_map_key(Feature, On) ->
             case within(Origin, Feature, State) of
-                program -> turn_on(Feature, Origin, M, State);
+                program -> turn_on(Feature, Origin, none, State);
                 _ -> State
             end;
         _ -> State

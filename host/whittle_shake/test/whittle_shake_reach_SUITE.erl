@@ -111,13 +111,18 @@ feature_on(_) ->
 
 feature_named(_) ->
     #{on := On} = reached(["m:go()", "{f, x}"], #{modules => [f]}, #{}),
-    ?assertEqual(#{it => {{a, main, 0}, f}}, On).
+    ?assertEqual(#{it => {{a, main, 0}, f}}, On),
+    #{on := NotOn} = reached(["{f, x}"], #{modules => [f], words => [f]}, #{}),
+    ?assertEqual(#{}, NotOn).
 
 feature_used(_) ->
     Definition = #{functions => [{f, feature, 0}], used => [m]},
     #{on := On, live := Live} = reached(["m:go()"], Definition, #{}),
-    ?assertEqual(#{it => {{a, main, 0}, m}}, On),
-    ?assert(is_map_key({f, feature, 0}, Live)).
+    ?assertEqual(#{it => {{a, main, 0}, none}}, On),
+    ?assert(is_map_key({f, feature, 0}, Live)),
+    [?assertEqual(Turned, maps:is_key(it, maps:get(on, reached([Does], #{used => [Used]}, #{}))))
+     || {Does, Used, Turned} <- [{"word", word, true}, {"{word, 1}", word, false},
+                                 {"{word, 1}", {word}, true}, {"[word]", {word}, false}]].
 
 %% Another function in its place is live where it is off.
 feature_answers(_) ->
@@ -239,7 +244,8 @@ what_is_called_is_live(_) ->
 
 %% A program that does these things, with `m' and `f', and one feature.
 reached(Does, Definition, Input) ->
-    A = ["-module(a). -export([main/0]).", "main() -> [" ++ lists:append(lists:join(", ", Does)) ++ "]."],
+    A = ["-module(a). -export([main/0]).",
+         "main() -> [" ++ lists:append(lists:join(", ", Does)) ++ "]."],
     Features = whittle_shake_feature:new([{it, Definition#{means => "it"}}]),
     reached([compiled(Source) || Source <- [A, ?M, ?F]], Input#{features => Features}).
 
