@@ -3,7 +3,8 @@
 
 OTP ?= 29
 .NOTPARALLEL:
-.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web clean help
+.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web
+.PHONY: clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -41,7 +42,7 @@ otp-suites-table: all ## write what they came to into docs/
 	@sed "s|$(CURDIR)/||g" out/otp-suites/table >out/otp-suites/table.md
 	@mv out/otp-suites/table.md docs/otp-suites-results.md
 
-beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes, once those are built)
+beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes)
 	@test/beam-files
 	@test/beam-files "$$(./bench/otp-root 25)" "$$(./bench/otp-root 27)" "$$(./bench/otp-root 29)"
 
@@ -52,8 +53,9 @@ web: setup-web ## the web packages
 setup-%:
 	@setup/install $(subst +, ,$*)
 
-clean: ## remove what was built here; the cache of runtimes (docs/runtime.md) stays
+clean: ## remove what was built here; the cache of VMs (README.md) stays
 	@rm -rf _build out
 
 help:
-	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-17s %s\n", t[1], $$2 }' Makefile
+	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); \
+		printf "  make %-17s %s\n", t[1], $$2 }' Makefile

@@ -28,7 +28,8 @@ main([Device, Build, Proper, Result]) ->
     code:add_patha(Tests),
     %% What the cases provoke is logged; only failures are of interest here.
     ok = logger:set_primary_config(level, none),
-    Results = [run(Suite, Case, filename:join(Out, "private")) || Suite <- Suites, Case <- Suite:all()],
+    Results = [run(Suite, Case, filename:join(Out, "private"))
+               || Suite <- Suites, Case <- Suite:all()],
     Failed = length([failed || failed <- Results]),
     ok = file:write_file(Result, io_lib:format("~b ~b~n", [length(Results) - Failed, Failed])).
 

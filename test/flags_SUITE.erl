@@ -105,12 +105,10 @@ by_a_program(Config) ->
 %% Internal
 
 %% Texts of what parts words and what keeps them together; no flags, so that all
-%% words come into one list. (PropEr's header is not in Debian's package.)
+%% words come into one list.
 holds(Samples, Property) ->
     Letters = proper_types:list(proper_types:oneof([$a, $b, $\s, $\t, $\n, $", $', $\\, $#])),
-    true = proper:quickcheck(
-             proper:forall(Letters, fun(L) -> Property(list_to_binary(L)) end),
-             [{numtests, Samples}, quiet]).
+    made:holds(Samples, Letters, fun(L) -> Property(list_to_binary(L)) end).
 
 read(Config, Text) -> said(Config, [file(Config, Text)]).
 

@@ -29,7 +29,8 @@ crypto(Config) ->
 tls(Config) ->
     ?assertEqual({0, <<"{'tlsv1.3',{ok,<<\"hellohello\">>}}\n">>}, keeper(Config, ["tls"])).
 
-%% Distribution over TLS, also for the node that asks: it finds ssl in the pack.
+%% Distribution over TLS, also for the node that asks: it finds ssl in the pack, and
+%% how to use it in the node's own flags, of either kind.
 asked_over_tls(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
     [Key, Cert, Options] = [filename:join(Dir, Name) || Name <- ["key.pem", "cert.pem", "dist"]],
@@ -39,9 +40,14 @@ asked_over_tls(Config) ->
     ok = file:write_file(Options, io_lib:format(
                                     "[{server, [{certfile, ~p}, {keyfile, ~p}]},"
                                     " {client, [{verify, verify_none}]}].~n", [Cert, Key])),
+    asked(Config, "-ssl_dist_optfile " ++ Options),
+    asked(Config, "-ssl_dist_opt server_certfile " ++ Cert ++ " server_keyfile " ++ Key
+          ++ " client_verify verify_none").
+
+asked(Config, Flags) ->
     Env = [{"RELEASE_NODE", "keeper@127.0.0.1"}, {"RELEASE_DISTRIBUTION", "name"},
            {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())},
-           {"ERL_FLAGS", "-proto_dist inet_tls -ssl_dist_optfile " ++ Options}],
+           {"ERL_FLAGS", "-proto_dist inet_tls " ++ Flags}],
     Keeper = proplists:get_value(keeper, Config),
     Node = running:start(Keeper, ["wait"], #{env => Env}),
     ?assertMatch(<<"keeper@127.0.0.1", _/binary>>, running:line(Node)),

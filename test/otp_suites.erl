@@ -130,8 +130,9 @@ rewriters() ->
      || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))].
 
 runtime(Release, Linkage) ->
-    made(whittle_runtime:ensure(#{target => "x86_64", otp => Release, flavour => size,
-                                  natives => [asn1, crypto], linkage => Linkage}, progress())).
+    made(whittle_runtime:ensure(#{target => whittle_runtime:default_target(), otp => Release,
+                                  flavour => size, natives => [asn1, crypto],
+                                  linkage => Linkage}, progress())).
 
 made({ok, Made}) -> Made;
 made({error, Error}) -> throw({failed, whittle_runtime:format_error(Error), ""}).

@@ -14,7 +14,7 @@
 %% not be tested. Root runs them as nobody.
 -module(otp_suites_tree).
 
--export([ensure/3, remove/1, user/0, environment/1, sh/3]).
+-export([ensure/3, user/0, environment/1]).
 -export_type([variant/0, parts/0]).
 
 %% static: the VM as it is shipped. dynamic: the same objects, linked so that NIFs and
@@ -53,7 +53,6 @@ ensure(Variant, Parts = #{key := Key}, Base) ->
 
 here() -> filename:dirname(code:which(?MODULE)).
 
--spec remove(file:filename()) -> ok.
 remove(Dir) ->
     %% Suites leave directories without permissions behind.
     _ = sh("test ! -e \"$DIR\" || { chmod -R u+rwX \"$DIR\"; rm -rf \"$DIR\"; }",
@@ -144,8 +143,6 @@ words(User, Words) ->
     lists:join(" ", [[$', W, $'] || W <- User ++ Words]).
 
 %% Runs lines of sh: the exit code and all that was said.
--spec sh(iodata(), [{string(), string() | false}], file:filename()) ->
-          {non_neg_integer(), binary()}.
 sh(Script, Variables, Dir) ->
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", unicode:characters_to_list(Script)]}, {env, Variables},

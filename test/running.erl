@@ -6,12 +6,13 @@
 -export([root/0, otp_root/0, fixture/1, copy/2, free_port/0, end_epmd/1]).
 -export([in_empty_root/2, alone/3]).
 
-%% How long anything here may take before a test gives up on it. Building a
-%% runtime with a cold cache on a slow machine is the longest by far.
--define(PATIENCE_MS, 3_600_000).
+%% How long anything here may be silent before a test gives up on it and says what came
+%% before: less than the half hour after which common_test says nothing.
+-define(PATIENCE_MS, 1_500_000).
 
-%% What a program is started with; the environment is a clean one but for these.
--type options() :: #{env => [{string(), string()}], cd => file:filename(),
+%% What a program is started with; of the caller's environment it sees only what cleared/0
+%% keeps, unless that is `keep'.
+-type options() :: #{env => [{string(), string()}] | keep, cd => file:filename(),
                      input => iodata()}.
 
 %% The command's exit code, and its output with its errors.
@@ -71,11 +72,11 @@ start(Program, Arguments, Options) ->
               [{args, Arguments}, {env, Env}, exit_status, binary, stderr_to_stdout,
                hide] ++ [{cd, Dir} || #{cd := Dir} <- [Options]]).
 
-%% The tests' own node must not show through.
+%% Neither the tests' own node nor what its user has set may show through.
 cleared() ->
-    [{Name, false} || Name <- ["BINDIR", "ROOTDIR", "EMU", "PROGNAME", "ERL_LIBS",
-                               "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_CRASH_DUMP",
-                               "REBAR_CACHE_DIR"]].
+    [{Name, false} || Setting <- os:getenv(), [Name | _] <- [string:split(Setting, "=")],
+                      not lists:member(Name, ["PATH", "HOME", "LANG", "LC_ALL", "TERM",
+                                              "TMPDIR"])].
 
 %% The output before its next newline.
 -spec line(port()) -> binary().

@@ -4,17 +4,18 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([all_there/1, missing_elsewhere/1, missing_without_rights/1, said_at_once/1,
-         packages_are_well_formed/1]).
+-export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
+         said_at_once/1, packages_are_well_formed/1]).
 
 all() ->
-    [all_there, missing_elsewhere, missing_without_rights, said_at_once,
+    [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
      packages_are_well_formed].
 
-%% The tests run, so this machine has it all; by packages, and where there are none.
+%% The tests run, so this machine has it all; by packages, and where there are none. What
+%% is missing all the same is not installed by a test.
 all_there(Config) ->
-    ?assertEqual({0, <<>>}, install(os:getenv("PATH"))),
-    ?assertEqual({0, <<>>}, install(without(["dpkg-query"], Config))).
+    ?assertEqual({0, <<>>}, install(without(["apt-get"], Config))),
+    ?assertEqual({0, <<>>}, install(without(["apt-get", "dpkg-query"], Config))).
 
 missing_elsewhere(Config) ->
     ?assertEqual({2, <<"setup: this is not a Debian system; install what has these "
@@ -33,6 +34,17 @@ missing_without_rights(Config) ->
     %% Known by the package only: what is not installed there is missing.
     ?assertMatch({match, _}, re:run(Said, "\\bdpkg-dev\\b")),
     ?assertEqual(nomatch, re:run(Said, "\\bpatch\\b")).
+
+%% sudo hands on nothing of the environment; no package's question may wait for an answer.
+asks_nothing(Config) ->
+    Bin = without(["dpkg-query", "zstd", "id", "sudo", "apt-get"], Config),
+    Said = filename:join(Bin, "said"),
+    command(Bin, "dpkg-query", "exit 1"),
+    command(Bin, "id", "echo 1000"),
+    command(Bin, "sudo", "shift; exec env -i PATH=\"$PATH\" \"$@\""),
+    command(Bin, "apt-get", "echo \"$1 $DEBIAN_FRONTEND\" >>'" ++ Said ++ "'"),
+    ?assertMatch({0, <<"setup: installing ", _/binary>>}, install(Bin)),
+    ?assertEqual({ok, <<"update \ninstall noninteractive\n">>}, file:read_file(Said)).
 
 %% Before anything else is done.
 said_at_once(_Config) ->

@@ -9,7 +9,7 @@
 /* Files that name one another with -args_file. */
 #define MAX_DEPTH 16
 
-static void refuse(int code, const char *what, const char *why)
+void refuse(int code, const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
     exit(code);
@@ -18,7 +18,7 @@ static void refuse(int code, const char *what, const char *why)
 static void *checked(void *memory)
 {
     if (memory == NULL)
-        refuse(1, "flags", "out of memory");
+        refuse(EXIT_FAILED, "flags", "out of memory");
     return memory;
 }
 
@@ -130,7 +130,7 @@ static const char *value_of(const char *flag, const char *text, int in_file,
 {
     text = next_word(text, in_file, buffer);
     if (text == NULL)
-        refuse(2, flag, "is the last word, and takes a value");
+        refuse(EXIT_MISUSED, flag, "is the last word, and takes a value");
     return text;
 }
 
@@ -176,12 +176,12 @@ static char *read_file(const char *path)
     size_t size;
 
     if (file == NULL)
-        refuse(1, path, strerror(errno));
+        refuse(EXIT_FAILED, path, strerror(errno));
     buffer_add(&text, "", 0);
     while ((size = fread(part, 1, sizeof part, file)) > 0)
         buffer_add(&text, part, size);
     if (ferror(file))
-        refuse(1, path, strerror(errno));
+        refuse(EXIT_FAILED, path, strerror(errno));
     fclose(file);
     return text.bytes;
 }
@@ -191,7 +191,7 @@ static void add_file(struct flags *flags, const char *path, int depth)
     char *text;
 
     if (depth > MAX_DEPTH)
-        refuse(2, path, "names itself by -args_file");
+        refuse(EXIT_MISUSED, path, "names itself by -args_file");
     text = read_file(path);
     add_text(flags, text, 1, depth);
     free(text);

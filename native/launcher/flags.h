@@ -18,6 +18,12 @@ struct flags {
     struct words extra;    /* what follows -extra in a text: arguments of the program */
 };
 
+#define EXIT_FAILED 1
+#define EXIT_MISUSED 2
+
+/* Ends the program: prints its name, WHAT and WHY. */
+void refuse(int code, const char *what, const char *why) __attribute__((noreturn));
+
 /* Appends a copy of WORD; ends the program when there is no memory. */
 void words_add(struct words *words, const char *word);
 

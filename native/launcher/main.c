@@ -25,18 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXIT_FAILED 1
-#define EXIT_MISUSED 2
-
 extern void sys_init_signal_stack(void);
 extern void erl_start(int argc, char **argv);
-
-static void fail(int code, const char *what, const char *context)
-{
-    const char *name = program_invocation_short_name;
-    fprintf(stderr, context ? "%s: %s: %s\n" : "%s: %s\n", name, what, context);
-    exit(code);
-}
 
 /* ---- our own flags --------------------------------------------------------- */
 
@@ -45,9 +35,9 @@ enum verb { VERB_SHOW, VERB_CONTROL, VERB_HELP };
 static const struct own_flag {
     const char *name;
     enum verb verb;
-    const char *file; /* VERB_SHOW: what to print; VERB_CONTROL: the request */
-    int arguments;     /* how many it takes; -1 for any number */
-    const char *words; /* what they are */
+    const char *subject; /* VERB_SHOW: the file to print; VERB_CONTROL: the request */
+    int arguments;       /* how many it takes; -1 for any number */
+    const char *words;   /* what they are */
     const char *help;
 } own_flags[] = {
     {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "", "what is in this file"},
@@ -89,7 +79,7 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
         if (strcmp(argv[1], flag->name) != 0)
             continue;
         if (flag->arguments >= 0 && argc - 2 != flag->arguments)
-            fail(EXIT_MISUSED, flag->name,
+            refuse(EXIT_MISUSED, flag->name,
                  flag->arguments == 0 ? "takes no arguments" : "takes one argument");
         return flag;
     }
@@ -102,7 +92,7 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
 static void end_output(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout))
-        fail(EXIT_FAILED, "cannot write", strerror(errno));
+        refuse(EXIT_FAILED, "cannot write", strerror(errno));
     exit(0);
 }
 
@@ -110,7 +100,7 @@ static void show(const char *path)
 {
     char *text = pack_text(path);
     if (text == NULL)
-        fail(EXIT_FAILED, "this file was built without it", path);
+        refuse(EXIT_FAILED, "this file was built without it", path);
     fputs(text, stdout);
     end_output();
 }
@@ -183,7 +173,7 @@ static const char *file_in_variable(const char *one, const char *other, const ch
     snprintf(what, sizeof what, "%s names %s", name, path);
     snprintf(full, sizeof full, "%s%s", path, has_it ? "" : extension);
     if (access(full, R_OK) < 0)
-        fail(EXIT_FAILED, what, strerror(errno));
+        refuse(EXIT_FAILED, what, strerror(errno));
     return path;
 }
 
@@ -255,7 +245,7 @@ static void add_config(struct flags *flags)
     length = strlen(filled);
     fd = memfd_create("sys.config", 0);
     if (fd < 0 || write(fd, filled, length) != (ssize_t)length)
-        fail(EXIT_FAILED, "cannot fill in sys.config", strerror(errno));
+        refuse(EXIT_FAILED, "cannot fill in sys.config", strerror(errno));
     lseek(fd, 0, SEEK_SET);
     snprintf(number, sizeof number, "%d", fd);
     add_flag(flags, "-configfd", number);
@@ -284,7 +274,7 @@ static void set_node_from_environment(struct flags *flags)
 
     if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
         strcmp(kind, "none") != 0)
-        fail(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
+        refuse(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
     if (kind != NULL && strcmp(kind, "none") == 0) {
         flags_remove(flags, "name", 1);
         flags_remove(flags, "sname", 1);
@@ -302,7 +292,7 @@ static void set_fixed_port(struct flags *flags)
 
     if (port != NULL && (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
                          atoi(port) < 1 || atoi(port) > 65535))
-        fail(EXIT_MISUSED, "ERL_DIST_PORT is a port, 1 to 65535", port);
+        refuse(EXIT_MISUSED, "ERL_DIST_PORT is a port, 1 to 65535", port);
     if (port != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
         add_flag(flags, "-erl_epmd_port", port);
         add_flag(flags, "-start_epmd", "false");
@@ -325,22 +315,22 @@ static void read_cookie_file(const char *path, char cookie[256])
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &status) < 0)
-        fail(EXIT_FAILED, "WHITTLE_COOKIE_FILE cannot be read", strerror(errno));
+        refuse(EXIT_FAILED, "WHITTLE_COOKIE_FILE cannot be read", strerror(errno));
     if (!S_ISREG(status.st_mode))
-        fail(EXIT_FAILED, path, "the cookie is read from a file, which this is not");
+        refuse(EXIT_FAILED, path, "the cookie is read from a file, which this is not");
     if ((status.st_mode & 077) != 0)
-        fail(EXIT_FAILED, path,
+        refuse(EXIT_FAILED, path,
              "the cookie file can be read or written by others; run chmod 600 on it");
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        fail(EXIT_FAILED, path, "the cookie file belongs to somebody else");
+        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else");
     size = read(fd, cookie, 255);
     if (size < 0)
-        fail(EXIT_FAILED, path, strerror(errno));
+        refuse(EXIT_FAILED, path, strerror(errno));
     close(fd);
     cookie[size] = '\0';
     cookie[strcspn(cookie, " \t\r\n")] = '\0';
     if (*cookie == '\0')
-        fail(EXIT_FAILED, path, "the cookie file is empty");
+        refuse(EXIT_FAILED, path, "the cookie file is empty");
 }
 
 static void generate_cookie(char cookie[256])
@@ -349,7 +339,7 @@ static void generate_cookie(char cookie[256])
     unsigned char random[24];
     size_t i;
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        fail(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
+        refuse(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
     for (i = 0; i < sizeof random; i++)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';
@@ -428,14 +418,14 @@ static void set_up_distribution(struct flags *flags)
 
 /*
  * The command line of a short-lived hidden node that asks the running one
- * (whittle_control): the running node's ways of distribution, nothing else of
- * its flags.
+ * (whittle_control): the running node's emulator flags, and of its init flags
+ * only the ways of distribution.
  */
 static void become_control_node(struct flags *flags, const struct own_flag *flag)
 {
-    static const char *const kept[] = {"setcookie",        "proto_dist", "erl_epmd_port",
-                                       "start_epmd",       "epmd_port",  "epmd_module",
-                                       "ssl_dist_optfile", "kernel"};
+    static const char *const kept[] = {"setcookie",        "proto_dist",   "erl_epmd_port",
+                                       "start_epmd",       "epmd_port",    "epmd_module",
+                                       "ssl_dist_optfile", "ssl_dist_opt", "kernel"};
     struct flags control = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     const char *kind, *node, *host;
     char name[512];
@@ -445,7 +435,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
     set_fixed_port(flags);
     node = node_name(flags, &kind);
     if (node == NULL)
-        fail(EXIT_FAILED, flag->name,
+        refuse(EXIT_FAILED, flag->name,
              "this program runs without a node name; give it one with -sname or -name in "
              "vm.args, or RELEASE_NODE");
     set_epmd_port(flags);
@@ -463,11 +453,11 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
                 break;
             }
     add_flag(&control, kind, name);
-    if (strcmp(flag->file, "remote") == 0) {
+    if (strcmp(flag->subject, "remote") == 0) {
         add_flag(&control, "-remsh", node);
     } else {
         flags_add_text(&control, "-noshell -noinput -s whittle_control main");
-        add_flag(&control, "-whittle_request", flag->file);
+        add_flag(&control, "-whittle_request", flag->subject);
         add_flag(&control, "-whittle_node", node);
     }
     flags->init = control.init;
@@ -517,7 +507,7 @@ static int run_packed(int argc, char **argv)
     int skip;
 
     if (flag != NULL && flag->verb == VERB_SHOW)
-        show(flag->file);
+        show(flag->subject);
     if (flag != NULL && flag->verb == VERB_HELP) {
         list_own_flags(stdout);
         end_output();
@@ -529,7 +519,7 @@ static int run_packed(int argc, char **argv)
     flags_add_variable(&flags, "ERL_AFLAGS");
     text = pack_text("etc/flags");
     if (text == NULL)
-        fail(EXIT_FAILED, "this file is damaged", "etc/flags is missing");
+        refuse(EXIT_FAILED, "this file is damaged", "etc/flags is missing");
     flags_add_text(&flags, text);
     free(text);
     add_vm_args(&flags);
@@ -543,12 +533,13 @@ static int run_packed(int argc, char **argv)
         add_config(&flags);
         set_up_distribution(&flags);
     }
-    if (flag == NULL || strcmp(flag->file, "remote") != 0)
+    if (flag == NULL || strcmp(flag->subject, "remote") != 0)
         process_stop_on_interrupt();
     vfs_start();
     /* An escript asks for its own path too (escript:script_name/0). */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
-    start(&flags, argv + skip);
+    /* Before Linux 5.18 a program can be started without a single word. */
+    start(&flags, argv + (skip < argc ? skip : argc));
     return 0;
 }
 
@@ -559,8 +550,7 @@ int main(int argc, char **argv)
         return process_run_own_program(argc, argv);
     switch (pack_open()) {
     case PACK_DAMAGED:
-        fail(EXIT_FAILED, "this file is damaged; get it again", pack_problem());
-        break;
+        refuse(EXIT_FAILED, "this file is damaged; get it again", pack_problem());
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:

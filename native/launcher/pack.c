@@ -383,26 +383,22 @@ int pack_read(const struct pack_entry *entry,
     return result;
 }
 
-struct text {
-    char *bytes;
-};
-
 static int copy_text(void *arg, const void *bytes, size_t size)
 {
-    struct text *text = arg;
-    text->bytes = malloc(size + 1);
-    if (text->bytes == NULL)
+    char *text = malloc(size + 1);
+    if (text == NULL)
         return -ENOMEM;
-    memcpy(text->bytes, bytes, size);
-    text->bytes[size] = '\0';
+    memcpy(text, bytes, size);
+    text[size] = '\0';
+    *(char **)arg = text;
     return 0;
 }
 
 char *pack_text(const char *path)
 {
     const struct pack_entry *entry = pack_find(path, strlen(path));
-    struct text text = {NULL};
+    char *text = NULL;
     if (entry == NULL || pack_read(entry, copy_text, &text) < 0)
         return NULL;
-    return text.bytes;
+    return text;
 }

@@ -1,6 +1,7 @@
 /*
- * Stands in for zstd's compressor (0.3 MB) in a VM whose program does not
- * compress: linked before libzstd.a, it leaves the compressor's objects out.
+ * Stands in for zstd's compressor (0.3 MB) in every VM of an OTP that has the
+ * module zstd (28 and newer): linked before the library with both halves, it
+ * leaves the compressor's objects out.
  * zstd:compress/1 and its kin then raise {zstd_error, <<"Unsupported
  * parameter">>}, as they do for a setting that this library does not know.
  */

@@ -33,13 +33,13 @@ main() ->
 %% Requests
 
 request("eval", Node, [Text]) ->
-    Expressions = parse_expressions(Text),
+    Expressions = parse(with_full_stop(Text), Text, fun erl_parse:parse_exprs/1),
     connect(Node),
     case call(Node, erl_eval, exprs, [Expressions, []]) of
         {value, Value, _Bindings} -> {0, io_lib:format("~tp", [Value])}
     end;
 request("rpc", Node, [Module, Function | Words]) ->
-    Arguments = [parse_term(Word) || Word <- Words],
+    Arguments = [parse(Word ++ ".", Word, fun erl_parse:parse_term/1) || Word <- Words],
     connect(Node),
     Value = call(Node, list_to_atom(Module), list_to_atom(Function), Arguments),
     {0, io_lib:format("~tp", [Value])};
@@ -93,26 +93,15 @@ raised(Class, Reason, Stack) ->
 
 %% Words
 
-parse_term(Word) ->
-    case erl_scan:string(Word ++ ".") of
+parse(Text, Shown, Parser) ->
+    case erl_scan:string(Text) of
         {ok, Tokens, _} ->
-            case erl_parse:parse_term(Tokens) of
-                {ok, Term} -> Term;
-                {error, {_, erl_parse, Why}} -> misread(Word, erl_parse:format_error(Why))
+            case Parser(Tokens) of
+                {ok, Parsed} -> Parsed;
+                {error, {_, erl_parse, Why}} -> misread(Shown, erl_parse:format_error(Why))
             end;
         {error, {_, erl_scan, Why}, _} ->
-            misread(Word, erl_scan:format_error(Why))
-    end.
-
-parse_expressions(Text) ->
-    case erl_scan:string(with_full_stop(Text)) of
-        {ok, Tokens, _} ->
-            case erl_parse:parse_exprs(Tokens) of
-                {ok, Expressions} -> Expressions;
-                {error, {_, erl_parse, Why}} -> misread(Text, erl_parse:format_error(Why))
-            end;
-        {error, {_, erl_scan, Why}, _} ->
-            misread(Text, erl_scan:format_error(Why))
+            misread(Shown, erl_scan:format_error(Why))
     end.
 
 with_full_stop(Text) ->

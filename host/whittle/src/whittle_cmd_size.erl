@@ -5,9 +5,7 @@
 -module(whittle_cmd_size).
 -behaviour(whittle).
 
--export([run/1, parts/1]).
-
--type part() :: #{name := binary(), stored := non_neg_integer(), raw := non_neg_integer()}.
+-export([run/1]).
 
 %% @doc Sizes by part, by application and by module, the largest first.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
@@ -24,11 +22,8 @@ run(#{arguments := [Out]}) ->
             {error, {work, whittle_pack:format_error(Error)}}
     end.
 
-%% @doc The same as data. The parts add up to the file; what is stored of the
+%% The same as data. The parts add up to the file; what is stored of the
 %% applications adds up to their part, but for the rounding.
--spec parts(whittle_pack:contents()) ->
-          #{size := pos_integer(), parts := [part()], applications := [part()],
-            modules := [part()]}.
 parts(#{size := Size, vm := Vm, pack := #{size := PackSize, entries := Entries,
                                           blocks := Blocks}}) ->
     Shares = [share(Entry, Blocks) || #{is_all := false} = Entry <- Entries],

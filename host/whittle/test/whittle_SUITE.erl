@@ -9,7 +9,8 @@
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
-         terminate/1, full_disk/1, size/1, size_json/1, bad_files/1, run/1, run_emulated/1,
+         terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
+         run/1, run_emulated/1,
          run_keeps_arguments/1, not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -19,8 +20,8 @@ all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
      bad_outputs, broken_runtime, progress_in_pipes, output, progress_on_terminal,
-     interrupt, interrupt_compiler, terminate, full_disk, size, size_json, bad_files, run,
-     run_emulated, run_keeps_arguments, not_built].
+     interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
+     bad_files, run, run_emulated, run_keeps_arguments, not_built].
 
 
 init_per_suite(Config) ->
@@ -33,27 +34,14 @@ init_per_suite(Config) ->
     Probe = filename:join([Here, "..", "..", "whittle_pack", "test", "probe", "probe.c"]),
     "" = os:cmd("musl-gcc -static -Os -o '" ++ Vm ++ "' '" ++ Probe ++ "' 2>&1"),
     Hello = filename:join(Dir, "hello"),
-    ok = filelib:ensure_dir(filename:join(Hello, "ebin/x")),
-    ok = file:make_dir(filename:join(Hello, "include")),
-    {ok, hello} = compile_module(Hello, "-module(hello). -export([a/0]). a() -> b."),
-    ok = file:write_file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
+    made:file(filename:join(Hello, "ebin/hello.beam"),
+              made:beam("-module(hello). -export([a/0]). a() -> b.")),
+    made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
     ok = file:write_file(filename:join(Hello, "ebin/hello.app"),
                          "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
                          " {applications, [kernel, stdlib]}]}.\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
-
-compile_module(App, Text) ->
-    {ok, Tokens, _} = erl_scan:string(Text),
-    Add = fun({dot, _} = Dot, {Forms, Form}) ->
-                  {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-                  {Forms ++ [Parsed], []};
-             (Token, {Forms, Form}) -> {Forms, [Token | Form]}
-          end,
-    {Forms, []} = lists:foldl(Add, {[], []}, Tokens),
-    {ok, Module, Beam} = compile:forms(Forms, [debug_info]),
-    ok = file:write_file(filename:join([App, "ebin", atom_to_list(Module) ++ ".beam"]), Beam),
-    {ok, Module}.
 
 %% The script at the top of the tree that this suite is in.
 script(Dir) ->
@@ -435,6 +423,16 @@ terminate(Config) ->
     "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
     ?assertMatch({143, _}, to_end(Port, "")),
     ?assertEqual(["pid"], files(Config)).
+
+%% A VM that has just started has OTP's own handler, by which it stops in order: with 0.
+terminate_at_start(Config) ->
+    Dir = ?config(dir, Config),
+    Erl = filename:join(Dir, "erl"),
+    ok = file:write_file(Erl, "#!/bin/sh\ntail -f /dev/null &\n"
+                              "trap 'kill $!; exit 0' TERM\nkill -TERM $PPID\nwait\n"),
+    ok = file:change_mode(Erl, 8#755),
+    ?assertEqual({143, "", "whittle: stopped; nothing is left half written\n"},
+                 whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""])).
 
 full_disk(Config) ->
     small_disk:with("64k", fun(Disk) ->

@@ -18,7 +18,6 @@
           ca_certs => file:filename_all(), % PEM, for where /etc/ssl is missing;
                                            % default none
           block_size => pos_integer(),     % bytes; default 256 KB
-          flags => iodata(),               % in place of Whittle's own flags
           files => #{binary() => whittle_system:file()}}. % further files, by
                                            % virtual path
 

@@ -75,13 +75,17 @@ application(#{name := Name, vsn := Vsn, modules := Modules, files := Files,
 
 license(otp, _) -> <<"Apache-2.0">>;
 license(device, _) -> <<"Apache-2.0">>;
-license(_, []) -> ?UNKNOWN;
-license(_, Names) ->
-    %% Words that cannot be SPDX identifiers would make the document invalid.
-    case [Name || Name <- Names, re:run(Name, "^[A-Za-z0-9.+-]+$") =:= nomatch] of
-        [] -> text(lists:join(" AND ", Names));
-        _ -> ?UNKNOWN
-    end.
+license(_, [_ | _] = Names) when length(Names) > 0 ->
+    case lists:all(fun is_identifier/1, Names) of
+        true -> text(lists:join(" AND ", Names));
+        false -> ?UNKNOWN
+    end;
+license(_, _) -> ?UNKNOWN.
+
+%% Words that cannot be SPDX identifiers would make the document invalid.
+is_identifier(Name) ->
+    io_lib:latin1_char_list(Name)
+        andalso re:run(Name, "^[A-Za-z0-9.+-]+$", [dollar_endonly]) =/= nomatch.
 
 known("") -> ?UNKNOWN;
 known(Text) -> text(Text).

@@ -19,7 +19,6 @@
 -type options() ::
         #{block_size => pos_integer(),       % bytes before compression; default
                                              % 256 KB: see docs/pack-format.md
-          flags => iodata(),                 % in place of Whittle's own flags
           ca_certs => binary(),              % PEM; default none
           files => #{binary() => whittle_system:file()}}. % further files, by
                                              % virtual path
@@ -40,7 +39,7 @@ blocks(System, Papers, Options) ->
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
             Data = stand_ins(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
-                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env, Options),
+                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env),
                   Papers
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
         Error ->
@@ -71,8 +70,8 @@ virtual(Path) ->
     unicode:characters_to_list([whittle_boot:root(), $/, Path]).
 
 %% What the launcher and the VM are told.
-settings(System, Env, Options) ->
-    [text(<<"etc/flags">>, [maps:get(flags, Options, flags()), script_name(System)]),
+settings(System, Env) ->
+    [text(<<"etc/flags">>, [flags(), script_name(System)]),
      text(<<"etc/env">>, Env)]
         ++ [File#{path => <<"etc/", Path/binary>>}
             || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].
@@ -85,13 +84,12 @@ stand_ins(Options) ->
             || #{ca_certs := Pem} <- [Options]]
         ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
 
-%% +P: the default tables of 2^20 processes are resident
-%% memory, 17 MB of an idle node. +SDio: two threads for blocking files, not ten:
-%% each takes 0.15 MB. +Mu…: allocators take memory in steps of up to 0.5 MB rather
-%% than 5 MB, 0.8 MB. +MM: two segments that were given back are kept, not ten,
-%% 0.5 MB. +M…t: what is seldom allocated (code, drivers, the VM's own tables) has
-%% one heap for all schedulers, 0.4 MB. +M…mmbcs: the others begin with 16 KB for
-%% each scheduler, 0.3 MB. bench/README.md has the list. +sbwt…: a scheduler without
+%% What each is worth in memory bench/README.md says. +P: the default tables of 2^20
+%% processes are resident. +SDio: two threads for blocking files, not ten. +Mu…:
+%% allocators take memory in steps of up to 0.5 MB rather than 5 MB. +MM: two segments
+%% that were given back are kept, not ten. +M…t: what is seldom allocated (code, drivers,
+%% the VM's own tables) has one heap for all schedulers. +M…mmbcs: the others begin with
+%% 16 KB for each scheduler. +sbwt…: a scheduler without
 %% work sleeps at once; waiting busily is for machines with cores and power to
 %% spare, and costs a start a twelfth of its time. A release's vm.args comes
 %% after and wins.

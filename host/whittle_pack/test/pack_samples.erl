@@ -1,7 +1,7 @@
 %% A small system and a stand-in for a runtime, for the suites of this room.
 -module(pack_samples).
 
--export([probe/2, system/0, app/5, runtime/2, check/3]).
+-export([probe/2, system/0, app/5, runtime/2]).
 -export([blocks/0, files/0, pack/6, lie/1, flip/3, number/3, right_index/0, wrong_indexes/0]).
 
 %% Compiles probe.c with a compiler's command line into Dir.
@@ -163,10 +163,3 @@ one_block(Rows) ->
     First = 32 + 16 + byte_size(Index),
     pack(1, length(Rows), byte_size(Index),
          <<First:32/little, 4:32/little, 4:32/little, 2:32/little>>, Index, <<"data">>).
-
-%% Holds a property for so many samples of a generator.
-check(Times, Generator, Property) ->
-    case proper:quickcheck(proper:forall(Generator, Property), [quiet, {numtests, Times}]) of
-        true -> ok;
-        _ -> error({counterexample, proper:counterexample()})
-    end.

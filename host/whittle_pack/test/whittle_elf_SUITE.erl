@@ -38,7 +38,7 @@ runs(Compiler, Config) ->
 
 %% Files of both widths and both byte orders, with any segments in order.
 made_up(_) ->
-    pack_samples:check(400, elf(), fun(Elf) ->
+    made:holds(400, elf(), fun(Elf) ->
         File = file(Elf),
         {ok, Io} = whittle_elf:attach(File, ?PACK),
         After = iolist_to_binary(Io),
@@ -71,7 +71,7 @@ placed(#{class := Class, endian := Endian, segments := Segments}, File, After) -
 %% Damage.
 
 cut_anywhere(_) ->
-    pack_samples:check(200, elf(), fun(Elf) ->
+    made:holds(200, elf(), fun(Elf) ->
         {ok, Io} = whittle_elf:attach(file(Elf), ?PACK),
         After = iolist_to_binary(Io),
         lists:all(fun(Size) ->
@@ -84,11 +84,11 @@ cut_anywhere(_) ->
 
 any_bytes(_) ->
     Change = {proper_types:range(0, 500), proper_types:byte()},
-    pack_samples:check(1000, {elf(), proper_types:list(Change)}, fun({Elf, Changes}) ->
+    made:holds(1000, {elf(), proper_types:list(Change)}, fun({Elf, Changes}) ->
         File = lists:foldl(fun put_byte/2, file(Elf), Changes),
         ok_or_error(whittle_elf:pack(File)) andalso ok_or_error(whittle_elf:attach(File, ?PACK))
     end),
-    pack_samples:check(300, proper_types:binary(), fun(Bytes) ->
+    made:holds(300, proper_types:binary(), fun(Bytes) ->
         {error, _} = whittle_elf:pack(<<16#7f, "ELF", Bytes/binary>>),
         {error, _} = whittle_elf:pack(Bytes),
         true

@@ -6,7 +6,7 @@
 -export([executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
-         papers/1,
+         papers/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
@@ -17,7 +17,7 @@
 
 all() ->
     [executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
-     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, bill,
+     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, licenses, bill,
      directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
@@ -245,6 +245,21 @@ papers(Config) ->
     ?assertMatch([_], binary:matches(Licenses, <<"Apache License, Version 2.0">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"Sample's own licence">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
+
+%% What is no list of identifiers says nothing.
+licenses(Config) ->
+    System = pack_samples:system(),
+    {ok, #{spec := {application, sample, Properties}} = App} = whittle_system:app(sample, System),
+    [begin
+         With = App#{spec := {application, sample, [{licenses, Licenses} | Properties]}},
+         {ok, _} = whittle_pack:write(whittle_system:put_app(With, System),
+                                      ?config(runtime, Config), ?config(out, Config), #{}),
+         {ok, Info} = whittle_pack:read_file(?config(out, Config), <<"etc/info.txt">>),
+         ?assertMatch({_, _}, binary:match(Info, <<"sample 1.0 (", Said/binary, ")">>))
+     end || {Licenses, Said} <-
+                [{["MIT", "Apache-2.0"], <<"MIT AND Apache-2.0">>}, {["MIT\n"], <<"NOASSERTION">>}]
+                ++ [{Other, <<"NOASSERTION">>}
+                    || Other <- ["MIT", [apache], x, ["MIT" | x], [[$M | x]], [[246]], []]]].
 
 %% Read by another program's JSON parser.
 bill(Config) ->

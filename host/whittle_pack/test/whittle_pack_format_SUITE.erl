@@ -36,7 +36,7 @@ empty(_) ->
     ?assertEqual({ok, [[]]}, whittle_pack_format:decode(Pack)).
 
 round_trip(_) ->
-    pack_samples:check(100, pack_samples:blocks(), fun(Blocks) ->
+    made:holds(100, pack_samples:blocks(), fun(Blocks) ->
         {ok, Pack} = whittle_pack_format:encode(Blocks),
         {ok, Decoded} = whittle_pack_format:decode(Pack),
         %% Only files without a byte may have changed places.
@@ -98,7 +98,7 @@ foreign(_) ->
     ?assertEqual({error, {pack_foreign, <<>>}}, whittle_pack_format:decode(<<>>)),
     ?assertEqual({error, {pack_foreign, <<"Whittle", 2>>}},
                  whittle_pack_format:decode(<<"Whittle", 2, 0:504>>)),
-    pack_samples:check(300, proper_types:binary(), fun(Bytes) ->
+    made:holds(300, proper_types:binary(), fun(Bytes) ->
         element(1, whittle_pack_format:decode(Bytes)) =:= error
     end).
 
@@ -112,7 +112,7 @@ bad_paths(_) ->
 %% Whoever makes a pack with a right checksum and wrong contents is refused too,
 %% and nothing crashes: any bytes behind the header are replaced.
 lies(_) ->
-    pack_samples:check(300, pack_samples:lie(sample()), fun(Pack) ->
+    made:holds(300, pack_samples:lie(sample()), fun(Pack) ->
         case whittle_pack_format:decode(Pack) of
             {error, {pack_damaged, _}} -> true;
             {ok, Blocks} -> length(Blocks) =:= 3

@@ -72,7 +72,7 @@ in_its_own_file(Config) ->
     ?assertEqual({damaged, <<"it is cut off">>}, answer(os_output(Packed))).
 
 as_packed(Config) ->
-    pack_samples:check(30, pack_samples:blocks(), fun(Blocks) ->
+    made:holds(30, pack_samples:blocks(), fun(Blocks) ->
         {ok, Pack} = whittle_pack_format:encode(Blocks),
         files(Blocks) =:= read(Pack, Config)
     end).
@@ -94,7 +94,7 @@ any_length(Config) ->
     ok.
 
 any_bytes(Config) ->
-    pack_samples:check(300, proper_types:binary(), fun(Bytes) ->
+    made:holds(300, proper_types:binary(), fun(Bytes) ->
         case read(Bytes, Config) of
             absent -> byte_size(Bytes) < 32;
             {damaged, _} -> true
@@ -104,7 +104,7 @@ any_bytes(Config) ->
 %% With a right checksum. What our decoder takes is read as it takes it; what it refuses
 %% may be read when nothing leads outside, as only the checksum guards a start.
 lies(Config) ->
-    pack_samples:check(1000, pack_samples:lie(pack_samples:files()), fun(Pack) ->
+    made:holds(1000, pack_samples:lie(pack_samples:files()), fun(Pack) ->
         as_decoded(Pack, Config)
     end).
 

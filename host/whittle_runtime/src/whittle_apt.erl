@@ -123,12 +123,13 @@ from_suite(Suite, Package, Release, Context) ->
            %% It says on its output how much has come; percents/1 reads that.
            "-o", "APT::Status-Fd=1",
            "-o", "APT::Update::Error-Mode=any"],
-    ok = filelib:ensure_path(filename:join([State, "lists", "partial"])),
-    ok = filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
     List = ["deb-src [signed-by=", Keyring, "] ", Archive, " ", Suite, " main\n"],
-    ok = file:write_file(filename:join(State, "sources.list"), List),
     Get = fun(Words, What) -> apt("apt-get", Apt ++ Words, Dir, Told(What)) end,
-    case Get(["update"], "fetching the list of sources") of
+    Listed = case prepared(State, List) of
+                 ok -> Get(["update"], "fetching the list of sources");
+                 Unwritten -> Unwritten
+             end,
+    case Listed of
         {ok, _} ->
             case apt("apt-cache", Apt ++ ["showsrc", "--only-source", Package], Dir, Quiet) of
                 {ok, Shown} -> chosen(choose(Shown, Release), Package, Suite, Dir, Get);
@@ -136,6 +137,16 @@ from_suite(Suite, Package, Release, Context) ->
             end;
         Error ->
             Error
+    end.
+
+%% What apt needs before it runs.
+prepared(State, List) ->
+    Done = [filelib:ensure_path(filename:join([State, "lists", "partial"])),
+            filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
+            file:write_file(filename:join(State, "sources.list"), List)],
+    case [Reason || {error, Reason} <- Done] of
+        [] -> ok;
+        [Reason | _] -> {error, whittle_cache:unwritten(Reason, State)}
     end.
 
 chosen(none, _Package, _Suite, _Dir, _Get) ->

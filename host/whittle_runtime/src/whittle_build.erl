@@ -33,9 +33,7 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
                  source => Source, inputs => #{}, identify => Compilers,
                  variables => [], describe => Describe}, Options) of
         {ok, Otp = #{dir := Dir}} ->
-            {ok, Otp#{root => Dir,
-                      lib => filename:join(Dir, "lib"),
-                      erl => filename:join([Dir, "bin", "erl"])}};
+            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
         Error ->
             Error
     end.
@@ -278,7 +276,8 @@ tools(Tools) ->
             {error, {no_compiler, #{missing => Names, packages => Packages}}}
     end.
 
-%% Each step gets what the one before it gave, until one fails.
+%% Each step gets what the one before it gave, until one fails: `whittle_steps' of the
+%% other rooms, none of which this one needs otherwise.
 steps(Steps) ->
     lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
                    (Step, ok) -> Step(none);

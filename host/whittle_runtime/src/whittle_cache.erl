@@ -15,7 +15,7 @@
 -module(whittle_cache).
 
 %% Where
--export([root/1, hex/1]).
+-export([root/1, hex/1, unwritten/2]).
 %% What is kept
 -export([source/3, sources/2, forget_source/2, artefact/4]).
 
@@ -49,6 +49,11 @@ root(_) ->
 -spec hex(binary()) -> string().
 hex(Bytes) ->
     binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
+
+%% @doc The error of a file below that directory that cannot be written.
+-spec unwritten(file:posix(), file:filename()) -> {atom(), map()}.
+unwritten(enospc, Dir) -> {disk_full, #{dir => Dir}};
+unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
 
 %% @doc A kept source, or the one that Make fetches into the directory it is
 %% given. Make returns the source with file names relative to that directory.
@@ -152,7 +157,7 @@ kept(Root, Name, Final, Build, Options) ->
             case first_error([filelib:ensure_path(D)
                               || D <- [filename:dirname(Final) | Dirs]]) of
                 ok -> locked(Root, Name, Final, Build, Options);
-                {error, Reason} -> {error, storage(Reason, Root)}
+                {error, Reason} -> {error, unwritten(Reason, Root)}
             end
     end.
 
@@ -189,7 +194,7 @@ build(Root, Name, Final, Build) ->
                 finish(Build(#{work => Work, out => Out, log => Log, id => ""}),
                        Out, Final);
             {error, Reason} ->
-                {error, storage(Reason, Works)}
+                {error, unwritten(Reason, Works)}
         end
     after
         file:del_dir_r(Work)
@@ -203,7 +208,7 @@ finish({ok, Meta}, Out, Final) ->
                   _ = file:del_dir_r(Final),
                   case file:rename(Out, Final) of
                       ok -> {ok, Meta};
-                      {error, Reason} -> {error, storage(Reason, Final)}
+                      {error, Reason} -> {error, unwritten(Reason, Final)}
                   end
           end);
 finish(Error, _Out, _Final) ->
@@ -212,7 +217,7 @@ finish(Error, _Out, _Final) ->
 write(File, Text, Then) ->
     case file:write_file(File, unicode:characters_to_binary(Text)) of
         ok -> Then();
-        {error, Reason} -> {error, storage(Reason, filename:dirname(File))}
+        {error, Reason} -> {error, unwritten(Reason, filename:dirname(File))}
     end.
 
 meta(Dir) ->
@@ -223,9 +228,6 @@ meta(Dir) ->
 
 first_error(Results) ->
     hd([E || E = {error, _} <- Results] ++ [ok]).
-
-storage(enospc, Dir) -> {disk_full, #{dir => Dir}};
-storage(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
 
 %%% The lock: flock(1) runs `cat' for as long as our end of its input is open
 
@@ -254,7 +256,17 @@ try_lock(Flock, Flags, File) ->
         {Port, {data, <<"held\n">>}} -> {ok, Port};
         {Port, {exit_status, ?BUSY}} -> busy;
         {Port, {exit_status, _}} ->
-            {error, {cache_unwritable, #{dir => filename:dirname(File), reason => eacces}}}
+            {error, unwritten(why_no_lock(File), filename:dirname(File))}
+    end.
+
+%% flock(1) tells a person only. A file that we can open lies where none can be locked.
+why_no_lock(File) ->
+    case file:open(File, [append, raw]) of
+        {ok, Opened} ->
+            ok = file:close(Opened),
+            enolck;
+        {error, Reason} ->
+            Reason
     end.
 
 unlock(Port) ->

@@ -5,28 +5,30 @@
 -module(whittle_components).
 
 -export([collect/3, check/1, table/0]).
-%% Pure part, for tests
--export([comment/1]).
 
 %% @doc The components of a VM. Notices are copied to `licenses/' in Out. What
 %% some releases lack is passed over; a component without any notice is an error.
 %%
-%% Trees holds the artefacts that went in: `erts', and `crypto' and `zstd' where
-%% they did. Context has the flavour, and the version of each of them.
+%% Trees holds the artefacts that went in: `erts' and `terminfo', and `crypto' and
+%% `zstd' where they did. Context has the flavour, and the version of each of them.
 -spec collect(#{erts := file:filename(), atom() => file:filename()},
               #{flavour := size | speed, target := whittle_target:target(),
                 versions := #{atom() => string()}},
               file:filename()) ->
           {ok, [whittle_runtime:component()]} | whittle_runtime:error().
 collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
-    ok = filelib:ensure_path(filename:join(Out, "licenses")),
-    Found = [component(Name, Facts, Tree, Part, Context, Out)
-             || {Name, Where, Facts} <- table(),
-                {Part, Tree} <- tree(Where, Trees, Context)],
-    Components = Found ++ [library(L, Out) || L <- Libraries],
-    case [Name || #{name := Name, notices := []} <- Components] of
-        [] -> {ok, Components};
-        [Name | _] -> {error, {no_notice, #{component => Name}}}
+    try
+        written(filelib:ensure_path(filename:join(Out, "licenses")), Out),
+        Found = [component(Name, Facts, Tree, Part, Context, Out)
+                 || {Name, Where, Facts} <- table(),
+                    {Part, Tree} <- tree(Where, Trees, Context)],
+        Components = Found ++ [library(L, Out) || L <- Libraries],
+        case [Name || #{name := Name, notices := []} <- Components] of
+            [] -> {ok, Components};
+            [Name | _] -> {error, {no_notice, #{component => Name}}}
+        end
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% @doc Whether the notices of what the compiler links in are here: for before the
@@ -83,11 +85,13 @@ keep(Name, {Kind, Path}, Tree, Out) ->
 
 write(Name, Base, Notice, Out) ->
     Relative = filename:join("licenses", Name ++ "-" ++ Base),
-    ok = file:write_file(filename:join(Out, Relative), Notice),
+    written(file:write_file(filename:join(Out, Relative), Notice), Out),
     Relative.
 
-%% @doc The comment that C source begins with, as it stands.
--spec comment(binary()) -> binary().
+written(ok, _Out) -> ok;
+written({error, Reason}, Out) -> throw({?MODULE, whittle_cache:unwritten(Reason, Out)}).
+
+%% The comment that C source begins with, as it stands.
 comment(<<"/*", _/binary>> = Text) ->
     [Comment | _] = binary:split(Text, <<"*/">>),
     <<Comment/binary, "*/\n">>;

@@ -12,7 +12,8 @@
 %% the environment names (`https_proxy', `http_proxy', `no_proxy', as curl reads them).
 %% Certificates are checked against the system's, or those of the option `cacerts'
 %% (DER); `tell' hears how much of it has come, where the server says how much it is.
-%% Errors: `bad_checksum', `unreachable', `disk_full'. After an error there is no file.
+%% Errors: `bad_checksum', `unreachable', `disk_full', `cache_unwritable'. After an
+%% error there is no file.
 -spec get(string(), file:filename(), whittle_source:digest(),
           #{cacerts => [public_key:der_encoded()],
             tell => fun((string(), 0..100) -> term()), _ => _}) ->
@@ -26,10 +27,10 @@ get(Address, File, Sum, Options) ->
     try request(Address, Partial, Options) of
         ok ->
             checked(whittle_source:digest(Partial), Sum, Partial, File, Address);
-        {error, enospc} ->
-            disk_full(File);
+        {error, {unwritten, Reason}} ->
+            unwritten(File, Reason);
         {error, Reason} ->
-            unreachable(Address, Reason)
+            {error, {unreachable, #{address => Address, reason => reason(Reason)}}}
     after
         _ = file:delete(Partial),
         _ = inets:stop(httpc, ?MODULE)
@@ -55,7 +56,7 @@ request(Address, Partial, Options) ->
             Tell = maps:get(tell, Options, fun(_, _) -> ok end),
             try receive_all(Request, Fd, Tell) after file:close(Fd) end;
         {error, Reason} ->
-            {error, Reason}
+            {error, {unwritten, Reason}}
     end.
 
 receive_all(Request, Fd, Tell) ->
@@ -78,7 +79,7 @@ receive_all(Request, Sender, Fd, State) ->
                     receive_all(Request, Sender, Fd, told(byte_size(Bytes), State));
                 {error, Reason} ->
                     ok = httpc:cancel_request(Request, ?MODULE),
-                    {error, Reason}
+                    {error, {unwritten, Reason}}
             end;
         {http, {Request, stream_end, _}} ->
             ok;
@@ -136,20 +137,18 @@ system_cacerts() ->
     end.
 
 checked({ok, Sum}, Sum, Partial, File, _Address) ->
-    ok = file:rename(Partial, File);
+    case file:rename(Partial, File) of
+        ok -> ok;
+        {error, Reason} -> unwritten(File, Reason)
+    end;
 checked({ok, Actual}, Sum, _Partial, _File, Address) ->
     {error, {bad_checksum, #{file => Address, expected => Sum,
                              actual => Actual}}};
-checked({error, enospc}, _Sum, _Partial, File, _Address) ->
-    disk_full(File);
-checked({error, Reason}, _Sum, _Partial, _File, Address) ->
-    unreachable(Address, Reason).
+checked({error, Reason}, _Sum, _Partial, File, _Address) ->
+    unwritten(File, Reason).
 
-disk_full(File) ->
-    {error, {disk_full, #{dir => filename:dirname(File)}}}.
-
-unreachable(Address, Reason) ->
-    {error, {unreachable, #{address => Address, reason => reason(Reason)}}}.
+unwritten(File, Reason) ->
+    {error, whittle_cache:unwritten(Reason, filename:dirname(File))}.
 
 reason({status, Status}) -> "answered " ++ integer_to_list(Status);
 reason({failed_connect, Details}) ->

@@ -57,13 +57,6 @@ plan(Source) ->
 describe(Out, Release) ->
     {ok, Vsn} = file:read_file(filename:join(Out, "OTP_VERSION")),
     [Erts] = filelib:wildcard("erts-*", Out),
-    Bin = filename:join([Out, Erts, "bin"]),
-    Emulators = case filelib:is_regular(filename:join(Bin, "beam.smp"))
-                    andalso filelib:wildcard("beam.emu*", Bin) of
-                    [_ | _] -> [jit, emu];
-                    _ -> [emu]
-                end,
     #{otp => Release,
       vsn => string:trim(binary_to_list(Vsn)),
-      erts_vsn => string:prefix(Erts, "erts-"),
-      emulators => Emulators}.
+      erts_vsn => string:prefix(Erts, "erts-")}.

@@ -3,8 +3,8 @@
 %% Two things come out of here. A <em>runtime</em> is one static executable
 %% without an application: ERTS, Whittle's launcher and the static NIFs that
 %% were asked for. An <em>OTP</em> is the same release installed on this machine
-%% as usual: its applications are read for the pack, its `erl' serves cross
-%% builds, and it is the baseline of every figure.
+%% as usual: its applications are read for the pack, and it is the baseline
+%% of every figure.
 %%
 %% How they are made is written in docs/runtime.md.
 -module(whittle_runtime).
@@ -54,9 +54,6 @@
           erts_vsn := string(),
           root := file:filename(),      % what code:root_dir() says in it
           lib := file:filename(),       % the directory of the applications
-          erl := file:filename(),
-          emulators := [emu | jit],     % `erl -emu_flavor' takes these; the
-                                        % first is what plain `erl' starts
           id := string(),
           dir := file:filename()}.
 

@@ -249,7 +249,7 @@ take_over(Source = #{main := Main, sums := Sums}, Dir) ->
               || File <- maps:keys(Sums)],
     case [Reason || {error, Reason} <- Copied] of
         [] -> {ok, Source#{main := filename:basename(Main), sums := Relative}};
-        [Reason | _] -> {error, {cache_unwritable, #{dir => Dir, reason => Reason}}}
+        [Reason | _] -> {error, whittle_cache:unwritten(Reason, Dir)}
     end.
 
 link_or_copy(File, To) ->
@@ -268,7 +268,8 @@ first([Way | Ways], Base, Dir, Options, Tried) ->
     case take(Way, maps:get(release, Base), Dir, Options) of
         {ok, Found = #{main := _, vsn := _, kind := _, origin := _}} ->
             with_sums(maps:merge(Base, Found), Dir);
-        {error, Failure = {Tag, _}} when Tag =:= bad_checksum; Tag =:= disk_full ->
+        {error, Failure = {Tag, _}} when Tag =:= bad_checksum; Tag =:= disk_full;
+                                           Tag =:= cache_unwritable ->
             {error, Failure};
         {error, Reason} ->
             first(Ways, Base, Dir, Options, [Reason | Tried])
@@ -287,9 +288,13 @@ take({release, Vsn, Address, Sum}, _Release, Dir, Options) ->
 
 with_sums(Found, Dir) ->
     {ok, Names} = file:list_dir(Dir),
-    Sums = [{Name, Sum} || Name <- Names,
-                           {ok, Sum} <- [digest(filename:join(Dir, Name))]],
-    {ok, Found#{sums => maps:from_list(Sums)}}.
+    Digests = [{Name, digest(filename:join(Dir, Name))} || Name <- Names],
+    case [{Name, Reason} || {Name, {error, Reason}} <- Digests] of
+        [] ->
+            {ok, Found#{sums => maps:from_list([{Name, Sum} || {Name, {ok, Sum}} <- Digests])}};
+        [{Name, Reason} | _] ->
+            {error, {unreadable_source, #{file => filename:join(Dir, Name), reason => Reason}}}
+    end.
 
 table() ->
     File = filename:join(code:priv_dir(whittle_runtime), "sources.config"),

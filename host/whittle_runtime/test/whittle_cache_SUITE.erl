@@ -98,7 +98,11 @@ failure_leaves_nothing(Config) ->
 
 full_disk(Config) ->
     ?assertMatch({error, {disk_full, _}},
-                 plan(Config, ["cat /etc/passwd > /dev/full"])).
+                 plan(Config, ["cat /etc/passwd > /dev/full"])),
+    %% A log that cannot be written ends nothing.
+    Place = #{work => dir(Config), out => dir(Config), log => "/dev/full", id => ""},
+    Plan = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
+    ?assertEqual(ok, whittle_plan:run("test", Plan, [], Place, #{})).
 
 unwritable(Config) ->
     Blocked = filename:join(dir(Config), "file"),
@@ -111,7 +115,7 @@ unwritable(Config) ->
     ok = filelib:ensure_path(Locks),
     ok = file:make_symlink("/nowhere/lock", filename:join(Locks, "locked")),
     Make = fun(_) -> error(not_reached) end,
-    ?assertMatch({error, {cache_unwritable, #{dir := Locks}}},
+    ?assertEqual({error, {cache_unwritable, #{dir => Locks, reason => enoent}}},
                  whittle_cache:source("locked", Make, #{cache => dir(Config)})).
 
 no_place(_) ->

@@ -116,11 +116,12 @@ plans_name_no_place(_) ->
     Plans = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
              || Linkage <- [static, dynamic]]
         ++
-            [whittle_recipe_vm:erts(Target, size, Source, ["a.patch"]),
-             whittle_recipe_suites:plan(Source),
-             whittle_recipe_otp:plan(Source),
-             whittle_recipe_lib:openssl(Target, size, Source),
-             whittle_recipe_lib:zstd(Target, size, Source)],
+        [whittle_recipe_suites:plan(Source), whittle_recipe_otp:plan(Source)]
+        ++ lists:append(
+             [[whittle_recipe_vm:link(Target, {"29", Flavour}, [asn1, crypto], static),
+               whittle_recipe_vm:erts(Target, Flavour, Source, ["a.patch"])
+               | [whittle_recipe_lib:Library(Target, Flavour, Source)
+                  || Library <- [terminfo, openssl, zstd]]] || Flavour <- [size, speed]]),
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
 
@@ -155,7 +156,11 @@ no_notice(Config) ->
     ?assertEqual({error, {no_notice, #{component => "erts"}}}, Collect()),
     ok = file:write_file(filename:join(Erts, "LICENSE.txt"), "a licence"),
     ?assertMatch({ok, [#{name := "erts", version := "29.1",
-                         notices := ["licenses/erts-LICENSE.txt"]}]}, Collect()).
+                         notices := ["licenses/erts-LICENSE.txt"]}]}, Collect()),
+    Kept = filename:join(dir(Config), "out/licenses/erts-LICENSE.txt"),
+    ok = file:delete(Kept),
+    ok = file:make_symlink("/dev/full", Kept),
+    ?assertMatch({error, {disk_full, _}}, Collect()).
 
 %% The C++ library is in the one with the JIT only, and its notice has to be here.
 libraries_of_flavours(_) ->
@@ -185,6 +190,7 @@ notice_of_the_compiler(Config) ->
     ?assertEqual(ok, whittle_components:check(
                        Library(filename:join(dir(Config), "$(echo notice)")))).
 
+%% Every error that there is words for.
 every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
@@ -200,14 +206,30 @@ every_error_is_one_line(_) ->
               {unsupported_flavour, #{flavour => f, target => "t", known => [size]}},
               {unsupported_native, #{native => n, known => [crypto]}},
               {unsupported_otp, #{otp => "1", known => ["29"]}},
+              {unreadable_source, #{file => "f", reason => enoent}},
+              {not_a_source, #{file => "f"}},
+              {wrong_source, #{file => "f", vsn => "27.1", otp => "29"}},
+              {bad_checksum, #{file => "f", expected => "e", actual => "a"}},
+              {damaged_source, #{file => "f"}},
+              {no_apt, #{reason => "r"}},
+              {unreachable, #{address => "a", reason => "r"}},
               {no_source, #{component => erlang, release => "29",
                             tried => [{no_apt, #{reason => "r"}},
                                       {unreachable, #{address => "a", reason => "r"}}]}}],
+    ?assertEqual(worded(), lists:sort([Tag || {Tag, _} <- Errors])),
     [begin
          Text = lists:flatten(whittle_runtime:format_error({error, E})),
          ?assertEqual(nomatch, string:find(Text, "\n")),
          ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
      end || E <- Errors].
+
+%% The tags of whittle_runtime_error:format/1, from its debug information.
+worded() ->
+    {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
+        beam_lib:chunks(code:which(whittle_runtime_error), [debug_info]),
+    {ok, Forms} = Backend:debug_info(erlang_v1, whittle_runtime_error, Data, []),
+    [Clauses] = [Clauses || {function, _, format, 1, Clauses} <- Forms],
+    lists:sort([Tag || {clause, _, [{tuple, _, [{atom, _, Tag} | _]}], _, _} <- Clauses]).
 
 %% Programs print what they like; it is text for the terminal.
 last_words(_) ->

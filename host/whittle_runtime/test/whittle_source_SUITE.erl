@@ -9,14 +9,16 @@
 -export([tarball/1, tarball_of_another_release/1, not_a_tarball/1,
          sum_beside_a_tarball/1, damaged_in_the_cache/1, other_pins/1,
          copy_without_ways/1, fetched_over_http/1, fetch_tells/1, proxies/1, wrong_sum/1,
-         server_not_there/1, https_is_verified/1, archive_of_the_machine/1,
+         server_not_there/1, no_room/1, unreadable_beside/1, https_is_verified/1,
+         archive_of_the_machine/1,
          unsigned_archive/1, no_keyring/1, version_of_a_package/1, no_address_in_errors/1,
          unsupported/1]).
 
 all() ->
     [tarball, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
      damaged_in_the_cache, other_pins, copy_without_ways, fetched_over_http, fetch_tells,
-     proxies, wrong_sum, server_not_there, https_is_verified, archive_of_the_machine,
+     proxies, wrong_sum, server_not_there, no_room, unreadable_beside, https_is_verified,
+     archive_of_the_machine,
      unsigned_archive, no_keyring, version_of_a_package, no_address_in_errors,
      unsupported].
 
@@ -262,6 +264,44 @@ server_not_there(Config) ->
     Error = whittle_fetch:get(Address, filename:join(dir(Config), "f"), Sum, #{}),
     ?assertMatch({error, {unreachable, #{reason := "connection refused"}}}, Error),
     one_line(Error).
+
+%% Of a place that cannot be written nobody says that the network is at fault.
+no_room(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    Dir = dir(Config),
+    In = fun(Name) -> filename:join(Dir, Name) end,
+    Get = fun(Name) ->
+                  Error = whittle_fetch:get(Address, In(Name), Sum, #{}),
+                  one_line(Error),
+                  Error
+          end,
+    ?assertEqual({error, {cache_unwritable, #{dir => In("none"), reason => enoent}}},
+                 Get("none/f")),
+    ok = file:make_dir(In("directory")),
+    ?assertMatch({error, {cache_unwritable, #{dir := Dir, reason := eisdir}}}, Get("directory")),
+    ok = file:make_symlink("/dev/full", In("full.part")),
+    ?assertEqual({error, {disk_full, #{dir => Dir}}}, Get("full")),
+    Stop(),
+    %% What apt is told in a file.
+    ok = file:make_dir(In("apt.apt")),
+    ok = file:make_symlink("/dev/full", In("apt.apt/sources.list")),
+    ?assertEqual({error, {disk_full, #{dir => In("apt.apt")}}},
+                 whittle_apt:fetch("erlang", "29", ["sid"], In("apt"),
+                                   #{archive => "file:/nowhere", keyring => keyring(Config)})).
+
+%% A file that has no sum would never be verified.
+unreadable_beside(Config) ->
+    {Address, Sum, Stop} = serve(Config, []),
+    Cache = filename:join(dir(Config), "cache"),
+    Beside = fun(_) ->
+                     [Out] = filelib:wildcard(filename:join(Cache, "work/*/out")),
+                     file:make_symlink("/nowhere", filename:join(Out, "beside"))
+             end,
+    Error = whittle_source:find(erlang, "29", #{cache => Cache, source => none, progress => Beside,
+                                                ways => [{release, "29.1", Address, Sum}]}),
+    Stop(),
+    ?assertMatch({error, {unreadable_source, #{reason := enoent}}}, Error),
+    ?assertEqual([], filelib:wildcard(filename:join(Cache, "sources/*"))).
 
 https_is_verified(Config) ->
     #{server := Server, trusted := Trusted} = tls(),

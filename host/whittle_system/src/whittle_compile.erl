@@ -1,7 +1,7 @@
 %% @hidden Compiles the user's source with the host's own tools.
 -module(whittle_compile).
 
--export([with_rebar3/1, with_erlc/3, escript/3, again/2]).
+-export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
 %% @doc Compiles a rebar3 project and says where its applications are. Nothing
 %% is fetched: a dependency that rebar3 has not got yet is rebar3's error.
@@ -19,6 +19,14 @@ with_rebar3(Dir) ->
             end
     end.
 
+%% @doc What a project's `rebar.config' says; nothing where it cannot be read.
+-spec rebar_config(file:filename()) -> [term()].
+rebar_config(Dir) ->
+    case file:consult(filename:join(Dir, "rebar.config")) of
+        {ok, Terms} -> Terms;
+        {error, _} -> []
+    end.
+
 %% @doc Compiles an application's directory into a directory of our own and
 %% hands that over, as `TMP/ebin', for as long as the function runs.
 -spec with_erlc(file:filename(), whittle_otp_lib:otp_lib(), fun((file:filename()) -> Result)) ->
@@ -34,7 +42,8 @@ with_erlc(Dir, Otp, Read) ->
                  end).
 
 %% @doc Compiles modules again from their debug information, with the compiler of
-%% the given `erl'. What cannot be compiled so is not in the result.
+%% the given `erl'. What cannot be compiled so is not in the result; an `erl' that
+%% fails is an error.
 -spec again(file:filename(), [{module(), binary()}]) ->
           {ok, #{module() => binary()}} | {error, whittle_system:error()}.
 again(Erl, Modules) ->
@@ -42,11 +51,16 @@ again(Erl, Modules) ->
       fun(Tmp) ->
               File = fun(Name, N) -> filename:join(Tmp, Name ++ integer_to_list(N)) end,
               _ = [write(File("in", N), Bytes) || {N, {_, Bytes}} <- numbered(Modules)],
-              {_, _} = run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
-                                 "-eval", again_expression(), "-extra", Tmp], ".", []),
-              {ok, maps:from_list([{Module, Bytes}
-                                   || {N, {Module, _}} <- numbered(Modules),
-                                      {ok, Bytes} <- [file:read_file(File("out", N))]])}
+              case run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
+                             "-eval", again_expression(), "-extra", Tmp], ".", []) of
+                  {0, _} ->
+                      {ok, maps:from_list([{Module, Bytes}
+                                           || {N, {Module, _}} <- numbered(Modules),
+                                              {ok, Bytes} <- [file:read_file(File("out", N))]])};
+                  {_, Output} ->
+                      [{First, _} | _] = Modules,
+                      {error, {not_compiled, {["module ", atom_to_list(First)], Erl, Output}}}
+              end
       end).
 
 numbered(List) ->
@@ -122,11 +136,7 @@ lib(Rebar3, Dir, Env) ->
             {0, Output} = run(Rebar3, ["path", "--lib"], Dir, Env),
             unicode:characters_to_list(lists:last([<<>> | string:lexemes(Output, "\n")]));
         false ->
-            Config = case file:consult(filename:join(Dir, "rebar.config")) of
-                         {ok, Terms} -> Terms;
-                         {error, _} -> []
-                     end,
-            filename:join([Dir, proplists:get_value(base_dir, Config, "_build"),
+            filename:join([Dir, proplists:get_value(base_dir, rebar_config(Dir), "_build"),
                            "default", "lib"])
     end.
 
@@ -185,17 +195,22 @@ app_file(Dir, Ebin) ->
                 || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))],
     case filelib:wildcard(filename:join(Dir, "src/*.app.src")) of
         [File | _] ->
-            case file:consult(File) of
-                {ok, [{application, Name, Props}]} ->
+            case spec(File) of
+                {ok, {application, Name, Props}} ->
                     Spec = {application, Name,
                             lists:keystore(modules, 1, Props, {modules, Compiled})},
                     Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
                     write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
                           unicode:characters_to_binary(Text));
-                {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
-                {error, Why} -> {error, {bad_app_file, {File, file:format_error(Why)}}}
+                {error, _} = Error -> Error
             end;
         [] -> {error, {no_app_file, Dir}}
+    end.
+
+spec(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> whittle_read_app:spec(File, Bytes);
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
 %% Calls the function with a directory that is removed afterwards.

@@ -8,7 +8,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, files/1, tree/1, from_files/3, prebuilt/1]).
+-export([read/2, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
 
@@ -53,6 +53,37 @@ from_files(Dir, Files, Context) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
+%% @doc The term of an application's file, checked; the name is for errors.
+-spec spec(file:filename_all(), binary()) ->
+          {ok, {application, whittle_system:app_name(), [{atom(), term()}]}}
+        | {error, whittle_system:error()}.
+spec(File, Bytes) ->
+    case whittle_term:parse(Bytes) of
+        {ok, [{application, Name, Props} = Spec]} when is_atom(Name), length(Props) >= 0 ->
+            case [Error || Check <- [fun pairs/1, fun atoms/1, fun vsn/1],
+                           {error, Error} <- [Check(Props)]] of
+                [] -> {ok, Spec};
+                [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
+                [Why | _] -> {error, {bad_app_file, {File, Why}}}
+            end;
+        {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
+        {error, Why} -> {error, {bad_app_file, {File, Why}}}
+    end.
+
+%% @doc The bytes of a module that is not OTP's, checked; the name is for errors.
+-spec beam(module(), file:filename_all(), binary()) ->
+          {ok, binary()} | {error, whittle_system:error()}.
+beam(Module, File, Bytes) ->
+    case whittle_beam:read(Bytes) of
+        {ok, Beam} ->
+            case whittle_beam:module(Beam) of
+                Module -> {ok, plain(Bytes, Beam)};
+                Other -> {error, {misnamed_module, {File, Other}}}
+            end;
+        {error, Error} ->
+            {error, {bad_beam, {File, Error}}}
+    end.
+
 %% @doc The shared objects in an application's priv, and the modules that load
 %% one. A static VM cannot load it, so such a NIF could only fail on the board.
 -spec prebuilt(whittle_system:app()) ->
@@ -67,7 +98,7 @@ prebuilt(#{modules := Modules, files := Files}) ->
 %% Internal
 
 app(Dir, Files, #{kind := Kind} = Context) ->
-    {AppFile, {application, Name, Props} = Spec} = spec(Dir, Files),
+    {AppFile, {application, Name, Props} = Spec} = app_spec(Dir, Files),
     Beams = maps:from_list(
               [{binary_to_atom(filename:basename(Path, <<".beam">>)), {Path, Read}}
                || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
@@ -78,64 +109,53 @@ app(Dir, Files, #{kind := Kind} = Context) ->
         Absent -> fail({absent_modules, {Name, Absent, AppFile}})
     end,
     Modules = maps:map(fun(Module, {Path, Read}) ->
-                               beam(Module, where(Dir, Path), Read, Kind)
+                               module(Module, where(Dir, Path), Read, Kind)
                        end, Beams),
     {Kept, Dropped} = data_files(Name, Dir, Files, Kind),
-    App = #{name => Name, vsn => vsn(Name, Props, AppFile), spec => Spec,
+    App = #{name => Name, vsn => proplists:get_value(vsn, Props), spec => Spec,
             modules => Modules, files => Kept,
             origin => #{kind => Kind, path => maps:get(path, Context, Dir),
                         asked_by => maps:get(asked_by, Context, [])}},
     {ok, App, notes(Name, Listed, Modules, Dropped, Kind)}.
 
-spec(Dir, Files) ->
+app_spec(Dir, Files) ->
     case [{Path, Read} || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
                           filename:extension(Path) =:= <<".app">>] of
         [{Path, Read}] ->
             File = where(Dir, Path),
-            case whittle_term:parse(bytes(File, Read)) of
-                {ok, [{application, Name, Props} = Spec]}
-                  when is_atom(Name), is_list(Props) ->
-                    check_props(Props, File),
-                    {File, Spec};
-                {ok, _} -> fail({bad_app_file, {File, "is no application term"}});
-                {error, Why} -> fail({bad_app_file, {File, Why}})
-            end;
+            {File, ok(spec(File, bytes(File, Read)))};
         [] -> fail({no_app_file, Dir});
         Several -> fail({several_app_files, {Dir, [P || {P, _} <- Several]}})
     end.
 
-check_props(Props, File) ->
-    lists:all(fun(Prop) -> is_tuple(Prop) andalso tuple_size(Prop) =:= 2 end, Props)
-        orelse fail({bad_app_file, {File, "its keys are no pairs"}}),
-    _ = [fail({bad_app_file, {File, io_lib:format("`~ts' is no list of atoms", [Key])}})
-         || Key <- [modules, applications, included_applications, optional_applications],
-            Value <- [proplists:get_value(Key, Props, [])],
-            not (is_list(Value) andalso lists:all(fun is_atom/1, Value))],
-    ok.
-
-vsn(Name, Props, File) ->
-    case proplists:get_value(vsn, Props) of
-        [_ | _] = Vsn ->
-            %% It becomes part of a path.
-            io_lib:char_list(Vsn) andalso not lists:member($/, Vsn) orelse
-                fail({no_vsn, {Name, File}}),
-            Vsn;
-        _ -> fail({no_vsn, {Name, File}})
+pairs(Props) ->
+    case all(fun(Prop) -> is_tuple(Prop) andalso tuple_size(Prop) =:= 2 end, Props) of
+        true -> ok;
+        false -> {error, "its keys are no pairs"}
     end.
 
-%% A module of the input is checked; OTP's own were, when it was built.
-beam(_, File, Read, otp) ->
-    bytes(File, Read);
-beam(Module, File, Read, _) ->
-    Bytes = bytes(File, Read),
-    case whittle_beam:read(Bytes) of
-        {ok, Beam} ->
-            whittle_beam:module(Beam) =:= Module orelse
-                fail({misnamed_module, {File, whittle_beam:module(Beam)}}),
-            plain(Bytes, Beam);
-        {error, Error} ->
-            fail({bad_beam, {File, Error}})
+atoms(Props) ->
+    case [Key || Key <- [modules, applications, included_applications, optional_applications],
+                 not all(fun is_atom/1, proplists:get_value(Key, Props, []))] of
+        [] -> ok;
+        [Key | _] -> {error, io_lib:format("`~ts' is no list of atoms", [Key])}
     end.
+
+%% It becomes part of a path.
+vsn(Props) ->
+    Vsn = proplists:get_value(vsn, Props),
+    case all(fun(Char) -> io_lib:char_list([Char]) andalso Char =/= $/ end, Vsn) of
+        true when Vsn =/= [] -> ok;
+        _ -> {error, no_vsn}
+    end.
+
+%% An improper list is none.
+all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
+all(_, _) -> false.
+
+%% OTP's own modules were checked when it was built.
+module(_, File, Read, otp) -> bytes(File, Read);
+module(Module, File, Read, _) -> ok(beam(Module, File, bytes(File, Read))).
 
 %% A file that is gzipped whole would only spoil the pack's compression.
 plain(<<"FOR1", _/binary>> = Bytes, _) -> Bytes;
@@ -209,6 +229,9 @@ node(File, Path, Depth) ->
             [{Path, Mode band 8#777, fun() -> file:read_file(File) end}];
         _ -> []
     end.
+
+ok({ok, Value}) -> Value;
+ok({error, Error}) -> fail(Error).
 
 -spec fail(whittle_system:error()) -> no_return().
 fail(Error) -> throw({?MODULE, Error}).

@@ -41,7 +41,8 @@ found(Dir, Otp) ->
 current(Dir) ->
     case file:read_file(filename:join(Dir, "releases/start_erl.data")) of
         {ok, Data} ->
-            case string:lexemes(unicode:characters_to_list(Data), " \r\n") of
+            Text = unicode:characters_to_list(Data),
+            case is_list(Text) andalso string:lexemes(Text, " \r\n") of
                 [_Erts, Vsn | _] -> Vsn;
                 _ -> fail({bad_start_data, Dir})
             end;
@@ -54,22 +55,33 @@ current(Dir) ->
 
 rel(Place) ->
     case filelib:wildcard(filename:join(Place, "*.rel")) of
-        [File | _] ->
+        [File] ->
             case file:consult(File) of
-                {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} ->
-                    try {{Name, Vsn}, Erts, [rel_app(App) || App <- Apps]}
-                    catch error:_ -> fail({bad_rel_file, {File, "lists what is no application"}})
-                    end;
+                {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
+                    lists:all(fun io_lib:char_list/1, [Name, Vsn, Erts]) orelse
+                        fail({bad_rel_file, {File, "has a name or a version that is no string"}}),
+                    {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
                 {ok, _} -> fail({bad_rel_file, {File, "is no release term"}});
                 {error, Why} -> fail({bad_rel_file, {File, file:format_error(Why)}})
             end;
-        [] -> fail({bad_rel_file, {Place, "holds no .rel file"}})
+        [] -> fail({bad_rel_file, {Place, "holds no .rel file"}});
+        Several ->
+            Names = [filename:basename(File) || File <- Several],
+            fail({bad_rel_file, {Place, ["holds several .rel files: ", lists:join(", ", Names)]}})
     end.
 
-rel_app({Name, Vsn}) -> {Name, Vsn, permanent};
-rel_app({Name, Vsn, Type}) when is_atom(Type) -> {Name, Vsn, Type};
-rel_app({Name, Vsn, Included}) when is_list(Included) -> {Name, Vsn, permanent};
-rel_app({Name, Vsn, Type, _Included}) -> {Name, Vsn, Type}.
+rel_app(App, File) ->
+    {Name, Vsn, Type} =
+        case App of
+            {N, V} -> {N, V, permanent};
+            {N, V, Included} when is_list(Included) -> {N, V, permanent};
+            {N, V, T} -> {N, V, T};
+            {N, V, T, _Included} -> {N, V, T};
+            _ -> {none, none, none}
+        end,
+    is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
+        fail({bad_rel_file, {File, "lists what is no application"}}),
+    {Name, Vsn, Type}.
 
 %% What is listed and not there has to be OTP's: a release without its system
 %% libraries is usual. What is there and not listed is not read.
@@ -104,8 +116,9 @@ app(Dir, {Name, Vsn, _}, Otp) ->
 %% path; here they take the place of the modules that they were made from.
 consolidated(Place, Apps) ->
     Files = filelib:wildcard(filename:join(Place, "consolidated/*.beam")),
-    Made = maps:from_list([{list_to_atom(filename:basename(File, ".beam")), bytes(File)}
-                           || File <- Files]),
+    Made = maps:from_list([{Module, ok(whittle_read_app:beam(Module, File, bytes(File)))}
+                           || File <- Files,
+                              Module <- [list_to_atom(filename:basename(File, ".beam"))]]),
     {[App#{modules := maps:merge(Modules, maps:with(maps:keys(Modules), Made))}
       || #{modules := Modules} = App <- Apps],
      [io_lib:format("~w consolidated protocols took the place of the modules they "
@@ -116,7 +129,7 @@ own_boot(Place) ->
     case file:read_file(File) of
         {ok, Bytes} ->
             try binary_to_term(Bytes) of
-                {script, {_, _}, Steps} = Script ->
+                {script, {_, _}, Steps} = Script when length(Steps) >= 0 ->
                     lists:member({progress, init_kernel_started}, Steps) orelse
                         fail({bad_own_boot, File}),
                     {ok, Script};

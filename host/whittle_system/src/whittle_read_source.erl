@@ -4,6 +4,8 @@
 %% Nothing is written into the user's tree but rebar3's own `_build'.
 -module(whittle_read_source).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([application/2, project/1]).
 
 %% @doc An application's directory. It is compiled into a directory of our own
@@ -27,7 +29,7 @@ project(Dir) ->
         {ok, Lib} ->
             Own = own_apps(Dir),
             case read_all(built(Dir, Lib), [], []) of
-                {ok, Apps, Notes} -> project(Dir, Own, Apps, Notes);
+                {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
                 {error, _} = Error -> Error
             end;
         {error, _} = Error -> Error
@@ -45,6 +47,32 @@ built(Dir, Lib) ->
     Hidden = [filename:basename(Checkout) || Checkout <- Checkouts],
     lists:sort(Checkouts ++ [Found || Found <- filelib:wildcard(filename:join(Lib, "*")),
                                       not lists:member(filename:basename(Found), Hidden)]).
+
+%% A script can name other places for the project's own applications; wherever one lies,
+%% what rebar3 builds of it links back to there, and a dependency's does not.
+linked(Dir, Lib) ->
+    [list_to_atom(filename:basename(filename:dirname(Link)))
+     || Link <- filelib:wildcard(filename:join(Lib, "*/src")),
+        {ok, _} <- [file:read_link(Link)],
+        leads_below(Link, identity(Dir), identity(Lib))].
+
+%% Whether a directory is below the one and not below the other.
+leads_below(Place, Dir, Other) ->
+    Above = filename:join(Place, ".."),
+    case {identity(Place), identity(Above)} of
+        {Same, Same} -> false;
+        {Dir, _} -> true;
+        {Other, _} -> false;
+        _ -> leads_below(Above, Dir, Other)
+    end.
+
+identity(Dir) ->
+    case file:read_file_info(Dir) of
+        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
+            {Device, Inode};
+        _ ->
+            none
+    end.
 
 project(Dir, Own, Apps, Notes) ->
     case [Name || #{name := Name} <- Apps, lists:member(Name, Own)] of
@@ -92,11 +120,8 @@ context() -> #{kind => input}.
 
 %% The applications of the project itself, where rebar3 looks for them.
 own_apps(Dir) ->
-    Config = case file:consult(filename:join(Dir, "rebar.config")) of
-                 {ok, Terms} -> Terms;
-                 {error, _} -> []
-             end,
-    apps_in(Dir, proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."])).
+    apps_in(Dir, proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
+                                     ["apps/*", "lib/*", "."])).
 
 apps_in(Dir, Places) ->
     lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))

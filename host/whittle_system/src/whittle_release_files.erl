@@ -65,10 +65,12 @@ content(_, Bytes) ->
 %% start the node again. There is no file to write; it can also go on without.
 without_reboot(Bytes) ->
     case whittle_term:parse(Bytes) of
-        {ok, [Config]} when is_list(Config) ->
-            Elixir = proplists:get_value(elixir, Config, []),
-            case proplists:get_value(config_provider_init, Elixir) of
-                #{reboot_system_after_config := true} = Init ->
+        {ok, [Config]} when length(Config) >= 0 ->
+            case [{Elixir, Init}
+                  || Elixir <- [proplists:get_value(elixir, Config)], length(Elixir) >= 0,
+                     #{reboot_system_after_config := true} = Init
+                         <- [proplists:get_value(config_provider_init, Elixir)]] of
+                [{Elixir, Init}] ->
                     New = {config_provider_init, Init#{reboot_system_after_config := false}},
                     Now = lists:keystore(config_provider_init, 1, Elixir, New),
                     Text = io_lib:format("%% coding: utf-8~n~tp.~n",
@@ -76,7 +78,7 @@ without_reboot(Bytes) ->
                     {unicode:characters_to_binary(Text),
                      ["reboot_system_after_config was turned off: configuration is "
                       "read at start, without a second start"]};
-                _ -> {Bytes, []}
+                [] -> {Bytes, []}
             end;
         _ -> {Bytes, []}
     end.
@@ -113,19 +115,28 @@ shell_env(File) ->
     case file:read_file(File) of
         {ok, Text} ->
             Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
-                             Line <- [string:trim(Raw)],
+                             Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",
+                                                 [global, {return, binary}])],
                              Line =/= <<>>, binary:first(Line) =/= $#],
             Parsed = [assignment(Line) || Line <- Lines],
             Unread = [Line || {unread, Line} <- Parsed],
             {maps:from_list([{Key, {always, Value}} || {set, Key, Value} <- Parsed]),
-             [["env.sh: only plain assignments are kept, not: ", lists:join("; ", Unread)]
+             [["env.sh: only plain assignments are kept, not: ",
+              lists:join("; ", [text(Line) || Line <- Unread])]
               || Unread =/= []]};
         {error, _} -> {#{}, []}
     end.
 
+%% Values are bytes; a note is text.
+text(Line) ->
+    case unicode:characters_to_list(Line) of
+        Text when is_list(Text) -> Text;
+        _ -> binary_to_list(Line)
+    end.
+
 assignment(Line) ->
     Pattern = "^(?:export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
-        "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|([^\\s\"'$`\\\\;&|]*))$",
+        "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|([^ \\t\"'$`\\\\;&|]*))$",
     case re:run(Line, Pattern, [{capture, all_but_first, binary}]) of
         {match, [Key | Groups]} -> without_cookie(Key, iolist_to_binary(Groups));
         nomatch -> {unread, Line}

@@ -87,8 +87,8 @@ format({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
          [Module, Name, Needs, Why, Otp, Needs, Otp]);
 format({too_old, {Name, Module, Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled by an OTP so old that OTP ~ts cannot load "
-         "it (instruction ~ts) and has no debug information to compile it again "
-         "from: choose an older `--otp', 25 the oldest, or compile it with OTP ~ts",
+         "it (instruction ~ts), nor compile it again from debug information in it: "
+         "choose an older `--otp', 25 the oldest, or compile it with OTP ~ts",
          [Module, Name, Otp, list(Opcodes), Otp]);
 format({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "

@@ -1,7 +1,13 @@
 %% @doc Applications, releases and escripts that a test makes in a directory.
 -module(made).
 
--export([app/4, beam/1, file/2, tool/3, so/0, holds/3]).
+-export([dir/2, app/4, beam/1, file/2, tool/3, so/0, holds/3]).
+
+%% @doc A case's configuration with a directory of its own.
+dir(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
 
 %% @doc A compiled application `DIR' with the given modules' source; keys that
 %% are given replace those of a plain `.app' file.
@@ -58,4 +64,7 @@ so() -> <<127, "ELF", 2, 1, 1, 0, 0:64, 3:16/little>>.
 %% @doc Whether a property holds for that many samples of a type. PropEr's
 %% header is not in Debian's package, so its functions are called by name.
 holds(Samples, Type, Property) ->
-    true = proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet]).
+    case proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet]) of
+        true -> true;
+        _ -> error({counterexample, proper:counterexample()})
+    end.

@@ -12,10 +12,7 @@ all() ->
     [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
      includes, boot_follows, start_modules, vm_args_cookie, terms].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 

@@ -5,8 +5,9 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1, relx_release/1,
-         release_without_system_libs/1, mix_release/1, rebar3_escript/1, source_escript/1,
+         edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1, places_by_script/1,
+         relx_release/1, release_without_system_libs/1, odd_settings/1, mix_release/1,
+         rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, application_start_order/1]).
@@ -15,15 +16,13 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
-     named_in_unicode, umbrella, checkouts, relx_release, release_without_system_libs, mix_release,
-     rebar3_escript, source_escript, escript_with_module_line, escript_that_calls,
-     escript_exit_codes, escript_flags, relay_on_two_nodes, many_modules,
+     named_in_unicode, umbrella, checkouts, places_by_script, relx_release,
+     release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
+     escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
+     relay_on_two_nodes, many_modules,
      optional_applications, included_applications, application_start_order].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
@@ -154,6 +153,22 @@ checkouts(Config) ->
     ?assertEqual([helper, kernel, stdlib, top], names(System)),
     ?assertMatch({ok, #{vsn := "2"}}, whittle_system:app(helper, System)).
 
+%% Where the applications lie only the script says; the dependency's directory is its own.
+places_by_script(Config) ->
+    Dir = in("scripted", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    made:file(filename:join(Dir, "rebar.config.script"),
+              "[{project_app_dirs, [\"things/*\"]} | CONFIG].\n"),
+    made:file(filename:join(Dir, "things/thing/src/thing.app.src"),
+              "{application, thing, [{description, \"\"}, {vsn, \"1\"},"
+              " {applications, [kernel, stdlib]}]}.\n"),
+    Dependency = made:app(filename:join(Dir, "_build/default/lib/dependency"), dependency, [], []),
+    made:file(filename:join(Dependency, "c_src/a.c"), ""),
+    ok = file:make_symlink("c_src", filename:join(Dependency, "src")),
+    System = read(Dir),
+    ?assertEqual("thing", whittle_system:name(System)),
+    ?assertEqual([kernel, stdlib, thing], whittle_system:roots(System)).
+
 relx_release(Config) ->
     Dir = example("relay", Config),
     made:file(filename:join(Dir, "config/vm.args"),
@@ -193,6 +208,23 @@ release_without_system_libs(Config) ->
     System = read(Release),
     {ok, #{origin := #{kind := otp}}} = whittle_system:app(kernel, System),
     ?assertEqual([kernel, relay, stdlib], names(System)).
+
+%% What is no list and what is no text: such a release starts as it would elsewhere.
+odd_settings(Config) ->
+    Dir = in("rel", Config),
+    made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
+    made:file(filename:join(Dir, "releases/1/env.sh"),
+              <<"export NAME=J", 16#F6, "rg\t\nA=", 16#C3, 16#A0, "\nB=$", 16#FF, "\r\n">>),
+    [begin
+         made:file(filename:join(Dir, "releases/1/sys.config"), Text),
+         System = read(Dir),
+         ?assertMatch(#{<<"sys.config">> := #{bytes := Text}}, whittle_system:files(System)),
+         ?assertMatch(#{<<"NAME">> := {always, <<"J", 16#F6, "rg">>},
+                        <<"A">> := {always, <<16#C3, 16#A0>>}}, whittle_system:env(System)),
+         ?assertMatch({_, _}, binary:match(notes(System), <<"not: B=$", 16#C3, 16#BF>>))
+     end || Text <- [<<"[{elixir, foo}].">>, <<"[{elixir, [a | b]}].">>, <<"[a | b].">>]].
 
 mix_release(Config) ->
     Dir = in("greeter", Config),

@@ -7,7 +7,8 @@
 -export([nothing_there/1, no_application/1, mix_project/1, no_escript/1, escript_without_main/1,
          prebuilt_nif/1, unused_prebuilt_nif/1, missing_application/1, absent_module/1,
          unlisted_module/1, damaged_beam/1, foreign_beam/1, misnamed_beam/1, newer_beam/1,
-         module_twice/1, too_old_beam/1, compiled_again/1, other_otp/1, bad_app_file/1,
+         module_twice/1, too_old_beam/1, compiled_again/1, compiler_fails/1,
+         no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1]).
 
@@ -15,13 +16,11 @@ all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
      prebuilt_nif, unused_prebuilt_nif, missing_application, absent_module, unlisted_module,
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
-     module_twice, other_otp, bad_app_file, bad_release, unreadable,
+     compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
+     other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, unsupported, no_otp, otp_natives, damaged_escript].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
@@ -140,10 +139,26 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, \"1\"}, {modules, 1}]}.", bad_app_file,
                   "`modules' is no list of atoms"},
                  {"{application, bad, [x]}.", bad_app_file, "no pairs"},
+                 {"{application, bad, [{vsn, \"1\"} | x]}.", bad_app_file,
+                  "is no application term"},
+                 {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,
+                  "`modules' is no list of atoms"},
+                 {"{application, bad, [{vsn, \"1\" ++ x}]}.", bad_app_file, "line 1"},
+                 {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
                  {"{application, bad, [{vsn, \"../x\"}]}.", no_vsn, "has no version"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
+
+%% The file that is named is the user's own.
+no_version_in_source(Config) ->
+    Dir = in("l", Config),
+    [begin
+         made:file(filename:join(Dir, "src/l.app.src"), ["{application, ", Text, "}."]),
+         refused(Dir, Tag, "/src/l.app.src")
+     end || {Text, Tag} <- [{"l, [{vsn, git}]", no_vsn},
+                            {"\"l\", foo", bad_app_file}, {"l, foo", bad_app_file},
+                            {"l, [{vsn, \"1\"}, {applications, kernel}]", bad_app_file}]].
 
 circular(Config) ->
     Dir = in("umbrella", Config),
@@ -207,6 +222,14 @@ compiled_again(Config) ->
     {0, Output} = staged:run(System, staged:write(System, in("staged", Config)), []),
     ?assertMatch({_, _}, binary:match(Output, <<"again\n">>)).
 
+%% What it said is what the user hears.
+compiler_fails(Config) ->
+    Erl = made:file(in("erl", Config), "#!/bin/sh\necho this erl has no compiler\nexit 1\n"),
+    ok = file:change_mode(Erl, 8#755),
+    {error, Error} = whittle_compile:again(Erl, [{old, old_beam("old", [])}]),
+    ?assertMatch({not_compiled, {_, Erl, <<"this erl has no compiler\n">>}}, Error),
+    ?assert(one_line(Error)).
+
 %% A module that uses instruction 27, which every supported OTP has dropped.
 old_beam(Name, More) ->
     Zero = <<16#01, 16#01, 16#01, 16#01>>,
@@ -246,15 +269,41 @@ bad_release(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}]"),
     refused(Dir, absent_application, "the release lists nowhere 2, which is neither in"),
-    release(Dir, "1.2.3", "[kernel]"),
-    refused(Dir, bad_rel_file, "lists what is no application"),
+    [begin
+         release(Dir, "1.2.3", Apps),
+         refused(Dir, bad_rel_file, Words)
+     end || {Apps, Words} <- [{"[kernel]", "lists what is no application"},
+                              {"[{kernel, v1}]", "lists what is no application"},
+                              {"[{kernel, \"1\"} | x]", "is no release term"}]],
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              "{release, {x, \"1\"}, {erts, \"1\"}, []}."),
+    refused(Dir, bad_rel_file, "a name or a version that is no string"),
     made:file(filename:join(Dir, "releases/1/x.rel"), "{release, x}."),
     refused(Dir, bad_rel_file, "x.rel: is no release term"),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/start.boot"), <<"garbage">>),
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
-    made:file(filename:join(Dir, "releases/start_erl.data"), "x"),
-    refused(Dir, bad_start_data, "does not say which version").
+    made:file(filename:join(Dir, "releases/1/start.boot"),
+              term_to_binary({script, {"x", "1"}, nothing})),
+    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    [begin
+         made:file(filename:join(Dir, "releases/start_erl.data"), Data),
+         refused(Dir, bad_start_data, "does not say which version")
+     end || Data <- [<<"x">>, <<"1.2.3 ", 255>>]].
+
+%% Which one it is nobody can tell.
+several_releases(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, "1.2.3", "[]"),
+    made:file(filename:join(Dir, "releases/1/y.rel"), "{release, y}."),
+    refused(Dir, bad_rel_file, "/releases/1: holds several .rel files: x.rel, y.rel").
+
+%% Protocols are modules of the input as any other.
+consolidated(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, "1.2.3", "[]"),
+    made:file(filename:join(Dir, "releases/1/consolidated/p.beam"), <<"#!/bin/sh">>),
+    refused(Dir, bad_beam, "consolidated/p.beam is not a BEAM file").
 
 %% The kernel gives nobody the first bytes of its own memory.
 unreadable(Config) ->
