@@ -7,6 +7,7 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([hello_size/1, relay_size/1, whole_modules/1, same_faults/1, same_bytes/1]).
+-export([without_terms/1, without_control/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
 -export([doors/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
          plan_goes_with_it/1]).
@@ -69,6 +70,23 @@ same_bytes(Config) ->
     Again = running:build(example("hello"), out("again/hello", Config), functions()),
     ?assertEqual(file:read_file(proplists:get_value(hello, Config)), file:read_file(Again)).
 
+%% Where a feature is off, one line says what to build with, and nothing goes on half set.
+without_terms(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    Line = fun(Text) -> {1, iolist_to_binary(["no Erlang terms can be read (\"", Text, "\"): build "
+                                              "the file with --feature +terms"])} end,
+    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-kernel foo 1"}]})),
+    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-hello foo 1"}]})),
+    File = out("given.config", Config),
+    ok = file:write_file(File, "[]."),
+    {1, Said} = running:run(Hello, [], #{env => [{"RELEASE_SYS_CONFIG", File}]}),
+    ?assertMatch({match, _}, re:run(Said, "^no Erlang terms can be read \\(")).
+
+without_control(Config) ->
+    ?assertEqual({1, <<"this file answers no questions: build it with --feature +control\n">>},
+                 running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
+                             #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
+
 %% Explaining
 
 why_in(Config) ->
@@ -118,8 +136,8 @@ doors(Config) ->
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
-    ?assertEqual(<<"whittle: the feature pg cannot be off: relay:send/1 uses it (pg:get_members/2); "
-                   "take it out of --feature\n">>, Line).
+    ?assertEqual(<<"whittle: the feature pg cannot be off: relay:send/1 uses it "
+                   "(pg:get_members/2); take it out of --feature\n">>, Line).
 
 keep(Config) ->
     File = out("keep", Config),

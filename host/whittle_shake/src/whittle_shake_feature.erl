@@ -9,8 +9,8 @@
 %%          words => [module()],               % of the modules, those whose names are words
 %%                                             % too: that the program mentions one of them
 %%                                             % does not turn the feature on, a call does
-%%          used => [module() | {Tag}],        % a module that the program calls or a name that
-%%                                             % it mentions, or a tuple that begins so
+%%          used => [module() | mfa() | {Tag}], % a module or function that the program calls,
+%%                                             % a name that it mentions, a tuple that begins so
 %%          needs => [Name],                   % on with it
 %%          brings => [atom()],                % names that it makes of text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
@@ -33,7 +33,7 @@
           except => [mfa()],
           functions => [mfa()],
           words => [module()],
-          used => [module() | {atom()}],
+          used => [module() | mfa() | {atom()}],
           needs => [name()],
           brings => [atom()],
           flags => [string()],
@@ -48,7 +48,7 @@
             functions := #{mfa() => name()},
             except := #{mfa() => []},
             words := #{module() => []},
-            used := #{module() | {atom()} => name()},
+            used := #{module() | mfa() | {atom()} => name()},
             answers := #{mfa() => answer()}}.
 
 %% @doc The features of OTP's kernel and stdlib.
@@ -136,7 +136,7 @@ of_name(M, #{modules := Modules, words := Words}) ->
 
 %% @doc The feature that is on where the program calls a module that is no part of it,
 %% mentions a name, or a tuple with that tag.
--spec of_use(module() | {atom()}, features()) -> {ok, name()} | none.
+-spec of_use(module() | mfa() | {atom()}, features()) -> {ok, name()} | none.
 of_use(What, #{used := Used}) ->
     case Used of
         #{What := Name} -> {ok, Name};

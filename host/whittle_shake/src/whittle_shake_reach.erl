@@ -130,7 +130,7 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, S
 edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
     case Modules of
         #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
-            Ready = used(M, by(Reason), State),
+            Ready = used(Mfa, by(Reason), used(M, by(Reason), State)),
             case gate(Mfa, Reason, Ready) of
                 open -> live(Mfa, Reason, Ready);
                 {shut, Feature} -> shut(Feature, Mfa, Reason, Ready);
@@ -145,6 +145,9 @@ shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
     Blocked = block(Feature, Mfa, Reason, State),
     case whittle_shake_feature:answer(Mfa, Features) of
         {ok, {call, {M, F}}} -> edge({M, F, A}, Reason, Blocked);
+        {ok, {value, Term}} ->
+            lists:foldl(fun(Atom, S) -> module(Atom, by(Reason), S) end, Blocked,
+                        whittle_shake_summary:atoms(Term));
         _ -> Blocked
     end.
 

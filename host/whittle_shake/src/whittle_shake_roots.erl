@@ -106,12 +106,6 @@ words(Bytes) ->
     Lines = string:split(unicode:characters_to_list(Bytes), "\n", all),
     [Word || Line <- Lines, Word <- string:lexemes(hd(string:split(Line, "#")), " \t\r")].
 
-named(Term, From) -> [{Atom, root(From)} || Atom <- lists:usort(atoms_of(Term, []))].
-
-atoms_of(Atom, Found) when is_atom(Atom) -> [Atom | Found];
-atoms_of([Head | Tail], Found) -> atoms_of(Tail, atoms_of(Head, Found));
-atoms_of(Tuple, Found) when is_tuple(Tuple) -> atoms_of(tuple_to_list(Tuple), Found);
-atoms_of(Map, Found) when is_map(Map) -> atoms_of(maps:to_list(Map), Found);
-atoms_of(_, Found) -> Found.
+named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 
 root(Words) -> {root, Words}.

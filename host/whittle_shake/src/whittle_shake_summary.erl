@@ -5,7 +5,7 @@
 %% or the name of a call that is made elsewhere.
 -module(whittle_shake_summary).
 
--export([module/1]).
+-export([module/1, atoms/1]).
 
 -export_type([summary/0, func/0, fa/0, site/0]).
 
@@ -39,7 +39,17 @@ module(#{module := Module} = Value) ->
       whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions),
       bytes => lists:sum([Bytes || #{bytes := Bytes} <- maps:values(Summaries)])}.
 
+%% @doc The atoms in a term, wherever they stand; sorted.
+-spec atoms(term()) -> [atom()].
+atoms(Term) -> lists:usort(atoms(Term, [])).
+
 %% Internal
+
+atoms(Atom, Found) when is_atom(Atom) -> [Atom | Found];
+atoms([Head | Tail], Found) -> atoms(Tail, atoms(Head, Found));
+atoms(Tuple, Found) when is_tuple(Tuple) -> atoms(tuple_to_list(Tuple), Found);
+atoms(Map, Found) when is_map(Map) -> atoms(maps:to_list(Map), Found);
+atoms(_, Found) -> Found.
 
 %% What the module's native records mention counts for each of its functions: a record
 %% is made by any of them.

@@ -157,7 +157,8 @@ features_are_of_otp(_) ->
     ?assertEqual([], [Need || {_, Feature} <- Terms, Need <- maps:get(needs, Feature, []),
                               not lists:member(Need, Names)]),
     Keys = [means, modules, except, functions, words, used, needs, brings, flags, files, config, answers],
-    ?assertEqual([], [Key || {_, Feature} <- Terms, Key <- maps:keys(maps:without(Keys, Feature))]),
+    ?assertEqual([], [Key || {_, Feature} <- Terms,
+                             Key <- maps:keys(maps:without(Keys, Feature))]),
     Modules = lists:append([maps:get(modules, Feature, []) || {_, Feature} <- Terms]),
     ?assertEqual(Modules -- lists:usort(Modules), []).
 

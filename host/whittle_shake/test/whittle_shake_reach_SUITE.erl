@@ -122,13 +122,17 @@ feature_used(_) ->
     ?assert(is_map_key({f, feature, 0}, Live)),
     [?assertEqual(Turned, maps:is_key(it, maps:get(on, reached([Does], #{used => [Used]}, #{}))))
      || {Does, Used, Turned} <- [{"word", word, true}, {"{word, 1}", word, false},
-                                 {"{word, 1}", {word}, true}, {"[word]", {word}, false}]].
+                                 {"{word, 1}", {word}, true}, {"[word]", {word}, false},
+                                 {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false}]].
 
 %% Another function in its place is live where it is off.
 feature_answers(_) ->
     Definition = #{answers => [{{f, feature, 0}, {call, {f, inner}}}]},
     #{live := Live} = reached(["m:go()"], Definition, #{}),
-    ?assertEqual([{f, inner, 0}, {f, kept, 0}], functions(f, Live)).
+    ?assertEqual([{f, inner, 0}, {f, kept, 0}], functions(f, Live)),
+    #{modules := About} = reached(["m:go()"], #{answers => [{{f, feature, 0}, {value, {f, "x"}}}]},
+                                  #{}),
+    ?assert(is_map_key(f, About)).
 
 feature_brings(_) ->
     Definition = #{functions => [{f, nothing, 0}], brings => [f, kept]},
