@@ -1,7 +1,7 @@
 %% Running programs from tests: the command itself and what it has built.
 -module(running).
 
--export([whittle/1, build/2, build/3]).
+-export([whittle/1, build/2, build/3, shaken/1]).
 -export([run/2, run/3, start/2, start/3, line/1, until/2, interrupt/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, copy/2, free_port/0, end_epmd/1]).
 -export([in_empty_root/2, alone/3]).
@@ -30,6 +30,14 @@ build(Path, Out, Options) ->
         {0, _} -> Out;
         {Code, Output} -> error({build_failed, Code, Output})
     end.
+
+%% The options with which a fixture is built from what it can reach, and these functions,
+%% which other nodes call. What it makes atoms of is no function's name, and it is asked by
+%% its own file and a shell.
+-spec shaken(string()) -> [string()].
+shaken(Remote) ->
+    ["--shake", "functions", "--atoms", "none", "--data", "none", "--remote", Remote,
+     "--feature", "+terms,+control,+shell"].
 
 %% Runs a program to its end.
 -spec run(file:filename(), [string()]) -> {non_neg_integer(), binary()}.

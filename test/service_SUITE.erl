@@ -4,25 +4,35 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
+-export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
 -export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-          F =/= init_per_suite, F =/= end_per_suite, F =/= module_info].
+all() -> [{group, whole}, {group, shaken}].
 
-init_per_suite(Config) ->
+groups() -> [{Name, [], cases()} || Name <- [whole, shaken]].
+
+cases() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+init_per_group(Name, Config) ->
     Dir = proplists:get_value(priv_dir, Config),
-    [{probe, running:build(running:fixture("probe"), filename:join(Dir, "probe"))},
-     {relay, running:build(filename:join([running:root(), "examples", "relay"]),
-                           filename:join(Dir, "relay"))},
+    Build = fun(Path, Program, Remote) ->
+                    Out = filename:join([Dir, Name, Program]),
+                    ok = filelib:ensure_dir(Out),
+                    running:build(Path, Out, case Name of
+                                                 whole -> [];
+                                                 shaken -> running:shaken(Remote)
+                                             end)
+            end,
+    [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
+     {relay, Build(filename:join([running:root(), "examples", "relay"]), "relay", "none")},
      {epmd, running:free_port()} | Config].
 
-end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
+end_per_group(_, Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 init_per_testcase(Case, Config) ->
     [{node, atom_to_list(Case)} | Config].

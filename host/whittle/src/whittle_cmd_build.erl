@@ -10,17 +10,21 @@
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
                          fun get_otp/1, fun read/1, fun check_output/1, fun trim/1,
-                         fun get_runtime/1, fun write/1,
+                         fun get_runtime/1, fun write/1, fun write_plan/1,
                          fun(Build) -> {ok, report(Build)} end]).
 
 %% Steps: each adds to the build what it got
 
-check_words(#{path := Path, values := #{target := Target, vm := Vm}} = Build) ->
+check_words(#{path := Path, values := #{target := Target, vm := Vm} = Values} = Build) ->
     [Flavours] = [[atom_to_list(F) || F <- Known]
                   || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
                      Name =:= Target],
     case {lists:member(Vm, Flavours), filelib:is_file(Path)} of
-        {true, true} -> {ok, Build};
+        {true, true} ->
+            case whittle_shake_words:options(Values) of
+                {ok, Shake} -> {ok, Build#{shake => Shake}};
+                {error, _} = Error -> Error
+            end;
         {true, false} -> system_error({no_such_path, Path});
         {false, _} -> {error, {words, ["target ", Target, " has no flavour ", Vm,
                                        "; take one of ", lists:join(", ", Flavours)]}}
@@ -53,7 +57,7 @@ check_output(#{system := System, values := Values} = Build) ->
         {error, Error} -> pack_error(Error)
     end.
 
-trim(#{system := System, values := #{vm := Vm} = Values} = Build) ->
+trim(#{values := #{vm := Vm} = Values} = Build) ->
     %% Only the JIT reads the types that the compiler found.
     Types = case Vm of "size" -> drop; "speed" -> keep end,
     Includes = case Values of
@@ -65,11 +69,36 @@ trim(#{system := System, values := #{vm := Vm} = Values} = Build) ->
                      _ -> auto
                  end,
     Options = Includes#{strip => #{types => Types, attributes => Attributes}},
-    case whittle_pass:run(whittle_pass:standard(), Options, System) of
-        {ok, Smaller} ->
-            {ok, Build#{system := whittle_boot:set_start_modules(start_modules(), Smaller)}};
-        {error, Error} ->
-            system_error(Error)
+    {Before, After} = lists:splitwith(fun(Pass) -> Pass =/= whittle_pass_strip end,
+                                      whittle_pass:standard()),
+    whittle_steps:steps([fun(_) -> pass(Before, Options, Build) end,
+                         fun(Trimmed) -> shake(Options, Trimmed) end,
+                         fun(Shaken) -> pass(After, Options, Shaken) end,
+                         fun(#{system := Smaller} = Passed) ->
+                                 {ok, Passed#{system := whittle_boot:set_start_modules(
+                                                          start_modules(), Smaller)}}
+                         end]).
+
+pass(Passes, Options, #{system := System} = Build) ->
+    case whittle_pass:run(Passes, Options, System) of
+        {ok, Smaller} -> {ok, Build#{system := Smaller}};
+        {error, Error} -> system_error(Error)
+    end.
+
+shake(_, #{shake := none} = Build) ->
+    {ok, Build};
+shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build) ->
+    whittle_progress:step("shaking"),
+    Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
+                                fun whittle_otp_lib:preloaded/1,
+                                fun(Preloaded) ->
+                                        whittle_shake:plan(System, Shake#{preloaded => Preloaded})
+                                end]),
+    case Plan of
+        {ok, Decided} ->
+            pass([whittle_pass_shake], Options#{shake => Decided},
+                 Build#{plan => whittle_shake_account:new(Decided)});
+        {error, Error} -> {error, {work, whittle_shake:format_error(Error)}}
     end.
 
 get_runtime(#{system := System,
@@ -88,6 +117,16 @@ write(#{system := System, runtime := Runtime, out := Out, options := Options} = 
         {ok, Written} -> {ok, Build#{written => Written}};
         {error, Error} -> pack_error(Error)
     end.
+
+%% Beside the output, for `whittle why'. One of an earlier build would tell lies.
+write_plan(#{out := Out, plan := Account} = Build) ->
+    case whittle_cmd_why:write(Out, Account) of
+        ok -> {ok, Build};
+        {error, Error} -> pack_error(Error)
+    end;
+write_plan(#{out := Out} = Build) ->
+    _ = file:delete(whittle_cmd_why:plan_file(Out)),
+    {ok, Build}.
 
 %% What they are told, and what they say
 

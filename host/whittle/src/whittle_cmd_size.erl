@@ -9,6 +9,11 @@
 
 %% @doc Sizes by part, by application and by module, the largest first.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := [Out], by := "reason"}) ->
+    case whittle_cmd_why:read(Out) of
+        {ok, Account} -> {ok, reasons(whittle_shake_account:weights(Account))};
+        {error, _} = Error -> Error
+    end;
 run(#{arguments := [Out]}) ->
     case whittle_pack:read(Out) of
         {ok, Contents} ->
@@ -95,3 +100,17 @@ table(Title, Parts, Last) ->
     whittle_table:text([[Title, "stored", "raw"]
                         | [[Name, Stored, Raw]
                            || #{name := Name, stored := Stored, raw := Raw} <- Parts]] ++ Last).
+
+reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
+    #{json => Weights,
+      text => [weights("what is in, by where its way begins", Roots), $\n,
+               weights("features that are on, their own code", On), $\n,
+               weights("features that are off, what each would bring", Off),
+               "\nBytes are of code before compression, about.\n"]}.
+
+weights(Title, Weights) ->
+    whittle_table:text([[Title, "functions", "bytes", "of what is in"]
+                        | [[Name, Functions, Bytes,
+                            io_lib:format("~.1f %", [100 * Share])]
+                           || #{name := Name, functions := Functions, bytes := Bytes,
+                                share := Share} <- Weights]]).

@@ -57,7 +57,9 @@ line(#{pass := Pass, 'after' := After}) ->
 
 doc(read) -> <<"as it was read">>;
 doc(Pass) ->
-    hd([text_of(Module:doc()) || Module <- whittle_pass:standard(), Module:name() =:= Pass]
+    hd([text_of(Module:doc())
+        || Module <- [whittle_pass_shake | whittle_pass:standard()],
+           Module:name() =:= Pass]
        ++ [<<>>]).
 
 total(Sizes) -> lists:sum(maps:values(Sizes)).

@@ -11,10 +11,10 @@ all() -> [host_rooms, device_rooms, only_the_command_prints_or_halts].
 
 %% Which rooms a room of the host may call.
 host() ->
-    #{whittle => [whittle_system, whittle_beam, whittle_runtime, whittle_pack],
+    #{whittle => [whittle_system, whittle_beam, whittle_shake, whittle_runtime, whittle_pack],
       whittle_system => [whittle_beam],
       whittle_beam => [],
-      whittle_shake => [whittle_beam],
+      whittle_shake => [whittle_beam, whittle_system],
       whittle_runtime => [],
       whittle_pack => [whittle_system]}.
 

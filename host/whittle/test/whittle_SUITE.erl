@@ -71,6 +71,8 @@ help(Config) ->
            "usage: whittle COMMAND ...\n\n"
            "  build       make one executable from an application, a release or an escript\n"
            "  size        where every byte of an executable went\n"
+           "  why         why a function (M, M:F or M:F/A) is in an executable, or what cut it\n"
+           "  features    what a program can do without, for --feature\n"
            "  targets     the machines that can be built for\n"
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  completion  a script for bash: source <(whittle completion bash)\n"
@@ -93,6 +95,14 @@ help_of_command(Config) ->
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
            "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
            " them)\n"
+           "  --shake UNIT          keep only what the program can reach (default: none)\n"
+           "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
+           " them\n"
+           "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
+           "  --remote NAMES        functions that other nodes call, with commas between; or"
+           " none\n"
+           "  --data NAMES          functions that terms from outside name; or none\n"
+           "  --atoms NAMES         functions whose names the program makes of text; or none\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -127,6 +137,19 @@ wrong_words(Config) ->
               "target x86_64 has no flavour speed; take one of size"},
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
+             {["build", ".", "--keep", "f"], "--keep needs --shake functions"},
+             {["build", ".", "--shake", "functions", "--feature", "-nope"],
+              "--feature takes +X and -X with commas between, not `-nope'; `whittle features' "
+              "lists them"},
+             {["build", ".", "--shake", "functions", "--feature", "pg"],
+              "--feature takes +X and -X with commas between, not `pg'; `whittle features' "
+              "lists them"},
+             {["build", ".", "--shake", "functions", "--remote", "a b"],
+              "--remote: `a b' is no M, M:F or M:F/A"},
+             {["why", "out"], "`whittle why' needs NAME; see `whittle help why'"},
+             {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
+             {["size", "--by", "x", "o"],
+              "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
              {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
@@ -146,17 +169,18 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size targets run completion"},
+            [{"\"\"", "help version build size why features targets run completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
-              " --keep-attributes --ca-certs --json"},
+              " --keep-attributes --shake --feature --keep --remote --data --atoms --ca-certs"
+              " --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
-             {"size --", "--json"},
+             {"size --", "--by --json"},
              {"run out --", ""},
              {"run build -", ""}]].
 

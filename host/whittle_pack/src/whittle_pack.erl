@@ -8,7 +8,8 @@
 
 -import(whittle_steps, [steps/1]).
 
--export([check_output/2, write/4, read/1, read_file/2, loaded_size/1, format_error/1]).
+-export([check_output/2, write/4, write_beside/2, read/1, read_file/2, loaded_size/1]).
+-export([format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
 
@@ -68,6 +69,11 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
                           fun(Blocks) -> write_as(maps:get(format, Options, exe),
                                                   System, Vm, File, Blocks, Out) end])
            end]).
+
+%% @doc Writes a file that belongs to an output, whole or not at all.
+-spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
+write_beside(File, Bytes) ->
+    whittle_pack_file:write(File, Bytes, 8#644).
 
 %% @doc What an executable holds; no block is inflated. Its checksum is right.
 -spec read(file:filename_all()) -> {ok, contents()} | {error, error()}.

@@ -9,7 +9,7 @@
 -module(whittle_otp_lib).
 
 -export([open/1, otp/1, erts/1, template/1, app_dir/2, module_home/2,
-         program/2]).
+         preloaded/1, program/2]).
 
 -export_type([otp_lib/0]).
 
@@ -62,6 +62,24 @@ module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]
                 false -> unknown
             end
     end.
+
+%% @doc The modules that are in the VM itself, as files beside the library has them.
+-spec preloaded(otp_lib()) -> {ok, #{module() => binary()}} | {error, whittle_system:error()}.
+preloaded(#otp_lib{root = Root, template = {script, _, [{preLoaded, Modules} | _]}}) ->
+    Found = [{Module, File}
+             || Module <- Modules,
+                File <- lists:sublist(filelib:wildcard(
+                                        filename:join([Root, "lib/erts-*/ebin",
+                                                       atom_to_list(Module) ++ ".beam"])), 1)],
+    read_all(Found, #{}).
+
+read_all([{Module, File} | Files], Read) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> read_all(Files, Read#{Module => Bytes});
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
+    end;
+read_all([], Read) ->
+    {ok, Read}.
 
 %% @doc A program of that OTP (`erl', `erlc') that runs on this machine.
 -spec program(string(), otp_lib()) -> {ok, file:filename()} | error.

@@ -16,7 +16,8 @@
 
 -type options() ::
         #{strip => whittle_pass_strip:options(),
-          includes => keep | auto}.         % whittle_pass_files; default: auto
+          includes => keep | auto,          % whittle_pass_files; default: auto
+          shake => term()}.                 % the plan that whittle_pass_shake carries out
 
 %% The name, as the ledger shows it.
 -callback name() -> atom().
@@ -26,8 +27,8 @@
 -callback run(whittle_system:system(), options()) ->
     {ok, whittle_system:system()} | {error, whittle_system:error()}.
 
-%% @doc The passes of an ordinary build, in order. Shaking, which cuts what
-%% cannot be reached, will stand before stripping.
+%% @doc The passes of an ordinary build, in order. Shaking (`whittle_pass_shake'), which
+%% is not of this room, stands before stripping.
 -spec standard() -> [module()].
 standard() ->
     [whittle_pass_applications, whittle_pass_modules, whittle_pass_files,

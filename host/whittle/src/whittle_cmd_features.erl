@@ -1,0 +1,14 @@
+%% @doc `whittle features': what a program can do without.
+-module(whittle_cmd_features).
+-behaviour(whittle).
+
+-export([run/1]).
+
+%% @doc Their names and what each means.
+-spec run(whittle_words:values()) -> {ok, whittle:result()}.
+run(_) ->
+    Features = whittle_shake:features(),
+    Rows = [[atom_to_list(Name), Means] || {Name, Means} <- Features],
+    {ok, #{text => whittle_table:text([["feature", ""] | Rows]),
+           json => [#{name => Name, means => unicode:characters_to_binary(Means)}
+                    || {Name, Means} <- Features]}}.

@@ -1,0 +1,64 @@
+%% @doc What the words of `whittle build' say about shaking.
+-module(whittle_shake_words).
+
+-export([options/1]).
+
+%% @doc The options of {@link whittle_shake:plan/2} but for the VM's modules, or `none'.
+%% What only means something to shaking is refused without it.
+-spec options(whittle_words:values()) ->
+          {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
+options(#{shake := "none"} = Values) ->
+    case [Name || Name <- [feature, keep, remote, data, atoms], is_map_key(Name, Values)] of
+        [] -> {ok, none};
+        [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
+    end;
+options(#{shake := Unit} = Values) ->
+    whittle_steps:steps(
+      [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), declared => #{}}} end,
+       fun(Options) -> features(Values, Options) end,
+       fun(Options) -> keep(Values, Options) end
+       | [fun(Options) -> declared(Door, Values, Options) end || Door <- [remote, data, atoms]]]).
+
+%% Internal
+
+features(#{feature := Text}, Options) ->
+    Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
+    Words = string:lexemes(Text, ","),
+    case [Word || Word <- Words, not lists:member(tl(Word), Known)
+                                     orelse not lists:member(hd(Word), "+-")] of
+        [Wrong | _] ->
+            {error, {words, ["--feature takes +X and -X with commas between, not `", Wrong,
+                             "'; `whittle features' lists them"]}};
+        [] ->
+            {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
+                          off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
+    end;
+features(_, Options) ->
+    {ok, Options}.
+
+keep(#{keep := File}, Options) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case whittle_shake_name:parse_file(Bytes) of
+                {ok, Names} -> {ok, Options#{keep => Names}};
+                {error, Line} ->
+                    {error, {work, [File, ": `", Line, "' is no M, M:F or M:F/A: correct it"]}}
+            end;
+        {error, Reason} ->
+            {error, {work, [File, " cannot be read (", file:format_error(Reason),
+                            "): name a file with --keep"]}}
+    end;
+keep(_, Options) ->
+    {ok, Options}.
+
+declared(Door, Values, #{declared := Declared} = Options) ->
+    case Values of
+        #{Door := Text} ->
+            case whittle_shake_name:parse_list(Text) of
+                {ok, Names} -> {ok, Options#{declared := Declared#{Door => Names}}};
+                {error, Word} ->
+                    {error, {words, ["--", atom_to_list(Door), ": `", Word,
+                                     "' is no M, M:F or M:F/A"]}}
+            end;
+        _ -> {ok, Options}
+    end.

@@ -1,0 +1,20 @@
+%% @doc Takes out the functions that the program cannot reach: carries out the plan that
+%% {@link whittle_shake:plan/2} made of the same system.
+-module(whittle_pass_shake).
+-behaviour(whittle_pass).
+
+-export([name/0, doc/0, run/2]).
+
+%% @private
+-spec name() -> atom().
+name() -> shake.
+
+%% @private
+-spec doc() -> string().
+doc() -> "only the functions that the program can reach".
+
+%% @private
+-spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
+run(System, #{shake := Plan}) ->
+    {ok, lists:foldl(fun whittle_system:note/2, whittle_shake:cut(Plan, System),
+                     whittle_shake:notes(Plan))}.

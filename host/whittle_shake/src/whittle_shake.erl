@@ -1,0 +1,198 @@
+%% @doc Keeps only the functions that a program can reach, each with a reason.
+%%
+%% {@link plan/2} decides, {@link cut/2} does it, and {@link whittle_shake_account} explains
+%% it. docs/shaking.md says how it is decided.
+-module(whittle_shake).
+
+-export([plan/2, cut/2]).
+-export([notes/1, features/0]).
+-export([format_error/1]).
+
+-export_type([plan/0, options/0, declared/0, error/0]).
+
+-type options() ::
+        #{preloaded := #{module() => binary()},     % the VM's own modules
+          unit := modules | functions,              % what is kept or cut as a whole
+          on => [whittle_shake_feature:name()],     % features, in any case; default: none
+          off => [whittle_shake_feature:name()],    % features, refused where called
+          keep => [whittle_shake_name:name()],      % kept beside; default: none
+          declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
+
+%% What comes in by a door. Names of functions for `atoms' too: a module's name lets the
+%% module's name in.
+-type declared() :: [whittle_shake_name:name()].
+
+-type plan() ::
+        #{unit := modules | functions,
+          reached := whittle_shake_reach:reached(),
+          answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
+          doors := [{whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}],
+          values := #{module() => whittle_beam_module:t()},
+          summaries := #{module() => whittle_shake_summary:summary()}}.
+
+-type error() ::
+        whittle_system:error()
+      | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
+      | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
+                          mfa() | module() | none}}
+      | {open_doors, [{whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}]}.
+
+%% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
+%% and that the program calls (`feature_called'), a door that nobody declared
+%% (`open_doors').
+-spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
+plan(System, #{preloaded := Preloaded} = Options) ->
+    case whittle_pass_strip:read_all(System) of
+        {ok, Beams} ->
+            Own = [{M, Beam} || {_, M, Beam} <- Beams],
+            Vm = [{M, read(Bytes)} || {M, Bytes} <- maps:to_list(Preloaded)],
+            Read = maps:from_list(each(fun summed/1, Own ++ Vm)),
+            Plan = #{unit => maps:get(unit, Options),
+                     values => maps:map(fun(_, {Value, _}) -> Value end,
+                                        maps:with([M || {M, _} <- Own], Read)),
+                     summaries => maps:map(fun(_, {_, Summary}) ->
+                                                   unit(maps:get(unit, Options), Summary)
+                                           end, Read)},
+            decide(System, Options, Plan);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc The system with nothing else in its modules. A module without a function goes.
+-spec cut(plan(), whittle_system:system()) -> whittle_system:system().
+cut(#{reached := #{live := Live}, answers := Answers, values := Values}, System) ->
+    Keep = grouped([{M, {F, A}} || {M, F, A} <- maps:keys(Live)]),
+    Stubs = grouped([{M, {F, A, Answer}} || {{M, F, A}, Answer} <- Answers]),
+    Cut = maps:from_list(
+            each(fun({M, Value}) ->
+                         {M, whittle_shake_cut:module(
+                               Value, maps:from_list([{FA, []} || FA <- maps:get(M, Keep, [])]),
+                               maps:get(M, Stubs, []))}
+                 end, maps:to_list(Values))),
+    lists:foldl(fun(#{modules := Modules} = App, Now) ->
+                        Left = maps:from_list([{M, Bytes} || M <- maps:keys(Modules),
+                                                             {ok, Bytes} <- [maps:get(M, Cut)]]),
+                        whittle_system:put_app(App#{modules := Left}, Now)
+                end, System, whittle_system:apps(System)).
+
+%% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
+-spec notes(plan()) -> [unicode:chardata()].
+notes(#{reached := #{on := On, blocked := Blocked}}) ->
+    Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
+    [["features that are off: ", lists:join(", ", Off)] || Off =/= []]
+        ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
+            || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))].
+
+%% @doc The features, with what each means.
+-spec features() -> [{whittle_shake_feature:name(), string()}].
+features() ->
+    Features = whittle_shake_feature:standard(),
+    [{Name, whittle_shake_feature:means(Name, Features)}
+     || Name <- whittle_shake_feature:names(Features)].
+
+%% @doc One line for a person that ends with what to do.
+-spec format_error(error()) -> unicode:chardata().
+format_error({not_there, {Where, Name}}) ->
+    ["there is no function ", whittle_shake_name:text(Name), ", which ", Where,
+     " names: correct the name"];
+format_error({feature_called, {Feature, Origin, What}}) ->
+    ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
+     [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
+format_error({open_doors, [{Door, Who} | _]}) ->
+    [whittle_shake_door:means(Door), " (",
+     lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
+     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3],
+     "): declare them with ", whittle_shake_door:declaration(Door), " M[:F[/A]],... or ",
+     whittle_shake_door:declaration(Door), " none"];
+format_error(Error) ->
+    whittle_system:format_error(Error).
+
+%% Internal
+
+decide(System, Options, #{summaries := Summaries} = Plan) ->
+    Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
+        ++ [{whittle_shake_door:declaration(Door), Name}
+            || {Door, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
+               Name <- Names],
+    Found = [{Where, Name, whittle_shake_name:find(Name, Summaries)} || {Where, Name} <- Named],
+    case [{Where, Name} || {Where, Name, []} <- Found] of
+        [Missing | _] -> {error, {not_there, Missing}};
+        [] -> reach(System, Options, [{Mfa, {root, Where}} || {Where, _, Mfas} <- Found,
+                                                              Mfa <- Mfas], Plan)
+    end.
+
+reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
+    Features = whittle_shake_feature:standard(),
+    Reached = whittle_shake_reach:reach(
+                #{modules => Summaries,
+                  program => program(System),
+                  calls => whittle_shake_roots:calls(System, Summaries) ++ Kept,
+                  traps => whittle_shake_roots:traps(),
+                  atoms => whittle_shake_roots:atoms(System)
+                      ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+                  features => Features,
+                  on => on(System, Features, Options),
+                  off => maps:get(off, Options, [])}),
+    #{blocked := Blocked, refused := Refused} = Reached,
+    Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
+    Doors = whittle_shake_door:open(Reached, Summaries),
+    Undeclared = [Open || {Door, _} = Open <- Doors,
+                          not is_map_key(Door, maps:get(declared, Options, #{}))],
+    case {Refused, Undeclared} of
+        {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
+        {[], [_ | _]} -> {error, {open_doors, Undeclared}};
+        {[], []} ->
+            {ok, Plan#{reached => Reached, doors => Doors,
+                       answers => whittle_shake_feature:answers(Asked, Features)}}
+    end.
+
+on(System, Features, Options) ->
+    Settings = #{flags => whittle_shake_roots:flags(System),
+                 files => [unicode:characters_to_list(filename:basename(Path))
+                           || Path <- maps:keys(whittle_system:files(System))],
+                 config => [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]},
+    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
+        ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
+            || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
+
+%% All but OTP's kernel and stdlib, and what Whittle adds.
+program(System) ->
+    maps:from_list([{M, []} || #{name := Name, modules := Modules, origin := #{kind := Kind}}
+                                   <- whittle_system:apps(System),
+                               Kind =/= device, Name =/= kernel, Name =/= stdlib,
+                               M <- maps:keys(Modules)]).
+
+read(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    Beam.
+
+summed({M, Beam}) ->
+    {ok, Value} = whittle_beam:disassemble(Beam),
+    {M, {Value, whittle_shake_summary:module(Value)}}.
+
+unit(modules, Summary) -> Summary#{whole := true};
+unit(functions, Summary) -> Summary.
+
+grouped(Pairs) ->
+    lists:foldl(fun({Key, Value}, Map) ->
+                        maps:update_with(Key, fun(L) -> [Value | L] end, [Value], Map)
+                end, #{}, Pairs).
+
+%% On all schedulers: a share of the list for each.
+each(Fun, List) ->
+    Shares = shares(erlang:system_info(schedulers_online), List),
+    Workers = [spawn_monitor(fun() -> exit({done, lists:map(Fun, Share)}) end)
+               || Share <- Shares],
+    lists:append([receive
+                      {'DOWN', Monitor, process, Pid, {done, Results}} -> Results;
+                      {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
+                  end || {Pid, Monitor} <- Workers]).
+
+shares(Count, List) ->
+    [[Item || {I, Item} <- lists:zip(lists:seq(1, length(List)), List), I rem Count =:= Share]
+     || Share <- lists:seq(0, Count - 1)].
+
+origin({root, Words}) -> Words;
+origin(Mfa) -> whittle_shake_name:text(Mfa).
+
+what({_, _, _} = Mfa) -> whittle_shake_name:text(Mfa);
+what(M) -> whittle_shake_name:text({M}).

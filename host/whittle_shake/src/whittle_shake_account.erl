@@ -1,0 +1,114 @@
+%% @doc What a plan says of itself once it is carried out: why each function is in, what
+%% would have called those that are not. It lies beside the output, in a file of its own.
+-module(whittle_shake_account).
+
+-export([new/1, to_binary/2, from_binary/2]).
+-export([why/2, weights/1]).
+
+-export_type([account/0, verdict/0, weight/0, error/0]).
+
+-type account() ::
+        #{unit := modules | functions,
+          reached := whittle_shake_reach:reached(),
+          sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
+                                                    % see whittle_shake_summary
+
+%% Kept, with the way from a root to it, last step first; or cut, with who would call it
+%% and the feature that is off.
+-type verdict() ::
+        {kept, [{mfa(), whittle_shake_reach:reason()}]}
+      | {cut, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
+
+-type weight() ::
+        #{name := binary(),
+          functions := non_neg_integer(),
+          bytes := non_neg_integer(),               % about, of code and literals
+          share := float()}.                        % of all that is live, 0 to 1
+
+-type error() :: no_plan | {plan_version, term()} | plan_of_another.
+
+-define(VERSION, 1).
+
+%% @doc Of a plan.
+-spec new(whittle_shake:plan()) -> account().
+new(#{unit := Unit, reached := Reached, summaries := Summaries}) ->
+    #{unit => Unit, reached => Reached,
+      sizes => maps:from_list([{{M, F, A}, Bytes}
+                               || {M, #{functions := Functions}} <- maps:to_list(Summaries),
+                                  {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
+
+%% @doc The file for an output: it holds the output's SHA-256.
+-spec to_binary(Output :: binary(), account()) -> binary().
+to_binary(Output, Account) ->
+    term_to_binary({whittle_plan, ?VERSION, crypto:hash(sha256, Output), Account},
+                   [{compressed, 6}]).
+
+%% @doc Reads what {@link to_binary/2} wrote for this output. Errors: `no_plan' (another
+%% kind of file), `plan_version', `plan_of_another' output.
+-spec from_binary(Output :: binary(), binary()) -> {ok, account()} | {error, error()}.
+from_binary(Output, Bytes) ->
+    Hash = crypto:hash(sha256, Output),
+    try binary_to_term(Bytes) of
+        {whittle_plan, ?VERSION, Hash, Account} -> {ok, Account};
+        {whittle_plan, ?VERSION, _, _} -> {error, plan_of_another};
+        {whittle_plan, Version, _, _} -> {error, {plan_version, Version}};
+        _ -> {error, no_plan}
+    catch
+        error:badarg -> {error, no_plan}
+    end.
+
+%% @doc The verdict on each function that the name names, sorted; `[]' where there never
+%% was one.
+-spec why(whittle_shake_name:name(), account()) -> [{mfa(), verdict()}].
+why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes}) ->
+    [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
+               [] -> {cut, [{Feature, Reason}
+                            || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
+                               {To, Reason} <- Edges, To =:= Mfa]};
+               Way -> {kept, Way}
+           end}
+     || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].
+
+matches({M}, {M, _, _}) -> true;
+matches({M, F}, {M, F, _}) -> true;
+matches(Name, Name) -> true;
+matches(_, _) -> false.
+
+%% @doc What each root drags in, the largest first: every live function counts for the root
+%% that its way ({@link why/2}) begins at. And what each feature that is on or could be
+%% on is worth: `{on, Weight}' is its own code, `{off, Weight}' what would come in with it.
+-spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
+weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes}) ->
+    All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- maps:keys(Live)]),
+    Roots = maps:fold(fun(Mfa, _, Groups) ->
+                              maps:update_with(root(Mfa, Live), fun(L) -> [Mfa | L] end, [Mfa],
+                                               Groups)
+                      end, #{}, Live),
+    Features = whittle_shake_feature:standard(),
+    Own = maps:map(fun(Name, _) ->
+                           [Mfa || {M, _, _} = Mfa <- maps:keys(Live),
+                                   whittle_shake_feature:of_module(M, Features) =:= {ok, Name}]
+                   end, On),
+    Weigh = fun(Groups) ->
+                    heaviest([weight(Name, Mfas, Sizes, All)
+                              || {Name, Mfas} <- maps:to_list(Groups)])
+            end,
+    #{roots => Weigh(Roots), on => Weigh(Own), off => Weigh(Prices)}.
+
+root(Mfa, Live) ->
+    case whittle_shake_reach:by(maps:get(Mfa, Live)) of
+        {root, Words} -> Words;
+        By -> root(By, Live)
+    end.
+
+weight(Name, Mfas, Sizes, All) ->
+    Bytes = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Mfas]),
+    #{name => unicode:characters_to_binary(case is_atom(Name) of
+                                               true -> atom_to_list(Name);
+                                               false -> Name
+                                           end),
+      functions => length(Mfas), bytes => Bytes, share => Bytes / max(1, All)}.
+
+heaviest(Weights) ->
+    lists:sort(fun(#{bytes := A, name := N}, #{bytes := B, name := M}) -> {-A, N} =< {-B, M} end,
+               Weights).

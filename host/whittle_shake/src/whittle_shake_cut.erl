@@ -1,0 +1,57 @@
+%% @doc A module with less in it.
+-module(whittle_shake_cut).
+
+-export([module/3]).
+
+%% @doc The file of the module with these functions, and in the place of others functions
+%% that answer a term; `none' where no function is left. A call to a function of the
+%% module that is gone raises what a call to another module's would: `undef'.
+-spec module(whittle_beam_module:t(), #{whittle_shake_summary:fa() => _},
+             [{atom(), arity(), whittle_shake_feature:answer()}]) -> {ok, binary()} | none.
+module(_, Keep, []) when map_size(Keep) =:= 0 ->
+    none;
+module(#{module := Name} = Module, Keep, Answers) ->
+    Info = maps:with([{module_info, 0}, {module_info, 1}],
+                     whittle_beam_module:functions(Module)),
+    Kept = whittle_beam_module:keep(maps:merge(Keep, Info), Module),
+    Answering = lists:foldl(fun({F, A, Answer}, M) ->
+                                    whittle_beam_module:put(answering(F, A, Answer, Module), M)
+                            end, Kept, Answers),
+    Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
+                        Answering,
+                        lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
+    {ok, Bytes} = whittle_beam:assemble(#{}, without_lost_funs(Whole)),
+    {ok, Bytes}.
+
+%% A function that is left, but of those that made it into a fun none: no longer the body
+%% of a fun. The interpreter's loader ends the VM at an entry for one without an
+%% instruction that makes it (OTP 29, emu_load.c, lambda_literals).
+without_lost_funs(#{functions := Functions} = Module) ->
+    Made = maps:from_list([{To, []}
+                           || Function <- Functions,
+                              {lambda, To, _} <- whittle_beam_module:references(Function)]),
+    Module#{functions := [case Function of
+                              #{name := F, arity := A} when is_map_key({F, A}, Made) -> Function;
+                              _ -> Function#{lambdas := []}
+                          end || Function <- Functions]}.
+
+answering(F, A, Answer, Module) ->
+    #{{F, A} := #{exported := Exported}} = whittle_beam_module:functions(Module),
+    whittle_beam_module:function(F, A, Exported, code(Answer, A)).
+
+code({value, Term}, _) -> [{move, [operand(Term), {x, 0}]}, {return, []}];
+code({call, {M, F}}, A) -> [{call_ext_only, [A, {extfunc, M, F, A}]}].
+
+operand([]) -> nil;
+operand(Atom) when is_atom(Atom) -> {atom, Atom};
+operand(Term) -> {literal, term_to_binary(Term)}.
+
+%% The error handler raises it as for any function that is not there.
+undef(Module, F, A) ->
+    Arguments = [{put_list, [{x, I}, {x, A}, {x, A}]} || I <- lists:seq(A - 1, 0, -1)],
+    whittle_beam_module:function(
+      F, A, false,
+      [{test_heap, [2 * A, A]}, {move, [nil, {x, A}]}] ++ Arguments
+      ++ [{move, [{x, A}, {x, 2}]}, {move, [{atom, Module}, {x, 0}]},
+          {move, [{atom, F}, {x, 1}]},
+          {call_ext_only, [3, {extfunc, error_handler, raise_undef_exception, 3}]}]).

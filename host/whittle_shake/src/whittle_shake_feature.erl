@@ -1,0 +1,157 @@
+%% @doc Features: parts of OTP that a program may do without, as data.
+%%
+%% They are listed in `priv/features.config', one term each:
+%% ```
+%% {Name, #{means => "what a user has by it",
+%%          modules => [module()],             % calls to them from other modules
+%%          except => [mfa()],                 % but to these
+%%          functions => [mfa()],              % calls to these from anywhere
+%%          words => [module()],               % of the modules, those whose names are words
+%%                                             % too: that the program mentions one of them
+%%                                             % does not turn the feature on, a call does
+%%          used => [module() | mfa() | {Tag}], % a module or function that the program calls,
+%%                                             % a name that it mentions, a tuple that begins so
+%%          needs => [Name],                   % on with it
+%%          brings => [atom()],                % names that it makes of text
+%%          flags => ["-sname"],               % packed flags of the VM that turn it on
+%%          files => ["sys.config"],           % packed files that turn it on
+%%          config => [atom()],                % keys of packed configuration that do
+%%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
+%% '''
+%% A call to a function of a feature that is off, and that has no answer, raises `undef'.
+-module(whittle_shake_feature).
+
+-export([standard/0, new/1, names/1, means/2, needs/2, brings/2]).
+-export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2]).
+
+-export_type([name/0, features/0, definition/0, answer/0]).
+
+-type name() :: atom().
+-type definition() ::
+        #{means := string(),
+          modules => [module()],
+          except => [mfa()],
+          functions => [mfa()],
+          words => [module()],
+          used => [module() | mfa() | {atom()}],
+          needs => [name()],
+          brings => [atom()],
+          flags => [string()],
+          files => [string()],
+          config => [atom()],
+          answers => [{mfa(), answer()}]}.
+%% A term, or what another function of the same arity gives.
+-type answer() :: {value, term()} | {call, {module(), Function :: atom()}}.
+-opaque features() ::
+          #{definitions := #{name() => definition()},
+            modules := #{module() => name()},
+            functions := #{mfa() => name()},
+            except := #{mfa() => []},
+            words := #{module() => []},
+            used := #{module() | mfa() | {atom()} => name()},
+            answers := #{mfa() => answer()}}.
+
+%% @doc The features of OTP's kernel and stdlib.
+-spec standard() -> features().
+standard() ->
+    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
+    new(Terms).
+
+%% @doc Features of these definitions.
+-spec new([{name(), definition()}]) -> features().
+new(Terms) ->
+    #{definitions => maps:from_list(Terms),
+      modules => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
+                                              M <- maps:get(modules, Feature, [])]),
+      functions => maps:from_list([{Mfa, Name} || {Name, Feature} <- Terms,
+                                                  Mfa <- functions(Feature)]),
+      except => maps:from_list([{Mfa, []} || {_, Feature} <- Terms,
+                                             Mfa <- maps:get(except, Feature, [])]),
+      words => maps:from_list([{M, []} || {_, Feature} <- Terms,
+                                          M <- maps:get(words, Feature, [])]),
+      used => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
+                                           M <- maps:get(used, Feature, [])]),
+      answers => maps:from_list([Answer || {_, Feature} <- Terms,
+                                           Answer <- maps:get(answers, Feature, [])])}.
+
+functions(Feature) ->
+    maps:get(functions, Feature, []) ++ [Mfa || {Mfa, _} <- maps:get(answers, Feature, [])].
+
+%% @doc Their names, sorted.
+-spec names(features()) -> [name()].
+names(#{definitions := Definitions}) -> lists:sort(maps:keys(Definitions)).
+
+%% @doc What a user has by it.
+-spec means(name(), features()) -> string().
+means(Name, #{definitions := Definitions}) ->
+    #{Name := #{means := Means}} = Definitions,
+    Means.
+
+%% @doc The features that it cannot be without.
+-spec needs(name(), features()) -> [name()].
+needs(Name, #{definitions := Definitions}) ->
+    #{Name := Feature} = Definitions,
+    maps:get(needs, Feature, []).
+
+%% @doc The names of modules and functions that it makes of text.
+-spec brings(name(), features()) -> [atom()].
+brings(Name, #{definitions := Definitions}) ->
+    #{Name := Feature} = Definitions,
+    maps:get(brings, Feature, []).
+
+%% @doc The features that packed settings turn on: flags, files by their names, keys of
+%% configuration; each with which.
+-spec asked_for(#{flags := [string()], files := [string()], config := [atom()]}, features()) ->
+          [{name(), string() | atom()}].
+asked_for(Settings, #{definitions := Definitions}) ->
+    [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
+                     {Key, Words} <- maps:to_list(Settings),
+                     Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
+
+%% @doc The feature that a call from a module to a function goes into.
+-spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.
+of_call(From, {M, _, _} = Mfa,
+        #{functions := Functions, modules := Modules, except := Except}) ->
+    case {Functions, Modules} of
+        {#{Mfa := Name}, _} -> {ok, Name};
+        {_, #{M := Name}} when From =/= M, not is_map_key(Mfa, Except) -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc The feature that a whole module is part of.
+-spec of_module(module(), features()) -> {ok, name()} | none.
+of_module(M, #{modules := Modules}) ->
+    case Modules of
+        #{M := Name} -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc The feature that is on where the program mentions the name of a module.
+-spec of_name(module(), features()) -> {ok, name()} | none.
+of_name(M, #{modules := Modules, words := Words}) ->
+    case Modules of
+        #{M := Name} when not is_map_key(M, Words) -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc The feature that is on where the program calls a module that is no part of it,
+%% mentions a name, or a tuple with that tag.
+-spec of_use(module() | mfa() | {atom()}, features()) -> {ok, name()} | none.
+of_use(What, #{used := Used}) ->
+    case Used of
+        #{What := Name} -> {ok, Name};
+        _ -> none
+    end.
+
+%% @doc What a function answers where its feature is off.
+-spec answer(mfa(), features()) -> {ok, answer()} | none.
+answer(Mfa, #{answers := Answers}) ->
+    case Answers of
+        #{Mfa := Answer} -> {ok, Answer};
+        _ -> none
+    end.
+
+%% @doc Those of these functions that have an answer, each with it.
+-spec answers([mfa()], features()) -> [{mfa(), answer()}].
+answers(Mfas, #{answers := Answers}) ->
+    maps:to_list(maps:with(Mfas, Answers)).

@@ -1,0 +1,71 @@
+%% @doc How a person names functions: `M', `M:F' or `M:F/A'; and what that names.
+-module(whittle_shake_name).
+
+-export([parse/1, parse_list/1, parse_file/1, find/2, text/1]).
+
+-export_type([name/0]).
+
+-type name() :: {module()} | {module(), atom()} | mfa().
+
+%% @doc Of a word. Atoms that need quotes are written in them: `'Elixir.A':f/1'; a module
+%% of Elixir may also be written as Elixir does.
+-spec parse(string()) -> {ok, name()} | error.
+parse(Text) ->
+    case erl_scan:string(Text) of
+        {ok, [{var, _, _} | _], _} -> parse(elixir(Text));
+        {ok, Tokens, _} -> tokens([Token || Token <- Tokens]);
+        {error, _, _} -> error
+    end.
+
+tokens([{atom, _, M}]) -> {ok, {M}};
+tokens([{atom, _, M}, {':', _}, {atom, _, F}]) -> {ok, {M, F}};
+tokens([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A}]) when A < 256 ->
+    {ok, {M, F, A}};
+tokens(_) -> error.
+
+%% `Foo.Bar.baz/1', `Foo.Bar'
+elixir(Text) ->
+    Expression = "^([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?)(/\\d+)?)?$",
+    case re:run(Text, Expression, [{capture, all_but_first, list}]) of
+        {match, [M]} -> "'Elixir." ++ M ++ "'";
+        {match, [M, F | Arity]} -> lists:append(["'Elixir.", M, "':'", F, "'" | Arity]);
+        nomatch -> "-"
+    end.
+
+%% @doc Of a list with commas; `none' alone is no name. `{error, Word}' is the first that
+%% is none.
+-spec parse_list(string()) -> {ok, [name()]} | {error, string()}.
+parse_list("none") -> {ok, []};
+parse_list(Text) -> parse_all(string:lexemes(Text, ","), []).
+
+%% @doc Of a file: a name a line; `%' begins a comment.
+-spec parse_file(binary()) -> {ok, [name()]} | {error, string()}.
+parse_file(Bytes) ->
+    Lines = [string:trim(hd(string:split(Line, "%")))
+             || Line <- string:split(unicode:characters_to_list(Bytes), "\n", all)],
+    parse_all([Line || Line <- Lines, Line =/= ""], []).
+
+parse_all([Word | Words], Names) ->
+    case parse(Word) of
+        {ok, Name} -> parse_all(Words, [Name | Names]);
+        error -> {error, Word}
+    end;
+parse_all([], Names) ->
+    {ok, lists:reverse(Names)}.
+
+%% @doc The functions of these modules that it names: a module's exports, a function with
+%% that name of any arity, or the one.
+-spec find(name(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
+find({M}, Modules) ->
+    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports];
+find({M, F}, Modules) ->
+    [{M, F, A} || #{M := #{functions := Functions}} <- [Modules],
+                  {Name, A} <- lists:sort(maps:keys(Functions)), Name =:= F];
+find({M, F, A}, Modules) ->
+    [{M, F, A} || #{M := #{functions := #{{F, A} := _}}} <- [Modules]].
+
+%% @doc As a person writes it.
+-spec text(name()) -> unicode:chardata().
+text({M}) -> io_lib:format("~tp", [M]);
+text({M, F}) -> io_lib:format("~tp:~tp", [M, F]);
+text({M, F, A}) -> io_lib:format("~tp:~tp/~b", [M, F, A]).

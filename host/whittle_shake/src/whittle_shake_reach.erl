@@ -1,0 +1,284 @@
+%% @doc What can be called: from the roots on, with a reason for each function.
+%%
+%% A call by name leads to its function. `Module:Function(...)' whose name is known leads
+%% to the functions of that name and arity in all modules whose names are about. Where the
+%% name comes from elsewhere too, what can be called are the exports of modules whose names
+%% are about that have a name which is about. A name is <i>about</i> where a live function
+%% moves it, stores it or passes it on, and where a root says so. What is about is one pool
+%% for the whole system: an atom may travel by any message, table or argument.
+%%
+%% <b>Features</b> ({@link whittle_shake_feature}) are off to begin with. An edge from OTP's
+%% kernel or stdlib into a feature that is off leads nowhere and is remembered; one from
+%% the program turns the feature on, and what was remembered goes on from there.
+-module(whittle_shake_reach).
+
+-export([reach/1, why/2, by/1]).
+
+-export_type([input/0, reached/0, reason/0, origin/0]).
+
+-type input() ::
+        #{modules := #{module() => whittle_shake_summary:summary()},
+          program := #{module() => []},         % who turns features on
+          calls := [{mfa(), origin()}],         % roots
+          traps := #{mfa() => [mfa()]},         % what functions in C call by name
+          atoms := [{atom(), origin()}],        % names that are about by themselves
+          features := whittle_shake_feature:features(),
+          on := [{whittle_shake_feature:name(), origin()}],
+          off := [whittle_shake_feature:name()]}. % not to be turned on
+
+-type reached() ::
+        #{live := #{mfa() => reason()},
+          modules := #{module() => origin()},   % whose names are about
+          on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
+          blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
+          refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
+          prices := #{whittle_shake_feature:name() => [mfa()]}, % what would come in with it
+          program := #{module() => []}}.
+
+%% Who brought it: a live function, or a root in words.
+-type origin() :: mfa() | {root, unicode:chardata()}.
+
+-type reason() ::
+        {called, origin()}
+      | {applied, By :: mfa(), Module :: origin()}      % its name and arity known there
+      | {named, Module :: origin(), Function :: origin()} % both names are about
+      | {whole, mfa()}.                                 % its module cannot be split
+
+-record(state,
+        {modules, program, features, traps,
+         named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
+         live = #{} :: #{mfa() => reason()},
+         about = #{} :: #{module() => origin()},
+         names = #{} :: #{atom() => origin()},
+         sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
+         on = #{}, off = [], blocked = #{},
+         refused = [],                      % features that are off and used nevertheless
+         todo = [] :: [mfa()]}).
+
+%% @doc Follows all edges from the roots.
+-spec reach(input()) -> reached().
+reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
+        atoms := Atoms, features := Features, on := On, off := Off}) ->
+    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
+                    off = Off, named = by_name(Modules)},
+    State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
+                         State0, On),
+    State2 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
+                         State1, Calls),
+    State3 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
+                         State2, Atoms),
+    #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
+        State4 = follow(State3),
+    #{live => Live, modules => About, on => NowOn, blocked => Blocked,
+      refused => lists:reverse(Refused), program => Program,
+      prices => maps:map(fun(Name, _) -> price(Name, State4) end, Blocked)}.
+
+%% @doc The way from a root to a function: it, what called or named it, and so on.
+-spec why(mfa(), reached()) -> [{mfa(), reason()}].
+why(Mfa, #{live := Live}) -> chain(Mfa, Live).
+
+%% @doc Who called or named it.
+-spec by(reason()) -> origin().
+by({called, By}) -> By;
+by({applied, By, _}) -> By;
+by({named, By, _}) -> By;
+by({whole, By}) -> By.
+
+%% Internal
+
+%% What comes to life when the feature is turned on at the end.
+price(Feature, #state{live = Live} = State) ->
+    #state{live = More} = follow(turn_on(Feature, {root, feature(Feature)}, none,
+                                         State#state{off = []})),
+    maps:keys(maps:without(maps:keys(Live), More)).
+
+chain(Mfa, Live) ->
+    case Live of
+        #{Mfa := Reason} -> [{Mfa, Reason} | chain(by(Reason), Live)];
+        _ -> []
+    end.
+
+by_name(Modules) ->
+    maps:fold(fun(Module, #{exports := Exports}, Map) ->
+                      lists:foldl(fun({F, A}, Names) ->
+                                          maps:update_with(F, fun(L) -> [{Module, A} | L] end,
+                                                           [{Module, A}], Names)
+                                  end, Map, Exports)
+              end, #{}, Modules).
+
+follow(#state{todo = []} = State) ->
+    State;
+follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
+    #{M := #{functions := #{{F, A} := Func} = Functions, whole := Whole}} = Modules,
+    Trapped = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end,
+                          State#state{todo = Todo}, maps:get(Mfa, State#state.traps, [])),
+    Next = mentions(Mfa, Func, Trapped),
+    follow(case Whole of
+               true -> lists:foldl(fun({F1, A1}, S) -> live({M, F1, A1}, {whole, Mfa}, S) end,
+                                   Next, maps:keys(Functions));
+               false -> Next
+           end).
+
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, State) ->
+    State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
+    State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
+    State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
+    lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State3, Sites).
+
+%% Edges
+
+edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
+    case Modules of
+        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
+            Ready = used(Mfa, by(Reason), used(M, by(Reason), State)),
+            case gate(Mfa, Reason, Ready) of
+                open -> live(Mfa, Reason, Ready);
+                {shut, Feature} -> shut(Feature, Mfa, Reason, Ready);
+                {turn_on, Feature} ->
+                    live(Mfa, Reason, turn_on(Feature, by(Reason), Mfa, Ready))
+            end;
+        _ ->
+            State
+    end.
+
+shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
+    Blocked = block(Feature, Mfa, Reason, State),
+    case whittle_shake_feature:answer(Mfa, Features) of
+        {ok, {call, {M, F}}} -> edge({M, F, A}, Reason, Blocked);
+        {ok, {value, Term}} ->
+            lists:foldl(fun(Atom, S) -> module(Atom, by(Reason), S) end, Blocked,
+                        whittle_shake_summary:atoms(Term));
+        _ -> Blocked
+    end.
+
+live({M, F, A} = Mfa, Reason, #state{live = Live, todo = Todo, modules = Modules} = State) ->
+    case Modules of
+        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
+            State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]};
+        _ -> State
+    end.
+
+gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_call(home(by(Reason)), Mfa, Features) of
+        {ok, Feature} when is_map_key(Feature, On) -> open;
+        {ok, Feature} ->
+            case within(by(Reason), Feature, State) of
+                feature -> open;
+                program -> {turn_on, Feature};
+                other -> {shut, Feature}
+            end;
+        none -> open
+    end.
+
+%% Where an edge comes from: the feature itself, the program, or somewhere else. What the
+%% module's name was brought by counts for a call whose module was not known.
+within({root, _}, _, _) -> other;
+within({M, _, _}, Feature, #state{program = Program, features = Features}) ->
+    case whittle_shake_feature:of_module(M, Features) of
+        {ok, Feature} -> feature;
+        _ when is_map_key(M, Program) -> program;
+        _ -> other
+    end.
+
+block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
+    State#state{blocked = maps:update_with(Feature, fun(L) -> [{Mfa, Reason} | L] end,
+                                           [{Mfa, Reason}], Blocked)}.
+
+home({root, _}) -> none;
+home({M, _, _}) -> M.
+
+turn_on(Feature, _, _, #state{on = On} = State) when is_map_key(Feature, On) ->
+    State;
+turn_on(Feature, Origin, What, #state{off = Off} = State) ->
+    case lists:member(Feature, Off) of
+        true -> State#state{refused = [{Feature, Origin, What} | State#state.refused]};
+        false -> turned_on(Feature, Origin, What, State)
+    end.
+
+turned_on(Feature, Origin, What,
+          #state{on = On, blocked = Blocked, features = Features} = State) ->
+    Waiting = maps:get(Feature, Blocked, []),
+    Turned = State#state{on = On#{Feature => {Origin, What}},
+                         blocked = maps:remove(Feature, Blocked)},
+    Needed = lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, Turned,
+                         whittle_shake_feature:needs(Feature, Features)),
+    Brought = lists:foldl(fun(Atom, S) -> atom(Atom, {root, feature(Feature)}, S) end, Needed,
+                          whittle_shake_feature:brings(Feature, Features)),
+    lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting).
+
+feature(Name) -> ["the feature ", atom_to_list(Name)].
+
+%% Names
+
+atom(Atom, Origin, State) ->
+    name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
+
+%% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
+%% is a child's specification.
+tag(Tag, Origin, State) ->
+    module(Tag, Origin, used({Tag}, Origin, State)).
+
+module(M, Origin, #state{modules = Modules, about = About} = State) ->
+    case Modules of
+        #{M := #{exports := Exports}} ->
+            Ready = named_by_program(M, Origin, State),
+            case is_map_key(M, About) of
+                true -> Ready;
+                false ->
+                    lists:foldl(fun({F, A}, S) -> dynamic(M, F, A, Origin, S) end,
+                                Ready#state{about = About#{M => Origin}}, Exports)
+            end;
+        _ -> State
+    end.
+
+named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_name(M, Features) of
+        {ok, Feature} when not is_map_key(Feature, On) ->
+            case within(Origin, Feature, State) of
+                program -> turn_on(Feature, Origin, M, State);
+                _ -> State
+            end;
+        _ -> State
+    end.
+
+%% Calls of a module by the program, a name or a tag that it mentions may turn on what is
+%% no part of that module.
+used(What, Origin, #state{features = Features, on = On} = State) ->
+    case whittle_shake_feature:of_use(What, Features) of
+        {ok, Feature} when not is_map_key(Feature, On) ->
+            case within(Origin, Feature, State) of
+                program -> turn_on(Feature, Origin, none, State);
+                _ -> State
+            end;
+        _ -> State
+    end.
+
+%% An export of a module whose name is about.
+dynamic(M, F, A, Origin, #state{sites = Sites, names = Names} = State) ->
+    case {Sites, Names} of
+        {#{{F, A} := By}, _} -> edge({M, F, A}, {applied, By, Origin}, State);
+        {_, #{F := By}} -> edge({M, F, A}, {named, Origin, By}, State);
+        _ -> State
+    end.
+
+name(F, _, #state{names = Names} = State) when is_map_key(F, Names) -> State;
+name(F, Origin, #state{names = Names, named = Named} = State) ->
+    lists:foldl(fun({M, A}, #state{about = About} = S) ->
+                        case About of
+                            #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
+                            _ -> S
+                        end
+                end, State#state{names = Names#{F => Origin}}, maps:get(F, Named, [])).
+
+site({any, any, _}, _, State) -> State;
+site({M, any, _}, Mfa, State) -> module(M, Mfa, State);
+site({any, F, A}, _, #state{sites = Sites} = State) when is_map_key({F, A}, Sites) -> State;
+site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
+    lists:foldl(fun({M, Arity}, #state{about = About} = S) ->
+                        case About of
+                            #{M := By} when Arity =:= A ->
+                                edge({M, F, A}, {applied, Mfa, By}, S);
+                            _ -> S
+                        end
+                end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
+site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).

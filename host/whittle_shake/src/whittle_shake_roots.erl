@@ -1,0 +1,111 @@
+%% @doc Where a program begins: what the VM and the boot script call, and the atoms that
+%% configuration brings.
+-module(whittle_shake_roots).
+
+-export([calls/2, traps/0, atoms/1, flags/1]).
+
+%% @doc What is called from outside of the code, each with who does.
+-spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
+          [{mfa(), whittle_shake_reach:origin()}].
+calls(System, Modules) ->
+    vm(Modules) ++ boot(System) ++ device(System, Modules).
+
+%% @doc Functions in C that go on in a function of Erlang: those that the emulator looks up
+%% by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
+-spec traps() -> #{mfa() => [mfa()]}.
+traps() ->
+    maps:from_list(
+      [{{re, F, A}, [{re, ucompile, 2}]} || {F, A} <- [{compile, 1}, {compile, 2}]]
+      ++ [{{re, F, A}, [{re, ucompile, 2}, {re, urun, 3}, {re, grun, 3}]}
+          || {F, A} <- [{run, 2}, {run, 3}, {internal_run, 4}]]
+      ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
+          {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
+
+%% @doc The atoms of the applications' environment, of `sys.config' and of `vm.args'.
+%% What only describes an application (its modules, its registered names, the
+%% applications it needs) is for tools.
+-spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
+atoms(System) ->
+    lists:append([of_app(App) || App <- whittle_system:apps(System)])
+        ++ lists:append([of_file(Path, File)
+                         || {Path, File} <- maps:to_list(whittle_system:files(System))])
+        ++ lists:append([named(Args, "the boot script")
+                         || {_, _, Args} <- boot_calls(System)]).
+
+%% @doc The VM's flags that are packed: words of `vm.args' that begin with a dash.
+-spec flags(whittle_system:system()) -> [string()].
+flags(System) ->
+    [Word || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
+             filename:basename(Path) =:= <<"vm.args">>,
+             Word <- words(Bytes), hd(Word) =:= $-].
+
+%% Internal
+
+%% The C code calls functions of these modules by name (erts/emulator/beam, `am_' and
+%% BIF_TRAP), and hands funs of them to processes that it starts.
+vm(Modules) ->
+    Called = [erlang, erts_internal, error_handler, erl_init, erts_code_purger,
+              erts_dirty_process_signal_handler, erts_literal_area_collector,
+              erts_trace_cleaner, prim_eval],
+    [{{M, F, A}, root("the VM")}
+     || M <- Called, #{exports := Exports} <- [maps:get(M, Modules, #{exports => []})],
+        {F, A} <- Exports].
+
+boot(System) ->
+    [{{M, F, length(Args)}, root("the boot script")} || {M, F, Args} <- boot_calls(System)]
+        ++ [{{M, main, 1}, root("the escript")}
+            || M <- [whittle_system:main(System)], M =/= undefined].
+
+%% But not what an application is loaded with: of_app/1 has that.
+boot_calls(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    lists:append([call(Instruction) || Instruction <- Instructions]).
+
+call({kernelProcess, _, {application_controller, start, [_]}}) ->
+    [{application_controller, start, [[]]}];
+call({kernelProcess, _, Call}) -> [Call];
+call({apply, {application, load, [_]}}) -> [{application, load, [[]]}];
+call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot, [[], Type]}];
+call({apply, Call}) -> [Call];
+call(_) -> [].
+
+%% What the pack puts into boot scripts: the loader, and who answers --whittle-ping.
+device(System, Modules) ->
+    [{{M, F, A}, root("the start")}
+     || {M, App} <- [{whittle_start_load, whittle_start}, {whittle_control, whittle_control}],
+        {ok, #{modules := Here}} <- [whittle_system:app(App, System)], is_map_key(M, Here),
+        #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
+
+of_app(#{name := Name, spec := {application, _, Props}}) ->
+    From = io_lib:format("the application ~ts", [Name]),
+    lists:append([named(Value, From)
+                  || {Key, Value} <- Props,
+                     lists:member(Key, [mod, env, start_phases])]).
+
+%% A configuration that is no term says what is wrong when it is read by its reader.
+of_file(Path, #{bytes := Bytes}) ->
+    case filename:extension(Path) of
+        <<".config">> -> named(terms(Bytes), Path);
+        _ -> case filename:basename(Path) of
+                 <<"vm.args">> -> named([list_to_atom(Word) || Word <- words(Bytes)], Path);
+                 _ -> []
+             end
+    end.
+
+terms(Bytes) ->
+    case erl_scan:string(unicode:characters_to_list(Bytes)) of
+        {ok, Tokens, _} ->
+            case erl_parse:parse_term(Tokens) of
+                {ok, Term} -> Term;
+                {error, _} -> []
+            end;
+        {error, _, _} -> []
+    end.
+
+words(Bytes) ->
+    Lines = string:split(unicode:characters_to_list(Bytes), "\n", all),
+    [Word || Line <- Lines, Word <- string:lexemes(hd(string:split(Line, "#")), " \t\r")].
+
+named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
+
+root(Words) -> {root, Words}.

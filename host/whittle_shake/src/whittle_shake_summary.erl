@@ -1,0 +1,138 @@
+%% @doc What each function of a module mentions that may bring other functions to life.
+%%
+%% A summary depends on its module alone. What a function calls by name is told apart
+%% from the atoms that it moves, stores or passes on, which may come to be the module
+%% or the name of a call that is made elsewhere.
+-module(whittle_shake_summary).
+
+-export([module/1, atoms/1]).
+
+-export_type([summary/0, func/0, fa/0, site/0]).
+
+-type fa() :: {atom(), arity()}.
+
+-type summary() ::
+        #{functions := #{fa() => func()},
+          exports := [fa()],
+          whole := boolean(),               % has on_load or loads a NIF: its functions
+                                            % are all kept, or none
+          bytes := pos_integer()}.          % of the code, all functions
+
+-type func() ::
+        #{calls := [mfa()],                 % by name; funs that are made; BIFs too
+          atoms := [atom()],                % may become a call's module or function
+          tags := [atom()],                 % first elements of tuples
+          sites := [site()],
+          bytes := non_neg_integer()}.      % of its code, about
+
+%% `Module:Function(...)' where one or both come from elsewhere.
+-type site() :: {module() | any, atom() | any, arity()}.
+
+%% @doc The summary of a module.
+-spec module(whittle_beam_module:t()) -> summary().
+module(#{module := Module} = Value) ->
+    Functions = whittle_beam_module:functions(Value),
+    Summaries = maps:map(fun(_, Function) -> func(Module, Function) end, Functions),
+    Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
+    #{functions => always(whittle_beam_module:record_references(Value), Summaries),
+      exports => [FA || {FA, #{exported := true}} <- maps:to_list(Functions)],
+      whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions),
+      bytes => lists:sum([Bytes || #{bytes := Bytes} <- maps:values(Summaries)])}.
+
+%% @doc The atoms in a term, wherever they stand; sorted.
+-spec atoms(term()) -> [atom()].
+atoms(Term) -> lists:usort(atoms(Term, [])).
+
+%% Internal
+
+atoms(Atom, Found) when is_atom(Atom) -> [Atom | Found];
+atoms([Head | Tail], Found) -> atoms(Tail, atoms(Head, Found));
+atoms(Tuple, Found) when is_tuple(Tuple) -> atoms(tuple_to_list(Tuple), Found);
+atoms(Map, Found) when is_map(Map) -> atoms(maps:to_list(Map), Found);
+atoms(_, Found) -> Found.
+
+%% What the module's native records mention counts for each of its functions: a record
+%% is made by any of them.
+always([], Summaries) ->
+    Summaries;
+always(Mentions, Summaries) ->
+    {Atoms, Tags, Funs} = mentioned(Mentions),
+    maps:map(fun(_, #{atoms := A, tags := T, calls := C} = Func) ->
+                     Func#{atoms := lists:usort(Atoms ++ A), tags := lists:usort(Tags ++ T),
+                           calls := lists:usort(Funs ++ C)}
+             end, Summaries).
+
+func(Module, #{code := Code} = Function) ->
+    {Sites, Taken} = sites(Code, #{}, [], []),
+    Mentions = whittle_beam_module:references(Function),
+    {Atoms, Tags, Funs} = mentioned(Mentions),
+    Calls = [Call || Mention <- Mentions, {ok, Call} <- [call(Module, Mention)]],
+    #{calls => lists:usort(Funs ++ Calls),
+      atoms => lists:usort(Atoms -- Taken),
+      tags => lists:usort(Tags),
+      sites => lists:usort(Sites),
+      bytes => bytes(Code)}.
+
+call(_, {call, Call}) -> {ok, Call};
+call(Module, {local, {F, A}}) -> {ok, {Module, F, A}};
+call(Module, {lambda, {F, A}, _}) -> {ok, {Module, F, A}};
+call(_, _) -> none.
+
+mentioned(Mentions) ->
+    lists:foldl(fun({atom, Atom, value}, {As, Ts, Fs}) -> {[Atom | As], Ts, Fs};
+                   ({atom, Atom, tag}, {As, Ts, Fs}) -> {As, [Atom | Ts], Fs};
+                   ({literal, _, compared}, Found) -> Found;
+                   ({literal, Literal, _}, Found) ->
+                        {ok, Term} = whittle_beam:literal(Literal),
+                        term(Term, Found);
+                   (_, Found) -> Found
+                end, {[], [], []}, Mentions).
+
+term(Atom, {As, Ts, Fs}) when is_atom(Atom) -> {[Atom | As], Ts, Fs};
+term([Head | Tail], Found) -> term(Tail, term(Head, Found));
+term(Tuple, {As, Ts, Fs}) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) ->
+    term(tl(tuple_to_list(Tuple)), {As, [element(1, Tuple) | Ts], Fs});
+term(Tuple, Found) when is_tuple(Tuple) -> term(tuple_to_list(Tuple), Found);
+%% Where the macros of logger.hrl stand: nobody calls that function by it.
+term(#{mfa := {_, _, _}, file := _, line := _}, Found) -> Found;
+term(Map, Found) when is_map(Map) -> term(maps:values(Map), Found);
+term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
+    [M, F, A] = [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]],
+    {As, Ts, [{M, F, A} | Fs]};
+term(_, Found) -> Found.
+
+%% The calls of `apply', and the atoms that were put into a register for one of them and
+%% can be nowhere else: those that it finds in the same stretch of code.
+sites([{move, [{atom, Atom}, {x, N}]} | Code], Held, Sites, Taken) ->
+    sites(Code, Held#{N => Atom}, Sites, Taken);
+sites([{move, [_, {x, N}]} | Code], Held, Sites, Taken) ->
+    sites(Code, maps:remove(N, Held), Sites, Taken);
+sites([{Apply, [Arity | _]} | Code], Held, Sites, Taken)
+  when Apply =:= apply; Apply =:= apply_last ->
+    Atoms = [maps:get(N, Held, any) || N <- [Arity, Arity + 1]],
+    [Module, Function] = Atoms,
+    sites(Code, #{}, [{Module, Function, Arity} | Sites],
+          [Atom || Atom <- Atoms, Atom =/= any] ++ Taken);
+sites([{line, _} | Code], Held, Sites, Taken) ->
+    sites(Code, Held, Sites, Taken);
+sites([_ | Code], _, Sites, Taken) ->
+    sites(Code, #{}, Sites, Taken);
+sites([], _, Sites, Taken) ->
+    {Sites, Taken}.
+
+has_on_load(Functions) ->
+    lists:any(fun(#{code := Code}) -> lists:keymember(on_load, 1, Code) end,
+              maps:values(Functions)).
+
+%% One byte for an instruction and about two for an operand: what the ledger of reasons
+%% weighs functions by.
+bytes(Code) ->
+    lists:foldl(fun({_, Operands}, Sum) -> Sum + 1 + 2 * length(Operands) + literals(Operands) end,
+                0, Code).
+
+literals(Operands) ->
+    lists:sum([case Operand of
+                   {literal, Term} -> byte_size(Term);
+                   {list, List} -> 2 * length(List);
+                   _ -> 0
+               end || Operand <- Operands]).

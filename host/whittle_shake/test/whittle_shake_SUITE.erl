@@ -1,0 +1,186 @@
+%% Names as people write them, the plan's file, and what is cut: modules that are left.
+-module(whittle_shake_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("proper/include/proper.hrl").
+
+-export([all/0]).
+-export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
+         names_find/1]).
+-export([account_comes_back/1, damaged_account/1, weights/1]).
+-export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
+-export([features_are_of_otp/1]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+%% Names
+
+names(_) ->
+    [?assertEqual({Text, {ok, Name}}, {Text, whittle_shake_name:parse(Text)})
+     || {Text, Name} <- [{"lists", {lists}}, {"lists:map", {lists, map}},
+                         {"lists:map/2", {lists, map, 2}},
+                         {"'Elixir.A.B':'x?'/0", {'Elixir.A.B', 'x?', 0}},
+                         {"a:'-f/1-fun-0-'/2", {a, '-f/1-fun-0-', 2}},
+                         {"Foo", {'Elixir.Foo'}}, {"Foo.Bar.baz", {'Elixir.Foo.Bar', baz}},
+                         {"Foo.Bar.baz?/1", {'Elixir.Foo.Bar', 'baz?', 1}}]].
+
+no_names(_) ->
+    [?assertEqual({Text, error}, {Text, whittle_shake_name:parse(Text)})
+     || Text <- ["", "1", "a:", "a:b/", "a:b/c", "a:b/256", "a b", "a:b:c", "'", "Foo.", "Foo.bar.",
+                 "\"a\"", "Foo..bar", "{}"]].
+
+names_come_back(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL(Mfa, {atom(), atom(), range(0, 255)},
+                      {ok, Mfa} =:= whittle_shake_name:parse(
+                                      unicode:characters_to_list(whittle_shake_name:text(Mfa)))),
+              [{numtests, 300}, quiet])).
+
+lists_of_names(_) ->
+    ?assertEqual({ok, []}, whittle_shake_name:parse_list("none")),
+    ?assertEqual({ok, [{a}, {b, c, 1}]}, whittle_shake_name:parse_list("a,b:c/1")),
+    ?assertEqual({error, "1"}, whittle_shake_name:parse_list("a,1,2")).
+
+files_of_names(_) ->
+    ?assertEqual({ok, [{a}, {b, c}]}, whittle_shake_name:parse_file(<<"a % all\n\n%x\n b:c \n">>)),
+    ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)).
+
+names_find(_) ->
+    Modules = #{lists => summary(lists)},
+    ?assertEqual([{lists, map, 2}], whittle_shake_name:find({lists, map}, Modules)),
+    ?assertEqual([], whittle_shake_name:find({lists, map, 3}, Modules)),
+    ?assertEqual([], whittle_shake_name:find({none}, Modules)),
+    All = whittle_shake_name:find({lists}, Modules),
+    ?assert(lists:member({lists, foldl, 3}, All)),
+    ?assertNot(lists:member({lists, foldl_1, 3}, All)).
+
+%% The account
+
+account_comes_back(_) ->
+    Account = account(),
+    File = whittle_shake_account:to_binary(<<"output">>, Account),
+    ?assertEqual({ok, Account}, whittle_shake_account:from_binary(<<"output">>, File)),
+    ?assertEqual({error, plan_of_another}, whittle_shake_account:from_binary(<<"other">>, File)),
+    [{{m, f, 0}, {kept, [{_, {called, {root, "test"}}}]}}, {{m, g, 0}, {cut, []}}] =
+        whittle_shake_account:why({m}, Account),
+    ?assertEqual([], whittle_shake_account:why({n}, Account)).
+
+%% Whatever becomes of the file: an error, or the account; never more.
+damaged_account(_) ->
+    Account = account(),
+    File = whittle_shake_account:to_binary(<<"output">>, Account),
+    ?assert(proper:quickcheck(
+              ?FORALL({At, Byte, Cut}, {range(0, byte_size(File) - 1), byte(), boolean()},
+                      begin
+                          <<Head:At/binary, _, Tail/binary>> = File,
+                          Changed = case Cut of
+                                        true -> Head;
+                                        false -> <<Head/binary, Byte, Tail/binary>>
+                                    end,
+                          case whittle_shake_account:from_binary(<<"output">>, Changed) of
+                              {ok, Account} -> true;
+                              {error, no_plan} -> true;
+                              {error, plan_of_another} -> true;
+                              {error, {plan_version, _}} -> true;
+                              _ -> false
+                          end
+                      end), [{numtests, 1000}, quiet])).
+
+weights(_) ->
+    #{roots := [#{name := <<"test">>, functions := 1, bytes := 10, share := 1.0}],
+      on := [], off := [#{name := <<"it">>, bytes := 5, share := 0.5}]} =
+        whittle_shake_account:weights(account()).
+
+account() ->
+    #{unit => functions,
+      reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
+                   blocked => #{}, refused => [], prices => #{it => [{m, g, 0}]},
+                   program => #{m => []}},
+      sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
+
+%% What is cut
+
+cut_is_undef(_) ->
+    M = cut("-export([f/0, g/1]). f() -> ok. g(X) -> X.", [{f, 0}], []),
+    ?assertEqual(ok, M:f()),
+    ?assertError(undef, M:g(1)),
+    ?assertNot(erlang:function_exported(M, g, 1)),
+    unload(M).
+
+%% As a function that another module does not have: class, reason, head of the stack.
+cut_local_is_undef(_) ->
+    M = cut("-export([f/2]). f(X, Y) -> {g(X, Y, 3)}. g(X, Y, Z) -> {X, Y, Z}.", [{f, 2}], []),
+    try M:f(1, [2]) of
+        _ -> error(not_cut)
+    catch
+        error:undef:Stack ->
+            ?assertMatch([{M, g, [1, [2], 3], []} | _], Stack)
+    end,
+    unload(M).
+
+answers(_) ->
+    M = cut("-export([f/1, g/1]). f(X) -> g(X). g(X) -> [X]. h(X) -> X.", [{f, 1}],
+            [{g, 1, {value, {a, [1]}}}]),
+    ?assertEqual({{a, [1]}, {a, [1]}}, {M:f(1), M:g(2)}),
+    unload(M),
+    N = cut("-export([f/1]). f(X) -> g(X). g(X) -> [X].", [{f, 1}],
+            [{g, 1, {call, {erlang, is_atom}}}]),
+    ?assertEqual({true, false}, {N:f(a), N:f(1)}),
+    unload(N).
+
+%% The body of a fun is called, and what made the fun is gone.
+lost_funs(_) ->
+    Source = "-export([f/1, g/0]). f(X) -> h(X). g() -> fun h/1. h(X) -> {X}.",
+    M = cut(Source, [{f, 1}, {h, 1}], []),
+    ?assertEqual({1}, M:f(1)),
+    unload(M).
+
+nothing_left(_) ->
+    ?assertEqual(none, whittle_shake_cut:module(value("-export([f/0]). f() -> ok."), #{}, [])).
+
+cut(Source, Keep, Answers) ->
+    {ok, Bytes} = whittle_shake_cut:module(value(Source), maps:from_list([{F, []} || F <- Keep]),
+                                           Answers),
+    {module, M} = code:load_binary(cut_module, "cut_module", Bytes),
+    M.
+
+unload(M) ->
+    code:delete(M),
+    code:purge(M).
+
+%% Features name what there is, in the OTP that runs this at least for what is old.
+features_are_of_otp(_) ->
+    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
+    Names = [Name || {Name, _} <- Terms],
+    ?assertEqual(lists:usort(Names), lists:sort(Names)),
+    [?assertMatch({Name, [_ | _]}, {Name, Means}) || {Name, #{means := Means}} <- Terms],
+    ?assertEqual([], [Need || {_, Feature} <- Terms, Need <- maps:get(needs, Feature, []),
+                              not lists:member(Need, Names)]),
+    Keys = [means, modules, except, functions, words, used, needs, brings, flags, files, config,
+            answers],
+    ?assertEqual([], [Key || {_, Feature} <- Terms,
+                             Key <- maps:keys(maps:without(Keys, Feature))]),
+    Modules = lists:append([maps:get(modules, Feature, []) || {_, Feature} <- Terms]),
+    ?assertEqual(Modules -- lists:usort(Modules), []).
+
+%% Internal
+
+value(Source) ->
+    Text = "-module(cut_module). " ++ Source,
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, _, Beam} = compile:forms(forms(Tokens, []), [nowarn_unused_function]),
+    {ok, Read} = whittle_beam:read(Beam),
+    {ok, Value} = whittle_beam:disassemble(Read),
+    Value.
+
+forms([{dot, _} = Dot | Rest], Form) ->
+    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+    [Parsed | forms(Rest, [])];
+forms([Token | Rest], Form) -> forms(Rest, [Token | Form]);
+forms([], []) -> [].
+
+summary(M) ->
+    {ok, Bytes} = file:read_file(code:which(M)),
+    {ok, Read} = whittle_beam:read(Bytes),
+    {ok, Value} = whittle_beam:disassemble(Read),
+    whittle_shake_summary:module(Value).

@@ -1,0 +1,313 @@
+%% What a program can call is kept, by whatever way it comes to be called; and what
+%% nobody can call is not. Each case is a program of a few functions, of which those
+%% whose name begins with `live' must be found and those with `dead' must not.
+-module(whittle_shake_reach_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, module_in_literal/1,
+         module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
+-export([feature_off/1, feature_on/1, feature_named/1, feature_used/1, feature_answers/1,
+         feature_brings/1, feature_refused/1, feature_price/1]).
+-export([way/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+
+-define(ROOT, {root, "test"}).
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+calls(_) ->
+    check(["-module(a). -export([main/0, dead/0]).",
+           "main() -> live(), b:live(1).",
+           "live() -> ok. dead() -> live_not(). live_not() -> dead()."],
+          ["-module(b). -export([live/1, dead/1]).", "live(X) -> X. dead(X) -> X."]).
+
+funs(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> F = fun live/1, G = fun(X) -> live2(X) end, H = fun b:live/1,",
+           "          {[fun b:live2/1], lists:map(F, [G, H])}.",
+           "live(X) -> X(1). live2(X) -> X. dead() -> ok."],
+          ["-module(b). -export([live/1, live2/1, dead/1]).",
+           "live(X) -> X. live2(X) -> X. dead(X) -> X."]).
+
+%% Both the module and the name have to be about: `c' is not.
+applied(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> apply(pick(), live2, [1]), spawn(b, live3, []).",
+           "pick() -> b."],
+          ["-module(b). -export([live2/1, live3/0, dead/0, live_not/1]).",
+           "live2(X) -> X. live3() -> ok. dead() -> ok. live_not(X) -> X."],
+          ["-module(c). -export([live2/1, dead/0]).", "live2(X) -> dead(), X. dead() -> ok."]).
+
+%% A name in a message, a table or an argument is a name.
+named_by_pool(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> self() ! {call, b}, ets:insert(t, {x, live}),",
+           "  receive {call, M} -> apply(M, ets:lookup_element(t, x, 2), []) end."],
+          ["-module(b). -export([live/0, dead/0]).", "live() -> ok. dead() -> ok."]).
+
+%% A name that is written at the call is none that is about: `b' has it of another arity,
+%% and it is no function's name elsewhere.
+known_name(_) ->
+    check(["-module(a). -export([main/0]).", "main() -> M = pick(), M:live(1).", "pick() -> b."],
+          ["-module(b). -export([live/1, live_not/0, dead/0]).",
+           "live(X) -> X. live_not() -> dead(). dead() -> ok."]).
+
+module_in_literal(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> #{start => [{x, {b, live, []}}]}."],
+          ["-module(b). -export([live/0, dead/0]).", "live() -> ok. dead() -> ok."]).
+
+%% `{Module, Args}' is a child's specification.
+module_as_tag(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> call({b, self()}). call({M, X}) -> M:live(X)."],
+          ["-module(b). -export([live/1, dead/0]).", "live(X) -> X. dead() -> ok."]).
+
+%% What the macros of logger.hrl write down is no call.
+logger_location(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> #{mfa => {b, dead, 0}, file => \"a.erl\", line => 1}."],
+          ["-module(b). -export([dead/0]).", "dead() -> ok."]).
+
+%% re:run/3 of a compiled expression with `global' goes on in Erlang.
+native_calls(_) ->
+    Live = live([compiled(["-module(a). -export([main/0]).",
+                           "main() -> re:run(x, y, [global])."]), otp(re)]),
+    ?assert(lists:member({re, grun, 3}, Live)).
+
+whole(_) ->
+    check(["-module(a). -export([main/0]).", "main() -> b:live(1)."],
+          ["-module(b). -export([live/1]). -on_load(live_too/0).",
+           "live_too() -> ok. live(X) -> X. live_as_well() -> ok."]),
+    check(["-module(a). -export([main/0]).", "main() -> b:live(1)."],
+          ["-module(b). -export([live/1]).",
+           "live(X) -> X. live_as_well() -> erlang:load_nif([], [])."]).
+
+%% Features: `m' is kernel's or stdlib's, `f' what a feature is made of
+
+-define(M, ["-module(m). -export([go/0]).", "go() -> f:feature(), f:kept()."]).
+-define(F, ["-module(f). -export([feature/0, kept/0]).",
+            "feature() -> inner(). inner() -> ok. kept() -> ok."]).
+
+feature_off(_) ->
+    #{live := Live, on := On, blocked := Blocked} =
+        reached(["m:go()"], #{modules => [f], except => [{f, kept, 0}]}, #{}),
+    ?assertEqual({[{f, kept, 0}], #{}}, {functions(f, Live), On}),
+    ?assertEqual(#{it => [{{f, feature, 0}, {called, {m, go, 0}}}]}, Blocked),
+    #{live := Fewer} = reached(["m:go()"], #{functions => [{f, inner, 0}]}, #{}),
+    ?assertEqual([{f, feature, 0}, {f, kept, 0}], functions(f, Fewer)).
+
+%% What was remembered goes on when the program itself calls it.
+feature_on(_) ->
+    #{live := Live, on := On, blocked := Blocked} =
+        reached(["m:go()", "f:feature()"], #{modules => [f]}, #{}),
+    ?assertEqual([{f, feature, 0}, {f, inner, 0}, {f, kept, 0}], functions(f, Live)),
+    ?assertEqual(#{it => {{a, main, 0}, {f, feature, 0}}}, On),
+    ?assertEqual(#{}, Blocked),
+    #{live := Asked} = reached(["m:go()"], #{modules => [f]}, #{on => [{it, ?ROOT}]}),
+    ?assertEqual([{f, feature, 0}, {f, inner, 0}, {f, kept, 0}], functions(f, Asked)).
+
+feature_named(_) ->
+    #{on := On} = reached(["m:go()", "{f, x}"], #{modules => [f]}, #{}),
+    ?assertEqual(#{it => {{a, main, 0}, f}}, On),
+    #{on := NotOn} = reached(["{f, x}"], #{modules => [f], words => [f]}, #{}),
+    ?assertEqual(#{}, NotOn).
+
+feature_used(_) ->
+    Definition = #{functions => [{f, feature, 0}], used => [m]},
+    #{on := On, live := Live} = reached(["m:go()"], Definition, #{}),
+    ?assertEqual(#{it => {{a, main, 0}, none}}, On),
+    ?assert(is_map_key({f, feature, 0}, Live)),
+    [?assertEqual(Turned, maps:is_key(it, maps:get(on, reached([Does], #{used => [Used]}, #{}))))
+     || {Does, Used, Turned} <- [{"word", word, true}, {"{word, 1}", word, false},
+                                 {"{word, 1}", {word}, true}, {"[word]", {word}, false},
+                                 {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false}]].
+
+%% Another function in its place is live where it is off.
+feature_answers(_) ->
+    Definition = #{answers => [{{f, feature, 0}, {call, {f, inner}}}]},
+    #{live := Live} = reached(["m:go()"], Definition, #{}),
+    ?assertEqual([{f, inner, 0}, {f, kept, 0}], functions(f, Live)),
+    #{modules := About} = reached(["m:go()"], #{answers => [{{f, feature, 0}, {value, {f, "x"}}}]},
+                                  #{}),
+    ?assert(is_map_key(f, About)).
+
+feature_brings(_) ->
+    Definition = #{functions => [{f, nothing, 0}], brings => [f, kept]},
+    #{live := Live} = reached(["ok"], Definition, #{on => [{it, ?ROOT}]}),
+    ?assertEqual([{f, kept, 0}], functions(f, Live)).
+
+feature_refused(_) ->
+    #{refused := Refused} = reached(["f:feature()"], #{modules => [f]}, #{off => [it]}),
+    ?assertEqual([{it, {a, main, 0}, {f, feature, 0}}], Refused).
+
+feature_price(_) ->
+    #{prices := Prices} = reached(["m:go()"], #{modules => [f]}, #{}),
+    ?assertEqual(#{it => [{f, feature, 0}, {f, inner, 0}, {f, kept, 0}]},
+                 maps:map(fun(_, Mfas) -> lists:sort(Mfas) end, Prices)).
+
+way(_) ->
+    Reached = reached(["m:go()"], #{functions => [{f, inner, 0}]}, #{}),
+    ?assertEqual([{{f, kept, 0}, {called, {m, go, 0}}}, {{m, go, 0}, {called, {a, main, 0}}},
+                  {{a, main, 0}, {called, ?ROOT}}],
+                 whittle_shake_reach:why({f, kept, 0}, Reached)),
+    ?assertEqual([], whittle_shake_reach:why({f, inner, 0}, Reached)).
+
+%% Whole programs
+
+what_is_kept_runs(_) ->
+    A = compiled(["-module(a). -export([main/0]).",
+                  "main() -> D = dict:from_list([{N, integer_to_list(N)} || N <- [3, 1, 2]]),",
+                  "  {lists:sort(dict:to_list(dict:map(fun(_, V) -> string:reverse(V) end, D))),",
+                  "   orddict:fetch(b, orddict:store(b, 2, orddict:new())),",
+                  "   queue:to_list(queue:reverse(queue:from_list([1, 2]))),",
+                  "   proplists:get_value(x, [{x, y}])}."]),
+    Names = [dict, orddict, queue, proplists],
+    Modules = [A | [otp(M) || M <- Names ++ [lists, string, unicode_util, maps]]],
+    Live = live(Modules),
+    Expected = {[{1, "1"}, {2, "2"}, {3, "3"}], 2, [2, 1], y},
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io}),
+    _ = Node,
+    [begin
+         #{module := M, functions := All} = Module,
+         Keep = maps:from_list([{{F, Arity}, []} || {N, F, Arity} <- Live, N =:= M]),
+         ?assert(map_size(Keep) < length(All)),
+         {ok, Bytes} = whittle_beam:assemble(#{}, whittle_beam_module:keep(Keep, Module)),
+         _ = peer:call(Peer, code, unstick_mod, [M]),
+         {module, M} = peer:call(Peer, code, load_binary, [M, "kept", Bytes])
+     end || #{module := M} = Module <- Modules, lists:member(M, Names)],
+    {ok, Main} = whittle_beam:assemble(#{}, A),
+    {module, a} = peer:call(Peer, code, load_binary, [a, "a", Main]),
+    ?assertEqual(Expected, peer:call(Peer, a, main, [])),
+    peer:stop(Peer).
+
+%% A program of supervisors, servers and state machines is run with each call traced, by
+%% its own processes: every function that a live one calls is live.
+what_is_called_is_live(_) ->
+    Otp = [gen, gen_server, gen_statem, gen_event, supervisor, proc_lib, sys, lists, maps, ets,
+           proplists, queue, dict, gb_trees, sets, string, unicode_util, io_lib, io_lib_format,
+           orddict],
+    A = ["-module(a). -export([main/0, init/1]).",
+         "main() -> {ok, S} = supervisor:start_link(a, []),",
+         "  [{_, P, _, _} | _] = supervisor:which_children(S),",
+         "  b = gen_server:call(P, {ask, b}), gen_server:cast(P, add), 1 = gen_server:call(P, n),",
+         "  R = monitor(process, P), exit(P, kill), receive {'DOWN', R, _, _, _} -> ok end,",
+         "  [{_, _, _, _} | _] = supervisor:which_children(S),",
+         "  {ok, F} = gen_statem:start_link(e, x, []), on = gen_statem:call(F, push),",
+         "  off = gen_statem:call(F, push), gen_statem:stop(F),",
+         "  {ok, E} = gen_event:start_link(), ok = gen_event:add_handler(E, d, []),",
+         "  Run = fun() -> io_lib:format(\"~p\", [[a, #{x => 1}]]) end,",
+         "  ok = gen_event:sync_notify(E, {run, Run}),",
+         "  gen_event:stop(E), data(), unlink(S), exit(S, shutdown), ok.",
+         "data() -> T = ets:new(t, []), ets:insert(T, [{x, lists}, {y, queue}]),",
+         "  [begin M = ets:lookup_element(T, K, 2), M:module_info(exports) end || K <- [x, y]],",
+         "  D = dict:store(f, fun orddict:size/1, dict:new()),",
+         "  (dict:fetch(f, D))(orddict:from_list(maps:to_list(#{a => 1}))),",
+         "  {M, F} = proplists:get_value(mf, [{mf, {gb_trees, empty}}]), M:F(),",
+         "  apply(string, uppercase, [\"x\"]), sets:from_list([1, 2]).",
+         "init([]) -> {ok, {#{strategy => one_for_one}, [#{id => b, start => {b, start, [1]}}]}}."],
+    B = ["-module(b). -export([start/1, init/1, handle_call/3, handle_cast/2]).",
+         "start(X) -> gen_server:start_link(?MODULE, X, []).",
+         "init(_) -> {ok, 0}. handle_call({ask, X}, _, S) -> {reply, X, S};",
+         "handle_call(n, From, S) -> gen_server:reply(From, S), {noreply, S}.",
+         "handle_cast(add, S) -> {noreply, S + 1}."],
+    C = ["-module(e). -export([init/1, callback_mode/0, on/3, off/3]).",
+         "init(x) -> {ok, off, 0}. callback_mode() -> [state_functions].",
+         "off({call, From}, push, D) -> {next_state, on, D + 1, [{reply, From, on}]}.",
+         "on({call, From}, push, D) -> {next_state, off, D, [{reply, From, off}]}."],
+    D = ["-module(d). -export([init/1, handle_event/2, handle_call/2]).",
+         "init(X) -> {ok, X}. handle_event({run, F}, S) -> F(), {ok, S}.",
+         "handle_call(_, S) -> {ok, ok, S}."],
+    Tracing = ["-module(tracing). -export([run/1]).",
+               "run(Ms) -> [{module, M} = code:ensure_loaded(M) || M <- Ms],",
+               "  Caller = [{'_', [], [{message, {caller}}]}],",
+               "  [erlang:trace_pattern({M, '_', '_'}, Caller, [local]) || M <- Ms],",
+               "  {P, R} = spawn_monitor(fun() -> receive go -> exit(a:main()) end end),",
+               "  erlang:trace(P, true, [call, set_on_spawn]), P ! go,",
+               "  receive {'DOWN', R, _, _, Why} ->",
+               "    {Why, calls(erlang:trace_delivered(all), #{})} end.",
+               "calls(Ref, All) -> receive",
+               "  {trace, _, call, {M, F, As}, By} ->",
+               "    calls(Ref, All#{{By, {M, F, length(As)}} => []});",
+               "  {trace_delivered, all, Ref} -> maps:keys(All) end."],
+    Own = [beam([macros(Line) || Line <- Source]) || Source <- [A, B, C, D]],
+    Modules = [module(Beam) || Beam <- Own] ++ [otp(M) || M <- Otp],
+    {ok, Peer, _} = peer:start_link(#{name => peer:random_name(), connection => standard_io}),
+    [{module, M} = peer:call(Peer, code, load_binary, [M, "a", Beam])
+     || {M, Beam} <- lists:zip([a, b, e, d, tracing], Own ++ [beam(Tracing)])],
+    {ok, Called} = peer:call(Peer, tracing, run, [[a, b, d, e | Otp]], 60000),
+    peer:stop(Peer),
+    ?assert(length(Called) > 200),
+    Live = live(Modules),
+    ?assertEqual([], [Call || {By, Mfa} = Call <- Called, lists:member(By, Live),
+                              not lists:member(Mfa, Live)]).
+
+%% Internal
+
+%% A program that does these things, with `m' and `f', and one feature.
+reached(Does, Definition, Input) ->
+    A = ["-module(a). -export([main/0]).",
+         "main() -> [" ++ lists:append(lists:join(", ", Does)) ++ "]."],
+    Features = whittle_shake_feature:new([{it, Definition#{means => "it"}}]),
+    reached([compiled(Source) || Source <- [A, ?M, ?F]], Input#{features => Features}).
+
+functions(M, Live) -> [Mfa || {Module, _, _} = Mfa <- lists:sort(maps:keys(Live)), Module =:= M].
+
+macros(Line) -> lists:flatten(string:replace(Line, "?MODULE", "b")).
+
+check(A, B) -> check(A, B, ["-module(c)."]).
+
+check(A, B, C) ->
+    Modules = [compiled(Source) || Source <- [A, B, C]],
+    Live = live(Modules),
+    All = [{M, F, Arity} || #{module := M, functions := Functions} <- Modules,
+                            #{name := F, arity := Arity} <- Functions],
+    Found = [Mfa || {_, F, _} = Mfa <- All, lists:member(Mfa, Live), begins("dead", F)],
+    Lost = [Mfa || {M, F, _} = Mfa <- All, not lists:member(Mfa, Live), begins("live", F),
+                   not begins("live_not", F), M =/= c orelse wanted_of_c(C)],
+    ?assertEqual({[], []}, {Found, Lost}).
+
+%% A module `c' that only lures has a `dead' in it.
+wanted_of_c(Source) -> string:find(lists:append(Source), "dead") =:= nomatch.
+
+begins(Prefix, Name) -> lists:prefix(Prefix, atom_to_list(Name)).
+
+live(Modules) ->
+    #{live := Live} = reached(Modules, #{}),
+    maps:keys(Live).
+
+%% With what is given in the place of what there is of it as a rule.
+reached(Modules, Input) ->
+    Summaries = maps:from_list([{M, whittle_shake_summary:module(Module)}
+                                || #{module := M} = Module <- Modules]),
+    whittle_shake_reach:reach(
+      maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
+                   traps => whittle_shake_roots:traps(), atoms => [],
+                   features => whittle_shake_feature:new([]), on => [], off => []}, Input)).
+
+compiled(Source) -> module(beam(Source)).
+
+beam(Source) ->
+    {ok, Tokens, _} = erl_scan:string(lists:append(lists:join(" ", Source))),
+    {ok, _, Beam} = compile:forms(forms(Tokens, []), [debug_info, nowarn_unused_function]),
+    Beam.
+
+forms(Tokens, Form) ->
+    case Tokens of
+        [{dot, _} = Dot | Rest] ->
+            {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+            [Parsed | forms(Rest, [])];
+        [Token | Rest] -> forms(Rest, [Token | Form]);
+        [] -> []
+    end.
+
+otp(Name) ->
+    {ok, Beam} = file:read_file(code:which(Name)),
+    module(Beam).
+
+module(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Module} = whittle_beam:disassemble(Beam),
+    Module.

@@ -1,0 +1,205 @@
+%% What is built with --shake: as small as it has to be, no different to look at, and told
+%% about in lines that can be acted on. That it still does all that it did is shown by the
+%% groups `shaken' of launcher_SUITE and service_SUITE.
+-module(shake_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([hello_size/1, relay_size/1, whole_modules/1, same_faults/1, same_bytes/1]).
+-export([without_terms/1, without_control/1]).
+-export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
+-export([doors/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
+         plan_goes_with_it/1]).
+
+%% The bars of docs/shaking.md: bytes of the pack, notices and all.
+-define(HELLO, 350_000).
+-define(RELAY, 600_000).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
+               F =/= end_per_suite, F =/= module_info].
+
+init_per_suite(Config) ->
+    Hello = filename:join(proplists:get_value(priv_dir, Config), "hello"),
+    [{hello, running:build(example("hello"), Hello, functions())} | Config].
+
+end_per_suite(_) -> ok.
+
+%% How small
+
+hello_size(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
+    ?assert(pack(Hello) =< ?HELLO).
+
+relay_size(Config) ->
+    Relay = running:build(example("relay"), out("relay", Config),
+                          functions() ++ ["--remote", "none"]),
+    ?assert(pack(Relay) =< ?RELAY).
+
+%% Each module that is there has all its functions; the rest is gone.
+whole_modules(Config) ->
+    Hello = running:build(example("hello"), out("modules", Config), ["--shake", "modules"]),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
+    ?assert(pack(Hello) > pack(proplists:get_value(hello, Config))),
+    {0, Why} = running:whittle(["why", Hello, "lists:flatlength/1"]),
+    ?assertMatch({match, _}, re:run(Why, "its module is kept whole")).
+
+%% Reports of crashes, restarts, formatted text, the exit code: only the order in which two
+%% processes print differs from start to start.
+same_faults(Config) ->
+    [{Code, Whole}, {CodeOfShaken, Shaken}] =
+        [begin
+             {Ended, Output} = running:run(running:build(running:fixture("faults"),
+                                                         out(Name, Config), Options), []),
+             {Ended, binary:split(same(Output), <<"\n">>, [global])}
+         end || {Name, Options} <- [{"whole", []},
+                                    {"shaken", functions() ++ ["--atoms", "none"]}]],
+    ?assertEqual({7, 7}, {Code, CodeOfShaken}),
+    ?assert(length(Whole) > 400),
+    ?assertEqual({[], []}, {Whole -- Shaken, Shaken -- Whole}).
+
+%% What is another one in each start.
+same(Output) ->
+    lists:foldl(fun({Pattern, Instead}, Text) ->
+                        re:replace(Text, Pattern, Instead, [global, {return, binary}])
+                end, Output,
+                [{"<\\d+\\.\\d+\\.\\d+>", "PID"}, {"\\d+-\\w+-\\d+::[0-9:.]+", "TIME"},
+                 {"(reductions|stack_size|heap_size): \\d+", "\\1"}]).
+
+same_bytes(Config) ->
+    Again = running:build(example("hello"), out("again/hello", Config), functions()),
+    ?assertEqual(file:read_file(proplists:get_value(hello, Config)), file:read_file(Again)).
+
+%% Where a feature is off, one line says what to build with, and nothing goes on half set.
+without_terms(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    Line = fun(Text) -> {1, iolist_to_binary(["no Erlang terms can be read (\"", Text, "\"): build "
+                                              "the file with --feature +terms"])} end,
+    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-kernel foo 1"}]})),
+    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-hello foo 1"}]})),
+    File = out("given.config", Config),
+    ok = file:write_file(File, "[]."),
+    {1, Said} = running:run(Hello, [], #{env => [{"RELEASE_SYS_CONFIG", File}]}),
+    ?assertMatch({match, _}, re:run(Said, "^no Erlang terms can be read \\(")).
+
+without_control(Config) ->
+    ?assertEqual({1, <<"this file answers no questions: build it with --feature +control\n">>},
+                 running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
+                             #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
+
+%% Explaining
+
+why_in(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
+    ?assertEqual(<<"hello:start/2 is in\n"
+                   "  may be called: its module's name is in the application hello, its own in "
+                   "kernel:init/1\n\n">>, Text),
+    {0, Json} = running:whittle(["why", Hello, "hello:start/2", "--json"]),
+    ?assertEqual(<<"[{\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
+                   "[{\"function\":\"kernel:init/1\",\"kind\":\"named\","
+                   "\"module\":\"the application hello\"}]}]\n">>, Json).
+
+why_cut(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    ?assertMatch({0, <<"sofs:image/2 was cut: nothing that is in calls it\n\n">>},
+                 running:whittle(["why", Hello, "sofs:image/2"])),
+    {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
+    ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
+                   "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
+    ?assertEqual({1, <<"whittle: there never was a function nobody:f/1: correct the name\n">>},
+                 running:whittle(["why", Hello, "nobody:f/1"])).
+
+by_reason(Config) ->
+    Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],
+    {0, Text} = running:whittle(Size),
+    ?assertMatch({match, _}, re:run(Text, "(?m)^the application kernel +[0-9,]+ +[0-9,]+ +\\d+")),
+    ?assertMatch({match, _}, re:run(Text, "(?m)^shell +\\d,\\d\\d\\d ")),
+    {0, Json} = running:whittle(Size ++ ["--json"]),
+    ?assertMatch({match, _}, re:run(Json, "\"on\":\\[\\]")).
+
+features_are_listed(_) ->
+    {0, Text} = running:whittle(["features"]),
+    ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +other nodes")).
+
+%% What is refused
+
+doors(Config) ->
+    ?assertEqual(
+       {1, <<"whittle: other nodes may call any function that is exported (distribution is on): "
+             "declare them with --remote M[:F[/A]],... or --remote none\n">>},
+       refused(example("relay"), [], Config)),
+    ?assertEqual(
+       {1, <<"whittle: atoms that are made of text may name any module or function "
+             "(faults:names/0): declare them with --atoms M[:F[/A]],... or --atoms none\n">>},
+       refused(running:fixture("faults"), [], Config)).
+
+feature_that_is_called(Config) ->
+    {1, Line} = refused(example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
+    ?assertEqual(<<"whittle: the feature pg cannot be off: relay:send/1 uses it "
+                   "(pg:get_members/2); take it out of --feature\n">>, Line).
+
+keep(Config) ->
+    File = out("keep", Config),
+    ok = file:write_file(File, "% for later\nsofs:image/2\n"),
+    Kept = running:build(example("hello"), out("kept", Config), functions() ++ ["--keep", File]),
+    ?assertEqual({0, <<"sofs:image/2 is in\n  called by --keep\n\n">>},
+                 running:whittle(["why", Kept, "sofs:image/2"])).
+
+bad_keep(Config) ->
+    File = out("bad_keep", Config),
+    [begin
+         ok = file:write_file(File, Text),
+         ?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
+                      refused(example("hello"), ["--keep", File], Config))
+     end || {Text, Line} <-
+                [{"sofs:image/14\n",
+                  "there is no function sofs:image/14, which --keep names: correct the name"},
+                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct it"]}]],
+    ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
+                                       "directory): name a file with --keep\n"])},
+                 refused(example("hello"), ["--keep", File ++ ".no"], Config)).
+
+plans_of_others(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    Other = out("other", Config),
+    {ok, _} = file:copy(Hello, Other),
+    Why = fun() -> running:whittle(["why", Other, "lists"]) end,
+    Says = fun(Words) -> {1, iolist_to_binary(["whittle: ", Other, ".plan ", Words, $\n])} end,
+    ?assertEqual(Says("is not there: build with --shake functions, and keep it beside the output"),
+                 Why()),
+    ok = file:write_file(Other ++ ".plan", "no plan"),
+    ?assertEqual(Says("is no plan: build again"), Why()),
+    {ok, _} = file:copy(Hello ++ ".plan", Other ++ ".plan"),
+    ?assertMatch({0, _}, Why()),
+    ok = file:write_file(Other, "x", [append]),
+    ?assertEqual(Says("is the plan of another build: build again"), Why()).
+
+%% A build that is not shaken leaves no older plan beside its output.
+plan_goes_with_it(Config) ->
+    Out = running:build(example("hello"), out("twice", Config), functions()),
+    ?assert(filelib:is_regular(Out ++ ".plan")),
+    Out = running:build(example("hello"), Out),
+    ?assertNot(filelib:is_regular(Out ++ ".plan")).
+
+%% Internal
+
+functions() -> ["--shake", "functions"].
+
+refused(Path, Options, Config) ->
+    Out = out("refused", Config),
+    Result = running:whittle(["build", Path, "-o", Out] ++ functions() ++ Options),
+    ?assertEqual([], filelib:wildcard(Out ++ "*")),
+    Result.
+
+example(Name) -> filename:join([running:root(), "examples", Name]).
+
+out(Name, Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = filelib:ensure_dir(Out),
+    Out.
+
+pack(File) ->
+    {ok, #{size := Size, vm := Vm}} = whittle_pack:read(File),
+    Size - Vm.
