@@ -6,7 +6,8 @@
          end_per_testcase/2]).
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
-         same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1, input_as_output/1,
+         same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
+         input_as_output/1,
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
