@@ -8,6 +8,7 @@ OTP ?= 29
 
 all: setup-build ## compile the command
 	@rebar3 compile
+	@mkdir -p out
 
 demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
 	@./bench/demo
@@ -17,7 +18,7 @@ test: setup-build+test+web+device all runtimes ## all tests
 
 # The long wait comes first, and is visible.
 runtimes: all
-	@mkdir -p out && ./whittle build examples/hello -o out/hello
+	@./whittle build examples/hello -o out/hello
 
 check: setup-build+test all format ## format, warnings, xref, dialyzer, tests
 	@rebar3 xref

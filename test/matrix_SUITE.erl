@@ -7,17 +7,41 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, groups/0]).
--export([otp_25/1, otp_27/1, speed/1, mix_release/1, rebar3/1]).
+-export([otp_25/1, otp_27/1, speed/1, release_25/1, release_27/1, mix_release/1, rebar3/1]).
 
 suite() -> [{timetrap, {hours, 3}}].
 
 all() -> [].
 
-groups() -> [{matrix, [], [otp_25, otp_27, speed, mix_release, rebar3]}].
+groups() -> [{matrix, [], [otp_25, otp_27, speed, release_25, release_27,
+                        mix_release, rebar3]}].
 
 otp_25(Config) -> hello(["--otp", "25"], "flavour size, OTP 25", Config).
 otp_27(Config) -> hello(["--otp", "27"], "flavour size, OTP 27", Config).
 speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
+
+release_25(Config) -> release("25", Config).
+release_27(Config) -> release("27", Config).
+
+%% Its sys.config, one of the machine that holds nothing, and one that is none: reading it
+%% comes before the code server.
+release(Otp, Config) ->
+    Dir = running:copy("probe", below(Otp, Config)),
+    {0, _} = tool("rebar3", ["release", "-n", "settled"], [], Dir),
+    File = running:build(filename:join(Dir, "_build/default/rel/settled"),
+                         filename:join(Dir, "settled"), ["--otp", Otp]),
+    Env = [{"RELEASE_DISTRIBUTION", "none"}],
+    ?assertEqual({0, <<"\"from sys.config\"\n">>},
+                 running:alone(File, ["colour"], #{env => Env})),
+    Other = filename:join(Dir, "other.config"),
+    Said = fun(Text) ->
+                   ok = file:write_file(Other, Text),
+                   running:run(File, ["env", "RELX_CONFIG_PATH"],
+                               #{env => [{"RELX_CONFIG_PATH", Other} | Env]})
+           end,
+    ?assertEqual({0, iolist_to_binary(["\"", Other, "\"\n"])}, Said("[].\n")),
+    {1, Error} = Said("[{"),
+    ?assertMatch({match, _}, re:run(Error, "error in config file .*other.config")).
 
 %% Debian's Elixir asks for Debian's OTP. The variable is read by runtime.exs on
 %% the machine where the file runs.
@@ -51,6 +75,11 @@ hello(Options, Said, Config) ->
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(File, [], #{})),
     {0, Info} = running:run(File, ["--whittle-info"]),
     ?assertMatch({_, _}, binary:match(Info, list_to_binary(Said))).
+
+below(Name, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = filelib:ensure_path(Dir),
+    Dir.
 
 tool(Name, Words, Env, Dir) ->
     running:run(os:find_executable(Name), Words, #{env => Env, cd => Dir}).

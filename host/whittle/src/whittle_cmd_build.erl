@@ -3,6 +3,8 @@
 -module(whittle_cmd_build).
 -behaviour(whittle).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([run/1, start_modules/0]).
 
 %% @doc Builds. What can be refused without the long work is refused first.
@@ -49,12 +51,21 @@ add_device(#{system := System} = Build) ->
         {error, Error} -> system_error(Error)
     end.
 
-check_output(#{system := System, values := Values} = Build) ->
+check_output(#{path := Path, system := System, values := Values} = Build) ->
     Out = maps:get(out, Values, whittle_system:name(System)),
     Options = pack_options(Values),
-    case whittle_pack:check_output(Out, Options) of
-        ok -> {ok, Build#{out => Out, options => Options}};
-        {error, Error} -> pack_error(Error)
+    case {is_same_file(Path, Out), whittle_pack:check_output(Out, Options)} of
+        {true, _} -> {error, {work, [Out, " is what is to be built: name another file with -o"]}};
+        {false, ok} -> {ok, Build#{out => Out, options => Options}};
+        {false, {error, Error}} -> pack_error(Error)
+    end.
+
+%% A directory as output is refused anyhow.
+is_same_file(One, Other) ->
+    case {file:read_file_info(One), file:read_file_info(Other)} of
+        {{ok, #file_info{type = regular, major_device = Device, inode = Inode}},
+         {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
+        _ -> false
     end.
 
 trim(#{values := #{vm := Vm} = Values} = Build) ->

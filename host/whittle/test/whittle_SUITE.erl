@@ -7,6 +7,7 @@
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
+         input_as_output/1,
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
@@ -19,7 +20,7 @@
 all() ->
     [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, broken_runtime, progress_in_pipes, output, progress_on_terminal,
+     bad_outputs, input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
      bad_files, run, run_emulated, run_keeps_arguments, not_built].
 
@@ -338,6 +339,18 @@ bad_outputs(Config) ->
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
     ?assertEqual(["hello"], files(Config)).
+
+%% The input stays, by whatever name it is to be written over.
+input_as_output(Config) ->
+    Tool = filename:join(?config(dir, Config), "tool"),
+    Main = made:beam("-module(tool). -export([main/1]). main(_) -> ok."),
+    ok = escript:create(Tool, [shebang, {beam, Main}]),
+    {ok, Bytes} = file:read_file(Tool),
+    [?assertEqual({1, "", "whittle: " ++ Out
+                          ++ " is what is to be built: name another file with -o\n"},
+                  whittle(Config, ["build", "tool" | Words]))
+     || {Words, Out} <- [{[], "tool"}, {["-o", "./tool"], "./tool"}]],
+    ?assertEqual({ok, Bytes}, file:read_file(Tool)).
 
 broken_runtime(Config) ->
     %% What was said last stands above the line that says what to do.

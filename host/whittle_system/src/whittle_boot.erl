@@ -75,18 +75,24 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
     {Before, [{kernel_load_completed} | _]} =
         lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end, Template),
     [Needed | _] = [Modules || {primLoad, Modules} <- Before],
-    First = Needed -- evaluator(),
     Kernel = maps:get(kernel, Apps),
+    Stdlib = maps:get(stdlib, Apps),
+    {Asked, Ask} = features(Stdlib),
+    First = (Needed -- evaluator())
+        ++ [Module || Module <- Asked -- Needed,
+                      lists:any(fun(#{modules := Here}) -> is_map_key(Module, Here) end,
+                                [Kernel, Stdlib])],
     Instructions =
         [hd(Template),                                  % what is preloaded
          {progress, preloaded}] ++
-        load([maps:get(kernel, Apps), maps:get(stdlib, Apps)], First) ++
+        load([Kernel, Stdlib], First) ++
         [{kernel_load_completed},
          {progress, kernel_load_completed}] ++
         lists:append([load([App], modules(App))
                       || Name <- Order, App <- [maps:get(Name, Apps)]]) ++
         [{progress, modules_loaded},
          {path, [ebin(maps:get(Name, Apps)) || Name <- Order]}] ++
+        Ask ++
         [kernel_process(Instruction, Kernel)
          || {kernelProcess, _, _} = Instruction <- Template] ++
         [{progress, init_kernel_started}] ++
@@ -122,6 +128,8 @@ refresh({apply, {application, load, [{application, Name, _}]}}, Apps, _, _) ->
     instruction({load, Name}, Apps);
 refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
     instruction({start, Name, Type}, Apps);
+refresh({apply, {erl_features, _, _}} = Apply, _, _, Here) ->
+    [Apply || is_map_key(erl_features, Here)];
 refresh(Instruction, _, _, _) ->
     [Instruction].
 
@@ -161,6 +169,7 @@ in_control({primLoad, _}, _) -> [];
 in_control({apply, {application, load, [{application, stdlib, _}]}} = I, _) -> [I];
 in_control({apply, {application, start_boot, [Name | _]}} = I, _)
   when Name =:= kernel; Name =:= stdlib -> [I];
+in_control({apply, {erl_features, _, _}} = I, _) -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
@@ -216,6 +225,23 @@ left(Rest, _) ->
 %% loads them when they are called, is up. They are a quarter of the code that
 %% an idle node has loaded (bench/README.md).
 evaluator() -> [erl_eval, erl_lint, erl_parse].
+
+%% What OTP 25's loader asks (26's too) once erl_features, with which the scanner comes, is
+%% there: whether a module may be loaded. For that erl_features takes init's arguments, once,
+%% and calls other modules; but until the code server is up `init' itself loads what anybody
+%% calls, as the parser to read a sys.config, and it would wait for itself for ever. So they
+%% are loaded with the kernel, and it takes the arguments before `init' has to load.
+features(#{modules := #{erl_features := Bytes}}) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    case lists:member({load_allowed, 1}, whittle_beam:exports(Beam)) of
+        true ->
+            {[erl_features | lists:usort([Module || {Module, _, _} <- whittle_beam:imports(Beam)])],
+             [{apply, {erl_features, keywords, []}}]};
+        false ->
+            {[], []}
+    end;
+features(_) ->
+    {[], []}.
 
 load(_, []) -> [];
 load(Apps, Modules) ->

@@ -15,7 +15,7 @@ with_rebar3(Dir) ->
                    {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
             case run(Rebar3, ["compile"], Dir, Env) of
                 {0, _} -> {ok, lib(Rebar3, Dir, Env)};
-                {_, Output} -> {error, {not_compiled, {Dir, "rebar3 compile", Output}}}
+                {_, Output} -> {error, not_built(Dir, Output)}
             end
     end.
 
@@ -106,6 +106,17 @@ escript(File, Name, Otp) ->
                  end).
 
 %% Internal
+
+%% What rebar3 says of a dependency that it has not got is followed by a crash of its own.
+not_built(Dir, Output) ->
+    Reason = case binary:match(Output, <<"rebar_fetch,offline">>) of
+                 {_, _} -> "^Fetching .*$";
+                 nomatch -> "^Package not found in any repo.*$"
+             end,
+    case re:run(Output, Reason, [multiline, global, {capture, first, binary}]) of
+        {match, Lines} -> {not_fetched, {Dir, hd(lists:last(Lines))}};
+        nomatch -> {not_compiled, {Dir, "rebar3 compile", Output}}
+    end.
 
 %% An escript's name as a module, and the module's source: as `escript' does it,
 %% `-module' and the export of main/1 are added where they are missing. They take

@@ -29,6 +29,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Apps = maps:merge(Apps0, Used),
     Notes = Notes0 ++ Fitted,
     ok = check_modules(Used),
+    ok = check_started(Found, Used),
     ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
                                    otp => whittle_otp_lib:otp(Otp),
@@ -44,8 +45,9 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
                   _ -> System4
               end,
     System6 = boot(Found, Roots, Used, Otp, System5),
-    System7 = lists:foldl(fun whittle_system:note/2, System6,
-                          maps:get(notes, Found, []) ++ Notes),
+    %% An application in the input that gave way to the chosen OTP's has its note twice.
+    Texts = [unicode:characters_to_binary(Note) || Note <- maps:get(notes, Found, []) ++ Notes],
+    System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, whittle_system:sizes(System7), System7).
 
 %% Internal: applications
@@ -146,6 +148,19 @@ check_modules(Apps) ->
                                       <- pairs(Homes)] of
         [] -> ok;
         [Clash | _] -> fail({module_twice, Clash})
+    end.
+
+%% An application begins with a call of its `mod'. What an escript starts is its own affair.
+check_started(#{main := _}, _) ->
+    ok;
+check_started(_, Apps) ->
+    Modules = maps:from_keys(lists:append([maps:keys(Here)
+                                           || #{modules := Here} <- maps:values(Apps)]), []),
+    case [{Name, Module} || {Name, App} <- lists:sort(maps:to_list(Apps)),
+                            Module <- whittle_system:started(App),
+                            not is_map_key(Module, Modules)] of
+        [] -> ok;
+        [Absent | _] -> fail({absent_start_module, Absent})
     end.
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];

@@ -32,13 +32,23 @@ fit(Apps, Otp) ->
 misfit(Name, Module, Bytes, Release) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     case whittle_beam:loads_on(Release, Beam) of
-        ok -> [];
+        ok -> damaged(Name, Module, Beam);
         {error, {too_old, Opcodes}} -> [{Name, Module, Bytes, Opcodes}];
         {error, {needs_newer, #{otp := Needs, why := Why}}} ->
             [{error, {needs_newer_otp, {Name, Module, Needs, Why, integer_to_list(Release)}}}];
         {error, Error} ->
-            [{error, {bad_beam, {io_lib:format("module ~ts of ~ts", [Module, Name]), Error}}}]
+            [bad(Name, Module, Error)]
     end.
+
+%% Code that no compiler wrote would fail where it is first loaded.
+damaged(Name, Module, Beam) ->
+    case whittle_beam:disassemble(Beam) of
+        {ok, _} -> [];
+        {error, Error} -> [bad(Name, Module, Error)]
+    end.
+
+bad(Name, Module, Error) ->
+    {error, {bad_beam, {io_lib:format("module ~ts of ~ts", [Module, Name]), Error}}}.
 
 renew(Old, Apps, Otp) ->
     Modules = [{Module, Bytes} || {_, Module, Bytes, _} <- Old],

@@ -2,7 +2,8 @@
 %% list: what tests and tools left behind.
 %%
 %% One that a module which stays calls by name stays too: OTP ships a few
-%% applications whose compiler is in the same directory and not in the list.
+%% applications whose compiler is in the same directory and not in the list. So
+%% does the one that starts its application.
 -module(whittle_pass_modules).
 -behaviour(whittle_pass).
 
@@ -20,8 +21,8 @@ doc() -> "only the modules that .app files list".
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
 run(System, _) ->
     Apps = whittle_system:apps(System),
-    Listed = lists:append([proplists:get_value(modules, Props, [])
-                           || #{spec := {application, _, Props}} <- Apps]),
+    Listed = lists:append([proplists:get_value(modules, Props, []) ++ whittle_system:started(App)
+                           || #{spec := {application, _, Props}} = App <- Apps]),
     All = maps:from_list([{Module, Beam}
                           || {_, Module, Beam} <- whittle_system:modules(System)]),
     Unlisted = maps:without(Listed, All),

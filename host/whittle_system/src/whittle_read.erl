@@ -67,7 +67,11 @@ kind(Path) ->
     Has = fun(Pattern) -> filelib:wildcard(Pattern, Path) =/= [] end,
     case {filelib:is_dir(Path), filelib:is_regular(Path)} of
         {false, false} -> no_such_path;
-        {false, true} -> escript;
+        {false, true} ->
+            case is_tarball(Path) of
+                true -> packed_release;
+                false -> escript
+            end;
         {true, _} ->
             Kinds = [{release, "releases/*/*.rel"},
                      {project, "rebar.config"},
@@ -79,4 +83,19 @@ kind(Path) ->
                 [Kind | _] -> Kind;
                 [] -> no_application
             end
+    end.
+
+%% As `rebar3 tar' and `mix release' pack a release: of gzip, or of tar alone.
+is_tarball(Path) ->
+    case file:open(Path, [read, raw, binary]) of
+        {ok, Fd} ->
+            Start = file:read(Fd, 512),
+            ok = file:close(Fd),
+            case Start of
+                {ok, <<16#1F, 16#8B, _/binary>>} -> true;
+                {ok, <<_:257/binary, "ustar", _/binary>>} -> true;
+                _ -> false
+            end;
+        {error, _} ->
+            false
     end.

@@ -36,12 +36,13 @@ files(Dir) ->
     [{<<Top/binary, $/, Path/binary>>, Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
         {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
-        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1), whittle_system:is_notice(Name)].
+        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1, []), whittle_system:is_notice(Name)].
 
-%% @doc All files below a directory. Links are followed, as rebar3 links priv.
+%% @doc All files below a directory. Links are followed, as rebar3 links priv; one that leads
+%% back to a directory it lies in cannot be read.
 -spec tree(file:filename()) -> [source()].
 tree(Dir) ->
-    tree(Dir, <<>>, 32).
+    tree(Dir, <<>>, 64, []).
 
 %% @doc Makes an application of files; the directory is for error messages.
 -spec from_files(file:filename(), [source()], context()) -> read().
@@ -144,9 +145,13 @@ atoms(Props) ->
 %% It becomes part of a path.
 vsn(Props) ->
     Vsn = proplists:get_value(vsn, Props),
-    case all(fun(Char) -> io_lib:char_list([Char]) andalso Char =/= $/ end, Vsn) of
-        true when Vsn =/= [] -> ok;
-        _ -> {error, no_vsn}
+    case all(fun(Char) -> io_lib:char_list([Char]) end, Vsn) andalso Vsn =/= [] of
+        false -> {error, no_vsn};
+        true ->
+            case lists:member($/, Vsn) of
+                true -> {error, "`vsn' has a / in it"};
+                false -> ok
+            end
     end.
 
 %% An improper list is none.
@@ -211,20 +216,24 @@ bytes(File, Read) ->
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
-%% Deeper than this only a link to itself goes.
-tree(Dir, Above, Depth) ->
+%% The directories from the first one down tell a link that leads back into itself.
+tree(Dir, Above, Depth, Passed) ->
     Names = case Depth > 0 andalso file:list_dir(Dir) of
                 {ok, Found} -> lists:sort(Found);
                 _ -> []
             end,
     lists:append([node(filename:join(Dir, Name),
                        <<Above/binary, (unicode:characters_to_binary(Name))/binary>>,
-                       Depth)
+                       Depth, Passed)
                   || Name <- Names]).
 
-node(File, Path, Depth) ->
+node(File, Path, Depth, Passed) ->
     case file:read_file_info(File) of
-        {ok, #file_info{type = directory}} -> tree(File, <<Path/binary, $/>>, Depth - 1);
+        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
+            case lists:member({Device, Inode}, Passed) of
+                false -> tree(File, <<Path/binary, $/>>, Depth - 1, [{Device, Inode} | Passed]);
+                true -> [{Path, 0, fun() -> {error, eloop} end}]
+            end;
         {ok, #file_info{type = regular, mode = Mode}} ->
             [{Path, Mode band 8#777, fun() -> file:read_file(File) end}];
         _ -> []

@@ -81,11 +81,26 @@ project(Dir, Own, Apps, Notes) ->
             {Name, Vsn} =
                 case Roots of
                     [Root] -> {atom_to_list(Root), vsn(Root, Apps)};
-                    _ -> {filename:basename(filename:absname(Dir)), "0"}
+                    _ -> release(Dir)
                 end,
             {ok, #{name => Name, vsn => Vsn, apps => Apps, roots => Roots,
                    starts => all, notes => Notes ++ unused_configuration(Dir)}}
     end.
+
+%% Several applications are called as their release is, or else as the directory.
+release(Dir) ->
+    Relx = proplists:get_value(relx, whittle_compile:rebar_config(Dir), []),
+    case [{atom_to_list(Name), Vsn}
+          || {release, {Name, Vsn}, _} <- Relx, is_atom(Name), io_lib:char_list(Vsn)] of
+        [Only] -> Only;
+        _ -> {real_name(filename:split(filename:absname(Dir)), []), "0"}
+    end.
+
+%% The last part of a path, which may end in `.' or `..'.
+real_name(["." | Rest], Above) -> real_name(Rest, Above);
+real_name([".." | Rest], [_, _ | _] = Above) -> real_name(Rest, tl(Above));
+real_name([Part | Rest], Above) -> real_name(Rest, [Part | Above]);
+real_name([], [Last | _]) -> Last.
 
 %% relx puts these into a release; a project's applications have none.
 unused_configuration(Dir) ->

@@ -14,7 +14,7 @@
 %% A system and what it is called
 -export([new/1, name/1, vsn/1, otp/1, erts/1, main/1, set_main/2]).
 %% Applications
--export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, modules/1]).
+-export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, started/1, modules/1]).
 %% How it starts
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
 %% Files and environment of the release
@@ -146,6 +146,11 @@ remove_app(Name, #system{apps = Apps} = System) ->
 -spec app_dir(app()) -> path().
 app_dir(#{name := Name, vsn := Vsn}) ->
     unicode:characters_to_binary(["lib/", atom_to_list(Name), $-, Vsn]).
+
+%% @doc The module that starts an application, as its `.app' file's `mod' says, if it has one.
+-spec started(app()) -> [module()].
+started(#{spec := {application, _, Props}}) ->
+    [Module || {Module, _} <- [proplists:get_value(mod, Props)], is_atom(Module)].
 
 %% @doc Every module with its application and bytes, ordered by application and
 %% module.

@@ -6,8 +6,12 @@
 %% @doc One line that ends with what to do.
 -spec format(whittle_system:error()) -> unicode:chardata().
 %% The input
+format({no_such_path, Path}) when Path =:= ""; Path =:= <<>> ->
+    "the path is empty: name an application, a release or an escript";
 format({no_such_path, Path}) ->
     line("~ts is not there: name an application, a release or an escript", [Path]);
+format({packed_release, Path}) ->
+    line("~ts is a packed archive: unpack it first and name the release's directory", [Path]);
 format({no_application, Path}) ->
     line("~ts holds no application and no release: name a directory with "
          "ebin/*.app, src/*.app.src, rebar.config or releases/", [Path]);
@@ -19,9 +23,14 @@ format({no_program, {Program, From}}) ->
 format({no_temporary, {Dir, Reason}}) ->
     line("~ts cannot be written (~ts): make room there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
+format({not_fetched, {Dir, Line}}) ->
+    line("~ts lacks a dependency, and nothing is fetched here: run `rebar3 get-deps' in it and "
+         "try again: rebar3 said: ~ts", [Dir, Line]);
 format({not_compiled, {Dir, Command, Output}}) ->
     line("~ts does not compile; mend this and try again: ~ts said: ~ts",
          [Dir, Command, tail(Output)]);
+format({unreadable, {File, eloop}}) ->
+    line("~ts is a link that leads back to where it lies: remove it", [File]);
 format({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check its permissions",
          [File, file:format_error(Reason)]);
@@ -49,6 +58,9 @@ format({no_vsn, {Name, File}}) ->
 format({absent_modules, {Name, Modules, File}}) ->
     line("application ~ts lists modules that are not there (~ts): compile it "
          "again, or take them out of ~ts", [Name, list(Modules), File]);
+format({absent_start_module, {Name, Module}}) ->
+    line("application ~ts starts with module ~ts (`mod' in its .app file), which is not there: "
+         "compile it, or mend `mod'", [Name, Module]);
 format({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
 format({missing_application, {Name, Askers, Otp}}) ->

@@ -6,11 +6,11 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([ledger/1, stripped_runs/1, no_paths/1, attributes_dropped/1, attributes_kept/1,
          attributes_option/1, includes/1, boot_follows/1, start_modules/1,
-         vm_args_cookie/1, terms/1]).
+         loaded_by_init/1, vm_args_cookie/1, terms/1]).
 
 all() ->
     [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
-     includes, boot_follows, start_modules, vm_args_cookie, terms].
+     includes, boot_follows, start_modules, loaded_by_init, vm_args_cookie, terms].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -111,12 +111,24 @@ boot_follows(Config) ->
     ?assert(Fresh =:= whittle_boot:refresh(Fresh)).
 
 start_modules(Config) ->
-    System = whittle_boot:set_start_modules([io, io_lib, hi, not_there], hello(Config)),
-    ?assertEqual([hi, io, io_lib], early(System) -- early(hello(Config))),
+    System = whittle_boot:set_start_modules([io, gb_trees, hi, not_there], hello(Config)),
+    ?assertEqual([hi, io, gb_trees], early(System) -- early(hello(Config))),
     Other = whittle_boot:set_start_modules([queue], System),
     ?assertEqual([queue], early(Other) -- early(hello(Config))),
     Dir = staged:write(System, in("staged", Config)),
     ?assertEqual({0, <<"hi\n">>}, staged:run(System, Dir, [])).
+
+%% Reading its configuration a system needs modules before it has a code server, whatever
+%% was loaded until then. OTP 25 waited for ever.
+loaded_by_init(Config) ->
+    ct:timetrap({minutes, 5}),
+    [begin
+         System = whittle_system:put_file(
+                    <<"sys.config">>, #{mode => 8#644, bytes => Text},
+                    whittle_boot:set_start_modules(Early, hello(Config))),
+         Dir = staged:write(System, in("staged", Config)),
+         ?assertEqual({Early, Text, {0, <<"hi\n">>}}, {Early, Text, staged:run(System, Dir, [])})
+     end || Early <- [[], [erl_features]], Text <- [<<"[].\n">>, <<"[{hi, [{a, b}]}].\n">>]].
 
 %% Texts
 

@@ -134,7 +134,13 @@ umbrella(Config) ->
     System = read(Dir),
     ?assertEqual("umbrella", whittle_system:name(System)),
     ?assertEqual([kernel, left, right, stdlib], whittle_system:roots(System)),
-    ?assertEqual([kernel, stdlib, right, left], started(System)).
+    ?assertEqual([kernel, stdlib, right, left], started(System)),
+    [?assertEqual("umbrella", whittle_system:name(read(filename:join(Dir, Dots))))
+     || Dots <- [".", "apps/..", "apps/left/../.."]],
+    made:file(filename:join(Dir, "rebar.config"),
+              "{deps, []}. {relx, [{release, {both, \"1.2\"}, [left]}, {dev_mode, true}]}.\n"),
+    Named = read(filename:join(Dir, ".")),
+    ?assertEqual({"both", "1.2"}, {whittle_system:name(Named), whittle_system:vsn(Named)}).
 
 %% rebar3 builds these in a directory apart; one that was taken away no longer counts,
 %% nor does a dependency of the same name.

@@ -10,6 +10,7 @@
          module_twice/1, too_old_beam/1, compiled_again/1, compiler_fails/1,
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
+         absent_start_module/1, damaged_code/1, not_fetched/1, packed_release/1, link_loop/1,
          unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1]).
 
 all() ->
@@ -18,7 +19,8 @@ all() ->
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
-     does_not_compile, no_temporary, circular, unsupported, no_otp, otp_natives, damaged_escript].
+     does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
+     packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -27,7 +29,17 @@ end_per_testcase(_, _) -> ok.
 %% The input
 
 nothing_there(Config) ->
-    refused(in("nothing", Config), no_such_path, "/nothing is not there: name an application").
+    refused(in("nothing", Config), no_such_path, "/nothing is not there: name an application"),
+    refused("", no_such_path, "^the path is empty: name").
+
+%% By the command that users have for it, and without compression.
+packed_release(Config) ->
+    made:file(in("rel/releases/1/x.rel", Config), ""),
+    [begin
+         Tar = in("x.tar", Config),
+         ok = erl_tar:create(Tar, [{"releases", in("rel/releases", Config)}], Options),
+         refused(Tar, packed_release, "x.tar is a packed archive: unpack it first")
+     end || Options <- [[compressed], []]].
 
 no_application(Config) ->
     made:file(in("some/file.txt", Config), "text"),
@@ -125,7 +137,13 @@ unlisted_module(Config) ->
     ?assertEqual(<<"more: modules that its .app file does not list: called, extra">>, Note),
     {ok, Small} = whittle_pass:run([whittle_pass_modules], #{}, System),
     {ok, #{modules := Modules}} = whittle_system:app(more, Small),
-    ?assertEqual([called, listed], lists:sort(maps:keys(Modules))).
+    ?assertEqual([called, listed], lists:sort(maps:keys(Modules))),
+    %% What starts the application is needed whatever the list says.
+    made:app(Dir, more, [{modules, []}, {mod, {listed, []}}], []),
+    {ok, Starts} = read(Dir),
+    {ok, Kept} = whittle_pass:run([whittle_pass_modules], #{}, Starts),
+    {ok, #{modules := Left}} = whittle_system:app(more, Kept),
+    ?assertEqual([called, listed], lists:sort(maps:keys(Left))).
 
 bad_app_file(Config) ->
     Dir = in("bad", Config),
@@ -146,7 +164,8 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, \"1\" ++ x}]}.", bad_app_file, "line 1"},
                  {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
-                 {"{application, bad, [{vsn, \"../x\"}]}.", no_vsn, "has no version"}]],
+                 {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
+                  "bad.app: `vsn' has a / in it; mend the file"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
 
@@ -159,6 +178,15 @@ no_version_in_source(Config) ->
      end || {Text, Tag} <- [{"l, [{vsn, git}]", no_vsn},
                             {"\"l\", foo", bad_app_file}, {"l, foo", bad_app_file},
                             {"l, [{vsn, \"1\"}, {applications, kernel}]", bad_app_file}]].
+
+absent_start_module(Config) ->
+    Dir = made:app(in("st", Config), st, [{mod, {nomod, []}}], [{st, "-module(st)."}]),
+    refused(Dir, absent_start_module, "application st starts with module nomod .*not there"),
+    %% It may be another application's.
+    made:app(Dir, st, [{mod, {supervisor, []}}], [{st, "-module(st)."}]),
+    %% A whole system as a case's value would take common_test minutes to print.
+    {ok, _} = read(Dir),
+    ok.
 
 circular(Config) ->
     Dir = in("umbrella", Config),
@@ -181,6 +209,16 @@ damaged_beam(Config) ->
     {ok, Bytes} = file:read_file(File),
     made:file(File, binary:part(Bytes, 0, byte_size(Bytes) div 2)),
     refused(Dir, bad_beam, "dam.beam is damaged .*; compile the module again").
+
+%% An instruction that there is none of.
+damaged_code(Config) ->
+    Dir = made:app(in("code", Config), code1, [],
+                   [{code1, "-module(code1). -export([f/0]). f() -> ok."}]),
+    File = filename:join(Dir, "ebin/code1.beam"),
+    {ok, Bytes} = file:read_file(File),
+    [Before, <<Size:32, Header:20/binary, _, After/binary>>] = binary:split(Bytes, <<"Code">>),
+    made:file(File, <<Before/binary, "Code", Size:32, Header/binary, 255, After/binary>>),
+    refused(Dir, bad_beam, "module code1 of code1 is damaged").
 
 foreign_beam(Config) ->
     Dir = made:app(in("for", Config), for, [], [{for, "-module(for)."}]),
@@ -349,6 +387,25 @@ does_not_compile(Config) ->
     refused(Dir, not_compiled, "does not compile.*broken.erl:2"),
     made:file(filename:join(Dir, "rebar.config"), ""),
     refused(Dir, not_compiled, "rebar3 compile said.*broken.erl").
+
+not_fetched(Config) ->
+    Dir = in("lacks", Config),
+    made:file(filename:join(Dir, "src/lacks.app.src"),
+              "{application, lacks, [{vsn, \"1\"}, {applications, [nodep]}]}."),
+    made:file(filename:join(Dir, "rebar.config"),
+              "{deps, [{nodep, {git, \"https://localhost:1/nodep.git\", {tag, \"1\"}}}]}."),
+    refused(Dir, not_fetched, "run `rebar3 get-deps' in it .*said: Fetching nodep").
+
+%% priv may be a link, as rebar3 makes them, but not one to where it lies.
+link_loop(Config) ->
+    Dir = made:app(in("loop", Config), loop, [], [{loop, "-module(loop)."}]),
+    made:file(in("elsewhere/file", Config), "text"),
+    ok = file:make_symlink("../elsewhere", filename:join(Dir, "priv")),
+    {ok, System} = read(Dir),
+    {ok, #{files := Files}} = whittle_system:app(loop, System),
+    ?assertEqual([<<"priv/file">>], maps:keys(Files)),
+    ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
+    refused(Dir, unreadable, "back/priv.* leads back to where it lies: remove it").
 
 no_otp(Config) ->
     ?assertMatch({error, {no_otp, _}},
