@@ -42,7 +42,7 @@ init_per_group(file, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
     [{probe, running:build(running:fixture("probe"), Out)} | Config];
 init_per_group(shaken, Config) ->
-    Out = directory(Config, "shaken/probe"),
+    Out = filename:join(directory(Config, "shaken"), "probe"),
     [{probe, running:build(running:fixture("probe"), Out, running:shaken("none"))} | Config];
 init_per_group(directory, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "in_directory"),

@@ -21,7 +21,7 @@ cases() ->
 init_per_group(Name, Config) ->
     Dir = proplists:get_value(priv_dir, Config),
     Build = fun(Path, Program, Remote) ->
-                    Out = filename:join([Dir, Name, Program]),
+                    Out = filename:join([Dir, "services", Name, Program]),
                     ok = filelib:ensure_dir(Out),
                     running:build(Path, Out, case Name of
                                                  whole -> [];

@@ -20,8 +20,7 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
                F =/= end_per_suite, F =/= module_info].
 
 init_per_suite(Config) ->
-    Hello = filename:join(proplists:get_value(priv_dir, Config), "hello"),
-    [{hello, running:build(example("hello"), Hello, functions())} | Config].
+    [{hello, running:build(example("hello"), out("hello", Config), functions())} | Config].
 
 end_per_suite(_) -> ok.
 
@@ -74,14 +73,15 @@ same_bytes(Config) ->
 %% Where a feature is off, one line says what to build with, and nothing goes on half set.
 without_terms(Config) ->
     Hello = proplists:get_value(hello, Config),
-    Line = fun(Text) -> {1, iolist_to_binary(["no Erlang terms can be read (\"", Text, "\"): build "
-                                              "the file with --feature +terms"])} end,
-    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-kernel foo 1"}]})),
-    ?assertEqual(Line("foo"), running:run(Hello, [], #{env => [{"ERL_FLAGS", "-hello foo 1"}]})),
+    [begin
+         {1, Said} = running:run(Hello, [], #{env => [{"ERL_FLAGS", Flags}]}),
+         ?assertEqual(<<"no Erlang terms can be read (\"foo\"): build the file with --feature "
+                        "+terms">>, string:trim(Said))
+     end || Flags <- ["-kernel foo 1", "-hello foo 1"]],
     File = out("given.config", Config),
     ok = file:write_file(File, "[]."),
-    {1, Said} = running:run(Hello, [], #{env => [{"RELEASE_SYS_CONFIG", File}]}),
-    ?assertMatch({match, _}, re:run(Said, "^no Erlang terms can be read \\(")).
+    {1, OfFile} = running:run(Hello, [], #{env => [{"RELEASE_SYS_CONFIG", File}]}),
+    ?assertMatch({match, _}, re:run(OfFile, "^no Erlang terms can be read \\(")).
 
 without_control(Config) ->
     ?assertEqual({1, <<"this file answers no questions: build it with --feature +control\n">>},
@@ -196,7 +196,7 @@ refused(Path, Options, Config) ->
 example(Name) -> filename:join([running:root(), "examples", Name]).
 
 out(Name, Config) ->
-    Out = filename:join(proplists:get_value(priv_dir, Config), Name),
+    Out = filename:join([proplists:get_value(priv_dir, Config), "shake", Name]),
     ok = filelib:ensure_dir(Out),
     Out.
 

@@ -114,7 +114,7 @@ follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
                           State#state{todo = Todo}, maps:get(Mfa, State#state.traps, [])),
     Next = mentions(Mfa, Func, Trapped),
     follow(case Whole of
-               true -> lists:foldl(fun({F1, A1}, S) -> live({M, F1, A1}, {whole, Mfa}, S) end,
+               true -> lists:foldl(fun({F1, A1}, S) -> edge({M, F1, A1}, {whole, Mfa}, S) end,
                                    Next, maps:keys(Functions));
                false -> Next
            end).

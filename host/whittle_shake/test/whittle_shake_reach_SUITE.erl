@@ -96,6 +96,18 @@ feature_off(_) ->
         reached(["m:go()"], #{modules => [f], except => [{f, kept, 0}]}, #{}),
     ?assertEqual({[{f, kept, 0}], #{}}, {functions(f, Live), On}),
     ?assertEqual(#{it => [{{f, feature, 0}, {called, {m, go, 0}}}]}, Blocked),
+    %% Also where the module is kept whole, whichever function is reached first.
+    Whole = compiled(["-module(f). -export([feature/0, kept/0, whole/0])." | tl(?F)]
+                     ++ ["whole() -> erlang:load_nif([], [])."]),
+    [begin
+         #{live := Some, blocked := Shut} =
+             reached([compiled(["-module(a). -export([main/0]).",
+                                "main() -> [" ++ Does ++ "]."]), Whole],
+                     #{features => whittle_shake_feature:new(
+                                     [{it, #{means => "it", functions => [{f, inner, 0}]}}])}),
+         ?assertEqual({[{f, feature, 0}, {f, kept, 0}, {f, whole, 0}], [it]},
+                      {functions(f, Some), maps:keys(Shut)})
+     end || Does <- ["f:kept(), f:feature()", "f:feature(), f:kept()"]],
     #{live := Fewer} = reached(["m:go()"], #{functions => [{f, inner, 0}]}, #{}),
     ?assertEqual([{f, feature, 0}, {f, kept, 0}], functions(f, Fewer)).
 
