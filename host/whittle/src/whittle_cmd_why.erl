@@ -3,6 +3,8 @@
 -module(whittle_cmd_why).
 -behaviour(whittle).
 
+-import(whittle_shake_name, [origin/1]).
+
 -export([run/1]).
 -export([plan_file/1, write/2, read/1]).
 
@@ -57,7 +59,7 @@ read(Out) ->
 
 %% Internal
 
-%% Of a directory, the VM with its script: what is never the same in two builds is the tree.
+%% Of a directory, its bill of materials: it has the sum of each part.
 executable(Out) ->
     case filelib:is_dir(Out) of
         true -> filename:join(Out, "tree/etc/bom.json");
@@ -86,9 +88,6 @@ step({named, Module, Function}) ->
     ["  may be called: its module's name is in ", origin(Module), ", its own in ",
      origin(Function)];
 step({whole, By}) -> ["  its module is kept whole, for ", origin(By)].
-
-origin({root, Words}) -> Words;
-origin(Mfa) -> whittle_shake_name:text(Mfa).
 
 json({Mfa, {kept, Way}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true,

@@ -4,6 +4,8 @@
 %% it. docs/shaking.md says how it is decided.
 -module(whittle_shake).
 
+-import(whittle_shake_name, [origin/1]).
+
 -export([plan/2, cut/2]).
 -export([notes/1, features/0]).
 -export([format_error/1]).
@@ -26,10 +28,8 @@
 -type declared() :: [whittle_shake_name:name()].
 
 -type plan() ::
-        #{unit := modules | functions,
-          reached := whittle_shake_reach:reached(),
+        #{reached := whittle_shake_reach:reached(),
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
-          doors := [{whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}],
           values := #{module() => whittle_beam_module:t()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
@@ -50,8 +50,7 @@ plan(System, #{preloaded := Preloaded} = Options) ->
             Own = [{M, Beam} || {_, M, Beam} <- Beams],
             Vm = [{M, read(Bytes)} || {M, Bytes} <- maps:to_list(Preloaded)],
             Read = maps:from_list(each(fun summed/1, Own ++ Vm)),
-            Plan = #{unit => maps:get(unit, Options),
-                     values => maps:map(fun(_, {Value, _}) -> Value end,
+            Plan = #{values => maps:map(fun(_, {Value, _}) -> Value end,
                                         maps:with([M || {M, _} <- Own], Read)),
                      summaries => maps:map(fun(_, {_, Summary}) ->
                                                    unit(maps:get(unit, Options), Summary)
@@ -63,12 +62,14 @@ plan(System, #{preloaded := Preloaded} = Options) ->
 %% @doc The system with nothing else in its modules. A module without a function goes.
 -spec cut(plan(), whittle_system:system()) -> whittle_system:system().
 cut(#{reached := #{live := Live}, answers := Answers, values := Values}, System) ->
-    Keep = grouped([{M, {F, A}} || {M, F, A} <- maps:keys(Live)]),
-    Stubs = grouped([{M, {F, A, Answer}} || {{M, F, A}, Answer} <- Answers]),
+    Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
+                                 maps:keys(Live)),
+    Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
+                                  fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     Cut = maps:from_list(
             each(fun({M, Value}) ->
                          {M, whittle_shake_cut:module(
-                               Value, maps:from_list([{FA, []} || FA <- maps:get(M, Keep, [])]),
+                               Value, maps:from_keys(maps:get(M, Keep, []), []),
                                maps:get(M, Stubs, []))}
                  end, maps:to_list(Values))),
     lists:foldl(fun(#{modules := Modules} = App, Now) ->
@@ -125,34 +126,33 @@ decide(System, Options, #{summaries := Summaries} = Plan) ->
 
 reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
     Features = whittle_shake_feature:standard(),
+    Atoms = whittle_shake_roots:atoms(System),
     Reached = whittle_shake_reach:reach(
                 #{modules => Summaries,
                   program => program(System),
                   calls => whittle_shake_roots:calls(System, Summaries) ++ Kept,
                   traps => whittle_shake_roots:traps(),
-                  atoms => whittle_shake_roots:atoms(System)
-                      ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+                  atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
                   features => Features,
-                  on => on(System, Features, Options),
+                  on => on(System, Atoms, Features, Options),
                   off => maps:get(off, Options, [])}),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
-    Doors = whittle_shake_door:open(Reached, Summaries),
-    Undeclared = [Open || {Door, _} = Open <- Doors,
+    Undeclared = [Open || {Door, _} = Open <- whittle_shake_door:open(Reached, Summaries),
                           not is_map_key(Door, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} -> {error, {open_doors, Undeclared}};
         {[], []} ->
-            {ok, Plan#{reached => Reached, doors => Doors,
+            {ok, Plan#{reached => Reached,
                        answers => whittle_shake_feature:answers(Asked, Features)}}
     end.
 
-on(System, Features, Options) ->
+on(System, Atoms, Features, Options) ->
     Settings = #{flags => whittle_shake_roots:flags(System),
                  files => [unicode:characters_to_list(filename:basename(Path))
                            || Path <- maps:keys(whittle_system:files(System))],
-                 config => [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]},
+                 config => [Atom || {Atom, _} <- Atoms]},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
         ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
@@ -175,11 +175,6 @@ summed({M, Beam}) ->
 unit(modules, Summary) -> Summary#{whole := true};
 unit(functions, Summary) -> Summary.
 
-grouped(Pairs) ->
-    lists:foldl(fun({Key, Value}, Map) ->
-                        maps:update_with(Key, fun(L) -> [Value | L] end, [Value], Map)
-                end, #{}, Pairs).
-
 %% On all schedulers: a share of the list for each.
 each(Fun, List) ->
     Shares = shares(erlang:system_info(schedulers_online), List),
@@ -193,9 +188,6 @@ each(Fun, List) ->
 shares(Count, List) ->
     [[Item || {I, Item} <- lists:zip(lists:seq(1, length(List)), List), I rem Count =:= Share]
      || Share <- lists:seq(0, Count - 1)].
-
-origin({root, Words}) -> Words;
-origin(Mfa) -> whittle_shake_name:text(Mfa).
 
 what({_, _, _} = Mfa) -> whittle_shake_name:text(Mfa);
 what(M) -> whittle_shake_name:text({M}).

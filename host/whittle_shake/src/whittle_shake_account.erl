@@ -8,8 +8,7 @@
 -export_type([account/0, verdict/0, weight/0, error/0]).
 
 -type account() ::
-        #{unit := modules | functions,
-          reached := whittle_shake_reach:reached(),
+        #{reached := whittle_shake_reach:reached(),
           sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
                                                     % see whittle_shake_summary
 
@@ -31,8 +30,8 @@
 
 %% @doc Of a plan.
 -spec new(whittle_shake:plan()) -> account().
-new(#{unit := Unit, reached := Reached, summaries := Summaries}) ->
-    #{unit => Unit, reached => Reached,
+new(#{reached := Reached, summaries := Summaries}) ->
+    #{reached => Reached,
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
@@ -75,15 +74,12 @@ matches(Name, Name) -> true;
 matches(_, _) -> false.
 
 %% @doc What each root drags in, the largest first: every live function counts for the root
-%% that its way ({@link why/2}) begins at. And what each feature that is on or could be
-%% on is worth: `{on, Weight}' is its own code, `{off, Weight}' what would come in with it.
+%% that its way ({@link why/2}) begins at. Then the features: of those that are `on' their
+%% own code, of those that are `off' what would come in with each.
 -spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes}) ->
     All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- maps:keys(Live)]),
-    Roots = maps:fold(fun(Mfa, _, Groups) ->
-                              maps:update_with(root(Mfa, Live), fun(L) -> [Mfa | L] end, [Mfa],
-                                               Groups)
-                      end, #{}, Live),
+    Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live) end, maps:keys(Live)),
     Features = whittle_shake_feature:standard(),
     Own = maps:map(fun(Name, _) ->
                            [Mfa || {M, _, _} = Mfa <- maps:keys(Live),

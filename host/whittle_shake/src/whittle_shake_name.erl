@@ -1,7 +1,7 @@
 %% @doc How a person names functions: `M', `M:F' or `M:F/A'; and what that names.
 -module(whittle_shake_name).
 
--export([parse/1, parse_list/1, parse_file/1, find/2, text/1]).
+-export([parse/1, parse_list/1, parse_file/1, find/2, text/1, origin/1]).
 
 -export_type([name/0]).
 
@@ -69,3 +69,8 @@ find({M, F, A}, Modules) ->
 text({M}) -> io_lib:format("~tp", [M]);
 text({M, F}) -> io_lib:format("~tp:~tp", [M, F]);
 text({M, F, A}) -> io_lib:format("~tp:~tp/~b", [M, F, A]).
+
+%% @doc Who brought a function, as a person reads it.
+-spec origin(whittle_shake_reach:origin()) -> unicode:chardata().
+origin({root, Words}) -> Words;
+origin(Mfa) -> text(Mfa).

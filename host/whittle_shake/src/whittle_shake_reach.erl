@@ -99,20 +99,17 @@ chain(Mfa, Live) ->
     end.
 
 by_name(Modules) ->
-    maps:fold(fun(Module, #{exports := Exports}, Map) ->
-                      lists:foldl(fun({F, A}, Names) ->
-                                          maps:update_with(F, fun(L) -> [{Module, A} | L] end,
-                                                           [{Module, A}], Names)
-                                  end, Map, Exports)
-              end, #{}, Modules).
+    maps:groups_from_list(fun({_, {F, _}}) -> F end, fun({M, {_, A}}) -> {M, A} end,
+                          [{M, FA} || {M, #{exports := Exports}} <- maps:to_list(Modules),
+                                      FA <- Exports]).
 
 follow(#state{todo = []} = State) ->
     State;
 follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
     #{M := #{functions := #{{F, A} := Func} = Functions, whole := Whole}} = Modules,
-    Trapped = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end,
-                          State#state{todo = Todo}, maps:get(Mfa, State#state.traps, [])),
-    Next = mentions(Mfa, Func, Trapped),
+    #{calls := Calls} = Func,
+    Traps = maps:get(Mfa, State#state.traps, []),
+    Next = mentions(Mfa, Func#{calls := Traps ++ Calls}, State#state{todo = Todo}),
     follow(case Whole of
                true -> lists:foldl(fun({F1, A1}, S) -> edge({M, F1, A1}, {whole, Mfa}, S) end,
                                    Next, maps:keys(Functions));
@@ -151,12 +148,10 @@ shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
         _ -> Blocked
     end.
 
-live({M, F, A} = Mfa, Reason, #state{live = Live, todo = Todo, modules = Modules} = State) ->
-    case Modules of
-        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
-            State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]};
-        _ -> State
-    end.
+%% What turning a feature on has let in may have brought it to life already.
+live(Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
+live(Mfa, Reason, #state{live = Live, todo = Todo} = State) ->
+    State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]}.
 
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
     case whittle_shake_feature:of_call(home(by(Reason)), Mfa, Features) of
@@ -221,7 +216,8 @@ tag(Tag, Origin, State) ->
 module(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = named_by_program(M, Origin, State),
+            Ready = by_program(whittle_shake_feature:of_name(M, State#state.features), Origin, M,
+                               State),
             case is_map_key(M, About) of
                 true -> Ready;
                 false ->
@@ -231,25 +227,15 @@ module(M, Origin, #state{modules = Modules, about = About} = State) ->
         _ -> State
     end.
 
-named_by_program(M, Origin, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_name(M, Features) of
-        {ok, Feature} when not is_map_key(Feature, On) ->
-            case within(Origin, Feature, State) of
-                program -> turn_on(Feature, Origin, M, State);
-                _ -> State
-            end;
-        _ -> State
-    end.
-
 %% Calls of a module by the program, a name or a tag that it mentions may turn on what is
 %% no part of that module.
-used(What, Origin, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_use(What, Features) of
-        {ok, Feature} when not is_map_key(Feature, On) ->
-            case within(Origin, Feature, State) of
-                program -> turn_on(Feature, Origin, none, State);
-                _ -> State
-            end;
+used(What, Origin, #state{features = Features} = State) ->
+    by_program(whittle_shake_feature:of_use(What, Features), Origin, none, State).
+
+by_program(none, _, _, State) -> State;
+by_program({ok, Feature}, Origin, What, State) ->
+    case within(Origin, Feature, State) of
+        program -> turn_on(Feature, Origin, What, State);
         _ -> State
     end.
 

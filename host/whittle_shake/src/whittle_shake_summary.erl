@@ -14,9 +14,8 @@
 -type summary() ::
         #{functions := #{fa() => func()},
           exports := [fa()],
-          whole := boolean(),               % has on_load or loads a NIF: its functions
+          whole := boolean()}.              % has on_load or loads a NIF: its functions
                                             % are all kept, or none
-          bytes := pos_integer()}.          % of the code, all functions
 
 -type func() ::
         #{calls := [mfa()],                 % by name; funs that are made; BIFs too
@@ -36,8 +35,7 @@ module(#{module := Module} = Value) ->
     Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
       exports => [FA || {FA, #{exported := true}} <- maps:to_list(Functions)],
-      whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions),
-      bytes => lists:sum([Bytes || #{bytes := Bytes} <- maps:values(Summaries)])}.
+      whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions)}.
 
 %% @doc The atoms in a term, wherever they stand; sorted.
 -spec atoms(term()) -> [atom()].

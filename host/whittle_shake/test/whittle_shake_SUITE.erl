@@ -92,8 +92,7 @@ weights(_) ->
         whittle_shake_account:weights(account()).
 
 account() ->
-    #{unit => functions,
-      reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
+    #{reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
                    blocked => #{}, refused => [], prices => #{it => [{m, g, 0}]},
                    program => #{m => []}},
       sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
