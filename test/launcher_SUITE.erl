@@ -348,7 +348,12 @@ settings_that_say_nothing(Config) ->
               <<"RELEASE_DISTRIBUTION is name, sname or none: foo">>},
              {"ERL_DIST_PORT", "abc", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: abc">>},
              {"ERL_DIST_PORT", "65536", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: 65536">>},
-             {"VMARGS_PATH", "/tmp", 1, <<"/tmp: Is a directory">>}]].
+             {"RELEASE_NODE", "a@b.example", 2,
+              <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
+                "-name, or RELEASE_DISTRIBUTION=name">>},
+             {"RELX_CONFIG_PATH", "/tmp/none", 1,
+              <<"RELX_CONFIG_PATH names /tmp/none.config: No such file or directory">>},
+             {"VMARGS_PATH", "/tmp", 1, <<"VMARGS_PATH names /tmp: Is a directory">>}]].
 
 config_file(Config) ->
     ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),

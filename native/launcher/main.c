@@ -49,7 +49,7 @@ static const struct own_flag {
     {"--whittle-stop", VERB_CONTROL, "stop", 0, "", "stop the running node in order"},
     {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS", "evaluate in the running node"},
     {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
-     "call in the running node"},
+     "call in the running node; Elixir.System is Elixir's System"},
     {"--whittle-remote", VERB_CONTROL, "remote", 0, "", "a shell in the running node"},
     {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
 };
@@ -164,16 +164,19 @@ static const char *file_in_variable(const char *one, const char *other, const ch
     const char *path = variable(name);
     size_t length = path != NULL ? strlen(path) : 0, end = strlen(extension);
     char what[PATH_MAX], full[PATH_MAX];
+    struct stat info;
     int has_it;
 
     /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
     if (path == NULL || strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
         return path;
     has_it = length >= end && strcmp(path + length - end, extension) == 0;
-    snprintf(what, sizeof what, "%s names %s", name, path);
     snprintf(full, sizeof full, "%s%s", path, has_it ? "" : extension);
+    snprintf(what, sizeof what, "%s names %s", name, full);
     if (access(full, R_OK) < 0)
         refuse(EXIT_FAILED, what, strerror(errno));
+    if (stat(full, &info) == 0 && S_ISDIR(info.st_mode))
+        refuse(EXIT_FAILED, what, strerror(EISDIR));
     return path;
 }
 
@@ -255,22 +258,32 @@ static void add_config(struct flags *flags)
 
 /* ---- distribution ----------------------------------------------------------- */
 
+/* The node's name and the flag that gave it; NULL for none. */
 static const char *node_name(const struct flags *flags, const char **kind)
 {
-    const char *name = flags_value(flags, "name");
+    const char *name = flags_value(flags, "name"), *host;
     *kind = "-name";
     if (name == NULL) {
         name = flags_value(flags, "sname");
         *kind = "-sname";
+        host = name != NULL ? strchr(name, '@') : NULL;
+        if (host != NULL && strchr(host, '.') != NULL)
+            refuse(EXIT_MISUSED, name,
+                   "the host of a short name (-sname) has no dot; give it with -name, or "
+                   "RELEASE_DISTRIBUTION=name");
     }
     return name;
 }
 
-/* Mix's RELEASE_NODE and RELEASE_DISTRIBUTION (name, sname, none). */
+/*
+ * Mix's RELEASE_NODE and RELEASE_DISTRIBUTION (name, sname, none). A node that is named
+ * without a kind has that of the flags, where there is one.
+ */
 static void set_node_from_environment(struct flags *flags)
 {
     const char *node = variable("RELEASE_NODE");
     const char *kind = variable("RELEASE_DISTRIBUTION");
+    int is_long = kind != NULL ? strcmp(kind, "name") == 0 : flags_value(flags, "name") != NULL;
 
     if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
         strcmp(kind, "none") != 0)
@@ -281,7 +294,7 @@ static void set_node_from_environment(struct flags *flags)
     } else if (node != NULL) {
         flags_remove(flags, "name", 1);
         flags_remove(flags, "sname", 1);
-        add_flag(flags, kind != NULL && strcmp(kind, "name") == 0 ? "-name" : "-sname", node);
+        add_flag(flags, is_long ? "-name" : "-sname", node);
     }
 }
 
@@ -454,6 +467,10 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
             }
     add_flag(&control, kind, name);
     if (strcmp(flag->subject, "remote") == 0) {
+        /* Without a terminal it starts a shell of its own node and says nothing. */
+        if (OTP_RELEASE < 26 && !isatty(STDIN_FILENO))
+            refuse(EXIT_MISUSED, flag->name,
+                   "needs a terminal; --whittle-eval does without one");
         add_flag(&control, "-remsh", node);
     } else {
         flags_add_text(&control, "-noshell -noinput -s whittle_control main");

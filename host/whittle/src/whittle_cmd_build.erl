@@ -40,7 +40,8 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 
 read(#{path := Path, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("reading"),
-    case whittle_read:read(Path, #{otp_lib => Lib}) of
+    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.

@@ -133,6 +133,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
+               " -DOTP_RELEASE=" ++ Release ++
                " -c \"$LAUNCHER/$part.c\" -o launcher/$part.o",
                "done"]},
      #{name => "programs", seconds => 6, lines => 5,

@@ -18,6 +18,8 @@
 
 -type options() ::
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
+          libs => [file:filename()],        % where to look for what neither the input
+                                            % nor OTP has; default: nowhere
           add => [whittle_system:app_name()]}.  % applications to take in that
                                             % nothing asks for; default: none
 

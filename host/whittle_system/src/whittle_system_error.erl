@@ -64,8 +64,9 @@ format({absent_start_module, {Name, Module}}) ->
 format({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
 format({missing_application, {Name, Askers, Otp}}) ->
-    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: "
-         "add it to the release, or take it out of `applications'",
+    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
+         "the release, name its directory's directory in ERL_LIBS, or take it out of "
+         "`applications'",
          [Name, askers(Askers), Otp]);
 format({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "

@@ -10,7 +10,7 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, application_start_order/1]).
+         included_applications/1, library_directories/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -19,8 +19,8 @@ all() ->
      named_in_unicode, umbrella, checkouts, places_by_script, relx_release,
      release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
-     relay_on_two_nodes, many_modules,
-     optional_applications, included_applications, application_start_order].
+     relay_on_two_nodes, many_modules, optional_applications, included_applications,
+     library_directories, application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -410,6 +410,23 @@ included_applications(Config) ->
     System = read(Dir),
     ?assertEqual([kernel, stdlib, outer], started(System)),
     ?assert(lists:member(inner, loaded(System))).
+
+%% The input, then OTP, then the first directory, its newest version.
+library_directories(Config) ->
+    Dir = made:app(in("user", Config), user_app,
+                   [{applications, [kernel, stdlib, held, far]}], []),
+    [made:app(in(Path, Config), App, [{vsn, Vsn}], [])
+     || {Path, App, Vsn} <- [{"one/held-1.9", held, "1.9"}, {"one/held-1.10", held, "1.10"},
+                             {"two/held-2", held, "2"}, {"two/far", far, "3"},
+                             {"two/stdlib-99", stdlib, "99"}]],
+    {ok, System} = whittle_read:read(Dir, (staged:options())#{libs => [in("one", Config),
+                                                                       in("none", Config),
+                                                                       in("two", Config)]}),
+    Found = maps:from_list([{Name, {Vsn, Kind}}
+                            || #{name := Name, vsn := Vsn, origin := #{kind := Kind}}
+                                   <- whittle_system:apps(System)]),
+    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp}}, Found),
+    ?assertEqual([kernel, stdlib, held, far, user_app], started(System)).
 
 application_start_order(Config) ->
     Dir = made:app(in("ordered", Config), ordered,
