@@ -335,7 +335,7 @@ static void read_cookie_file(const char *path, char cookie[256])
         refuse(EXIT_FAILED, path,
              "the cookie file can be read or written by others; run chmod 600 on it");
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else");
+        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else; run chown on it");
     size = read(fd, cookie, 255);
     if (size < 0)
         refuse(EXIT_FAILED, path, strerror(errno));
@@ -343,7 +343,7 @@ static void read_cookie_file(const char *path, char cookie[256])
     cookie[size] = '\0';
     cookie[strcspn(cookie, " \t\r\n")] = '\0';
     if (*cookie == '\0')
-        refuse(EXIT_FAILED, path, "the cookie file is empty");
+        refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
 }
 
 static void generate_cookie(char cookie[256])

@@ -4,7 +4,7 @@
 -export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
 %% @doc Compiles a rebar3 project and says where its applications are. Nothing
-%% is fetched: a dependency that rebar3 has not got yet is rebar3's error.
+%% is fetched: a dependency that is not there yet is the error `not_fetched'.
 -spec with_rebar3(file:filename()) ->
           {ok, file:filename()} | {error, whittle_system:error()}.
 with_rebar3(Dir) ->

@@ -48,8 +48,7 @@ tree(Dir) ->
 -spec from_files(file:filename(), [source()], context()) -> read().
 from_files(Dir, Files, Context) ->
     try
-        {ok, App, Notes} = app(Dir, Files, Context),
-        {ok, App, Notes}
+        app(Dir, Files, Context)
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.

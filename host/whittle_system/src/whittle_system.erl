@@ -12,7 +12,7 @@
 -module(whittle_system).
 
 %% A system and what it is called
--export([new/1, name/1, vsn/1, otp/1, erts/1, main/1, set_main/2]).
+-export([new/1, name/1, vsn/1, otp/1, main/1, set_main/2]).
 %% Applications
 -export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, started/1, modules/1]).
 %% How it starts
@@ -74,7 +74,6 @@
 -record(system, {name :: string(),
                  vsn :: string(),
                  otp :: string(),
-                 erts :: string(),
                  main = undefined :: module() | undefined,
                  apps = #{} :: #{app_name() => app()},
                  boot :: boot_script(),
@@ -86,13 +85,10 @@
 
 -opaque system() :: #system{}.
 
-%% @doc A system without applications. `otp' is the OTP release (`"29"') and
-%% `erts' the version of the ERTS that it is for.
--spec new(#{name := string(), vsn := string(), otp := string(),
-            erts := string()}) -> system().
-new(#{name := Name, vsn := Vsn, otp := Otp, erts := Erts}) ->
-    #system{name = Name, vsn = Vsn, otp = Otp, erts = Erts,
-            boot = {script, {Name, Vsn}, []}}.
+%% @doc A system without applications. `otp' is the OTP release (`"29"') that it is for.
+-spec new(#{name := string(), vsn := string(), otp := string()}) -> system().
+new(#{name := Name, vsn := Vsn, otp := Otp}) ->
+    #system{name = Name, vsn = Vsn, otp = Otp, boot = {script, {Name, Vsn}, []}}.
 
 %% @doc The release's name; it is also the output's, unless told otherwise.
 -spec name(system()) -> string().
@@ -105,10 +101,6 @@ vsn(#system{vsn = Vsn}) -> Vsn.
 %% @doc The OTP release the system is for, `"29"'.
 -spec otp(system()) -> string().
 otp(#system{otp = Otp}) -> Otp.
-
-%% @doc The version of the ERTS the system is for, `"17.1"'.
--spec erts(system()) -> string().
-erts(#system{erts = Erts}) -> Erts.
 
 %% @doc The module whose `main/1' is the program, for an escript;
 %% `undefined' for a system of applications.
@@ -253,5 +245,5 @@ check_path(Path) ->
                    lists:member(Name, [<<>>, <<".">>, <<"..">>])],
     case Bad of
         [] -> ok;
-        _ -> error({badarg, Path})
+        _ -> error(badarg, [Path])
     end.
