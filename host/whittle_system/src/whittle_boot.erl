@@ -13,7 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
-         start_modules/1, control/1, loaded_at_once/3, root/0]).
+         early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
 
@@ -151,6 +151,14 @@ set_start_modules(Modules, System) ->
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
+
+%% @doc Modules that a node has loaded when it prints its first line, beside those that the
+%% kernel's own boot needs. How they were found is written in their file.
+-spec early_modules() -> [module()].
+early_modules() ->
+    {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle_system),
+                                               "early_modules.config")),
+    Modules.
 
 %% @doc The boot script of the short-lived node that asks a running one: as the
 %% system's, but only kernel and stdlib start, and `whittle_control' can be

@@ -48,7 +48,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     %% An application in the input that gave way to the chosen OTP's has its note twice.
     Texts = [unicode:characters_to_binary(Note) || Note <- maps:get(notes, Found, []) ++ Notes],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
-    whittle_system:enter(read, whittle_system:sizes(System7), System7).
+    whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
 
 %% Internal: applications
 

@@ -22,7 +22,7 @@
 %% Questions that other rooms ask
 -export([natives/1, is_notice/1, sizes/1, format_error/1]).
 %% The ledger
--export([ledger/1, note/2, enter/3]).
+-export([ledger/1, note/2, enter/4]).
 
 -export_type([system/0, app/0, app_name/0, file/0, path/0, origin/0,
               boot_script/0, start_type/0, env_value/0, native/0, entry/0,
@@ -65,6 +65,7 @@
 
 -type entry() ::
         #{pass := atom(),                           % the pass, or `read'
+          doc := string(),                          % what it does, for a person
           before := #{app_name() => non_neg_integer()},  % bytes an application
           'after' := #{app_name() => non_neg_integer()},
           notes := [binary()]}.                     % lines for a person
@@ -223,11 +224,11 @@ ledger(#system{ledger = Ledger}) -> lists:reverse(Ledger).
 note(Text, #system{notes = Notes} = System) ->
     System#system{notes = [unicode:characters_to_binary(Text) | Notes]}.
 
-%% @doc Ends a pass: writes its entry, with the sizes that the system had
+%% @doc Ends a pass: writes its entry, with what it does, the sizes that the system had
 %% before, those it has now, and the notes taken in between.
--spec enter(atom(), #{app_name() => non_neg_integer()}, system()) -> system().
-enter(Pass, Before, #system{ledger = Ledger, notes = Notes} = System) ->
-    Entry = #{pass => Pass, before => Before, 'after' => sizes(System),
+-spec enter(atom(), string(), #{app_name() => non_neg_integer()}, system()) -> system().
+enter(Pass, Doc, Before, #system{ledger = Ledger, notes = Notes} = System) ->
+    Entry = #{pass => Pass, doc => Doc, before => Before, 'after' => sizes(System),
               notes => lists:reverse(Notes)},
     System#system{ledger = [Entry | Ledger], notes = []}.
 
