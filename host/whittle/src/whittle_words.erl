@@ -40,7 +40,7 @@ table() ->
               help => "where to write it (default: the system's name)"},
             #{name => target, long => "target", value => "TARGET",
               one_of => fun targets/0, default => fun whittle_runtime:default_target/0,
-              help => "the machine it is for; `whittle targets' lists them"},
+              help => "the machine it is for; `whittle targets' tells of them"},
             #{name => otp, long => "otp", value => "VSN",
               one_of => fun whittle_runtime:otps/0,
               default => fun whittle_runtime:default_otp/0,
@@ -48,11 +48,11 @@ table() ->
             #{name => vm, long => "vm", value => "FLAVOUR",
               one_of => fun() -> ["size", "speed"] end,
               default => fun() -> "size" end,
-              help => "size: the interpreter; speed: the JIT"},
+              help => "the small interpreter, or the JIT"},
             #{name => format, long => "format", value => "FORMAT",
               one_of => fun() -> ["exe", "dir"] end,
               default => fun() -> "exe" end,
-              help => "exe: one file; dir: a directory with the files unpacked"},
+              help => "one file, or a directory with the files unpacked"},
             #{name => keep_include, long => "keep-include",
               help => "keep include files (kept anyway where the compiler is)"},
             #{name => keep_attributes, long => "keep-attributes",
@@ -79,7 +79,7 @@ table() ->
        options => [#{name => by, long => "by", value => "WHAT",
                      one_of => fun() -> ["part", "reason"] end,
                      default => fun() -> "part" end,
-                     help => "part: what there is; reason: what brought it in"},
+                     help => "what there is, or what brought it in"},
                    json()]},
      #{name => "why", arguments => ["OUT", "NAME"], module => whittle_cmd_why,
        help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
@@ -213,7 +213,9 @@ option_words(#{long := Long} = Option) ->
      "--", Long, [[$\s, Value] || #{value := Value} <- [Option]]].
 
 choices(Option) ->
-    [[" (default: ", Default(), ")"] || #{default := Default} <- [Option]].
+    Said = [lists:join(", ", OneOf()) || #{one_of := OneOf} <- [Option]]
+        ++ [["default: ", Default()] || #{default := Default} <- [Option]],
+    [[" (", lists:join("; ", Said), ")"] || Said =/= []].
 
 version() ->
     _ = application:load(whittle),

@@ -87,16 +87,18 @@ help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
            "make one executable from an application, a release or an escript\n\n"
            "  -o, --out OUT         where to write it (default: the system's name)\n"
-           "  --target TARGET       the machine it is for; `whittle targets' lists them"
-           " (default: x86_64)\n"
-           "  --otp VSN             the OTP release that it runs on (default: 25)\n"
-           "  --vm FLAVOUR          size: the interpreter; speed: the JIT (default: size)\n"
-           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
-           " (default: exe)\n"
+           "  --target TARGET       the machine it is for; `whittle targets' tells of them"
+           " (x86_64, board; default: x86_64)\n"
+           "  --otp VSN             the OTP release that it runs on (25, 17; default: 25)\n"
+           "  --vm FLAVOUR          the small interpreter, or the JIT (size, speed;"
+           " default: size)\n"
+           "  --format FORMAT       one file, or a directory with the files unpacked"
+           " (exe, dir; default: exe)\n"
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
            "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
            " them)\n"
-           "  --shake UNIT          keep only what the program can reach (default: none)\n"
+           "  --shake UNIT          keep only what the program can reach (none, modules,"
+           " functions; default: none)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
@@ -332,7 +334,8 @@ bad_outputs(Config) ->
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
              {["--format", "dir"], "hello is there and was not made by whittle: remove it, or "
                                    "name another directory with -o"},
-             {["--otp", "17", "-o", "none/out"], "none/out cannot be written (no such file or directory): "
+             {["--otp", "17", "-o", "none/out"],
+              "none/out cannot be written (no such file or directory): "
                                   "name another place with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
                                    "name another place with -o"},
