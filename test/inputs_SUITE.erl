@@ -8,14 +8,14 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([sys_config/1, sys_config_of_the_machine/1, sys_config_src/1,
          sys_config_src_without_its_variables/1, vm_args/1, vm_args_of_the_machine/1,
-         name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
+         name_at_start/1, name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
 -export([escript_words/1, escript_exit_code/1, escript_error/1]).
 -export([application_with_libraries/1]).
 
 all() ->
     [sys_config, sys_config_of_the_machine, sys_config_src,
      sys_config_src_without_its_variables, vm_args, vm_args_of_the_machine,
-     name_in_vm_args, no_cookie, variables_of_the_script,
+     name_at_start, name_in_vm_args, no_cookie, variables_of_the_script,
      escript_words, escript_exit_code, escript_error, application_with_libraries].
 
 init_per_suite(Config) ->
@@ -77,6 +77,13 @@ vm_args_of_the_machine(Config) ->
     ?assertEqual({0, <<"262144\n">>}, here(settled, ["limit"], Env, Config)),
     ?assertEqual({0, <<"{ok,[[\"another\"]]}\n">>},
                  here(settled, ["flag", "words"], Env, Config)).
+
+%% The last name that was given, of either kind.
+name_at_start(Config) ->
+    Env = [{"ERL_FLAGS", "-name other@127.0.0.1"}],
+    ?assertEqual({0, <<"{ok,[[\"other@127.0.0.1\"]]}\n">>},
+                 here(settled, ["flag", "name"], Env, Config)),
+    ?assertEqual({0, <<"error\n">>}, here(settled, ["flag", "sname"], Env, Config)).
 
 %% Its own file finds it by the name that both have in them.
 name_in_vm_args(Config) ->
