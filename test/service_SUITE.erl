@@ -42,6 +42,9 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"])),
     ?assertEqual({0, <<"{3,\"x\"}\n">>}, ask(Config, ["--whittle-eval", "A = 1, {A + 2, \"x\"}"])),
+    %% What is asked prints here; there is nothing to read.
+    ?assertEqual({0, <<"here\neof\n">>},
+                 ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),

@@ -108,6 +108,8 @@ targets() ->
 parse([]) ->
     {error, "no command given; `whittle help' lists them"};
 parse(["help"]) -> {show, overview()};
+parse(["help", "help"]) -> {show, overview()};
+parse(["help", "version"]) -> {show, version()};
 parse(["--help"]) -> {show, overview()};
 parse(["-h"]) -> {show, overview()};
 parse(["version"]) -> {show, version()};

@@ -4,11 +4,10 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
+-export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1, completion/1,
          targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
          same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
-         input_as_output/1,
-         broken_runtime/1,
+         beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
          terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
          run/1, run_emulated/1,
@@ -18,9 +17,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
+    [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal,
+     bad_outputs, beside_a_source, input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal,
      interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
      bad_files, run, run_emulated, run_keeps_arguments, not_built].
 
@@ -116,6 +115,13 @@ help_of_command(Config) ->
 
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
+
+%% A shell's word may be any bytes.
+words_in_bytes(Config) ->
+    Port = open_port({spawn_executable, ?config(whittle, Config)},
+                     [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
+                      exit_status, binary, stderr_to_stdout]),
+    ?assertEqual({2, "whittle: a word of the command line is not UTF-8\n"}, to_end(Port, "")).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
@@ -333,7 +339,9 @@ bad_outputs(Config) ->
      || {Words, Line} <-
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
              {["--format", "dir"], "hello is there and was not made by whittle: remove it, or "
-                                   "name another directory with -o"},
+                                   "name another place with -o"},
+             {["-o", "hello/letter"], "hello/letter is there and was not made by whittle: remove "
+                                      "it, or name another place with -o"},
              {["--otp", "17", "-o", "none/out"],
               "none/out cannot be written (no such file or directory): "
                                   "name another place with -o"},
@@ -343,6 +351,16 @@ bad_outputs(Config) ->
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
     ?assertEqual(["hello"], files(Config)).
+
+%% erlc takes the letters of its own directory away from names that begin with them.
+beside_a_source(Config) ->
+    Dir = ?config(dir, Config),
+    Source = Dir ++ "_more",
+    made:file(filename:join(Source, "src/more.app.src"),
+              "{application, more, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}."),
+    made:file(filename:join(Source, "src/more.erl"), "-module(more).\n"),
+    ?assertMatch({0, _, ""}, whittle(Config, ["build", Source])),
+    ?assertEqual(["more"], files(Config)).
 
 %% The input stays, by whatever name it is to be written over.
 input_as_output(Config) ->

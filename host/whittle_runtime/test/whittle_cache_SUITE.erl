@@ -128,6 +128,8 @@ no_place(_) ->
                      whittle_cache:artefact("thing", in, fun(_) -> error(not_reached) end, #{})),
         os:putenv("HOME", "/home/somebody"),
         ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
+        os:putenv("XDG_CACHE_HOME", "caches"),
+        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
         os:putenv("XDG_CACHE_HOME", "/caches"),
         ?assertEqual({ok, "/caches/whittle"}, whittle_cache:root(#{})),
         os:putenv("WHITTLE_CACHE", "/here"),

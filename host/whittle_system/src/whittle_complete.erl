@@ -46,7 +46,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
               end,
     System6 = boot(Found, Roots, Used, Otp, System5),
     %% An application in the input that gave way to the chosen OTP's has its note twice.
-    Texts = [unicode:characters_to_binary(Note) || Note <- maps:get(notes, Found, []) ++ Notes],
+    Texts = [unicode:characters_to_binary(Note)
+             || Note <- maps:get(notes, Found, []) ++ Notes ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
 
@@ -167,6 +168,14 @@ check_started(_, Apps) ->
         [] -> ok;
         [Absent | _] -> fail({absent_start_module, Absent})
     end.
+
+%% A library alone is a program that waits for ever.
+idle(#{starts := all, roots := Roots}, Apps) ->
+    Starting = [Name || Name <- Roots, #{Name := App} <- [Apps], whittle_system:started(App) =/= []],
+    [["nothing of it starts: no application of the input has a `mod' (",
+      lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
+idle(_, _) ->
+    [].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
 pairs(_) -> [].

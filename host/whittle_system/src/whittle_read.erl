@@ -76,7 +76,13 @@ found(Path, Otp) ->
 kind(Path) ->
     Has = fun(Pattern) -> filelib:wildcard(Pattern, Path) =/= [] end,
     case {filelib:is_dir(Path), filelib:is_regular(Path)} of
-        {false, false} -> {error, {no_such_path, Path}};
+        {false, false} ->
+            case file:read_file_info(Path) of
+                {ok, _} -> {error, {not_a_file, Path}};
+                {error, Reason} when Reason =:= eacces; Reason =:= eloop ->
+                    {error, {unreadable, {Path, Reason}}};
+                {error, _} -> {error, {no_such_path, Path}}
+            end;
         {false, true} ->
             case is_tarball(Path) of
                 true -> {error, {packed_release, Path}};

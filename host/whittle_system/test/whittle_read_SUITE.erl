@@ -395,7 +395,9 @@ optional_applications(Config) ->
                    []),
     System = read(Dir),
     ?assertEqual([kernel, opt, stdlib], names(System)),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)).
+    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)),
+    %% It has no `mod'.
+    ?assertMatch({_, _}, binary:match(notes(System), <<"nothing of it starts">>)).
 
 included_applications(Config) ->
     Dir = in("lib", Config),
