@@ -477,16 +477,14 @@ lies(_) ->
 mutations(_) ->
     [begin
          Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
-         Property = proper:forall(proper_types:non_empty(proper_types:list(Place)),
-                                  fun(Changes) ->
-                                          Bad = lists:foldl(
-                                                  fun({At, Byte}, Form) ->
-                                                          changed(At, <<Byte>>, Form)
-                                                  end, Bytes, Changes),
-                                          [_] = bounded(fun() -> [answer(Bad)] end),
-                                          true
-                                  end),
-         ?assert(proper:quickcheck(Property, [{numtests, 1000}, quiet]))
+         made:holds(1000, proper_types:non_empty(proper_types:list(Place)),
+                    fun(Changes) ->
+                            Bad = lists:foldl(fun({At, Byte}, Form) ->
+                                                      changed(At, <<Byte>>, Form)
+                                              end, Bytes, Changes),
+                            [_] = bounded(fun() -> [answer(Bad)] end),
+                            true
+                    end)
      end || Bytes <- [beam(queue), beam(base64)]].
 
 %% Strings may overlap as they like: a small file cannot ask for gigabytes of them.
