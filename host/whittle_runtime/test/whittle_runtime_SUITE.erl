@@ -36,9 +36,7 @@ end_per_group(built, _) ->
     ok.
 
 init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir}, {path, os:getenv("PATH")} | Config].
+    [{path, os:getenv("PATH")} | made:dir(Case, Config)].
 
 end_per_testcase(_, Config) ->
     os:putenv("PATH", proplists:get_value(path, Config)).
@@ -294,9 +292,7 @@ options(Native, Config) ->
 
 native(Config, Series) ->
     Native = filename:join(dir(Config), "native"),
-    File = filename:join([Native, "patches", "series"]),
-    ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, Series),
+    made:file(filename:join([Native, "patches", "series"]), Series),
     Native.
 
 link_tool(Tool, Config) ->

@@ -22,10 +22,7 @@ all() ->
      unsigned_archive, no_keyring, version_of_a_package, no_address_in_errors,
      unsupported].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 %%% Tarballs
 
