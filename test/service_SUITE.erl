@@ -19,17 +19,16 @@ cases() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 init_per_group(Name, Config) ->
-    Dir = proplists:get_value(priv_dir, Config),
+    Dir = running:directory(filename:join("services", Name), Config),
     Build = fun(Path, Program, Remote) ->
-                    Out = filename:join([Dir, "services", Name, Program]),
-                    ok = filelib:ensure_dir(Out),
+                    Out = filename:join(Dir, Program),
                     running:build(Path, Out, case Name of
                                                  whole -> [];
                                                  shaken -> running:shaken(Remote)
                                              end)
             end,
     [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
-     {relay, Build(filename:join([running:root(), "examples", "relay"]), "relay", "none")},
+     {relay, Build(running:example("relay"), "relay", "none")},
      {epmd, running:free_port()} | Config].
 
 end_per_group(_, Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
@@ -85,14 +84,14 @@ shell(Config, Pid) ->
 killed_with_heart(Config) ->
     Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
                       ++ "' args again >&2", Config),
-    running:interrupt(Port, "KILL"),
+    running:signal(Port, "KILL"),
     {137, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
 
 %% Whoever stops it means it.
 stopped_with_heart(Config) ->
     Port = with_heart("echo started again >&2", Config),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])),
     ?assertEqual(nomatch, re:run(Output, "started again")).
@@ -139,7 +138,7 @@ it_calls_a_stock_node(Config) ->
     Name = running:line(Stock),
     {0, Output} = ask(Config, ["connect", binary_to_list(Name)]),
     ?assertEqual(<<"{true,'", Name/binary, "'}\n">>, requoted(Output, Name)),
-    running:interrupt(Stock, "TERM"),
+    running:signal(Stock, "TERM"),
     {0, _} = running:ended(Stock).
 
 cookie_from_a_file(Config) ->
@@ -206,7 +205,7 @@ relay(Config, Name, Nodes) ->
     {Port, list_to_integer(Number)}.
 
 stop(Port) ->
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, _} = running:ended(Port),
     ok.
 

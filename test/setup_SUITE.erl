@@ -67,9 +67,7 @@ install(Path) ->
 
 %% A directory of all commands but those.
 without(Names, Config) ->
-    Bin = filename:join(proplists:get_value(priv_dir, Config),
-                        lists:join($-, ["without" | Names])),
-    ok = filelib:ensure_path(Bin),
+    Bin = running:directory(lists:flatten(lists:join($-, ["without" | Names])), Config),
     [_ = file:make_symlink(Command, filename:join(Bin, Name))
      || Dir <- string:lexemes(os:getenv("PATH"), ":"),
         Command <- filelib:wildcard(filename:join(Dir, "*")),
