@@ -8,7 +8,8 @@
 -export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
-         cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
+         cookie_from_a_file/1, cookie_file_read_by_others/1,
+         cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
 all() -> [{group, whole}, {group, shaken}].
@@ -153,6 +154,18 @@ cookie_file_read_by_others(Config) ->
                                            {"WHITTLE_COOKIE_FILE", File}]),
     ?assertMatch({match, _}, re:run(Output, "chmod 600")).
 
+%% The others than root cannot give a file away to show it.
+cookie_file_of_somebody_else(Config) ->
+    File = cookie_file(Config, 8#600),
+    case file:change_owner(File, 65534) of
+        ok ->
+            ?assertEqual({1, iolist_to_binary(["probe: ", File, ": the cookie file belongs to "
+                                               "somebody else\n"])},
+                         ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
+                                                  {"WHITTLE_COOKIE_FILE", File}]));
+        {error, eperm} -> {skip, "only root can give a file to somebody else"}
+    end.
+
 cookie_made_up(Config) ->
     Ask = fun() -> ask(Config, ["cookie"], [{"RELEASE_COOKIE", false}, {"HOME", "/"}]) end,
     {0, One} = Ask(),
@@ -229,6 +242,7 @@ requoted(Output, Name) ->
 cookie_file(Config, Mode) ->
     File = filename:join(proplists:get_value(priv_dir, Config),
                          "cookie" ++ integer_to_list(Mode)),
+    _ = file:delete(File),
     ok = file:write_file(File, "secret\n"),
     ok = file:change_mode(File, Mode),
     File.
