@@ -33,12 +33,9 @@ init_per_suite(Config) ->
                      [{outdir, Dir}, report]),
     Vm = pack_samples:probe("musl-gcc -static", Dir),
     Hello = filename:join(Dir, "hello"),
-    made:file(filename:join(Hello, "ebin/hello.beam"),
-              made:beam("-module(hello). -export([a/0]). a() -> b.")),
+    made:app(Hello, hello, [{vsn, "0.1.0"}],
+             [{hello, "-module(hello). -export([a/0]). a() -> b."}]),
     made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
-    made:file(filename:join(Hello, "ebin/hello.app"),
-              "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
-              " {applications, [kernel, stdlib]}]}.\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
 
@@ -282,23 +279,15 @@ bad_inputs(Config) ->
     ok = file:make_dir(filename:join(Dir, "empty")),
     ok = file:write_file(filename:join(Dir, "text"), "not an escript\n"),
     App = fun(Name, Properties) ->
-                  Ebin = filename:join([Dir, Name, "ebin"]),
-                  ok = filelib:ensure_dir(filename:join(Ebin, "x")),
-                  ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
-                                       io_lib:format("~p.~n", [{application, list_to_atom(Name),
-                                                                [{vsn, "1"} | Properties]}])),
-                  Ebin
+                  made:app(filename:join(Dir, atom_to_list(Name)), Name, Properties, [])
           end,
-    _ = App("lonely", [{modules, []}, {applications, [kernel, stdlib, nobody]}]),
-    Foreign = App("foreign", [{modules, [foreign]}, {applications, [kernel, stdlib]}]),
-    ok = file:write_file(filename:join(Foreign, "foreign.beam"), "this is no BEAM file"),
-    Twice = App("twice", [{modules, [lists]}, {applications, [kernel, stdlib]}]),
+    App(lonely, [{applications, [kernel, stdlib, nobody]}]),
+    Foreign = App(foreign, [{modules, [foreign]}]),
+    made:file(filename:join(Foreign, "ebin/foreign.beam"), "this is no BEAM file"),
+    Twice = App(twice, [{modules, [lists]}]),
     {ok, Beam} = file:read_file(code:which(lists)),
-    ok = file:write_file(filename:join(Twice, "lists.beam"), Beam),
-    Native = App("native", [{modules, []}, {applications, [kernel, stdlib]}]),
-    Priv = filename:join(filename:dirname(Native), "priv"),
-    ok = file:make_dir(Priv),
-    {ok, _} = file:copy(?config(vm, Config), filename:join(Priv, "native.so")),
+    made:file(filename:join(Twice, "ebin/lists.beam"), Beam),
+    made:file(filename:join(App(native, []), "priv/native.so"), made:so()),
     Before = files(Config),
     [begin
          {Code, Out, Err} = whittle(Config, ["build", "-o", "out", "--otp", Otp, Path]),

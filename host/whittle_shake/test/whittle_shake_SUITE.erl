@@ -163,22 +163,13 @@ features_are_of_otp(_) ->
 
 %% Internal
 
-value(Source) ->
-    Text = "-module(cut_module). " ++ Source,
-    {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, _, Beam} = compile:forms(forms(Tokens, []), [nowarn_unused_function]),
-    {ok, Read} = whittle_beam:read(Beam),
-    {ok, Value} = whittle_beam:disassemble(Read),
-    Value.
-
-forms([{dot, _} = Dot | Rest], Form) ->
-    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-    [Parsed | forms(Rest, [])];
-forms([Token | Rest], Form) -> forms(Rest, [Token | Form]);
-forms([], []) -> [].
+value(Source) -> taken(made:beam("-module(cut_module). " ++ Source)).
 
 summary(M) ->
     {ok, Bytes} = file:read_file(code:which(M)),
+    whittle_shake_summary:module(taken(Bytes)).
+
+taken(Bytes) ->
     {ok, Read} = whittle_beam:read(Bytes),
     {ok, Value} = whittle_beam:disassemble(Read),
-    whittle_shake_summary:module(Value).
+    Value.
