@@ -19,9 +19,7 @@ all() ->
      escript_words, escript_exit_code, escript_error, application_with_libraries].
 
 init_per_suite(Config) ->
-    %% The suites of one run share their directory.
-    Dir = filename:join(proplists:get_value(priv_dir, Config), "inputs"),
-    ok = filelib:ensure_path(Dir),
+    Dir = running:directory("inputs", Config),
     Probe = running:copy("probe", Dir),
     Teller = running:copy("teller", Dir),
     [rebar3(["release", "-n", Name], Probe) || Name <- ["settled", "filled"]],
@@ -93,7 +91,7 @@ name_in_vm_args(Config) ->
     ?assertEqual({0, <<Pid/binary, "\n">>}, here(settled, ["--whittle-pid"], [], Config)),
     {0, Node} = here(settled, ["--whittle-eval", "node()"], [], Config),
     ?assertMatch({match, _}, re:run(Node, "^'?settled@")),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
 no_cookie(Config) ->
@@ -130,7 +128,7 @@ application_with_libraries(Config) ->
     Sensors = filename:join(proplists:get_value(priv_dir, Config), "inputs/sensors"),
     os:putenv("ERL_LIBS", filename:join(running:root(), "_build/default/lib")),
     try
-        running:build(filename:join(running:root(), "examples/sensors"), Sensors)
+        running:build(running:example("sensors"), Sensors)
     after
         os:unsetenv("ERL_LIBS")
     end,
@@ -142,7 +140,7 @@ application_with_libraries(Config) ->
     ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.0\r\n\r\n"),
     {ok, Answer} = gen_tcp:recv(Socket, 0),
     ?assertMatch(<<"HTTP/1.", _, " 200 ", _/binary>>, Answer),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
 %% Below, what the cases share

@@ -111,13 +111,13 @@ in_shell(Config, Command, Env) ->
 
 terminate(Config) ->
     Port = waiting(Config),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
 interrupt(Config) ->
     Port = waiting(Config),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     {130, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
@@ -125,9 +125,9 @@ interrupt(Config) ->
 %% this one never would by itself.
 interrupt_twice(Config) ->
     Port = waiting(Config, "hang"),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     stopped = stopping(Port),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     ?assertMatch({130, _}, running:ended(Port)).
 
 %% Its application is being stopped; reports of others may come before.

@@ -33,7 +33,7 @@ release_27(Config) -> release("27", Config).
 %% Its sys.config, one of the machine that holds nothing, and one that is none: reading it
 %% comes before the code server.
 release(Otp, Config) ->
-    Dir = running:copy("probe", below(Otp, Config)),
+    Dir = running:copy("probe", running:directory(Otp, Config)),
     {0, _} = tool("rebar3", ["release", "-n", "settled"], [], Dir),
     File = running:build(filename:join(Dir, "_build/default/rel/settled"),
                          filename:join(Dir, "settled"), ["--otp", Otp]),
@@ -79,15 +79,10 @@ rebar3(Config) ->
 
 hello(Options, Said, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "hello"),
-    File = running:build(filename:join(running:root(), "examples/hello"), Out, Options),
+    File = running:build(running:example("hello"), Out, Options),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(File, [], #{})),
     {0, Info} = running:run(File, ["--whittle-info"]),
     ?assertMatch({_, _}, binary:match(Info, list_to_binary(Said))).
-
-below(Name, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
-    ok = filelib:ensure_path(Dir),
-    Dir.
 
 tool(Name, Words, Env, Dir) ->
     running:run(os:find_executable(Name), Words, #{env => Env, cd => Dir}).

@@ -30,16 +30,11 @@ init_per_suite(Config) ->
     {ok, whittle_runtime} =
         compile:file(filename:join([Here, "stand_in", "whittle_runtime.erl"]),
                      [{outdir, Dir}, report]),
-    Vm = filename:join(Dir, "vm"),
-    Probe = filename:join([Here, "..", "..", "whittle_pack", "test", "probe", "probe.c"]),
-    "" = os:cmd("musl-gcc -static -Os -o '" ++ Vm ++ "' '" ++ Probe ++ "' 2>&1"),
+    Vm = pack_samples:probe("musl-gcc -static", Dir),
     Hello = filename:join(Dir, "hello"),
-    made:file(filename:join(Hello, "ebin/hello.beam"),
-              made:beam("-module(hello). -export([a/0]). a() -> b.")),
+    made:app(Hello, hello, [{vsn, "0.1.0"}],
+             [{hello, "-module(hello). -export([a/0]). a() -> b."}]),
     made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
-    ok = file:write_file(filename:join(Hello, "ebin/hello.app"),
-                         "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
-                         " {applications, [kernel, stdlib]}]}.\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
 
@@ -53,10 +48,7 @@ script(Dir) ->
 
 end_per_suite(_) -> ok.
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(?config(priv_dir, Config), atom_to_list(Case)),
-    ok = file:make_dir(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
@@ -295,23 +287,15 @@ bad_inputs(Config) ->
     ok = file:make_dir(filename:join(Dir, "empty")),
     ok = file:write_file(filename:join(Dir, "text"), "not an escript\n"),
     App = fun(Name, Properties) ->
-                  Ebin = filename:join([Dir, Name, "ebin"]),
-                  ok = filelib:ensure_dir(filename:join(Ebin, "x")),
-                  ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
-                                       io_lib:format("~p.~n", [{application, list_to_atom(Name),
-                                                                [{vsn, "1"} | Properties]}])),
-                  Ebin
+                  made:app(filename:join(Dir, atom_to_list(Name)), Name, Properties, [])
           end,
-    _ = App("lonely", [{modules, []}, {applications, [kernel, stdlib, nobody]}]),
-    Foreign = App("foreign", [{modules, [foreign]}, {applications, [kernel, stdlib]}]),
-    ok = file:write_file(filename:join(Foreign, "foreign.beam"), "this is no BEAM file"),
-    Twice = App("twice", [{modules, [lists]}, {applications, [kernel, stdlib]}]),
+    App(lonely, [{applications, [kernel, stdlib, nobody]}]),
+    Foreign = App(foreign, [{modules, [foreign]}]),
+    made:file(filename:join(Foreign, "ebin/foreign.beam"), "this is no BEAM file"),
+    Twice = App(twice, [{modules, [lists]}]),
     {ok, Beam} = file:read_file(code:which(lists)),
-    ok = file:write_file(filename:join(Twice, "lists.beam"), Beam),
-    Native = App("native", [{modules, []}, {applications, [kernel, stdlib]}]),
-    Priv = filename:join(filename:dirname(Native), "priv"),
-    ok = file:make_dir(Priv),
-    {ok, _} = file:copy(?config(vm, Config), filename:join(Priv, "native.so")),
+    made:file(filename:join(Twice, "ebin/lists.beam"), Beam),
+    made:file(filename:join(App(native, []), "priv/native.so"), made:so()),
     Before = files(Config),
     [begin
          {Code, Out, Err} = whittle(Config, ["build", "-o", "out", "--otp", Otp, Path]),
@@ -390,19 +374,19 @@ progress_in_pipes(Config) ->
 
 %% A full disk; a reader that has gone; a file that others write, too.
 output(Config) ->
-    To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest]), "") end,
+    To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
     ?assertEqual({1, "whittle: the output cannot be written (no space left on device): "
                      "make room\n"}, To(" 2>&1 >/dev/full")),
     ?assertEqual({0, ""}, To(" | true")),
     File = filename:join(?config(priv_dir, Config), "shared.txt"),
     Quoted = [" '", File, "'"],
     {0, ""} = to_end(sh(Config, ["{ echo before; ", command(Config, ["version"], "A="),
-                                 "; echo after; } >", Quoted]), ""),
+                                 "; echo after; } >", Quoted])),
     ?assertMatch({ok, <<"before\nwhittle ", _:5/binary, "\nafter\n">>}, file:read_file(File)).
 
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
-    {1, Shown} = to_end(Port, ""),
+    {1, Shown} = to_end(Port),
     ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K"
                  "\rVM for x86_64: configure (1 of 3), 8 %\e[K\r\e[K"
                  "cc: no such thing\r\nmake: failed\r\n"
@@ -411,9 +395,9 @@ progress_on_terminal(Config) ->
 %% Ctrl-C at a terminal while a runtime is built.
 interrupt(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=slow"),
-    Shown = until(Port, "compile (2 of 3), 50 %", ""),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     true = port_command(Port, [3]),
-    {Code, Rest} = to_end(Port, Shown),
+    {Code, Rest} = to_end(Port),
     ?assertEqual(130, Code),
     ?assertNotEqual(nomatch,
                     string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
@@ -424,11 +408,7 @@ interrupt_compiler(Config) ->
     Dir = ?config(dir, Config),
     Pipe = filename:join(Dir, "pipe"),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
-    Text = fun(Name, Words) ->
-                   File = filename:join([Dir, "slow/src", Name]),
-                   ok = filelib:ensure_dir(File),
-                   ok = file:write_file(File, Words)
-           end,
+    Text = fun(Name, Words) -> made:file(filename:join([Dir, "slow/src", Name]), Words) end,
     Text("slow.app.src", "{application, slow, [{vsn, \"1\"}]}.\n"),
     Text("slow.erl", "-module(slow).\n-compile({parse_transform, ever}).\n"),
     Text("ever.erl", ["-module(ever).\n-export([parse_transform/2]).\n"
@@ -443,7 +423,7 @@ interrupt_compiler(Config) ->
     receive {Alive, {data, "open"}} -> ok end,
     {ok, [_]} = file:list_dir(Tmp),
     true = port_command(Port, [3]),
-    ?assertMatch({130, _}, to_end(Port, "")),
+    ?assertMatch({130, _}, to_end(Port)),
     ?assertEqual({ok, []}, file:list_dir(Tmp)),
     %% Nobody holds the pipe any more.
     receive {Alive, {exit_status, 0}} -> ok end.
@@ -453,10 +433,10 @@ terminate(Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),
     Port = on_terminal(Config, ["build", ?config(hello, Config)],
                        ["STAND_IN=slow; export STAND_IN; echo $$ > '", Pid, "'; exec env A="]),
-    _ = until(Port, "compile (2 of 3), 50 %", ""),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     {ok, Number} = file:read_file(Pid),
     "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
-    ?assertMatch({143, _}, to_end(Port, "")),
+    ?assertMatch({143, _}, to_end(Port)),
     ?assertEqual(["pid"], files(Config)).
 
 %% A VM that has just started has OTP's own handler, by which it stops in order: with 0.
@@ -545,8 +525,10 @@ run_emulated(Config) ->
 %% name.
 run_keeps_arguments(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
-    {0, Dump, ""} = whittle(Config, ["run", "hello", "--json", "it's", "a  b"]),
-    ?assertMatch("Whittle" ++ _, Dump).
+    Words = ["hello", "--json", "it's", "a  b", ""],
+    Port = sh(Config, command(Config, ["run" | Words], "A=")),
+    true = port_command(Port, "a line\n"),
+    ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
 
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
@@ -564,7 +546,7 @@ whittle(Config, Words, Env) ->
 raw(Config, Words, Env) ->
     Err = filename:join(?config(priv_dir, Config), "stderr"),
     Port = sh(Config, [command(Config, Words, Env), " 2>'", Err, "'"]),
-    {Code, Out} = to_end(Port, ""),
+    {Code, Out} = to_end(Port),
     {ok, Text} = file:read_file(Err),
     {Code, Out, unicode:characters_to_list(Text)}.
 
@@ -588,21 +570,9 @@ sh(Config, Command) ->
               [{args, ["-c", unicode:characters_to_binary(Command)]},
                {cd, ?config(dir, Config)}, exit_status, binary, use_stdio]).
 
-to_end(Port, Shown) ->
-    receive
-        {Port, {data, Data}} -> to_end(Port, [Shown, Data]);
-        {Port, {exit_status, Code}} -> {Code, binary_to_list(iolist_to_binary(Shown))}
-    end.
-
-until(Port, Words, Shown) ->
-    case string:find(Shown, Words) of
-        nomatch ->
-            receive
-                {Port, {data, Data}} -> until(Port, Words, Shown ++ binary_to_list(Data));
-                {Port, {exit_status, Code}} -> error({ended, Code, Shown})
-            end;
-        _ -> Shown
-    end.
+to_end(Port) ->
+    {Code, Shown} = made:ended(Port),
+    {Code, binary_to_list(Shown)}.
 
 python(Config, Json, Program) ->
     Dir = ?config(dir, Config),

@@ -39,7 +39,7 @@ embedded_mode(Config) ->
     System = read(example("hello", Config)),
     Dir = staged:write(System, in("staged", Config)),
     Port = staged:start(System, Dir, ["-mode", "embedded"]),
-    ?assertEqual([], staged:expect(Port, "Hello from one file")).
+    ?assertEqual([], made:expect(Port, "Hello from one file")).
 
 %% No rebar.config and nothing compiled: erlc, and nothing is written there.
 plain_source(Config) ->
@@ -355,7 +355,7 @@ relay_on_two_nodes(Config) ->
             end,
     Ports = [Start(A, B), Start(B, A)],
     Tcp = [list_to_integer(Number)
-           || Port <- Ports, [Number] <- [staged:expect(Port, "listens on port (\\d+)")]],
+           || Port <- Ports, [Number] <- [made:expect(Port, "listens on port (\\d+)")]],
     Options = [binary, {packet, line}],
     [First, Second] = [begin
                            {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Number, Options),
