@@ -124,6 +124,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
     %% The debug symbols name sources: without the places of this machine. What LTO
     %% has kept names them from here, by the workplace beside this one.
     Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
+              {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
         ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
