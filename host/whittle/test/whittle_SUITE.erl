@@ -4,25 +4,25 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1, completion/1,
-         targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
-         same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
-         beside_a_source/1, input_as_output/1, broken_runtime/1,
-         progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
-         terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
-         run/1, run_emulated/1,
-         run_keeps_arguments/1, not_built/1]).
+-export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
+         completion/1, targets/1, targets_json/1, build_hello/1, build_json/1,
+         build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
+         bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
+         progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
+         interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
+         size_json/1, bad_files/1, run/1, run_emulated/1, run_keeps_arguments/1,
+         not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion, targets, targets_json,
-     build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, beside_a_source, input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal,
-     interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
-     bad_files, run, run_emulated, run_keeps_arguments, not_built].
-
+    [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
+     targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
+     keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
+     broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
+     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
+     run, run_emulated, run_keeps_arguments, not_built].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -32,7 +32,7 @@ init_per_suite(Config) ->
                      [{outdir, Dir}, report]),
     Vm = pack_samples:probe("musl-gcc -static", Dir),
     Hello = filename:join(Dir, "hello"),
-    made:app(Hello, hello, [{vsn, "0.1.0"}],
+    made:app(Hello, hello, [{vsn, "0.1.0"}, {mod, {hello, []}}],
              [{hello, "-module(hello). -export([a/0]). a() -> b."}]),
     made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
@@ -113,7 +113,7 @@ words_in_bytes(Config) ->
     Port = open_port({spawn_executable, ?config(whittle, Config)},
                      [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
                       exit_status, binary, stderr_to_stdout]),
-    ?assertEqual({2, "whittle: a word of the command line is not UTF-8\n"}, to_end(Port, "")).
+    ?assertEqual({2, <<"whittle: a word of the command line is not UTF-8\n">>}, made:ended(Port)).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))

@@ -171,7 +171,8 @@ check_started(_, Apps) ->
 
 %% A library alone is a program that waits for ever.
 idle(#{starts := all, roots := Roots}, Apps) ->
-    Starting = [Name || Name <- Roots, #{Name := App} <- [Apps], whittle_system:started(App) =/= []],
+    Starting = [Name || Name <- Roots, #{Name := App} <- [Apps],
+                        whittle_system:started(App) =/= []],
     [["nothing of it starts: no application of the input has a `mod' (",
       lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
 idle(_, _) ->

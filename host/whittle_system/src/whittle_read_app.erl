@@ -143,7 +143,8 @@ atoms(Props) ->
 
 %% An application with another one does not start, and nobody says so.
 env(Props) ->
-    case all(fun({Key, _}) -> is_atom(Key); (_) -> false end, proplists:get_value(env, Props, [])) of
+    IsSetting = fun({Key, _}) -> is_atom(Key); (_) -> false end,
+    case all(IsSetting, proplists:get_value(env, Props, [])) of
         true -> ok;
         false -> {error, "`env' is no list of pairs that begin with an atom"}
     end.

@@ -44,13 +44,14 @@ config(Bytes) ->
         {ok, [Config]} when length(Config) >= 0 ->
             case [Item || Item <- Config, not is_setting(Item)] of
                 [] -> {ok, [Name || Name <- Config, is_list(Name)]};
-                [Item | _] -> {error, io_lib:format("~0tP is no {application, settings}", [Item, 9])}
+                [Item | _] ->
+                    {error, io_lib:format("~0tP is no {application, settings}", [Item, 9])}
             end;
         {ok, _} -> {error, "it is not one list with a full stop"};
         {error, _} = Error -> Error
     end.
 
-is_setting({App, Settings}) -> is_atom(App) andalso is_list(Settings);
+is_setting({App, Settings}) when length(Settings) >= 0 -> is_atom(App);
 is_setting(Name) -> io_lib:char_list(Name).
 
 %% Scripts for a shell, boot files, and what is read elsewhere are not files of
