@@ -74,7 +74,7 @@ export function isOverflow(error: unknown): boolean {
 
 /** @internal A step on the way to a part, as JavaScript writes it. */
 export function stepText(step: string | number): string {
-    return typeof step === "number" ? `[${step}]` : `.${step}`;
+    return /^[a-z_$][\w$]*$/i.test(String(step)) ? `.${step}` : `[${JSON.stringify(step)}]`;
 }
 
 /** @internal An error of encoding a part of a value, which is at this step on the way to it. */

@@ -411,7 +411,7 @@ export function nullable<T>(value: Decoder<T>): Decoder<T | null> {
 
 /** What `change` makes of the values of up to any number of decoders of the same term. */
 export function map<A extends readonly unknown[], T>(
-    change: (...values: A) => T,
+    change: (...values: NoInfer<A>) => T,
     ...decoders: Decoders<A>
 ): Decoder<T> {
     return new Decoder(decoders.map(wanted).join(" and "), (found) =>

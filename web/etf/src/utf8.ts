@@ -14,7 +14,8 @@ export function isBytes(value: unknown): value is Uint8Array {
 
 /** Refuses what is no Uint8Array where `what` is to be one. */
 export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
-    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${typeof value}`);
+    if (isBytes(value)) return;
+    throw new TypeError(`${what} is a Uint8Array, not ${Object.prototype.toString.call(value)}`);
 }
 
 /** The text in bytes[start, end), which must be UTF-8. */

@@ -229,6 +229,7 @@ test("what npm packs from a fresh checkout is built, and holds every entry point
     });
     const [{ files }] = JSON.parse(said.toString()) as [{ files: { path: string }[] }];
     const packed = files.map(({ path }) => `./${path}`);
+    assert.ok(packed.includes("./LICENSE"));
     for (const entry of Object.values(manifest.exports)) {
         for (const path of Object.values(entry)) assert.ok(packed.includes(path), path);
     }
