@@ -280,15 +280,6 @@ export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
 }
 
-/** As {@link field}, or the fallback where the key is missing. */
-export function optionalField<T, F>(
-    key: string | Term,
-    value: Decoder<T>,
-    fallback: F,
-): Decoder<T | F> {
-    return field(key, optional(value, fallback));
-}
-
 /** The value at the end of a way of keys (as in {@link field}) and places (as in {@link index}). */
 export function at<T>(path: readonly (string | number)[], value: Decoder<T>): Decoder<T> {
     return path.reduceRight<Decoder<T>>(
