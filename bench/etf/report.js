@@ -96,7 +96,9 @@ function summary(runs) {
             const cells = bars.map((_, at) => {
                 const values = each.map((row) => row[at]).sort((a, b) => a - b);
                 return [values[0], values.at(-1)]
-                    .map((value) => (Number.isFinite(value) && value < 100 ? value.toFixed(2) : "–"))
+                    .map((value) =>
+                        Number.isFinite(value) && value < 100 ? value.toFixed(2) : "–",
+                    )
                     .join(" to ");
             });
             console.log(row(payload, cells));
