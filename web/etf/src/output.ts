@@ -1,7 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { atStep, isOverflow, noTerm } from "./error.js";
+import { atStep, isOverflow, kindName, noTerm } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
 import { ErlMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
@@ -430,9 +430,7 @@ export class Output {
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
         if (isPlain(value)) return this.object(value);
-        const name =
-            (value.constructor as { name?: string } | undefined)?.name || "nameless object";
-        throw noTerm(`a ${name} is no term`);
+        throw noTerm(`a ${kindName(value)} is no term`);
     }
 
     private bitBinary(value: BitBinary): void {
