@@ -44,9 +44,9 @@ function tables(results, title, spread) {
 const distinct = (results, field) => [...new Set(results.map((result) => result[field]))];
 const find = (rows, payload, codec) =>
     rows.find((result) => result.payload === payload && result.codec === codec);
+const figure = (number) => number.toFixed(number < 100 ? 2 : 0);
 /** A dash is less than the clock shows. */
-const ratio = (times) =>
-    times === Infinity ? "–" : times < 100 ? `${times.toFixed(2)}×` : `${times.toFixed(0)}×`;
+const ratio = (times) => (times === Infinity ? "–" : `${figure(times)}×`);
 
 /** What the bars are about: a time of one codec in times of another's. */
 const bars = [
@@ -95,11 +95,8 @@ function summary(runs) {
             const each = kind.map((run) => barsOf(run, payload));
             const cells = bars.map((_, at) => {
                 const values = each.map((row) => row[at]).sort((a, b) => a - b);
-                return [values[0], values.at(-1)]
-                    .map((value) =>
-                        Number.isFinite(value) && value < 100 ? value.toFixed(2) : "–",
-                    )
-                    .join(" to ");
+                if (!values.every((value) => value > 0 && value < Infinity)) return "–";
+                return [values[0], values.at(-1)].map(figure).join(" to ");
             });
             console.log(row(payload, cells));
         }
