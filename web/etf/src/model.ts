@@ -114,7 +114,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         return ErlMap.of(keys, this.stacked(base, keys.terms.length));
     }
 
-    /** Values from the stack, by a loop: `slice` makes maps cost twice (bench/etf/README.md). */
+    /** Values from the stack, by a loop: `slice` is slower (bench/etf/README.md). */
     private stacked(base: number, count: number): Term[] {
         const values = new Array<Term>(count);
         for (let i = 0; i < count; i++) values[i] = this.stack[base + i];
