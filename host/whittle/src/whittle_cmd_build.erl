@@ -87,7 +87,7 @@ trim(#{values := #{vm := Vm} = Values} = Build) ->
                          fun(Shaken) -> pass(After, Options, Shaken) end,
                          fun(#{system := Smaller} = Passed) ->
                                  {ok, Passed#{system := whittle_boot:set_start_modules(
-                                                          start_modules(), Smaller)}}
+                                                          start_modules(Build), Smaller)}}
                          end]).
 
 pass(Passes, Options, #{system := System} = Build) ->
@@ -107,6 +107,7 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
                                 end]),
     case Plan of
         {ok, Decided} ->
+            ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
             pass([whittle_pass_shake], Options#{shake => Decided},
                  Build#{plan => whittle_shake_account:new(Decided)});
         {error, Error} -> {error, {work, whittle_shake:format_error(Error)}}
@@ -172,6 +173,9 @@ stock_vm(Root) ->
     Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
     lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
                        {ok, Size} <- [whittle_pack:loaded_size(File)]]).
+
+start_modules(#{shake := #{missing := load}}) -> [whittle_start_cold | start_modules()];
+start_modules(_) -> start_modules().
 
 %% @doc Modules that a node has loaded when it prints its first line, beside
 %% those that the kernel's own boot needs: loaded together they cost less than

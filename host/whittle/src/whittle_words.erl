@@ -60,7 +60,11 @@ table() ->
             #{name => shake, long => "shake", value => "UNIT",
               one_of => fun() -> ["none", "modules", "functions"] end,
               default => fun() -> "none" end,
-              help => "keep only what the program can reach"},
+              help => "keep only what the program can reach at hand"},
+            #{name => missing, long => "missing", value => "WAY",
+              one_of => fun() -> ["load", "crash"] end,
+              help => "what a call to the rest does: load it, or crash (default with --shake: "
+                      "load)"},
             #{name => feature, long => "feature", value => "+X,-Y",
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",

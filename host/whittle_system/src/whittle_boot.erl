@@ -102,8 +102,9 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
     refresh(whittle_system:set_boot({script, Id, Instructions}, System)).
 
 %% @doc Brings the boot script to what is in the system: applications and
-%% modules that were taken out are no longer loaded or started, and the
-%% applications' terms are those of now. Every pass ends with it.
+%% modules that were taken out are no longer loaded or started, those that are cold are not
+%% loaded before the kernel is up, and the applications' terms are those of now. Every pass
+%% ends with it.
 -spec refresh(whittle_system:system()) -> whittle_system:system().
 refresh(System) ->
     Apps = maps:from_list([{Name, App} || #{name := Name} = App
@@ -112,8 +113,12 @@ refresh(System) ->
     Here = maps:from_list([{Module, []} || {_, Module, _}
                                                <- whittle_system:modules(System)]),
     {script, Id, Instructions} = whittle_system:boot(System),
-    Fresh = lists:append([refresh(Instruction, Apps, Dirs, Here)
-                          || Instruction <- Instructions]),
+    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                      Instructions),
+    Hot = maps:without(maps:keys(whittle_system:cold(System)), Here),
+    Fresh = lists:append([refresh(Instruction, Apps, Dirs, Those)
+                          || {Part, Those} <- [{Before, Hot}, {After, Here}],
+                             Instruction <- Part]),
     whittle_system:set_boot({script, Id, Fresh}, System).
 
 refresh({path, Path}, _, Dirs, _) ->
