@@ -140,8 +140,8 @@ refresh(Instruction, _, _, _) ->
 
 %% @doc Names modules that are loaded before the kernel starts, beside those
 %% that it needs: loading them together there costs less than one by one when
-%% they are first called. A module that is not in the system is passed over;
-%% the list replaces one that was set before.
+%% they are first called. A module that is not in the system, or cold in it, is
+%% passed over; the list replaces one that was set before.
 -spec set_start_modules([module()], whittle_system:system()) ->
           whittle_system:system().
 set_start_modules(Modules, System) ->
@@ -152,7 +152,9 @@ set_start_modules(Modules, System) ->
     {Head, [First | _]} = lists:splitwith(fun(I) -> element(1, I) =/= primLoad end,
                                           Before),
     {primLoad, Needed} = First,
-    Own = [{App, [M || M <- Modules, is_map_key(M, Here), not lists:member(M, Needed)]}
+    Cold = whittle_system:cold(System),
+    Own = [{App, [M || M <- Modules, is_map_key(M, Here), not is_map_key(M, Cold),
+                       not lists:member(M, Needed)]}
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
