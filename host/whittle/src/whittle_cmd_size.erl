@@ -29,7 +29,7 @@ parts(#{size := Size, vm := Vm, cold := Cold,
     All = [Entry || #{is_all := false} = Entry <- Entries],
     Shares = [share(Entry, Blocks) || Entry <- All],
     Stored = lists:sum([S || #{stored := S} <- Blocks]),
-    {Colds, Hots} = lists:partition(fun(#{block := Block}) -> Block >= Cold end, All),
+    {Colds, Hots} = lists:partition(fun(#{block := Block}) -> is_cold(Block, Cold) end, All),
     Grouped = group(fun part/1, [share(Entry, Blocks) || Entry <- Hots])
         ++ group(fun(_) -> <<"cold code">> end, [share(Entry, Blocks) || Entry <- Colds]),
     #{size => Size,
@@ -41,6 +41,9 @@ parts(#{size := Size, vm := Vm, cold := Cold,
       modules => largest(group(fun module/1, Shares))}.
 
 %% Internal
+
+is_cold(_, none) -> false;
+is_cold(Block, First) -> Block >= First.
 
 share(#{path := Path, size := Size, block := Block}, Blocks) ->
     #{stored := Stored, raw := Raw} = lists:nth(Block + 1, Blocks),

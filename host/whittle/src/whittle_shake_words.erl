@@ -8,7 +8,8 @@
 -spec options(whittle_words:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
-    case [Name || Name <- [missing, feature, keep, remote, data, atoms], is_map_key(Name, Values)] of
+    case [Name || Name <- [missing, feature, keep, remote, data, atoms],
+                  is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
     end;

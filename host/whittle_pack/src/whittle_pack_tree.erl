@@ -163,9 +163,9 @@ modules(System) ->
 
 %% Companions are not where the code server looks.
 path(Module, App) ->
-    Dir = case whittle_system:is_companion(Module) of
-              true -> <<"cold">>;
-              false -> ebin(App)
+    Dir = case whittle_system:companion_of(Module) of
+              {ok, _} -> <<"cold">>;
+              none -> ebin(App)
           end,
     <<Dir/binary, $/, (atom_to_binary(Module))/binary, ".beam">>.
 

@@ -102,9 +102,10 @@ cold(_, _) -> [].
 
 %% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
 -spec notes(plan()) -> [unicode:chardata()].
-notes(#{reached := #{on := On, blocked := Blocked}}) ->
+notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}}) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
-    [["features that are off: ", lists:join(", ", Off)] || Off =/= []]
+    Are = case Missing of crash -> "off"; load -> "cold" end,
+    [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))].
 

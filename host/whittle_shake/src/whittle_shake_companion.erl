@@ -34,22 +34,21 @@
          aliases :: #{fa() => atom()},      % of hot functions that cold ones need
          stubs :: #{fa() => []}}).          % cold functions that can be called from outside
 
-%% Below this share of the module's code a companion costs more than it saves.
+%% Of cold code; with less a companion costs more than it saves.
 -define(WORTH_BYTES, 300).
 
 %% @doc The two files of a module of which these functions are hot.
 -spec split(whittle_beam_module:t(), #{fa() => _}) -> parts().
-split(#{functions := Functions} = Value, Keep) ->
+split(Value, Keep) ->
     ByName = whittle_beam_module:functions(Value),
-    Hot = maps:from_keys([FA || FA <- maps:keys(ByName), is_map_key(FA, Keep)], []),
-    Cold = maps:without(maps:keys(Hot) ++ info(), ByName),
-    case {map_size(Hot), can_split(Value)} of
-        {0, _} -> cold;
-        {_, true} when map_size(Cold) > 0 ->
-            case lists:sum([weight(Function) || Function <- maps:values(Cold)]) of
-                Little when Little < ?WORTH_BYTES -> whole;
-                _ -> parts(Value, Functions, ByName, maps:merge(Hot, in_both(ByName)))
-            end;
+    Hot = maps:map(fun(_, _) -> [] end, maps:with(maps:keys(Keep), ByName)),
+    Info = [{module_info, 0}, {module_info, 1}],
+    Cold = maps:without(maps:keys(Hot) ++ Info, ByName),
+    Saved = lists:sum([whittle_shake_summary:bytes(Code) || #{code := Code} <- maps:values(Cold)]),
+    case can_split(Value) of
+        _ when map_size(Hot) =:= 0 -> cold;
+        true when Saved >= ?WORTH_BYTES ->
+            parts(Value, ByName, maps:merge(Hot, maps:from_keys(Info, [])));
         _ -> whole
     end.
 
@@ -59,20 +58,15 @@ split(#{functions := Functions} = Value, Keep) ->
 can_split(#{module := Module, records := Records, form := #{debug := Debug}}) ->
     Records =:= [] andalso not Debug andalso length(atom_to_list(whittle_system:companion(Module))) =< 255.
 
-weight(#{code := Code}) -> whittle_shake_summary:bytes(Code).
-
-info() -> [{module_info, 0}, {module_info, 1}].
-
-in_both(ByName) -> maps:map(fun(_, _) -> [] end, maps:with(info(), ByName)).
-
-parts(#{module := Module, form := #{chunks := Chunks}} = Value, Functions, ByName, Hot) ->
+parts(#{module := Module, functions := Functions, form := #{chunks := Chunks}} = Value, ByName,
+      Hot) ->
     Called = [{key(Function), To} || Function <- Functions,
                                      Mention <- whittle_beam_module:references(Function),
                                      {ok, To} <- [local(Mention)]],
     Needed = lists:usort([To || {From, To} <- Called, is_map_key(To, Hot),
                                 not is_map_key(From, Hot)]),
     Split = #split{module = Module, companion = whittle_system:companion(Module), functions = ByName, hot = Hot,
-                   aliases = aliases(Needed, ByName),
+                   aliases = aliases(Needed),
                    stubs = maps:from_keys(
                              [key(Function) || Function <- Functions,
                                                not is_map_key(key(Function), Hot),
@@ -80,8 +74,7 @@ parts(#{module := Module, form := #{chunks := Chunks}} = Value, Functions, ByNam
                              ++ [To || {From, To} <- Called, is_map_key(From, Hot),
                                        not is_map_key(To, Hot)], [])},
     Md5 = whittle_beam:identity(Chunks),
-    {assembled(Md5, Module, hot(Value, Functions, Split)),
-     assembled(Md5, Module, cold(Value, Functions, Split))}.
+    {assembled(Md5, Module, hot(Value, Split)), assembled(Md5, Module, cold(Value, Split))}.
 
 key(#{name := F, arity := A}) -> {F, A}.
 
@@ -91,11 +84,11 @@ local(_) -> none.
 
 is_open(#{exported := Exported, lambdas := Lambdas}) -> Exported orelse Lambdas =/= [].
 
-%% Names that are the same in all modules. What is exported has a name to be called by.
-aliases(Needed, ByName) ->
-    Inner = [FA || FA <- Needed, not maps:get(exported, maps:get(FA, ByName))],
+%% Names that are the same in all modules. What is exported gets one too: a call within the
+%% module is none by the name for others, which is what tracing sees.
+aliases(Needed) ->
     maps:from_list([{FA, list_to_atom([$~ | integer_to_list(N)])}
-                    || {N, FA} <- lists:enumerate(Inner)]).
+                    || {N, FA} <- lists:enumerate(Needed)]).
 
 assembled(Md5, Module, Value) ->
     {ok, Bytes} = whittle_beam:assemble(#{}, whittle_beam_module:set_identity(Md5, Module, Value)),
@@ -103,7 +96,7 @@ assembled(Md5, Module, Value) ->
 
 %% The hot module
 
-hot(Value, Functions, #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
+hot(#{functions := Functions} = Value, #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
     Here = [case Function of
                 #{name := module_info} when is_map_key({module_info, A}, Hot) ->
                     asks_companion(Function, Split);
@@ -151,7 +144,7 @@ asked(Atoms, Then, #{entry := Entry, info := Info}, Otherwise) ->
 
 %% The companion
 
-cold(#{form := #{chunks := Chunks} = Form} = Value, Functions,
+cold(#{functions := Functions, form := #{chunks := Chunks} = Form} = Value,
      #split{module = Module, companion = Companion, hot = Hot, stubs = Stubs} = Split) ->
     Cold = [(moved(Function, Split))#{exported := is_map_key(key(Function), Stubs)}
             || Function <- Functions, not is_map_key(key(Function), Hot)],
@@ -170,7 +163,7 @@ essential() ->
      <<"Line">>, <<"Type">>].
 
 %% The name by which a hot function is called from outside.
-outside({F, _} = FA, #split{aliases = Aliases}) -> maps:get(FA, Aliases, F).
+outside(FA, #split{aliases = Aliases}) -> maps:get(FA, Aliases).
 
 moved(#{line := Line, code := Code} = Function, #split{module = Module} = Split) ->
     File = <<(atom_to_binary(Module))/binary, ".erl">>,

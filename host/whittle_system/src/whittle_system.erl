@@ -18,7 +18,7 @@
 %% How it starts
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
 %% What is loaded only when it is called
--export([cold/1, set_cold/2, companion/1, is_companion/1]).
+-export([cold/1, set_cold/2, companion/1, companion_of/1]).
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
 %% Questions that other rooms ask
@@ -199,9 +199,14 @@ set_cold(Modules, System) -> System#system{cold = maps:from_keys(Modules, [])}.
 -spec companion(module()) -> module().
 companion(Module) -> list_to_atom(atom_to_list(Module) ++ ?COMPANION).
 
-%% @doc Whether it is such a name.
--spec is_companion(module()) -> boolean().
-is_companion(Module) -> lists:suffix(?COMPANION, atom_to_list(Module)).
+%% @doc Whose companion a module is, by its name.
+-spec companion_of(module()) -> {ok, module()} | none.
+companion_of(Module) ->
+    Name = atom_to_list(Module),
+    case lists:suffix(?COMPANION, Name) of
+        true -> {ok, list_to_atom(lists:sublist(Name, length(Name) - length(?COMPANION)))};
+        false -> none
+    end.
 
 %% @doc The release's own files by path below `releases/VSN': `sys.config',
 %% `vm.args', `runtime.exs', ….
