@@ -8,7 +8,7 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1, introspection/1, calls/1,
          errors/1, upgrade/1, handlers/1, tracing/1, loops/1, at_once/1]).
--export([said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
+-export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
                F =/= end_per_suite, F =/= module_info].
@@ -66,6 +66,8 @@ tracing(Config) -> same("tracing", [], Config).
 loops(Config) -> same("loops", [], Config).
 
 at_once(Config) -> same("at_once", [], Config).
+
+nothing_cold_at_start(Config) -> same("cold_at_start", [], Config).
 
 %% What a person is told
 

@@ -166,7 +166,7 @@ reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
                   traps => whittle_shake_roots:traps(),
                   atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
                   features => Features,
-                  on => on(System, Atoms, Features, Options),
+                  on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
                   off => maps:get(off, Options, [])}),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
@@ -191,6 +191,12 @@ on(System, Atoms, Features, Options) ->
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
         ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
+
+%% A system that can be all that it was starts as it did.
+started(crash, _, _) -> [];
+started(load, Features, Options) ->
+    [{Name, whittle_shake_roots:start()}
+     || Name <- whittle_shake_feature:starts(Features) -- maps:get(off, Options, [])].
 
 %% All but OTP's kernel and stdlib, and what Whittle adds.
 program(System) ->

@@ -15,7 +15,8 @@
           [{door(), [mfa() | {root, unicode:chardata()}]}].
 open(#{live := Live, on := On, program := Program}, Modules) ->
     Own = [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)],
-    [{remote, [{root, "distribution is on"}]} || is_map_key(distribution, On)]
+    [{remote, [{root, "distribution is on"}]}
+     || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
         ++ [{Door, Who} || {Door, Callees} <- [{data, data()}, {atoms, atoms()}],
                            Who <- [callers(Own, maps:from_list([{C, []} || C <- Callees]),
                                            Modules)],

@@ -2,7 +2,11 @@
 %% configuration brings.
 -module(whittle_shake_roots).
 
--export([calls/3, traps/0, atoms/1, flags/1]).
+-export([start/0, calls/3, traps/0, atoms/1, flags/1]).
+
+%% @doc Who brings what each start does.
+-spec start() -> whittle_shake_reach:origin().
+start() -> root("the start").
 
 %% @doc What is called from outside of the code, each with who does.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
@@ -75,7 +79,7 @@ call(_) -> [].
 %% What the pack puts into boot scripts: the loader, and who answers --whittle-ping. What the
 %% VM calls for what is cold.
 device(Ours, System, Modules) ->
-    [{{M, F, A}, root("the start")}
+    [{{M, F, A}, start()}
      || {M, App} <- Ours,
         {ok, #{modules := Here}} <- [whittle_system:app(App, System)], is_map_key(M, Here),
         #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
