@@ -11,9 +11,9 @@
          cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
-all() -> [{group, whole}, {group, shaken}].
+all() -> [{group, whole}, {group, shaken}, {group, cold}].
 
-groups() -> [{Name, [], cases()} || Name <- [whole, shaken]].
+groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cold]].
 
 cases() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -25,7 +25,8 @@ init_per_group(Name, Config) ->
                     ok = filelib:ensure_dir(Out),
                     running:build(Path, Out, case Name of
                                                  whole -> [];
-                                                 shaken -> running:shaken(Remote)
+                                                 shaken -> running:shaken(Remote);
+                                                 cold -> ["--shake", "functions"]
                                              end)
             end,
     [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},

@@ -1,4 +1,4 @@
-%% What is built with --shake: as small as it has to be, no different to look at, and told
+%% What is built with --shake and --missing crash: as small as it has to be, no different to look at, and told
 %% about in lines that can be acted on. That it still does all that it did is shown by the
 %% groups `shaken' of launcher_SUITE and service_SUITE.
 -module(shake_SUITE).
@@ -38,7 +38,7 @@ relay_size(Config) ->
 
 %% Each module that is there has all its functions; the rest is gone.
 whole_modules(Config) ->
-    Hello = running:build(example("hello"), out("modules", Config), ["--shake", "modules"]),
+    Hello = running:build(example("hello"), out("modules", Config), ["--shake", "modules", "--missing", "crash"]),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
     ?assert(pack(Hello) > pack(proplists:get_value(hello, Config))),
     {0, Why} = running:whittle(["why", Hello, "lists:flatlength/1"]),
@@ -97,7 +97,7 @@ why_in(Config) ->
                    "  may be called: its module's name is in the application hello, its own in "
                    "kernel:init/1\n\n">>, Text),
     {0, Json} = running:whittle(["why", Hello, "hello:start/2", "--json"]),
-    ?assertEqual(<<"[{\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
+    ?assertEqual(<<"[{\"cold\":false,\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
                    "[{\"function\":\"kernel:init/1\",\"kind\":\"named\","
                    "\"module\":\"the application hello\"}]}]\n">>, Json).
 
@@ -185,7 +185,7 @@ plan_goes_with_it(Config) ->
 
 %% Internal
 
-functions() -> ["--shake", "functions"].
+functions() -> ["--shake", "functions", "--missing", "crash"].
 
 refused(Path, Options, Config) ->
     Out = out("refused", Config),

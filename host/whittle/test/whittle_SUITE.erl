@@ -96,7 +96,9 @@ help_of_command(Config) ->
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
            "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
            " them)\n"
-           "  --shake UNIT          keep only what the program can reach (default: none)\n"
+           "  --shake UNIT          keep only what the program can reach at hand (default: none)\n"
+           "  --missing WAY         what a call to the rest does: load it, or crash (default with"
+           " --shake: load)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
@@ -139,6 +141,7 @@ wrong_words(Config) ->
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
              {["build", ".", "--keep", "f"], "--keep needs --shake functions"},
+             {["build", ".", "--missing", "load"], "--missing needs --shake functions"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
               "--feature takes +X and -X with commas between, not `-nope'; `whittle features' "
               "lists them"},
@@ -176,8 +179,8 @@ completion(Config) ->
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
-              " --keep-attributes --shake --feature --keep --remote --data --atoms --ca-certs"
-              " --json"},
+              " --keep-attributes --shake --missing --feature --keep --remote --data --atoms"
+              " --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
