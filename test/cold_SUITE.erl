@@ -9,6 +9,7 @@
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1, introspection/1, calls/1,
          errors/1, upgrade/1, handlers/1, tracing/1, loops/1, at_once/1]).
 -export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
+-export([only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
                F =/= end_per_suite, F =/= module_info].
@@ -104,6 +105,21 @@ in_directory(Config) ->
                         ["--shake", "functions", "--format", "dir"]),
     Answer = stock("calls", [], Config),
     ?assertEqual(Answer, answer(running:run(filename:join(Dir, "cut"), ["cut_checks", "calls"]))).
+
+%% Plans that are wrong about everything
+
+only_the_boot_at_hand(Config) -> all_checks(planned:called_at_boot(), "boot", Config).
+
+any_half_at_hand(Config) -> all_checks(planned:a_half(1), "half", Config).
+
+all_checks(Choice, Name, Config) ->
+    Hello = planned:build(filename:join([running:root(), "examples", "hello"]),
+                          file(Name ++ "_hello", Config), Choice),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
+    Planned = [{cut, planned:build(running:fixture("cut"), file(Name ++ "_cut", Config), Choice)}
+               | proplists:delete(cut, Config)],
+    [same(Check, [], Planned) || Check <- ["funs", "introspection", "calls", "errors", "handlers",
+                                           "tracing", "loops", "at_once"]].
 
 %% Internal
 

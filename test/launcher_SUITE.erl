@@ -22,7 +22,9 @@ all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% What does not behave so when it is shaken: all its modules are there.
-     {shaken, [], one_file() -- [start_code]}, {cold, [], one_file() -- [start_code]}].
+     {shaken, [], one_file() -- [start_code]},
+     %% And where nothing is at hand but what OTP itself does until it is up.
+     {cold, [], one_file() -- [start_code]}].
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
@@ -46,7 +48,7 @@ init_per_group(shaken, Config) ->
     [{probe, running:build(running:fixture("probe"), Out, running:shaken("none"))} | Config];
 init_per_group(cold, Config) ->
     Out = filename:join(directory(Config, "cold"), "probe"),
-    [{probe, running:build(running:fixture("probe"), Out, ["--shake", "functions"])} | Config];
+    [{probe, planned:build(running:fixture("probe"), Out, planned:called_at_boot())} | Config];
 init_per_group(directory, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "in_directory"),
     Dir = running:build(running:fixture("probe"), Out, ["--format", "dir", "--keep-include"]),

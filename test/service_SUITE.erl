@@ -13,6 +13,7 @@
 
 all() -> [{group, whole}, {group, shaken}, {group, cold}].
 
+%% `cold': any half of all functions is loaded when it is called.
 groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cold]].
 
 cases() ->
@@ -23,11 +24,11 @@ init_per_group(Name, Config) ->
     Build = fun(Path, Program, Remote) ->
                     Out = filename:join([Dir, "services", Name, Program]),
                     ok = filelib:ensure_dir(Out),
-                    running:build(Path, Out, case Name of
-                                                 whole -> [];
-                                                 shaken -> running:shaken(Remote);
-                                                 cold -> ["--shake", "functions"]
-                                             end)
+                    case Name of
+                        whole -> running:build(Path, Out);
+                        shaken -> running:build(Path, Out, running:shaken(Remote));
+                        cold -> planned:build(Path, Out, planned:a_half(29))
+                    end
             end,
     [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
      {relay, Build(filename:join([running:root(), "examples", "relay"]), "relay", "none")},
