@@ -6,8 +6,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1, introspection/1, calls/1,
-         errors/1, upgrade/1, handlers/1, tracing/1, loops/1, at_once/1]).
+-export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
+         funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
+         handlers/1, tracing/1, loops/1, at_once/1]).
 -export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
 -export([only_the_boot_at_hand/1, any_half_at_hand/1]).
 
@@ -43,11 +44,31 @@ funs_to_a_stock_node(Config) ->
     ?assertEqual({0, Answer}, stock("fun_in", [Shaken], Config)),
     same("fun_in", [Shaken], Config).
 
+%% Also where what is cut is gone: the funs that are left are those that they were.
+funs_where_the_rest_is_gone(Config) ->
+    Kept = "cut_checks:fun_in/1,cut_checks:fun_out/1",
+    Cut = running:build(running:fixture("cut"), file("gone", Config),
+                        ["--shake", "functions", "--missing", "crash", "--data", "none",
+                         "--atoms", Kept]),
+    ?assertMatch({0, <<"cut_lib:crash/1 was cut", _/binary>>},
+                 running:whittle(["why", Cut, "cut_lib:crash/1"])),
+    [Gone, Stock] = [file(Name, Config) || Name <- ["of_gone", "of_stock"]],
+    {0, _} = cut("fun_out", [Gone], [{cut, Cut} | proplists:delete(cut, Config)]),
+    {0, _} = stock("fun_out", [Stock], Config),
+    [same("fun_in", [File], [{cut, Cut} | proplists:delete(cut, Config)])
+     || File <- [Gone, Stock]].
+
 introspection(Config) -> same("introspection", [], Config).
 
 calls(Config) -> same("calls", [], Config).
 
 errors(Config) -> same("errors", [], Config).
+
+%% Of cold functions, of a cold module that nobody calls, and one that is nowhere.
+atoms(Config) ->
+    same("atoms", ["nobody_says_this", "in_a_literal", "cut_word_of_nobody"], Config),
+    ?assertEqual({0, <<"[\"family_specification\",family_specification]">>},
+                 cut("atoms", ["family_specification"], Config)).
 
 upgrade(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "two"),
@@ -108,18 +129,16 @@ in_directory(Config) ->
 
 %% Plans that are wrong about everything
 
-only_the_boot_at_hand(Config) -> all_checks(planned:called_at_boot(), "boot", Config).
-
-any_half_at_hand(Config) -> all_checks(planned:a_half(1), "half", Config).
-
-all_checks(Choice, Name, Config) ->
+only_the_boot_at_hand(Config) ->
     Hello = planned:build(filename:join([running:root(), "examples", "hello"]),
-                          file(Name ++ "_hello", Config), Choice),
-    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
-    Planned = [{cut, planned:build(running:fixture("cut"), file(Name ++ "_cut", Config), Choice)}
-               | proplists:delete(cut, Config)],
-    [same(Check, [], Planned) || Check <- ["funs", "introspection", "calls", "errors", "handlers",
-                                           "tracing", "loops", "at_once"]].
+                          file("hello", Config), planned:called_at_boot()),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})).
+
+any_half_at_hand(Config) ->
+    Half = planned:build(running:fixture("cut"), file("half", Config), planned:a_half(1)),
+    [same(Check, [], [{cut, Half} | proplists:delete(cut, Config)])
+     || Check <- ["funs", "introspection", "calls", "errors", "handlers", "tracing", "loops",
+                  "at_once"]].
 
 %% Internal
 
@@ -134,7 +153,8 @@ cut(Check, Arguments, Config) ->
 stock(Check, Arguments, Config) ->
     answer(running:run(filename:join([running:otp_root(), "bin", "erl"]),
                        ["-noshell", "-pa", proplists:get_value(ebin, Config), "-eval",
-                        "ok = application:start(cut, permanent)", "-extra", "cut_checks", Check | Arguments])).
+                        "ok = application:start(cut, permanent)", "-extra", "cut_checks",
+                        Check | Arguments])).
 
 answer({Code, Output}) -> {Code, string:trim(Output)}.
 

@@ -1,6 +1,7 @@
-%% What is built with --shake and --missing crash: as small as it has to be, no different to look at, and told
-%% about in lines that can be acted on. That it still does all that it did is shown by the
-%% groups `shaken' of launcher_SUITE and service_SUITE.
+%% What is built with --shake --missing crash: as small as it has to be, no different to look
+%% at, and told about in lines that can be acted on. That it still does all that it did is
+%% shown by the groups `shaken' of launcher_SUITE and service_SUITE; --missing load is in
+%% cold_SUITE.
 -module(shake_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -38,7 +39,8 @@ relay_size(Config) ->
 
 %% Each module that is there has all its functions; the rest is gone.
 whole_modules(Config) ->
-    Hello = running:build(example("hello"), out("modules", Config), ["--shake", "modules", "--missing", "crash"]),
+    Hello = running:build(example("hello"), out("modules", Config),
+                          ["--shake", "modules", "--missing", "crash"]),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
     ?assert(pack(Hello) > pack(proplists:get_value(hello, Config))),
     {0, Why} = running:whittle(["why", Hello, "lists:flatlength/1"]),

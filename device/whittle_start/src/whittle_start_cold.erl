@@ -8,7 +8,7 @@
 %% but a process that loads.
 -module(whittle_start_cold).
 
--export([undefined_function/3, module_info/2]).
+-export([undefined_function/3, module_info/2, make_atoms/1]).
 
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
@@ -30,6 +30,13 @@ module_info(Module, Exports) ->
          {exports, _} -> {exports, Exports};
          _ -> Item
      end || Item <- erlang:get_module_info(Module)].
+
+%% @doc Makes the atoms that a file names, with a zero between two.
+-spec make_atoms(file:filename()) -> ok.
+make_atoms(File) ->
+    {ok, Names} = prim_file:read_file(File),
+    _ = [binary_to_atom(Name, utf8) || Name <- binary:split(Names, <<0>>, [global])],
+    ok.
 
 %% Internal
 

@@ -13,7 +13,7 @@
 %% Read
 -export([read/1, module/1, size/1, chunks/1, chunk/2]).
 %% Ask
--export([atoms/1, imports/1, exports/1, attributes/1, mentions/2,
+-export([atoms/1, all_atoms/1, imports/1, exports/1, attributes/1, mentions/2,
          needs_otp/1, loads_on/2, has_on_load/1, identity/1]).
 %% Rewrite
 -export([strip/2]).
@@ -101,6 +101,25 @@ chunk(Id, #beam{chunks = Chunks}) ->
 %% @doc The atom table; the first is the module's name.
 -spec atoms(beam()) -> [atom()].
 atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
+
+%% @doc The atoms that exist once it is loaded: those of the table and those in literals;
+%% sorted.
+-spec all_atoms(beam()) -> [atom()].
+all_atoms(Beam) ->
+    <<_:32, Terms/binary>> = case inflated_literals(Beam) of
+                                 <<>> -> <<0:32>>;
+                                 Literals -> Literals
+                             end,
+    lists:usort(atoms(Beam) ++ lists:append([atoms_in(binary_to_term(Term))
+                                             || <<Size:32, Term:Size/binary>> <= Terms])).
+
+atoms_in(Atom) when is_atom(Atom) -> [Atom];
+atoms_in([Head | Tail]) -> atoms_in(Head) ++ atoms_in(Tail);
+atoms_in(Tuple) when is_tuple(Tuple) -> atoms_in(tuple_to_list(Tuple));
+atoms_in(Map) when is_map(Map) -> atoms_in(maps:to_list(Map));
+atoms_in(Fun) when is_function(Fun) ->
+    [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name]];
+atoms_in(_) -> [].
 
 %% @doc The functions that the module calls by name in other modules.
 -spec imports(beam()) -> [mfa()].

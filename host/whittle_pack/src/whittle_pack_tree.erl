@@ -44,7 +44,8 @@ blocks(System, Papers, Options) ->
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
             Data = stand_ins(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
-                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env),
+                  boot_scripts(System, Started) ++ atoms(System) ++ Loaders
+                  ++ settings(System, Env),
                   Papers
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])
                   ++ group(told(Cold), min(Size, ?COLD_BLOCK_SIZE))]};
@@ -77,6 +78,9 @@ boot_scripts(System, Started) ->
     [text(Path, term_to_binary(whittle_boot:loaded_at_once(Script, Code, System),
                                [deterministic]))
      || {Path, Script} <- Scripts].
+
+atoms(System) ->
+    [text(<<"boot/atoms">>, lists:join(0, Names)) || {ok, Names} <- [whittle_boot:atoms(System)]].
 
 places([{Module, #{path := Path, bytes := Bytes}} | Files], Offset) ->
     [{Module, virtual(Path), {Offset, byte_size(Bytes)}}

@@ -69,7 +69,7 @@ plan(System, #{preloaded := Preloaded} = Options) ->
 %% ({@link whittle_shake_companion}) and in modules as they were.
 -spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
 carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers,
-            values := Values}, System) ->
+            values := Values} = Plan, System) ->
     Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
                                  maps:keys(Live)),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
@@ -88,7 +88,18 @@ carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers,
                                                Part <- parts(M, Bytes, maps:get(M, Done))],
                                whittle_system:put_app(App#{modules := maps:from_list(Left)}, Now)
                        end, System, whittle_system:apps(System)),
-    whittle_system:set_cold(lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]), Less).
+    Cold = lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]),
+    with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
+
+%% Who asks whether an atom exists must not be told that it does not because what it is in
+%% was not loaded yet: a stock release loads all its modules when it starts.
+with_atoms(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+    case whittle_shake_door:asks_for_atoms(Program, Summaries) of
+        true -> whittle_boot:make_atoms(System);
+        false -> System
+    end;
+with_atoms(_, System) ->
+    System.
 
 parts(_, _, none) -> [];
 parts(M, _, {ok, Bytes}) -> [{M, Bytes}];

@@ -44,7 +44,8 @@ split(Value, Keep) ->
     Hot = maps:map(fun(_, _) -> [] end, maps:with(maps:keys(Keep), ByName)),
     Info = [{module_info, 0}, {module_info, 1}],
     Cold = maps:without(maps:keys(Hot) ++ Info, ByName),
-    Saved = lists:sum([whittle_shake_summary:bytes(Code) || #{code := Code} <- maps:values(Cold)]),
+    Saved = lists:sum([whittle_shake_summary:bytes(Code)
+                       || #{code := Code} <- maps:values(Cold)]),
     case can_split(Value) of
         _ when map_size(Hot) =:= 0 -> cold;
         true when Saved >= ?WORTH_BYTES ->
@@ -54,9 +55,10 @@ split(Value, Keep) ->
 
 %% Internal
 
-%% Native records and debug information are of the module that the code is in.
+%% Native records and debug information are of the module that the code is in; the
+%% companion's name is a little longer.
 can_split(#{module := Module, records := Records, form := #{debug := Debug}}) ->
-    Records =:= [] andalso not Debug andalso length(atom_to_list(whittle_system:companion(Module))) =< 255.
+    Records =:= [] andalso not Debug andalso length(atom_to_list(Module)) =< 250.
 
 parts(#{module := Module, functions := Functions, form := #{chunks := Chunks}} = Value, ByName,
       Hot) ->
@@ -65,7 +67,8 @@ parts(#{module := Module, functions := Functions, form := #{chunks := Chunks}} =
                                      {ok, To} <- [local(Mention)]],
     Needed = lists:usort([To || {From, To} <- Called, is_map_key(To, Hot),
                                 not is_map_key(From, Hot)]),
-    Split = #split{module = Module, companion = whittle_system:companion(Module), functions = ByName, hot = Hot,
+    Split = #split{module = Module, companion = whittle_system:companion(Module),
+                   functions = ByName, hot = Hot,
                    aliases = aliases(Needed),
                    stubs = maps:from_keys(
                              [key(Function) || Function <- Functions,
@@ -96,7 +99,8 @@ assembled(Md5, Module, Value) ->
 
 %% The hot module
 
-hot(#{functions := Functions} = Value, #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
+hot(#{functions := Functions} = Value,
+    #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
     Here = [case Function of
                 #{name := module_info} when is_map_key({module_info, A}, Hot) ->
                     asks_companion(Function, Split);

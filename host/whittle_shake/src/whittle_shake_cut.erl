@@ -10,7 +10,7 @@
              [{atom(), arity(), whittle_shake_feature:answer()}]) -> {ok, binary()} | none.
 module(_, Keep, []) when map_size(Keep) =:= 0 ->
     none;
-module(#{module := Name} = Module, Keep, Answers) ->
+module(#{module := Name, form := #{chunks := Chunks}} = Module, Keep, Answers) ->
     Info = maps:with([{module_info, 0}, {module_info, 1}],
                      whittle_beam_module:functions(Module)),
     Kept = whittle_beam_module:keep(maps:merge(Keep, Info), Module),
@@ -20,8 +20,9 @@ module(#{module := Name} = Module, Keep, Answers) ->
     Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
                         Answering,
                         lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
-    {ok, Bytes} = whittle_beam:assemble(#{}, without_lost_funs(Whole)),
-    {ok, Bytes}.
+    %% Its funs are those that they were, here and on other nodes.
+    Same = whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Name, Whole),
+    {ok, _} = whittle_beam:assemble(#{}, without_lost_funs(Same)).
 
 %% @doc A function that is left, but of those that made it into a fun none, is no longer the
 %% body of a fun. The interpreter's loader ends the VM at an entry for one without an

@@ -12,7 +12,7 @@
 %% loaded at once. The lists behind it say what `-mode embedded' would load.
 -module(whittle_boot).
 
--export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
+-export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
          start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
@@ -158,6 +158,38 @@ set_start_modules(Modules, System) ->
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
+
+%% @doc Has the start make the atoms of all modules, before any application of the system
+%% runs: {@link atoms/1} tells them.
+-spec make_atoms(whittle_system:system()) -> whittle_system:system().
+make_atoms(System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    {Before, [Completed | After]} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                                    Instructions),
+    whittle_system:set_boot({script, Id, Before ++ [Completed, make_atoms() | After]}, System).
+
+%% @doc The names of the atoms that the start has to make, if it has to: those that no module
+%% has which it loads.
+-spec atoms(whittle_system:system()) -> {ok, [binary()]} | none.
+atoms(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    case lists:member(make_atoms(), Instructions) of
+        true ->
+            {AtOnce, ByInit} = start_modules(System),
+            Atoms = [{Module, whittle_beam:all_atoms(Beam)}
+                     || {_, Module, Bytes} <- whittle_system:modules(System),
+                        {ok, Beam} <- [whittle_beam:read(Bytes)]],
+            {Loaded, Others} = lists:partition(fun({Module, _}) ->
+                                                       lists:member(Module, AtOnce ++ ByInit)
+                                               end, Atoms),
+            Union = fun(Each) -> ordsets:union([These || {_, These} <- Each]) end,
+            {ok, [atom_to_binary(Atom)
+                  || Atom <- ordsets:subtract(Union(Others), Union(Loaded))]};
+        false ->
+            none
+    end.
+
+make_atoms() -> {apply, {whittle_start_cold, make_atoms, [root() ++ "/boot/atoms"]}}.
 
 %% @doc The boot script of the short-lived node that asks a running one: as the
 %% system's, but only kernel and stdlib start, and `whittle_control' can be
