@@ -21,7 +21,10 @@ module(#{module := Name, form := #{chunks := Chunks}} = Module, Keep, Answers) -
                         Answering,
                         lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
     %% Its funs are those that they were, here and on other nodes.
-    Same = whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Name, Whole),
+    Same = case Whole of
+               Module -> Module;
+               _ -> whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Name, Whole)
+           end,
     {ok, _} = whittle_beam:assemble(#{}, without_lost_funs(Same)).
 
 %% @doc A function that is left, but of those that made it into a fun none, is no longer the
