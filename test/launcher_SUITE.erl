@@ -17,12 +17,14 @@
          info/1, damaged/1, cut_off/1, not_a_pack/1, stripped/1, settings_that_say_nothing/1,
          config_file/1, vm_args_file/1, flags_variables/1]).
 
-all() -> [{group, file}, {group, directory}, {group, shaken}].
+all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% What does not behave so when it is shaken: all its modules are there.
-     {shaken, [], one_file() -- [start_code]}].
+     {shaken, [], one_file() -- [start_code]},
+     %% And where nothing is at hand but what OTP itself does until it is up.
+     {cold, [], one_file() -- [start_code]}].
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
@@ -44,6 +46,9 @@ init_per_group(file, Config) ->
 init_per_group(shaken, Config) ->
     Out = filename:join(directory(Config, "shaken"), "probe"),
     [{probe, running:build(running:fixture("probe"), Out, running:shaken("none"))} | Config];
+init_per_group(cold, Config) ->
+    Out = filename:join(directory(Config, "cold"), "probe"),
+    [{probe, planned:build(running:fixture("probe"), Out, planned:called_at_boot())} | Config];
 init_per_group(directory, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "in_directory"),
     Dir = running:build(running:fixture("probe"), Out, ["--format", "dir", "--keep-include"]),

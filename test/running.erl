@@ -37,8 +37,8 @@ build(Path, Out, Options) ->
 %% its own file and a shell.
 -spec shaken(string()) -> [string()].
 shaken(Remote) ->
-    ["--shake", "functions", "--atoms", "none", "--data", "none", "--remote", Remote,
-     "--feature", "+terms,+control,+shell"].
+    ["--shake", "functions", "--missing", "crash", "--atoms", "none", "--data", "none",
+     "--remote", Remote, "--feature", "+terms,+control,+shell"].
 
 %% Runs a program to its end.
 -spec run(file:filename(), [string()]) -> {non_neg_integer(), binary()}.

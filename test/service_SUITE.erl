@@ -12,9 +12,10 @@
          cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
-all() -> [{group, whole}, {group, shaken}].
+all() -> [{group, whole}, {group, shaken}, {group, cold}].
 
-groups() -> [{Name, [], cases()} || Name <- [whole, shaken]].
+%% `cold': any half of all functions is loaded when it is called.
+groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cold]].
 
 cases() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -23,10 +24,11 @@ init_per_group(Name, Config) ->
     Dir = running:directory(filename:join("services", Name), Config),
     Build = fun(Path, Program, Remote) ->
                     Out = filename:join(Dir, Program),
-                    running:build(Path, Out, case Name of
-                                                 whole -> [];
-                                                 shaken -> running:shaken(Remote)
-                                             end)
+                    case Name of
+                        whole -> running:build(Path, Out);
+                        shaken -> running:build(Path, Out, running:shaken(Remote));
+                        cold -> planned:build(Path, Out, planned:a_half(29))
+                    end
             end,
     [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
      {relay, Build(running:example("relay"), "relay", "none")},

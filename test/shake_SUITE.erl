@@ -1,6 +1,7 @@
-%% What is built with --shake: as small as it has to be, no different to look at, and told
-%% about in lines that can be acted on. That it still does all that it did is shown by the
-%% groups `shaken' of launcher_SUITE and service_SUITE.
+%% What is built with --shake --missing crash: as small as it has to be, no different to look
+%% at, and told about in lines that can be acted on. That it still does all that it did is
+%% shown by the groups `shaken' of launcher_SUITE and service_SUITE; --missing load is in
+%% cold_SUITE.
 -module(shake_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -20,7 +21,7 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
                F =/= end_per_suite, F =/= module_info].
 
 init_per_suite(Config) ->
-    [{hello, running:build(example("hello"), out("hello", Config), functions())} | Config].
+    [{hello, running:build(running:example("hello"), out("hello", Config), functions())} | Config].
 
 end_per_suite(_) -> ok.
 
@@ -32,13 +33,14 @@ hello_size(Config) ->
     ?assert(pack(Hello) =< ?HELLO).
 
 relay_size(Config) ->
-    Relay = running:build(example("relay"), out("relay", Config),
+    Relay = running:build(running:example("relay"), out("relay", Config),
                           functions() ++ ["--remote", "none"]),
     ?assert(pack(Relay) =< ?RELAY).
 
 %% Each module that is there has all its functions; the rest is gone.
 whole_modules(Config) ->
-    Hello = running:build(example("hello"), out("modules", Config), ["--shake", "modules"]),
+    Hello = running:build(running:example("hello"), out("modules", Config),
+                          ["--shake", "modules", "--missing", "crash"]),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
     ?assert(pack(Hello) > pack(proplists:get_value(hello, Config))),
     {0, Why} = running:whittle(["why", Hello, "lists:flatlength/1"]),
@@ -67,7 +69,7 @@ same(Output) ->
                  {"(reductions|stack_size|heap_size): \\d+", "\\1"}]).
 
 same_bytes(Config) ->
-    Again = running:build(example("hello"), out("again/hello", Config), functions()),
+    Again = running:build(running:example("hello"), out("again/hello", Config), functions()),
     ?assertEqual(file:read_file(proplists:get_value(hello, Config)), file:read_file(Again)).
 
 %% Where a feature is off, one line says what to build with, and nothing goes on half set.
@@ -97,7 +99,7 @@ why_in(Config) ->
                    "  may be called: its module's name is in the application hello, its own in "
                    "kernel:init/1\n\n">>, Text),
     {0, Json} = running:whittle(["why", Hello, "hello:start/2", "--json"]),
-    ?assertEqual(<<"[{\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
+    ?assertEqual(<<"[{\"cold\":false,\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
                    "[{\"function\":\"kernel:init/1\",\"kind\":\"named\","
                    "\"module\":\"the application hello\"}]}]\n">>, Json).
 
@@ -129,21 +131,22 @@ doors(Config) ->
     ?assertEqual(
        {1, <<"whittle: other nodes may call any function that is exported (distribution is on): "
              "declare them with --remote M[:F[/A]],... or --remote none\n">>},
-       refused(example("relay"), [], Config)),
+       refused(running:example("relay"), [], Config)),
     ?assertEqual(
        {1, <<"whittle: atoms that are made of text may name any module or function "
              "(faults:names/0): declare them with --atoms M[:F[/A]],... or --atoms none\n">>},
        refused(running:fixture("faults"), [], Config)).
 
 feature_that_is_called(Config) ->
-    {1, Line} = refused(example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
+    {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
     ?assertEqual(<<"whittle: the feature pg cannot be off: relay:send/1 uses it "
                    "(pg:get_members/2); take it out of --feature\n">>, Line).
 
 keep(Config) ->
     File = out("keep", Config),
     ok = file:write_file(File, "% for later\nsofs:image/2\n"),
-    Kept = running:build(example("hello"), out("kept", Config), functions() ++ ["--keep", File]),
+    Kept = running:build(running:example("hello"), out("kept", Config), functions() ++ ["--keep",
+                                                                                        File]),
     ?assertEqual({0, <<"sofs:image/2 is in\n  called by --keep\n\n">>},
                  running:whittle(["why", Kept, "sofs:image/2"])).
 
@@ -152,14 +155,14 @@ bad_keep(Config) ->
     [begin
          ok = file:write_file(File, Text),
          ?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
-                      refused(example("hello"), ["--keep", File], Config))
+                      refused(running:example("hello"), ["--keep", File], Config))
      end || {Text, Line} <-
                 [{"sofs:image/14\n",
                   "there is no function sofs:image/14, which --keep names: correct the name"},
                  {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct it"]}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
                                        "directory): name a file with --keep\n"])},
-                 refused(example("hello"), ["--keep", File ++ ".no"], Config)).
+                 refused(running:example("hello"), ["--keep", File ++ ".no"], Config)).
 
 plans_of_others(Config) ->
     Hello = proplists:get_value(hello, Config),
@@ -178,14 +181,14 @@ plans_of_others(Config) ->
 
 %% A build that is not shaken leaves no older plan beside its output.
 plan_goes_with_it(Config) ->
-    Out = running:build(example("hello"), out("twice", Config), functions()),
+    Out = running:build(running:example("hello"), out("twice", Config), functions()),
     ?assert(filelib:is_regular(Out ++ ".plan")),
-    Out = running:build(example("hello"), Out),
+    Out = running:build(running:example("hello"), Out),
     ?assertNot(filelib:is_regular(Out ++ ".plan")).
 
 %% Internal
 
-functions() -> ["--shake", "functions"].
+functions() -> ["--shake", "functions", "--missing", "crash"].
 
 refused(Path, Options, Config) ->
     Out = out("refused", Config),
@@ -193,7 +196,7 @@ refused(Path, Options, Config) ->
     ?assertEqual([], filelib:wildcard(Out ++ "*")),
     Result.
 
-example(Name) -> filename:join([running:root(), "examples", Name]).
+
 
 out(Name, Config) ->
     Out = filename:join([proplists:get_value(priv_dir, Config), "shake", Name]),

@@ -94,7 +94,7 @@ trim(#{values := #{vm := Vm} = Values} = Build) ->
                          fun(Shaken) -> pass(whittle_pass:within(), Options, Shaken) end,
                          fun(#{system := Smaller} = Passed) ->
                                  {ok, Passed#{system := whittle_boot:set_start_modules(
-                                                          whittle_boot:early_modules(), Smaller)}}
+                                                          early_modules(Build), Smaller)}}
                          end]).
 
 pass(Passes, Options, #{system := System} = Build) ->
@@ -114,6 +114,7 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
                                 end]),
     case Plan of
         {ok, Decided} ->
+            ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
             pass([whittle_pass_shake], Options#{shake => Decided},
                  Build#{plan => whittle_shake_account:new(Decided)});
         {error, Error} -> {error, {work, whittle_shake:format_error(Error)}}
@@ -179,3 +180,9 @@ stock_vm(Root) ->
     Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
     lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
                        {ok, Size} <- [whittle_pack:loaded_size(File)]]).
+
+%% What loads cold modules cannot be one.
+early_modules(#{shake := #{missing := load}}) ->
+    [whittle_start_cold | whittle_boot:early_modules()];
+early_modules(_) ->
+    whittle_boot:early_modules().

@@ -24,11 +24,14 @@ run(#{arguments := [Out]}) ->
 
 %% The parts add up to the file; what is stored of the
 %% applications adds up to their part, but for the rounding.
-parts(#{size := Size, vm := Vm, pack := #{size := PackSize, entries := Entries,
-                                          blocks := Blocks}}) ->
-    Shares = [share(Entry, Blocks) || #{is_all := false} = Entry <- Entries],
+parts(#{size := Size, vm := Vm, cold := Cold,
+        pack := #{size := PackSize, entries := Entries, blocks := Blocks}}) ->
+    All = [Entry || #{is_all := false} = Entry <- Entries],
+    Shares = [share(Entry, Blocks) || Entry <- All],
     Stored = lists:sum([S || #{stored := S} <- Blocks]),
-    Grouped = group(fun part/1, Shares),
+    {Colds, Hots} = lists:partition(fun(#{block := Block}) -> is_cold(Block, Cold) end, All),
+    Grouped = group(fun part/1, [share(Entry, Blocks) || Entry <- Hots])
+        ++ group(fun(_) -> <<"cold code">> end, [share(Entry, Blocks) || Entry <- Colds]),
     #{size => Size,
       parts => largest([#{name => <<"vm">>, stored => Vm, raw => Vm},
                         #{name => <<"index">>, stored => PackSize - Stored,
@@ -38,6 +41,9 @@ parts(#{size := Size, vm := Vm, pack := #{size := PackSize, entries := Entries,
       modules => largest(group(fun module/1, Shares))}.
 
 %% Internal
+
+is_cold(_, none) -> false;
+is_cold(Block, First) -> Block >= First.
 
 share(#{path := Path, size := Size, block := Block}, Blocks) ->
     #{stored := Stored, raw := Raw} = lists:nth(Block + 1, Blocks),

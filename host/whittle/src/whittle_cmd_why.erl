@@ -72,13 +72,16 @@ wrong({plan_version, _}) -> "was written by another version of whittle".
 
 text({Mfa, {kept, Way}}) ->
     [whittle_shake_name:text(Mfa), " is in\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
-text({Mfa, {cut, []}}) ->
-    [whittle_shake_name:text(Mfa), " was cut: nothing that is in calls it\n\n"];
-text({Mfa, {cut, Edges}}) ->
-    [whittle_shake_name:text(Mfa), " was cut\n",
+text({Mfa, {Gone, []}}) ->
+    [whittle_shake_name:text(Mfa), gone(Gone), ": nothing that is in calls it\n\n"];
+text({Mfa, {Gone, Edges}}) ->
+    [whittle_shake_name:text(Mfa), gone(Gone), $\n,
      [["  the feature ", atom_to_list(Feature), " is off:",
        string:slice(step(Reason), 1), $\n]
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
+
+gone(cut) -> " was cut";
+gone(cold) -> " is cold, loaded when it is called".
 
 step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
@@ -90,10 +93,10 @@ step({named, Module, Function}) ->
 step({whole, By}) -> ["  its module is kept whole, for ", origin(By)].
 
 json({Mfa, {kept, Way}}) ->
-    #{function => string_of(whittle_shake_name:text(Mfa)), kept => true,
+    #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,
       way => [reason(Reason) || {_, Reason} <- Way]};
-json({Mfa, {cut, Edges}}) ->
-    #{function => string_of(whittle_shake_name:text(Mfa)), kept => false,
+json({Mfa, {Gone, Edges}}) ->
+    #{function => string_of(whittle_shake_name:text(Mfa)), kept => false, cold => Gone =:= cold,
       way => [(reason(Reason))#{feature => Feature} || {Feature, Reason} <- Edges]}.
 
 reason({Kind, By}) -> #{kind => Kind, by => string_of(origin(By))};

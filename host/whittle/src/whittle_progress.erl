@@ -5,7 +5,7 @@
 %% cannot tell for stderr before OTP 26.
 -module(whittle_progress).
 
--export([step/1, event/1, clear/0]).
+-export([step/1, event/1, note/1, clear/0]).
 
 %% @doc Says what is being done.
 -spec step(unicode:chardata()) -> ok.
@@ -27,6 +27,12 @@ once(Text) ->
         Text -> ok;
         _ -> io:put_chars(standard_error, [Text, $\n])
     end.
+
+%% @doc Says what a person should know, and what stays to be read.
+-spec note(unicode:chardata()) -> ok.
+note(Text) ->
+    clear(),
+    io:put_chars(standard_error, ["whittle: note: ", Text, $\n]).
 
 %% @doc Takes the line away.
 -spec clear() -> ok.

@@ -8,18 +8,23 @@
 -spec options(whittle_words:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
-    case [Name || Name <- [feature, keep, remote, data, atoms], is_map_key(Name, Values)] of
+    case [Name || Name <- [missing, feature, keep, remote, data, atoms],
+                  is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
     end;
 options(#{shake := Unit} = Values) ->
     whittle_steps:steps(
-      [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), declared => #{}}} end,
+      [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), missing => missing(Values),
+                        declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end
        | [fun(Options) -> declared(Door, Values, Options) end || Door <- [remote, data, atoms]]]).
 
 %% Internal
+
+missing(#{missing := "crash"}) -> crash;
+missing(_) -> load.
 
 features(#{feature := Text}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],

@@ -88,8 +88,9 @@ help_of_command(Config) ->
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
            "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
            " them)\n"
-           "  --shake UNIT          keep only what the program can reach (none, modules,"
+           "  --shake UNIT          keep only what the program can reach at hand (none, modules,"
            " functions; default: none)\n"
+           "  --missing WAY         what a call to the rest does, load by default (load, crash)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
@@ -139,6 +140,7 @@ wrong_words(Config) ->
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
              {["build", ".", "--keep", "f"], "--keep needs --shake functions"},
+             {["build", ".", "--missing", "load"], "--missing needs --shake functions"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
               "--feature takes +X and -X with commas between, not `-nope'; `whittle features' "
               "lists them"},
@@ -176,8 +178,8 @@ completion(Config) ->
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
-              " --keep-attributes --shake --feature --keep --remote --data --atoms --ca-certs"
-              " --json"},
+              " --keep-attributes --shake --missing --feature --keep --remote --data --atoms"
+              " --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
@@ -467,7 +469,7 @@ size(Config) ->
     ?assertEqual("part stored raw\ncode N N\nvm N N\n", string:slice(Parts, 0, 32)),
     ?assertMatch({match, _}, re:run(Parts, "\nthe file N$")),
     ?assertEqual("application stored raw\nstdlib-V N N\nkernel-V N N\n"
-                 "whittle_control-0.1.0 N N\nwhittle_start-0.1.0 N N\nhello-0.1.0 N N",
+                 "whittle_start-0.1.0 N N\nwhittle_control-0.1.0 N N\nhello-0.1.0 N N",
                  re:replace(Applications, "(kernel|stdlib)-[^ ]*", "\\1-V",
                             [global, {return, list}])),
     ?assertMatch({match, _}, re:run(Modules, "\nstdlib-[^ /]*/unicode_util N N\n")).

@@ -13,8 +13,8 @@
 %% Read
 -export([read/1, module/1, size/1, chunks/1, chunk/2]).
 %% Ask
--export([atoms/1, imports/1, exports/1, attributes/1, mentions/2,
-         needs_otp/1, loads_on/2, has_on_load/1]).
+-export([atoms/1, all_atoms/1, imports/1, exports/1, attributes/1, mentions/2,
+         needs_otp/1, loads_on/2, has_on_load/1, identity/1]).
 %% Rewrite
 -export([strip/2]).
 %% Take apart: see whittle_beam_module for what to do with what comes out
@@ -102,6 +102,25 @@ chunk(Id, #beam{chunks = Chunks}) ->
 -spec atoms(beam()) -> [atom()].
 atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
 
+%% @doc The atoms that exist once it is loaded: those of the table and those in literals;
+%% sorted.
+-spec all_atoms(beam()) -> [atom()].
+all_atoms(Beam) ->
+    <<_:32, Terms/binary>> = case inflated_literals(Beam) of
+                                 <<>> -> <<0:32>>;
+                                 Literals -> Literals
+                             end,
+    lists:usort(atoms(Beam) ++ lists:append([atoms_in(binary_to_term(Term))
+                                             || <<Size:32, Term:Size/binary>> <= Terms])).
+
+atoms_in(Atom) when is_atom(Atom) -> [Atom];
+atoms_in([Head | Tail]) -> atoms_in(Head) ++ atoms_in(Tail);
+atoms_in(Tuple) when is_tuple(Tuple) -> atoms_in(tuple_to_list(Tuple));
+atoms_in(Map) when is_map(Map) -> atoms_in(maps:to_list(Map));
+atoms_in(Fun) when is_function(Fun) ->
+    [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name]];
+atoms_in(_) -> [].
+
 %% @doc The functions that the module calls by name in other modules.
 -spec imports(beam()) -> [mfa()].
 imports(#beam{atoms = Atoms} = Beam) ->
@@ -169,11 +188,35 @@ has_on_load(Beam) ->
         error -> false
     end.
 
-%% @doc The file without what the loader does not read.
+%% @doc The MD5 by which the VM knows a module of these chunks, `Module:module_info(md5)': the
+%% identity of the module's funs. What the file itself says, in its chunk `Whtl', goes before
+%% what its chunks sum up to: see {@link whittle_beam_module:set_identity/3}.
+-spec identity([{chunk_id(), binary()}]) -> <<_:128>>.
+identity(Chunks) ->
+    case lists:keyfind(<<"Whtl">>, 1, Chunks) of
+        {_, <<Md5:16/binary, _/binary>>} -> Md5;
+        false -> erlang:md5([summed(Id, Data) || Id <- summed(), {Found, Data} <- Chunks,
+                                                 Found =:= Id])
+    end.
+
+%% The order is the loader's.
+summed() ->
+    [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
+     <<"Meta">>, <<"Recs">>, <<"DbgB">>].
+
+%% Without the older marks of funs.
+summed(<<"FunT">>, <<Count:4/binary, Funs/binary>>) ->
+    [Count, [<<Fun/binary, 0:32>> || <<Fun:20/binary, _:32>> <= Funs]];
+summed(_, Data) ->
+    Data.
+
+%% @doc The file without what the loader does not read. It says who it was where it could
+%% not be told any more.
 -spec strip(strip_options(), beam()) -> binary().
 strip(Options, #beam{chunks = Chunks} = Beam) ->
-    whittle_beam_form:write([{Id, rewrite(Id, Data, Options, Beam)}
-                             || {Id, Data} <- Chunks, is_kept(Id, Options)]).
+    Kept = [{Id, rewrite(Id, Data, Options, Beam)} || {Id, Data} <- Chunks, is_kept(Id, Options)],
+    Md5 = identity(Chunks),
+    whittle_beam_form:write(Kept ++ [{<<"Whtl">>, Md5} || identity(Kept) =/= Md5]).
 
 %% @doc The module as functions, with every table resolved.
 -spec disassemble(beam()) -> {ok, whittle_beam_module:t()} | {error, error()}.
@@ -444,10 +487,11 @@ is_kept(Id, Options) ->
     lists:member(Id, loader_chunks() ++ maps:get(keep, Options, [])).
 
 %% What beam_file.c reads to run the code; `Type' apart, which it can do
-%% without, and `Attr' and `CInf', which it only keeps for module_info.
+%% without, and `Attr' and `CInf', which it only keeps for module_info. `Whtl' is
+%% ours (native/patches).
 loader_chunks() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>,
-     <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>].
+     <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>, <<"Whtl">>].
 
 rewrite(<<"LitT">>, Data, #{literals := {plain, Otp}},
         #beam{literals = {Form, Plain}}) ->

@@ -17,7 +17,7 @@
 
 %% The tables so far, each entry with its index.
 -record(d, {names :: #{whittle_beam_op:name() => tuple()},
-            module :: module(),
+            module :: module(),             % whose functions they are
             from = none :: none | {atom(), arity()}, % the function at hand
             labels = #{} :: #{pos_integer() => pos_integer()},
             entries :: #{{atom(), arity()} => pos_integer()},
@@ -50,10 +50,10 @@ module(Options, Module) ->
 %% Internal: the file
 
 put_together(Options, #{module := Module, functions := Functions, records := Records,
-                        form := #{chunks := Chunks} = Form}) ->
+                        form := #{chunks := Chunks} = Form} = Value) ->
     Shapes = [shape(Function) || Function <- Functions],
     {Placed, LabelCount} = place(lists:zip(Functions, Shapes), 1, []),
-    D0 = #d{names = whittle_beam_op:names(), module = Module,
+    D0 = #d{names = whittle_beam_op:names(), module = maps:get(part_of, Value, Module),
             entries = maps:from_list([{key(Function), Info + 1}
                                       || {Function, _, Info} <- Placed]),
             max = maps:get(max_opcode, Form),
@@ -69,15 +69,16 @@ put_together(Options, #{module := Module, functions := Functions, records := Rec
     map_size(D0#d.entries) =:= length(Keys) orelse
         throw({?MODULE, {function_twice, hd(Keys -- lists:usort(Keys))}}),
     {Code, D1} = functions(Placed, D0, []),
-    D2 = rest_of_lambdas(Functions, D1),
+    D2 = rest_of_lambdas(Functions, aliases(Functions, D1)),
     {Debug, D3} = debug(D2),
     {Recs, D} = records(Records, D3),
     Tables = #{<<"Code">> => <<16:32, 0:32, (D#d.max):32, LabelCount:32,
                                (length(Functions)):32, Code/binary>>,
                <<"StrT">> => D#d.strings,
                <<"ImpT">> => imports(D),
-               <<"ExpT">> => entries(true, Functions, D),
-               <<"LocT">> => entries(false, Functions, D),
+               <<"ExpT">> => entries(exports(Functions), D),
+               <<"LocT">> => entries([{F, Function} || #{name := F, exported := false} = Function
+                                                           <- Functions], D),
                <<"FunT">> => lambdas(Functions, D),
                <<"LitT">> => literals(Options, Form, D),
                <<"AtU8">> => atoms(Form, D),
@@ -151,12 +152,16 @@ imports(#d{imports = Imports, atoms = Atoms}) ->
                       [<<(map_get(M, Atoms)):32, (map_get(F, Atoms)):32, A:32>>
                        || {extfunc, M, F, A} <- by_index(Imports)]]).
 
+%% By their own names, and by others.
+exports(Functions) ->
+    [{F, Function} || #{name := F, exported := true} = Function <- Functions]
+        ++ [{Alias, Function} || #{alias := Alias} = Function <- Functions].
+
 %% The compiler writes them last first.
-entries(Exported, Functions, #d{atoms = Atoms, entries = Entries}) ->
-    Them = lists:reverse([Function || #{exported := Is} = Function <- Functions, Is =:= Exported]),
-    iolist_to_binary([<<(length(Them)):32>> |
-                      [<<(map_get(F, Atoms)):32, A:32, (map_get({F, A}, Entries)):32>>
-                       || #{name := F, arity := A} <- Them]]).
+entries(Named, #d{atoms = Atoms, entries = Entries}) ->
+    iolist_to_binary([<<(length(Named)):32>> |
+                      [<<(map_get(As, Atoms)):32, A:32, (map_get({F, A}, Entries)):32>>
+                       || {As, #{name := F, arity := A}} <- lists:reverse(Named)]]).
 
 lambdas(_, #d{lambdas = None}) when None =:= #{} -> none;
 lambdas(Functions, #d{lambdas = Lambdas, atoms = Atoms, entries = Entries}) ->
@@ -171,6 +176,10 @@ lambdas(Functions, #d{lambdas = Lambdas, atoms = Atoms, entries = Entries}) ->
                   Free:32, Uniq:32>>;
             #{} -> throw({?MODULE, {no_lambda, {F, A, Index}}})
         end || {lambda, F, A, Index} = Operand <- by_index(Lambdas)]]).
+
+aliases(Functions, D) ->
+    lists:foldl(fun(Alias, Each) -> element(2, atom(Alias, Each)) end, D,
+                [Alias || #{alias := Alias} <- Functions]).
 
 %% A lambda stays as long as its function does: its fun may come from outside.
 rest_of_lambdas(Functions, D) ->

@@ -5,13 +5,14 @@
 %% they refer to. So leaving out a function leaves out what only it used.
 -module(whittle_beam_module).
 
--export([functions/1, chunk/2, keep/2, put/2, missing/1]).
+-export([functions/1, chunk/2, keep/2, put/2, missing/1, made/1, set_identity/3]).
 -export([function/4, references/1, record_references/1]).
 
 -export_type([t/0, func/0, lambda/0, instruction/0, operand/0, mention/0, use/0]).
 
 -type t() ::
         #{module := module(),
+          part_of => module(),              % whose functions these are, if not its own
           functions := [func()],            % in the file's order
           records := [instruction()],           % native records (OTP 29)
           form := form()}.
@@ -30,6 +31,7 @@
         #{name := atom(),
           arity := arity(),
           exported := boolean(),
+          alias => atom(),                      % another name that it is exported by
           lambdas := [lambda()],                % as what it is made into a fun
           info := pos_integer(),                % label that failing clauses jump to
           entry := pos_integer(),               % label of the first instruction
@@ -114,6 +116,22 @@ missing(#{functions := Functions} = Module) ->
     lists:usort([{key(Function), To}
                  || Function <- Functions, Reference <- references(Function),
                     {ok, To} <- [local(Reference)], not is_map_key(To, There)]).
+
+%% @doc The functions that are made into funs here.
+-spec made(t()) -> #{{atom(), arity()} => []}.
+made(#{functions := Functions}) ->
+    maps:from_list([{To, []} || Function <- Functions, {lambda, To, _} <- references(Function)]).
+
+%% @doc Has the file say by which MD5 the VM knows the module, and whose its funs are
+%% (ERTS with native/patches; others pass over it).
+-spec set_identity(<<_:128>>, module(), t()) -> t().
+set_identity(Md5, Owner, #{module := Module, form := #{chunks := Chunks} = Form} = Value) ->
+    Name = case Owner of
+               Module -> <<>>;
+               _ -> atom_to_binary(Owner)
+           end,
+    Value#{form := Form#{chunks := lists:keystore(<<"Whtl">>, 1, Chunks,
+                                                  {<<"Whtl">>, <<Md5/binary, Name/binary>>})}}.
 
 local({local, To}) -> {ok, To};
 local({lambda, To, _}) -> {ok, To};

@@ -25,6 +25,8 @@
         #{size := pos_integer(),           % bytes of the whole file
           vm := pos_integer(),             % of it, the executable alone, up to
                                            % the page that the pack begins at
+          cold := pos_integer() | none,    % its first block of what is loaded only
+                                           % when it is called; others follow
           pack := whittle_pack_format:contents()}.
 
 -type error() ::
@@ -207,7 +209,7 @@ contents(Bytes) ->
            fun whittle_pack_format:contents/1,
            fun(#{size := Size} = Pack) ->
                    {ok, #{size => byte_size(Bytes), vm => byte_size(Bytes) - Size,
-                          pack => Pack}}
+                          cold => whittle_pack_tree:cold(Pack), pack => Pack}}
            end]).
 
 read_bytes(File) ->

@@ -10,7 +10,7 @@
 %% reading one module inflates its neighbours and no more.
 -module(whittle_pack_tree).
 
--export([blocks/3]).
+-export([blocks/3, cold/1]).
 
 -compile({no_auto_import, [size/1]}).
 
@@ -24,6 +24,10 @@
                                              % virtual path
 
 -define(BLOCK_SIZE, 262144).
+%% What is read for one call.
+-define(COLD_BLOCK_SIZE, 32768).
+%% The first file of the cold blocks: what is in them.
+-define(COLD, <<"cold/modules">>).
 %% The start block as one file.
 -define(CODE, <<"boot/code">>).
 
@@ -35,16 +39,31 @@
 blocks(System, Papers, Options) ->
     case env(System) of
         {ok, Env} ->
-            #{started := Started, loaders := Loaders, others := Others} = modules(System),
+            #{started := Started, loaders := Loaders, others := Others, cold := Cold} =
+                modules(System),
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
             Data = stand_ins(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
-                  boot_scripts(System, Started) ++ Loaders ++ settings(System, Env),
+                  boot_scripts(System, Started) ++ atoms(System) ++ Loaders
+                  ++ settings(System, Env),
                   Papers
-                  | lists:append([group(Files, Size) || Files <- [Others, Data]])]};
+                  | lists:append([group(Files, Size) || Files <- [Others, Data]])
+                  ++ group(told(Cold), min(Size, ?COLD_BLOCK_SIZE))]};
         Error ->
             Error
     end.
+
+%% @doc The number of the first block of a pack that holds what is loaded only when it is
+%% called; those behind it are such too.
+-spec cold(whittle_pack_format:contents()) -> pos_integer() | none.
+cold(#{entries := Entries}) ->
+    case [Block || #{path := ?COLD, block := Block} <- Entries] of
+        [Block] -> Block;
+        [] -> none
+    end.
+
+told([]) -> [];
+told(Cold) -> [text(?COLD, [[Path, $\n] || #{path := Path} <- Cold]) | Cold].
 
 %% The files, and before them the file that is all of them.
 together(Files) ->
@@ -59,6 +78,9 @@ boot_scripts(System, Started) ->
     [text(Path, term_to_binary(whittle_boot:loaded_at_once(Script, Code, System),
                                [deterministic]))
      || {Path, Script} <- Scripts].
+
+atoms(System) ->
+    [text(<<"boot/atoms">>, lists:join(0, Names)) || {ok, Names} <- [whittle_boot:atoms(System)]].
 
 places([{Module, #{path := Path, bytes := Bytes}} | Files], Offset) ->
     [{Module, virtual(Path), {Offset, byte_size(Bytes)}}
@@ -127,21 +149,29 @@ is_config(_) -> false.
 
 %% The other blocks
 
-%% What a start loads at once, in its order; what loads that, and what `init' loads; and
-%% all else.
+%% What a start loads at once, in its order; what loads that, and what `init' loads; what
+%% nothing is known to call; and all else.
 modules(System) ->
     {AtOnce, ByInit} = whittle_boot:start_modules(System),
-    Files = [{Module, #{path => <<(ebin(App))/binary, $/,
-                                  (atom_to_binary(Module))/binary, ".beam">>,
-                        mode => 8#644, bytes => Beam}}
+    Cold = whittle_system:cold(System),
+    Files = [{Module, #{path => path(Module, App), mode => 8#644, bytes => Beam}}
              || #{modules := Modules} = App <- whittle_system:apps(System),
                 {Module, Beam} <- lists:sort(maps:to_list(Modules))],
     ByModule = maps:from_list(Files),
     Loaders = [whittle_start_load | ByInit],
     #{started => [{Module, maps:get(Module, ByModule)} || Module <- AtOnce],
       loaders => [File || {Module, File} <- Files, lists:member(Module, Loaders)],
+      cold => [File || {Module, File} <- Files, is_map_key(Module, Cold)],
       others => [File || {Module, File} <- Files, not lists:member(Module, Loaders),
-                         not lists:member(Module, AtOnce)]}.
+                         not lists:member(Module, AtOnce), not is_map_key(Module, Cold)]}.
+
+%% Companions are not where the code server looks.
+path(Module, App) ->
+    Dir = case whittle_system:companion_of(Module) of
+              {ok, _} -> <<"cold">>;
+              none -> ebin(App)
+          end,
+    <<Dir/binary, $/, (atom_to_binary(Module))/binary, ".beam">>.
 
 data(System) ->
     lists:append([app_data(App) || App <- whittle_system:apps(System)]).

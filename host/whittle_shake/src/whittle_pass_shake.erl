@@ -16,5 +16,5 @@ doc() -> "only the functions that the program can reach".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
 run(System, #{shake := Plan}) ->
-    {ok, lists:foldl(fun whittle_system:note/2, whittle_shake:cut(Plan, System),
+    {ok, lists:foldl(fun whittle_system:note/2, whittle_shake:carry_out(Plan, System),
                      whittle_shake:notes(Plan))}.

@@ -1,13 +1,13 @@
 %% @doc Keeps only the functions that a program can reach, each with a reason.
 %%
-%% {@link plan/2} decides, {@link cut/2} does it, and {@link whittle_shake_account} explains
-%% it. docs/shaking.md says how it is decided.
+%% {@link plan/2} decides, {@link carry_out/2} does it, and {@link whittle_shake_account}
+%% explains it. docs/shaking.md says how it is decided.
 -module(whittle_shake).
 
 -import(whittle_shake_name, [origin/1]).
 
--export([plan/2, cut/2]).
--export([notes/1, features/0]).
+-export([plan/2, carry_out/2]).
+-export([notes/1, open_doors/1, features/0]).
 -export([format_error/1]).
 
 %% What its processes find is their reason to exit.
@@ -18,6 +18,7 @@
 -type options() ::
         #{preloaded := #{module() => binary()},     % the VM's own modules
           unit := modules | functions,              % what is kept or cut as a whole
+          missing => load | crash,                  % what becomes of the rest; default: load
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
           off => [whittle_shake_feature:name()],    % features, refused where called
           keep => [whittle_shake_name:name()],      % kept beside; default: none
@@ -29,20 +30,24 @@
 
 -type plan() ::
         #{reached := whittle_shake_reach:reached(),
+          missing := load | crash,
+          doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
           values := #{module() => whittle_beam_module:t()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
+
+-type open_door() :: {whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}.
 
 -type error() ::
         whittle_system:error()
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
-      | {open_doors, [{whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}]}.
+      | {open_doors, [open_door()]}.
 
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
-%% and that the program calls (`feature_called'), a door that nobody declared
-%% (`open_doors').
+%% and that the program calls (`feature_called'), and where what is missing is gone a door
+%% that nobody declared (`open_doors').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{preloaded := Preloaded} = Options) ->
     case whittle_pass_strip:read_all(System) of
@@ -59,32 +64,66 @@ plan(System, #{preloaded := Preloaded} = Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The system with nothing else in its modules. A module without a function goes.
--spec cut(plan(), whittle_system:system()) -> whittle_system:system().
-cut(#{reached := #{live := Live}, answers := Answers, values := Values}, System) ->
+%% @doc The system with nothing else at hand. `crash': what is not live is gone, and a
+%% module without a function too. `load': it is cold, in companions of the modules
+%% ({@link whittle_shake_companion}) and in modules as they were.
+-spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
+carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers,
+            values := Values} = Plan, System) ->
     Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
                                  maps:keys(Live)),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
-    Cut = maps:from_list(
-            each(fun({M, Value}) ->
-                         {M, whittle_shake_cut:module(
-                               Value, maps:from_keys(maps:get(M, Keep, []), []),
-                               maps:get(M, Stubs, []))}
-                 end, maps:to_list(Values))),
-    lists:foldl(fun(#{modules := Modules} = App, Now) ->
-                        Left = maps:from_list([{M, Bytes} || M <- maps:keys(Modules),
-                                                             {ok, Bytes} <- [maps:get(M, Cut)]]),
-                        whittle_system:put_app(App#{modules := Left}, Now)
-                end, System, whittle_system:apps(System)).
+    Done = maps:from_list(
+             each(fun({M, Value}) ->
+                          Kept = maps:from_keys(maps:get(M, Keep, []), []),
+                          {M, case Missing of
+                                  crash -> whittle_shake_cut:module(Value, Kept,
+                                                                    maps:get(M, Stubs, []));
+                                  load -> whittle_shake_companion:split(Value, Kept)
+                              end}
+                  end, maps:to_list(Values))),
+    Less = lists:foldl(fun(#{modules := Modules} = App, Now) ->
+                               Left = [Part || {M, Bytes} <- maps:to_list(Modules),
+                                               Part <- parts(M, Bytes, maps:get(M, Done))],
+                               whittle_system:put_app(App#{modules := maps:from_list(Left)}, Now)
+                       end, System, whittle_system:apps(System)),
+    Cold = lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]),
+    with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
+
+%% Who asks whether an atom exists must not be told that it does not because what it is in
+%% was not loaded yet: a stock release loads all its modules when it starts.
+with_atoms(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+    case whittle_shake_door:asks_for_atoms(Program, Summaries) of
+        true -> whittle_boot:make_atoms(System);
+        false -> System
+    end;
+with_atoms(_, System) ->
+    System.
+
+parts(_, _, none) -> [];
+parts(M, _, {ok, Bytes}) -> [{M, Bytes}];
+parts(M, _, {Hot, Companion}) -> [{M, Hot}, {whittle_system:companion(M), Companion}];
+parts(M, Bytes, _) -> [{M, Bytes}].
+
+cold(M, cold) -> [M];
+cold(_, {ok, _}) -> [];
+cold(M, {_, _}) -> [whittle_system:companion(M)];
+cold(_, _) -> [].
 
 %% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
 -spec notes(plan()) -> [unicode:chardata()].
-notes(#{reached := #{on := On, blocked := Blocked}}) ->
+notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}}) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
-    [["features that are off: ", lists:join(", ", Off)] || Off =/= []]
+    Are = case Missing of crash -> "off"; load -> "cold" end,
+    [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))].
+
+%% @doc Lines for a person: the doors that nobody declared, and what that comes to.
+-spec open_doors(plan()) -> [unicode:chardata()].
+open_doors(#{doors := Doors}) ->
+    [[door(Open), "; what is called so and was not seen is loaded then"] || Open <- Doors].
 
 %% @doc The features, with what each means.
 -spec features() -> [{whittle_shake_feature:name(), string()}].
@@ -101,16 +140,18 @@ format_error({not_there, {Where, Name}}) ->
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
-format_error({open_doors, [{Door, Who} | _]}) ->
-    [whittle_shake_door:means(Door), " (",
-     lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
-     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3],
-     "): declare them with ", whittle_shake_door:declaration(Door), " M[:F[/A]],... or ",
-     whittle_shake_door:declaration(Door), " none"];
+format_error({open_doors, [{Door, _} = Open | _]}) ->
+    [door(Open), ": declare them with ", whittle_shake_door:declaration(Door),
+     " M[:F[/A]],... or ", whittle_shake_door:declaration(Door), " none"];
 format_error(Error) ->
     whittle_system:format_error(Error).
 
 %% Internal
+
+door({Door, Who}) ->
+    [whittle_shake_door:means(Door), " (",
+     lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
+     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3], ")"].
 
 decide(System, Options, #{summaries := Summaries} = Plan) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
@@ -126,15 +167,17 @@ decide(System, Options, #{summaries := Summaries} = Plan) ->
 
 reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
     Features = whittle_shake_feature:standard(),
+    Missing = maps:get(missing, Options, load),
     Atoms = whittle_shake_roots:atoms(System),
     Reached = whittle_shake_reach:reach(
                 #{modules => Summaries,
                   program => program(System),
-                  calls => whittle_shake_roots:calls(System, Summaries) ++ Kept,
+                  calls => whittle_shake_roots:calls(System, Summaries, Missing) ++ Kept,
+                  answered => Missing =:= crash,
                   traps => whittle_shake_roots:traps(),
                   atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
                   features => Features,
-                  on => on(System, Atoms, Features, Options),
+                  on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
                   off => maps:get(off, Options, [])}),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
@@ -142,10 +185,13 @@ reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
                           not is_map_key(Door, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
-        {[], [_ | _]} -> {error, {open_doors, Undeclared}};
-        {[], []} ->
-            {ok, Plan#{reached => Reached,
-                       answers => whittle_shake_feature:answers(Asked, Features)}}
+        {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
+        {[], _} ->
+            {ok, Plan#{reached => Reached, missing => Missing, doors => Undeclared,
+                       answers => case Missing of
+                                      crash -> whittle_shake_feature:answers(Asked, Features);
+                                      load -> []
+                                  end}}
     end.
 
 on(System, Atoms, Features, Options) ->
@@ -156,6 +202,12 @@ on(System, Atoms, Features, Options) ->
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
         ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
+
+%% A system that can be all that it was starts as it did.
+started(crash, _, _) -> [];
+started(load, Features, Options) ->
+    [{Name, whittle_shake_roots:start()}
+     || Name <- whittle_shake_feature:starts(Features) -- maps:get(off, Options, [])].
 
 %% All but OTP's kernel and stdlib, and what Whittle adds.
 program(System) ->

@@ -9,14 +9,15 @@
 
 -type account() ::
         #{reached := whittle_shake_reach:reached(),
+          missing := load | crash,                  % what became of the rest
           sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
                                                     % see whittle_shake_summary
 
-%% Kept, with the way from a root to it, last step first; or cut, with who would call it
-%% and the feature that is off.
+%% Kept, with the way from a root to it, last step first; or cut or cold, with who would call
+%% it and the feature that is off.
 -type verdict() ::
         {kept, [{mfa(), whittle_shake_reach:reason()}]}
-      | {cut, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
+      | {cut | cold, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
 
 -type weight() ::
         #{name := binary(),
@@ -26,12 +27,12 @@
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
--define(VERSION, 1).
+-define(VERSION, 2).
 
 %% @doc Of a plan.
 -spec new(whittle_shake:plan()) -> account().
-new(#{reached := Reached, summaries := Summaries}) ->
-    #{reached => Reached,
+new(#{reached := Reached, missing := Missing, summaries := Summaries}) ->
+    #{reached => Reached, missing => Missing,
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
@@ -59,11 +60,12 @@ from_binary(Output, Bytes) ->
 %% @doc The verdict on each function that the name names, sorted; `[]' where there never
 %% was one.
 -spec why(whittle_shake_name:name(), account()) -> [{mfa(), verdict()}].
-why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes}) ->
+why(Name, #{reached := #{blocked := Blocked} = Reached, missing := Missing, sizes := Sizes}) ->
+    Gone = case Missing of crash -> cut; load -> cold end,
     [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
-               [] -> {cut, [{Feature, Reason}
-                            || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
-                               {To, Reason} <- Edges, To =:= Mfa]};
+               [] -> {Gone, [{Feature, Reason}
+                             || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
+                                {To, Reason} <- Edges, To =:= Mfa]};
                Way -> {kept, Way}
            end}
      || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].

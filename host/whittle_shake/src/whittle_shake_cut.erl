@@ -1,7 +1,7 @@
 %% @doc A module with less in it.
 -module(whittle_shake_cut).
 
--export([module/3]).
+-export([module/3, without_lost_funs/1]).
 
 %% @doc The file of the module with these functions, and in the place of others functions
 %% that answer a term; `none' where no function is left. A call to a function of the
@@ -10,7 +10,7 @@
              [{atom(), arity(), whittle_shake_feature:answer()}]) -> {ok, binary()} | none.
 module(_, Keep, []) when map_size(Keep) =:= 0 ->
     none;
-module(#{module := Name} = Module, Keep, Answers) ->
+module(#{module := Name, form := #{chunks := Chunks}} = Module, Keep, Answers) ->
     Info = maps:with([{module_info, 0}, {module_info, 1}],
                      whittle_beam_module:functions(Module)),
     Kept = whittle_beam_module:keep(maps:merge(Keep, Info), Module),
@@ -20,16 +20,19 @@ module(#{module := Name} = Module, Keep, Answers) ->
     Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
                         Answering,
                         lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
-    {ok, Bytes} = whittle_beam:assemble(#{}, without_lost_funs(Whole)),
-    {ok, Bytes}.
+    %% Its funs are those that they were, here and on other nodes.
+    Same = case Whole of
+               Module -> Module;
+               _ -> whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Name, Whole)
+           end,
+    {ok, _} = whittle_beam:assemble(#{}, without_lost_funs(Same)).
 
-%% A function that is left, but of those that made it into a fun none: no longer the body
-%% of a fun. The interpreter's loader ends the VM at an entry for one without an
+%% @doc A function that is left, but of those that made it into a fun none, is no longer the
+%% body of a fun. The interpreter's loader ends the VM at an entry for one without an
 %% instruction that makes it (OTP 29, emu_load.c, lambda_literals).
+-spec without_lost_funs(whittle_beam_module:t()) -> whittle_beam_module:t().
 without_lost_funs(#{functions := Functions} = Module) ->
-    Made = maps:from_list([{To, []}
-                           || Function <- Functions,
-                              {lambda, To, _} <- whittle_beam_module:references(Function)]),
+    Made = whittle_beam_module:made(Module),
     Module#{functions := [case Function of
                               #{name := F, arity := A} when is_map_key({F, A}, Made) -> Function;
                               _ -> Function#{lambdas := []}

@@ -4,7 +4,7 @@
 %% called by it.
 -module(whittle_shake_door).
 
--export([open/2, declaration/1, means/1]).
+-export([open/2, asks_for_atoms/2, declaration/1, means/1]).
 
 -export_type([door/0]).
 
@@ -15,7 +15,8 @@
           [{door(), [mfa() | {root, unicode:chardata()}]}].
 open(#{live := Live, on := On, program := Program}, Modules) ->
     Own = [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)],
-    [{remote, [{root, "distribution is on"}]} || is_map_key(distribution, On)]
+    [{remote, [{root, "distribution is on"}]}
+     || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
         ++ [{Door, Who} || {Door, Callees} <- [{data, data()}, {atoms, atoms()}],
                            Who <- [callers(Own, maps:from_list([{C, []} || C <- Callees]),
                                            Modules)],
@@ -38,6 +39,17 @@ atoms() ->
     [{erlang, F, A} || {F, A} <- [{list_to_atom, 1}, {binary_to_atom, 1}, {binary_to_atom, 2},
                                   {list_to_existing_atom, 1}, {binary_to_existing_atom, 1},
                                   {binary_to_existing_atom, 2}]].
+
+%% @doc Whether a function of these modules asks whether an atom exists.
+-spec asks_for_atoms(#{module() => []}, #{module() => whittle_shake_summary:summary()}) ->
+          boolean().
+asks_for_atoms(Program, Modules) ->
+    Asking = [{erlang, list_to_existing_atom, 1}, {erlang, binary_to_existing_atom, 1},
+              {erlang, binary_to_existing_atom, 2}, {erlang, binary_to_term, 2}],
+    All = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(maps:with(maps:keys(Program),
+                                                                              Modules)),
+                        {F, A} <- maps:keys(Functions)],
+    callers(All, maps:from_keys(Asking, []), Modules) =/= [].
 
 %% @doc The option that declares what comes in by it.
 -spec declaration(door()) -> string().

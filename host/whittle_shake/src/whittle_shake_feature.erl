@@ -12,6 +12,8 @@
 %%          used => [module() | mfa() | {Tag}], % a module or function that the program calls,
 %%                                             % a name that it mentions, a tuple that begins so
 %%          needs => [Name],                   % on with it
+%%          starts => true,                    % stock nodes start with it: on where it is
+%%                                             % not answered for
 %%          brings => [atom()],                % names that it makes of text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
@@ -21,7 +23,7 @@
 %% A call to a function of a feature that is off, and that has no answer, raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/0, new/1, names/1, means/2, needs/2, brings/2]).
+-export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
 -export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
@@ -35,6 +37,7 @@
           words => [module()],
           used => [module() | mfa() | {atom()}],
           needs => [name()],
+          starts => true,
           brings => [atom()],
           flags => [string()],
           files => [string()],
@@ -92,6 +95,11 @@ means(Name, #{definitions := Definitions}) ->
 needs(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(needs, Feature, []).
+
+%% @doc Those that a stock node starts with, sorted.
+-spec starts(features()) -> [name()].
+starts(#{definitions := Definitions}) ->
+    [Name || {Name, #{starts := true}} <- lists:sort(maps:to_list(Definitions))].
 
 %% @doc The names of modules and functions that it makes of text.
 -spec brings(name(), features()) -> [atom()].

@@ -23,6 +23,7 @@
           traps := #{mfa() => [mfa()]},         % what functions in C call by name
           atoms := [{atom(), origin()}],        % names that are about by themselves
           features := whittle_shake_feature:features(),
+          answered := boolean(),                % whether a feature that is off answers
           on := [{whittle_shake_feature:name(), origin()}],
           off := [whittle_shake_feature:name()]}. % not to be turned on
 
@@ -45,7 +46,7 @@
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
-        {modules, program, features, traps,
+        {modules, program, features, traps, answered,
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
          about = #{} :: #{module() => origin()},
@@ -58,9 +59,9 @@
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
-        atoms := Atoms, features := Features, on := On, off := Off}) ->
+        atoms := Atoms, features := Features, answered := Answered, on := On, off := Off}) ->
     State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
-                    off = Off, named = by_name(Modules)},
+                    answered = Answered, off = Off, named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
     State2 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
@@ -138,6 +139,8 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
             State
     end.
 
+shut(Feature, Mfa, Reason, #state{answered = false} = State) ->
+    block(Feature, Mfa, Reason, State);
 shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
     Blocked = block(Feature, Mfa, Reason, State),
     case whittle_shake_feature:answer(Mfa, Features) of
@@ -160,9 +163,22 @@ gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
             case within(by(Reason), Feature, State) of
                 feature -> open;
                 program -> {turn_on, Feature};
-                other -> {shut, Feature}
+                other ->
+                    case asked_at_start(Mfa, State) of
+                        true -> open;
+                        false -> {shut, Feature}
+                    end
             end;
         none -> open
+    end.
+
+%% What has a value for an answer is called at every start; so where there are no answers it
+%% is needed at hand, though the feature is off.
+asked_at_start(_, #state{answered = true}) -> false;
+asked_at_start(Mfa, #state{features = Features}) ->
+    case whittle_shake_feature:answer(Mfa, Features) of
+        {ok, {value, _}} -> true;
+        _ -> false
     end.
 
 %% Where an edge comes from: the feature itself, the program, or somewhere else. What the

@@ -2,13 +2,20 @@
 %% configuration brings.
 -module(whittle_shake_roots).
 
--export([calls/2, traps/0, atoms/1, flags/1]).
+-export([start/0, calls/3, traps/0, atoms/1, flags/1]).
+
+%% @doc Who brings what each start does.
+-spec start() -> whittle_shake_reach:origin().
+start() -> root("the start").
 
 %% @doc What is called from outside of the code, each with who does.
--spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
-          [{mfa(), whittle_shake_reach:origin()}].
-calls(System, Modules) ->
-    vm(Modules) ++ boot(System) ++ device(System, Modules).
+-spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
+            Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
+calls(System, Modules, Missing) ->
+    vm(Modules) ++ boot(System)
+        ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
+                  ++ [{whittle_start_cold, whittle_start} || Missing =:= load],
+                  System, Modules).
 
 %% @doc Functions in C that go on in a function of Erlang: those that the emulator looks up
 %% by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
@@ -69,10 +76,11 @@ call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot
 call({apply, Call}) -> [Call];
 call(_) -> [].
 
-%% What the pack puts into boot scripts: the loader, and who answers --whittle-ping.
-device(System, Modules) ->
-    [{{M, F, A}, root("the start")}
-     || {M, App} <- [{whittle_start_load, whittle_start}, {whittle_control, whittle_control}],
+%% What the pack puts into boot scripts: the loader, and who answers --whittle-ping. What the
+%% VM calls for what is cold.
+device(Ours, System, Modules) ->
+    [{{M, F, A}, start()}
+     || {M, App} <- Ours,
         {ok, #{modules := Here}} <- [whittle_system:app(App, System)], is_map_key(M, Here),
         #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
 

@@ -5,7 +5,7 @@
 %% or the name of a call that is made elsewhere.
 -module(whittle_shake_summary).
 
--export([module/1, atoms/1]).
+-export([module/1, atoms/1, bytes/1]).
 
 -export_type([summary/0, func/0, fa/0, site/0]).
 
@@ -122,8 +122,9 @@ has_on_load(Functions) ->
     lists:any(fun(#{code := Code}) -> lists:keymember(on_load, 1, Code) end,
               maps:values(Functions)).
 
-%% One byte for an instruction and about two for an operand: what the ledger of reasons
-%% weighs functions by.
+%% @doc The bytes of code, about: one for an instruction and two for an operand. What the
+%% ledger of reasons weighs functions by.
+-spec bytes([whittle_beam_module:instruction()]) -> non_neg_integer().
 bytes(Code) ->
     lists:foldl(fun({_, Operands}, Sum) -> Sum + 1 + 2 * length(Operands) + literals(Operands) end,
                 0, Code).

@@ -62,7 +62,9 @@ account_comes_back(_) ->
     ?assertEqual({error, plan_of_another}, whittle_shake_account:from_binary(<<"other">>, File)),
     [{{m, f, 0}, {kept, [{_, {called, {root, "test"}}}]}}, {{m, g, 0}, {cut, []}}] =
         whittle_shake_account:why({m}, Account),
-    ?assertEqual([], whittle_shake_account:why({n}, Account)).
+    ?assertEqual([], whittle_shake_account:why({n}, Account)),
+    ?assertMatch([_, {{m, g, 0}, {cold, []}}],
+                 whittle_shake_account:why({m}, Account#{missing := load})).
 
 %% Whatever becomes of the file: an error, or the account; never more.
 damaged_account(_) ->
@@ -94,6 +96,7 @@ account() ->
     #{reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
                    blocked => #{}, refused => [], prices => #{it => [{m, g, 0}]},
                    program => #{m => []}},
+      missing => crash,
       sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
 
 %% What is cut
@@ -154,8 +157,8 @@ features_are_of_otp(_) ->
     [?assertMatch({Name, [_ | _]}, {Name, Means}) || {Name, #{means := Means}} <- Terms],
     ?assertEqual([], [Need || {_, Feature} <- Terms, Need <- maps:get(needs, Feature, []),
                               not lists:member(Need, Names)]),
-    Keys = [means, modules, except, functions, words, used, needs, brings, flags, files, config,
-            answers],
+    Keys = [means, modules, except, functions, words, used, needs, starts, brings, flags, files,
+            config, answers],
     ?assertEqual([], [Key || {_, Feature} <- Terms,
                              Key <- maps:keys(maps:without(Keys, Feature))]),
     Modules = lists:append([maps:get(modules, Feature, []) || {_, Feature} <- Terms]),

@@ -298,7 +298,8 @@ reached(Modules, Input) ->
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    traps => whittle_shake_roots:traps(), atoms => [],
-                   features => whittle_shake_feature:new([]), on => [], off => []}, Input)).
+                   features => whittle_shake_feature:new([]), answered => true, on => [],
+                   off => []}, Input)).
 
 compiled(Source) -> module(beam(Source)).
 

@@ -12,7 +12,7 @@
 %% loaded at once. The lists behind it say what `-mode embedded' would load.
 -module(whittle_boot).
 
--export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2,
+-export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
          early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
@@ -102,8 +102,9 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
     refresh(whittle_system:set_boot({script, Id, Instructions}, System)).
 
 %% @doc Brings the boot script to what is in the system: applications and
-%% modules that were taken out are no longer loaded or started, and the
-%% applications' terms are those of now. Every pass ends with it.
+%% modules that were taken out are no longer loaded or started, those that are cold are not
+%% loaded before the kernel is up, and the applications' terms are those of now. Every pass
+%% ends with it.
 -spec refresh(whittle_system:system()) -> whittle_system:system().
 refresh(System) ->
     Apps = maps:from_list([{Name, App} || #{name := Name} = App
@@ -112,8 +113,12 @@ refresh(System) ->
     Here = maps:from_list([{Module, []} || {_, Module, _}
                                                <- whittle_system:modules(System)]),
     {script, Id, Instructions} = whittle_system:boot(System),
-    Fresh = lists:append([refresh(Instruction, Apps, Dirs, Here)
-                          || Instruction <- Instructions]),
+    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                      Instructions),
+    Hot = maps:without(maps:keys(whittle_system:cold(System)), Here),
+    Fresh = lists:append([refresh(Instruction, Apps, Dirs, Those)
+                          || {Part, Those} <- [{Before, Hot}, {After, Here}],
+                             Instruction <- Part]),
     whittle_system:set_boot({script, Id, Fresh}, System).
 
 refresh({path, Path}, _, Dirs, _) ->
@@ -135,8 +140,8 @@ refresh(Instruction, _, _, _) ->
 
 %% @doc Names modules that are loaded before the kernel starts, beside those
 %% that it needs: loading them together there costs less than one by one when
-%% they are first called. A module that is not in the system is passed over;
-%% the list replaces one that was set before.
+%% they are first called. A module that is not in the system, or cold in it, is
+%% passed over; the list replaces one that was set before.
 -spec set_start_modules([module()], whittle_system:system()) ->
           whittle_system:system().
 set_start_modules(Modules, System) ->
@@ -147,7 +152,9 @@ set_start_modules(Modules, System) ->
     {Head, [First | _]} = lists:splitwith(fun(I) -> element(1, I) =/= primLoad end,
                                           Before),
     {primLoad, Needed} = First,
-    Own = [{App, [M || M <- Modules, is_map_key(M, Here), not lists:member(M, Needed)]}
+    Cold = whittle_system:cold(System),
+    Own = [{App, [M || M <- Modules, is_map_key(M, Here), not is_map_key(M, Cold),
+                       not lists:member(M, Needed)]}
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
@@ -159,6 +166,38 @@ early_modules() ->
     {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle_system),
                                                "early_modules.config")),
     Modules.
+
+%% @doc Has the start make the atoms of all modules, before any application of the system
+%% runs: {@link atoms/1} tells them.
+-spec make_atoms(whittle_system:system()) -> whittle_system:system().
+make_atoms(System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    {Before, [Completed | After]} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
+                                                    Instructions),
+    whittle_system:set_boot({script, Id, Before ++ [Completed, make_atoms() | After]}, System).
+
+%% @doc The names of the atoms that the start has to make, if it has to: those that no module
+%% has which it loads.
+-spec atoms(whittle_system:system()) -> {ok, [binary()]} | none.
+atoms(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    case lists:member(make_atoms(), Instructions) of
+        true ->
+            {AtOnce, ByInit} = start_modules(System),
+            Atoms = [{Module, whittle_beam:all_atoms(Beam)}
+                     || {_, Module, Bytes} <- whittle_system:modules(System),
+                        {ok, Beam} <- [whittle_beam:read(Bytes)]],
+            {Loaded, Others} = lists:partition(fun({Module, _}) ->
+                                                       lists:member(Module, AtOnce ++ ByInit)
+                                               end, Atoms),
+            Union = fun(Each) -> ordsets:union([These || {_, These} <- Each]) end,
+            {ok, [atom_to_binary(Atom)
+                  || Atom <- ordsets:subtract(Union(Others), Union(Loaded))]};
+        false ->
+            none
+    end.
+
+make_atoms() -> {apply, {whittle_start_cold, make_atoms, [root() ++ "/boot/atoms"]}}.
 
 %% @doc The boot script of the short-lived node that asks a running one: as the
 %% system's, but only kernel and stdlib start, and `whittle_control' can be

@@ -89,11 +89,17 @@ module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
 readers(#{attributes := keep}, _, _) -> asked_for;
 readers(_, Beams, System) ->
     Otp = [Name || #{name := Name, origin := #{kind := otp}} <- whittle_system:apps(System)],
-    [Module || {App, Module, Beam} <- Beams,
-               not lists:member(Module, reads_files()),
-               whittle_beam:mentions(attributes, Beam)
-                   orelse (not (lists:member(App, Otp) orelse whittle_otp:is_otp(App))
-                           andalso calls_beam_lib(Beam))].
+    lists:uniq([Module || {App, Part, Beam} <- Beams, Module <- [whole(Part)],
+                          not lists:member(Module, reads_files()),
+                          whittle_beam:mentions(attributes, Beam)
+                              orelse (not (lists:member(App, Otp) orelse whittle_otp:is_otp(App))
+                                      andalso calls_beam_lib(Beam))]).
+
+whole(Module) ->
+    case whittle_system:companion_of(Module) of
+        {ok, Whole} -> Whole;
+        none -> Module
+    end.
 
 calls_beam_lib(Beam) ->
     lists:any(fun({Module, _, _}) -> Module =:= beam_lib end, whittle_beam:imports(Beam)).

@@ -17,6 +17,8 @@
 -export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, started/1, modules/1]).
 %% How it starts
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
+%% What is loaded only when it is called
+-export([cold/1, set_cold/2, companion/1, companion_of/1]).
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
 %% Questions that other rooms ask
@@ -79,12 +81,16 @@
                  apps = #{} :: #{app_name() => app()},
                  boot :: boot_script(),
                  roots = [] :: [app_name()],
+                 cold = #{} :: #{module() => []},
                  files = #{} :: #{path() => file()},
                  env = #{} :: #{binary() => env_value()},
                  notes = [] :: [binary()],          % newest first
                  ledger = [] :: [entry()]}).        % newest first
 
 -opaque system() :: #system{}.
+
+%% The VM knows it too (native/patches).
+-define(COMPANION, "~cold").
 
 %% @doc A system without applications. `otp' is the OTP release (`"29"') that it is for.
 -spec new(#{name := string(), vsn := string(), otp := string()}) -> system().
@@ -171,6 +177,29 @@ roots(#system{roots = Roots}) -> Roots.
 %% @doc Says which applications the user asked for.
 -spec set_roots([app_name()], system()) -> system().
 set_roots(Roots, System) -> System#system{roots = Roots}.
+
+%% @doc The modules that nothing is known to call: they lie behind the others, in small
+%% blocks, and are not loaded with the start. Among them the companions ({@link
+%% companion/1}), which are not for the code server.
+-spec cold(system()) -> #{module() => []}.
+cold(#system{cold = Cold}) -> Cold.
+
+%% @doc Says which modules are cold.
+-spec set_cold([module()], system()) -> system().
+set_cold(Modules, System) -> System#system{cold = maps:from_keys(Modules, [])}.
+
+%% @doc The name of the module that holds what was left out of another.
+-spec companion(module()) -> module().
+companion(Module) -> list_to_atom(atom_to_list(Module) ++ ?COMPANION).
+
+%% @doc Whose companion a module is, by its name.
+-spec companion_of(module()) -> {ok, module()} | none.
+companion_of(Module) ->
+    Name = atom_to_list(Module),
+    case lists:suffix(?COMPANION, Name) of
+        true -> {ok, list_to_atom(lists:sublist(Name, length(Name) - length(?COMPANION)))};
+        false -> none
+    end.
 
 %% @doc The release's own files by path below `releases/VSN': `sys.config',
 %% `vm.args', `runtime.exs', ….

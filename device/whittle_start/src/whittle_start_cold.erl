@@ -1,0 +1,81 @@
+%% @doc Loads what was left out of a shaken system's modules, when it is called for the first
+%% time (docs/shaking.md, `--missing load').
+%%
+%% A module `M' of which functions were left out has a companion, `M~cold', that holds them;
+%% the VM calls {@link undefined_function/3} for a function of a companion that is not loaded
+%% (native/patches). That may happen in any process, the code server's and the logger's
+%% too, and before they are there: so it calls only what is preloaded, and waits for nobody
+%% but a process that loads.
+-module(whittle_start_cold).
+
+-export([undefined_function/3, module_info/2, make_atoms/1]).
+
+%% What loads is registered under this name: one at a time.
+-define(LOADER, ?MODULE).
+
+%% @doc Loads the companion and goes on in it. Says once, at level info, what was asked for:
+%% `--keep' with that name has the next build keep it.
+-spec undefined_function(module(), atom(), [term()]) -> term().
+undefined_function(Companion, Function, Arguments) ->
+    case erlang:module_loaded(Companion) of
+        true -> ok;
+        false -> load(Companion, {Function, length(Arguments)})
+    end,
+    apply(Companion, Function, Arguments).
+
+%% @doc What `Module:module_info()' answers: as of the whole module.
+-spec module_info(module(), [{atom(), arity()}]) -> [{atom(), term()}].
+module_info(Module, Exports) ->
+    [case Item of
+         {exports, _} -> {exports, Exports};
+         _ -> Item
+     end || Item <- erlang:get_module_info(Module)].
+
+%% @doc Makes the atoms that a file names, with a zero between two.
+-spec make_atoms(file:filename()) -> ok.
+make_atoms(File) ->
+    {ok, Names} = prim_file:read_file(File),
+    _ = [binary_to_atom(Name, utf8) || Name <- binary:split(Names, <<0>>, [global])],
+    ok.
+
+%% Internal
+
+%% Not in the process that calls: it may be ended at any time, and has a name of its own.
+load(Companion, Asked) ->
+    {_, Monitor} = spawn_monitor(fun() -> loader(Companion, Asked) end),
+    receive
+        {'DOWN', Monitor, process, _, normal} -> ok;
+        {'DOWN', Monitor, process, _, Reason} -> exit({Companion, Reason})
+    end.
+
+loader(Companion, Asked) ->
+    try register(?LOADER, self()) of
+        true ->
+            case erlang:module_loaded(Companion) of
+                true -> ok;
+                false ->
+                    ok = finish(Companion),
+                    _ = spawn(fun() -> tell(Companion, Asked) end),
+                    ok
+            end
+    catch
+        error:badarg ->
+            Monitor = monitor(process, ?LOADER),
+            receive {'DOWN', Monitor, process, _, _} -> loader(Companion, Asked) end
+    end.
+
+finish(Companion) ->
+    Path = <<"/.whittle/cold/", (atom_to_binary(Companion, utf8))/binary, ".beam">>,
+    {ok, Code} = prim_file:read_file(Path),
+    erlang:finish_loading([erlang:prepare_loading(Companion, Code)]).
+
+%% The logger may not be there yet, or no longer.
+tell(Companion, {Function, Arity}) ->
+    [Module, _] = binary:split(atom_to_binary(Companion, utf8), <<"~cold">>),
+    try
+        logger:log(info, "~ts:~tw/~b was called and had to be loaded: "
+                         "keep it (whittle build --keep) to have it at hand",
+                   [Module, Function, Arity], #{domain => [whittle, cold]})
+    catch
+        _:_ -> ok
+    end.

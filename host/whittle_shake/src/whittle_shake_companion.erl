@@ -1,0 +1,202 @@
+%% @doc A module in two: what is hot, and its companion with what is cold.
+%%
+%% The hot one, `M', keeps its name, its exports and its identity: each cold function that
+%% others can call by name, as a fun or from a hot one is a stub of one instruction there,
+%% which goes on to the companion, `M~cold'. The companion is loaded when that happens for
+%% the first time (`whittle_start_cold'); its functions call hot ones by exports of `M' that
+%% `module_info' does not show.
+%%
+%% <b>Funs</b> belong to `M', wherever their code is: the chunk `Whtl' of both files says so
+%% to the VM (native/patches), and `M' has an entry for each, in their old order. When the
+%% companion is loaded, those whose code is in it run there.
+%%
+%% <b>Stack traces</b> show what they did: a cold function carries `M' as its module and the
+%% lines of M's file.
+-module(whittle_shake_companion).
+
+-export([split/2]).
+
+-export_type([parts/0]).
+
+-type fa() :: whittle_shake_summary:fa().
+
+-type parts() ::
+        whole                               % nothing to be gained, or it cannot be split
+      | cold                                % as it is, but nothing of it is hot
+      | {Hot :: binary(), Companion :: binary()}.
+
+%% A module and what is told apart in it.
+-record(split,
+        {module :: module(),
+         companion :: module(),
+         functions :: #{fa() => whittle_beam_module:func()},
+         hot :: #{fa() => []},
+         aliases :: #{fa() => atom()},      % of hot functions that cold ones need
+         stubs :: #{fa() => []}}).          % cold functions that can be called from outside
+
+%% Of cold code; with less a companion costs more than it saves.
+-define(WORTH_BYTES, 300).
+
+%% @doc The two files of a module of which these functions are hot.
+-spec split(whittle_beam_module:t(), #{fa() => _}) -> parts().
+split(Value, Keep) ->
+    ByName = whittle_beam_module:functions(Value),
+    Hot = maps:map(fun(_, _) -> [] end, maps:with(maps:keys(Keep), ByName)),
+    Info = [{module_info, 0}, {module_info, 1}],
+    Cold = maps:without(maps:keys(Hot) ++ Info, ByName),
+    Saved = lists:sum([whittle_shake_summary:bytes(Code)
+                       || #{code := Code} <- maps:values(Cold)]),
+    case can_split(Value) of
+        _ when map_size(Hot) =:= 0 -> cold;
+        true when Saved >= ?WORTH_BYTES ->
+            parts(Value, ByName, maps:merge(Hot, maps:from_keys(Info, [])));
+        _ -> whole
+    end.
+
+%% Internal
+
+%% Native records and debug information are of the module that the code is in; the
+%% companion's name is a little longer.
+can_split(#{module := Module, records := Records, form := #{debug := Debug}}) ->
+    Records =:= [] andalso not Debug andalso length(atom_to_list(Module)) =< 250.
+
+parts(#{module := Module, functions := Functions, form := #{chunks := Chunks}} = Value, ByName,
+      Hot) ->
+    Called = [{key(Function), To} || Function <- Functions,
+                                     Mention <- whittle_beam_module:references(Function),
+                                     {ok, To} <- [local(Mention)]],
+    Needed = lists:usort([To || {From, To} <- Called, is_map_key(To, Hot),
+                                not is_map_key(From, Hot)]),
+    Split = #split{module = Module, companion = whittle_system:companion(Module),
+                   functions = ByName, hot = Hot,
+                   aliases = aliases(Needed),
+                   stubs = maps:from_keys(
+                             [key(Function) || Function <- Functions,
+                                               not is_map_key(key(Function), Hot),
+                                               is_open(Function)]
+                             ++ [To || {From, To} <- Called, is_map_key(From, Hot),
+                                       not is_map_key(To, Hot)], [])},
+    Md5 = whittle_beam:identity(Chunks),
+    {assembled(Md5, Module, hot(Value, Split)), assembled(Md5, Module, cold(Value, Split))}.
+
+key(#{name := F, arity := A}) -> {F, A}.
+
+local({local, To}) -> {ok, To};
+local({lambda, To, _}) -> {ok, To};
+local(_) -> none.
+
+is_open(#{exported := Exported, lambdas := Lambdas}) -> Exported orelse Lambdas =/= [].
+
+%% Names that are the same in all modules. What is exported gets one too: a call within the
+%% module is none by the name for others, which is what tracing sees.
+aliases(Needed) ->
+    maps:from_list([{FA, list_to_atom([$~ | integer_to_list(N)])}
+                    || {N, FA} <- lists:enumerate(Needed)]).
+
+assembled(Md5, Module, Value) ->
+    {ok, Bytes} = whittle_beam:assemble(#{}, whittle_beam_module:set_identity(Md5, Module, Value)),
+    Bytes.
+
+%% The hot module
+
+hot(#{functions := Functions} = Value,
+    #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
+    Here = [case Function of
+                #{name := module_info} when is_map_key({module_info, A}, Hot) ->
+                    asks_companion(Function, Split);
+                _ when is_map_key({F, A}, Stubs) ->
+                    (stub(Function, Split#split.companion, F))#{exported := Exported};
+                _ when is_map_key({F, A}, Aliases) ->
+                    Function#{alias => maps:get({F, A}, Aliases)};
+                _ -> Function
+            end || #{name := F, arity := A, exported := Exported} = Function <- Functions,
+                   is_map_key({F, A}, Hot) orelse is_map_key({F, A}, Stubs)],
+    Value#{functions := makers(Here) ++ Here}.
+
+stub(#{name := F, arity := A, lambdas := Lambdas}, Module, Name) ->
+    (whittle_beam_module:function(F, A, false, [{call_ext_only, [A, {extfunc, Module, Name, A}]}]))
+        #{lambdas := Lambdas}.
+
+%% A function that nobody calls, and that makes all funs: the first place in which each is
+%% made gives it its place in the table, and the VM takes none that is made nowhere.
+makers(Functions) ->
+    Lambdas = lists:sort([{Index, F, A, Free}
+                          || #{name := F, arity := A, lambdas := Made} <- Functions,
+                             #{index := Index, free := Free} <- Made]),
+    Needs = lists:max([0 | [Free || {_, _, _, Free} <- Lambdas]]),
+    Words = lists:sum([Free || {_, _, _, Free} <- Lambdas]),
+    [whittle_beam_module:function(
+       '~', Needs, false,
+       [{test_heap, [{alloc, [{words, Words}, {floats, 0}, {funs, length(Lambdas)}]}, Needs]}]
+       ++ [{make_fun3, [{lambda, F, A, Index}, {x, Needs},
+                        {list, [{x, N} || N <- lists:seq(0, Free - 1)]}]}
+           || {Index, F, A, Free} <- Lambdas] ++ [{return, []}]) || Lambdas =/= []].
+
+%% What the whole module's functions are, the companion knows.
+asks_companion(#{arity := 0} = Function, #split{companion = Companion}) ->
+    (stub(Function, Companion, module_info))#{exported := true};
+asks_companion(#{arity := 1, code := Code} = Function, #split{companion = Companion}) ->
+    Ask = {call_ext_only, [1, {extfunc, Companion, module_info, 1}]},
+    Function#{code := asked([exports, functions], [Ask], Function, Code)}.
+
+%% Code for when x0 is one of these atoms, before other code.
+asked(Atoms, Then, #{entry := Entry, info := Info}, Otherwise) ->
+    Free = max(Entry, Info) + 1 + lists:max([0 | [Label || {label, [Label]} <- Otherwise]]),
+    lists:append([[{is_eq_exact, [{f, Free + N}, {x, 0}, {atom, Atom}]} | Then]
+                  ++ [{label, [Free + N]}] || {N, Atom} <- lists:enumerate(Atoms)])
+        ++ Otherwise.
+
+%% The companion
+
+cold(#{functions := Functions, form := #{chunks := Chunks} = Form} = Value,
+     #split{module = Module, companion = Companion, hot = Hot, stubs = Stubs} = Split) ->
+    Cold = [(moved(Function, Split))#{exported := is_map_key(key(Function), Stubs)}
+            || Function <- Functions, not is_map_key(key(Function), Hot)],
+    Lacking = lists:usort([To || Function <- Cold,
+                                 {lambda, To, _} <- whittle_beam_module:references(Function),
+                                 is_map_key(To, Hot)]),
+    Back = [stub(maps:get(FA, Split#split.functions), Module, outside(FA, Split))
+            || FA <- Lacking],
+    whittle_shake_cut:without_lost_funs(
+      Value#{module := Companion, part_of => Module, functions := Cold ++ Back ++ told(Split),
+             form := Form#{chunks := [Chunk || {Id, _} = Chunk <- Chunks,
+                                               lists:member(Id, essential())]}}).
+
+essential() ->
+    [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
+     <<"Line">>, <<"Type">>].
+
+%% The name by which a hot function is called from outside.
+outside(FA, #split{aliases = Aliases}) -> maps:get(FA, Aliases).
+
+moved(#{line := Line, code := Code} = Function, #split{module = Module} = Split) ->
+    File = <<(atom_to_binary(Module))/binary, ".erl">>,
+    Function#{line := located(Line, File), code := [moved(I, File, Split) || I <- Code]}.
+
+moved({line, [Line]}, File, _) -> {line, [located(Line, File)]};
+moved({executable_line, [Line, N]}, File, _) -> {executable_line, [located(Line, File), N]};
+moved({Call, [A, {local, F, A} | More]} = Instruction, _,
+      #split{module = Module, hot = Hot} = Split) ->
+    case Hot of
+        #{{F, A} := _} -> {outward(Call), [A, {extfunc, Module, outside({F, A}, Split), A} | More]};
+        _ -> Instruction
+    end;
+moved(Instruction, _, _) -> Instruction.
+
+outward(call) -> call_ext;
+outward(call_only) -> call_ext_only;
+outward(call_last) -> call_ext_last.
+
+located({location, module, Line}, File) -> {location, File, Line};
+located(Line, _) -> Line.
+
+%% What `module_info' says of the whole module.
+told(#split{module = Module, functions = ByName}) ->
+    Literal = fun(Term) -> {literal, term_to_binary(Term)} end,
+    Exports = [FA || {FA, #{exported := true}} <- lists:sort(maps:to_list(ByName))],
+    All = [{move, [Literal(Exports), {x, 1}]}, {move, [{atom, Module}, {x, 0}]},
+           {call_ext_only, [2, {extfunc, whittle_start_cold, module_info, 2}]}],
+    Info = whittle_beam_module:function(module_info, 1, true, []),
+    One = asked([exports], [{move, [Literal(Exports), {x, 0}]}, {return, []}], Info,
+                [{move, [Literal(lists:sort(maps:keys(ByName))), {x, 0}]}, {return, []}]),
+    [whittle_beam_module:function(module_info, 0, true, All), Info#{code := One}].

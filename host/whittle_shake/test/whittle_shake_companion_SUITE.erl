@@ -1,0 +1,168 @@
+%% A module in two: what is hot stays, what is cold is called in the companion, and both
+%% together answer as the module did. Loaded here without the VM's part in it, which
+%% test/cold_SUITE has: the companion is there before it is called.
+-module(whittle_shake_companion_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([calls/1, funs/1, table_of_funs/1, stack_traces/1, infos/1, hidden_names/1, identities/1,
+         what_is_not_split/1, otp_modules/1]).
+
+%% Cold but `hot' and what it calls.
+-define(SOURCE,
+        "-module(parted).\n"
+        "-export([hot/1, cold/1, both/1, adder/1, plain/0, hot_fun/1, again/1, bad/1, many/0]).\n"
+        "hot(X) -> inner(X) + 1.\n"
+        "inner(X) -> X * 3.\n"
+        "hot_fun(N) -> fun(X) -> X - N end.\n"
+        "cold(X) -> {hot(X), inner(X), below(X), both(X)}.\n"
+        "below(0) -> 0;\n"
+        "below(X) -> below(X - 1) + inner(1).\n"
+        "both(X) -> lists:map(fun inner/1, [X, below(X)]).\n"
+        "adder(N) -> M = below(N), {fun(X) -> X + M + N end, M}.\n"
+        "plain() -> fun(X) -> [X] end.\n"
+        "again(X) -> F = fun inner/1, G = fun ?MODULE:hot/1, F(G(X)).\n"
+        "bad(X) ->\n"
+        "    Y = 1 / inner(X),\n"
+        "    {Y}.\n"
+        "many() -> {lists:seq(1, 20), <<\"a long binary that is worth being left out\">>,\n"
+        "           [a, b, c, d, e], #{x => 1, y => 2, z => 3}, \"some text, some more text\"}.\n").
+-define(HOT, [{hot, 1}, {inner, 1}, {hot_fun, 1}, {'-hot_fun/1-fun-0-', 2}]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+init_per_testcase(_, Config) -> Config.
+
+end_per_testcase(_, _) ->
+    [begin code:delete(M), code:purge(M) end || M <- [parted, 'parted~cold']].
+
+calls(_) ->
+    Whole = results(load(whole)),
+    ?assertEqual(Whole, results(load(split))).
+
+results(M) ->
+    [M:hot(2), M:cold(3), M:both(2), M:again(4), M:many(), (M:hot_fun(1))(5),
+     begin {F, N} = M:adder(2), {F(1), N} end, (M:plain())(x)].
+
+%% Of M, before anything cold was called: as it comes from another node.
+funs(_) ->
+    M = load(whole),
+    {Adder, _} = M:adder(2),
+    Funs = [Adder, M:plain(), M:hot_fun(1)],
+    Out = term_to_binary(Funs),
+    Whole = [F(7) || F <- Funs],
+    M = load(split),
+    ?assertEqual(Whole, [F(7) || F <- binary_to_term(Out)]).
+
+%% All in the hot one, in the old order.
+table_of_funs(_) ->
+    {Hot, _} = parts(?HOT),
+    Funs = fun(Bytes) ->
+                   {ok, {_, [{"FunT", <<_:32, Table/binary>>}]}} = beam_lib:chunks(Bytes, ["FunT"]),
+                   [{Index, Free, Uniq} || <<_:96, Index:32, Free:32, Uniq:32>> <= Table]
+           end,
+    ?assertEqual(Funs(bytes()), Funs(Hot)),
+    ?assertEqual(4, length(Funs(Hot))).
+
+stack_traces(_) ->
+    Traces = fun(M) ->
+                     [try M:F(A)
+                      catch Class:Reason:Stack ->
+                              {Class, Reason, [Frame || {parted, _, _, _} = Frame <- Stack]}
+                      end || {F, A} <- [{bad, 0}, {bad, x}, {adder, a}, {nothing, 1}]]
+             end,
+    Whole = Traces(load(whole)),
+    Location = [{file, "parted.erl"}, {line, 14}],
+    ?assertMatch([{error, badarith, [{parted, bad, 1, Location} | _]} | _], Whole),
+    ?assertEqual(Whole, Traces(load(split))).
+
+infos(_) ->
+    Ask = fun(M) -> [lists:sort(M:module_info(Item)) || Item <- [exports, functions]]
+                        ++ [M:module_info(module), element(1, catch M:module_info(x))]
+          end,
+    Whole = Ask(load(whole)),
+    [Exports | _] = Whole,
+    M = load(split),
+    ?assertEqual(Whole, Ask(M)),
+    Ebin = filename:join([code:lib_dir(whittle_shake), "..", "whittle_start", "ebin"]),
+    true = code:add_patha(Ebin),
+    ?assertEqual(Exports, lists:sort(proplists:get_value(exports, M:module_info()))),
+    ?assertEqual(parted, proplists:get_value(module, M:module_info())).
+
+%% What cold functions need of hot ones has names that say nothing.
+hidden_names(_) ->
+    {Hot, Companion} = parts(?HOT),
+    {ok, {parted, [{exports, Exports}]}} = beam_lib:chunks(Hot, [exports]),
+    ?assertEqual([{'~1', 1}, {'~2', 1}],
+                 [FA || {F, _} = FA <- Exports, hd(atom_to_list(F)) =:= $~]),
+    ?assertNot(lists:member({inner, 1}, Exports)),
+    {ok, {'parted~cold', [{imports, Imports}]}} = beam_lib:chunks(Companion, [imports]),
+    ?assertEqual(['~1', '~2'], lists:usort([F || {parted, F, _} <- Imports] -- [hot])).
+
+identities(_) ->
+    {Hot, Companion} = parts(?HOT),
+    {ok, {_, Md5}} = beam_lib:md5(bytes()),
+    [?assertEqual(Md5, whittle_beam:identity(whittle_beam:chunks(read(Bytes))))
+     || Bytes <- [bytes(), Hot, Companion]],
+    ?assertEqual({ok, <<Md5/binary, "parted">>}, whittle_beam:chunk(<<"Whtl">>, read(Companion))),
+    ?assertEqual({ok, Md5}, whittle_beam:chunk(<<"Whtl">>, read(Hot))).
+
+what_is_not_split(_) ->
+    ?assertEqual(cold, parts([])),
+    All = maps:keys(whittle_beam_module:functions(value(bytes()))),
+    ?assertEqual(whole, parts(All)),
+    ?assertEqual(whole, parts(All -- [{plain, 0}])).
+
+%% Any half of them, as the loader sees it.
+otp_modules(_) ->
+    Modules = [M || {ok, Ms} <- [application:get_key(stdlib, modules)], M <- Ms],
+    Split = [M || M <- Modules, {Hot, Companion} <- [half(M)],
+                  not is_tuple(erlang:prepare_loading(M, Hot)),
+                  not is_tuple(erlang:prepare_loading(whittle_system:companion(M), Companion))],
+    ?assert(length(Split) > 60),
+    ?assertEqual([], [M || M <- Modules, is_tuple(half(M)), not lists:member(M, Split)]).
+
+half(M) ->
+    {M, Bytes, _} = code:get_object_code(M),
+    Value = value(Bytes),
+    whittle_shake_companion:split(
+      Value, maps:from_keys([FA || FA <- maps:keys(whittle_beam_module:functions(Value)),
+                                   erlang:phash2(FA, 2) =:= 0], [])).
+
+%% Internal
+
+bytes() ->
+    {ok, Tokens, _} = erl_scan:string(?SOURCE),
+    {ok, parted, Beam} = compile:forms([{attribute, 1, file, {"parted.erl", 1}}
+                                        | forms(Tokens, [])], [debug_info]),
+    Beam.
+
+forms([{dot, _} = Dot | Rest], Form) ->
+    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+    [Parsed | forms(Rest, [])];
+forms([{'?', _}, {var, Line, 'MODULE'} | Rest], Form) ->
+    forms(Rest, [{atom, Line, parted} | Form]);
+forms([Token | Rest], Form) -> forms(Rest, [Token | Form]);
+forms([], []) -> [].
+
+parts(Hot) -> whittle_shake_companion:split(value(bytes()), maps:from_keys(Hot, [])).
+
+load(whole) -> loaded(parted, bytes());
+load(split) ->
+    {Hot, Companion} = parts(?HOT),
+    _ = loaded('parted~cold', Companion),
+    loaded(parted, Hot).
+
+loaded(M, Bytes) ->
+    code:purge(M),
+    {module, M} = code:load_binary(M, "", Bytes),
+    M.
+
+read(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    Beam.
+
+value(Bytes) ->
+    {ok, Value} = whittle_beam:disassemble(read(Bytes)),
+    Value.

@@ -1,0 +1,179 @@
+%% What is cut by `--shake functions --missing load' is loaded when it is called, and nobody
+%% sees a difference: the table of docs/shaking.md. Each case has the fixture `cut' answer a
+%% question twice, in a stock OTP and built with a plan that leaves out what is asked about.
+-module(cold_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
+         funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
+         handlers/1, tracing/1, loops/1, at_once/1]).
+-export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
+-export([only_the_boot_at_hand/1, any_half_at_hand/1]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
+               F =/= end_per_suite, F =/= module_info].
+
+init_per_suite(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    Ebin = filename:join(Dir, "ebin"),
+    ok = filelib:ensure_path(Ebin),
+    ok = compiled("src", Ebin),
+    Out = filename:join(Dir, "cut"),
+    {0, Said} = running:whittle(["build", running:fixture("cut"), "-o", Out,
+                                 "--shake", "functions"]),
+    [{ebin, Ebin}, {cut, Out}, {said, Said} | Config].
+
+end_per_suite(_) -> ok.
+
+%% The table
+
+funs(Config) -> same("funs", [], Config).
+
+funs_from_a_stock_node(Config) ->
+    File = file("from_stock", Config),
+    {0, _} = stock("fun_out", [File], Config),
+    same("fun_in", [File], Config).
+
+funs_to_a_stock_node(Config) ->
+    [Shaken, Stock] = [file(Name, Config) || Name <- ["of_shaken", "of_stock"]],
+    {0, _} = cut("fun_out", [Shaken], Config),
+    {0, _} = stock("fun_out", [Stock], Config),
+    {0, Answer} = stock("fun_in", [Stock], Config),
+    ?assertEqual({0, Answer}, stock("fun_in", [Shaken], Config)),
+    same("fun_in", [Shaken], Config).
+
+%% Also where what is cut is gone: the funs that are left are those that they were.
+funs_where_the_rest_is_gone(Config) ->
+    Kept = "cut_checks:fun_in/1,cut_checks:fun_out/1",
+    Cut = running:build(running:fixture("cut"), file("gone", Config),
+                        ["--shake", "functions", "--missing", "crash", "--data", "none",
+                         "--atoms", Kept]),
+    ?assertMatch({0, <<"cut_lib:crash/1 was cut", _/binary>>},
+                 running:whittle(["why", Cut, "cut_lib:crash/1"])),
+    [Gone, Stock] = [file(Name, Config) || Name <- ["of_gone", "of_stock"]],
+    {0, _} = cut("fun_out", [Gone], [{cut, Cut} | proplists:delete(cut, Config)]),
+    {0, _} = stock("fun_out", [Stock], Config),
+    [same("fun_in", [File], [{cut, Cut} | proplists:delete(cut, Config)])
+     || File <- [Gone, Stock]].
+
+introspection(Config) -> same("introspection", [], Config).
+
+calls(Config) -> same("calls", [], Config).
+
+errors(Config) -> same("errors", [], Config).
+
+%% Of cold functions, of a cold module that nobody calls, and one that is nowhere.
+atoms(Config) ->
+    same("atoms", ["nobody_says_this", "in_a_literal", "cut_word_of_nobody"], Config),
+    ?assertEqual({0, <<"[\"family_specification\",family_specification]">>},
+                 cut("atoms", ["family_specification"], Config)).
+
+upgrade(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "two"),
+    ok = filelib:ensure_path(Dir),
+    {ok, One} = file:read_file(filename:join([running:fixture("cut"), "src", "cut_lib.erl"])),
+    Two = binary:replace(binary:replace(One, <<"-vsn(\"one\")">>, <<"-vsn(\"two\")">>),
+                         <<"self(), one">>, <<"self(), two">>),
+    File = filename:join(Dir, "cut_lib.erl"),
+    ok = file:write_file(File, binary:replace(Two, <<"{far, inner">>, <<"{new, inner">>)),
+    ok = compiled(File, Dir),
+    same("upgrade", [filename:rootname(File) ++ ".beam"], Config).
+
+handlers(Config) -> same("handlers", [], Config).
+
+tracing(Config) -> same("tracing", [], Config).
+
+loops(Config) -> same("loops", [], Config).
+
+at_once(Config) -> same("at_once", [], Config).
+
+nothing_cold_at_start(Config) -> same("cold_at_start", [], Config).
+
+%% What a person is told
+
+said_once(Config) ->
+    {0, Said} = cut("said", [], Config),
+    ?assertEqual(<<"{\"cut_lib:far/1 was called and had to be loaded: keep it (whittle build "
+                   "--keep) to have it at hand\",no_more}">>, Said).
+
+%% Hot and cold apart, both together little more than what is not shaken.
+sizes(Config) ->
+    Whole = running:build(running:fixture("cut"), file("whole", Config)),
+    Cut = proplists:get_value(cut, Config),
+    ?assert(pack(Cut) =< 1.15 * pack(Whole)),
+    {0, Text} = running:whittle(["size", Cut]),
+    {match, [Cold]} = re:run(Text, "(?m)^cold code +([0-9,]+)", [{capture, [1], list}]),
+    ?assert(list_to_integer(Cold -- ",,") > pack(Cut) div 2).
+
+why(Config) ->
+    Cut = proplists:get_value(cut, Config),
+    ?assertEqual({0, <<"cut_lib:far/1 is cold, loaded when it is called: nothing that is in calls "
+                       "it\n\n">>}, running:whittle(["why", Cut, "cut_lib:far/1"])),
+    {0, Json} = running:whittle(["why", Cut, "cut_lib:far/1", "--json"]),
+    ?assertMatch({match, _}, re:run(Json, "\"cold\":true.*\"kept\":false")).
+
+doors_are_noted(Config) ->
+    ?assertMatch({match, _},
+                 re:run(proplists:get_value(said, Config),
+                        "(?m)^whittle: note: atoms that are made of text may name any module or "
+                        "function \\(cut:run/1\\); what is called so and was not seen is loaded "
+                        "then$")).
+
+in_directory(Config) ->
+    Dir = running:build(running:fixture("cut"), file("in_directory", Config),
+                        ["--shake", "functions", "--format", "dir"]),
+    Answer = stock("calls", [], Config),
+    ?assertEqual(Answer, answer(running:run(filename:join(Dir, "cut"), ["cut_checks", "calls"]))).
+
+%% Plans that are wrong about everything
+
+only_the_boot_at_hand(Config) ->
+    Hello = planned:build(running:example("hello"),
+                          file("hello", Config), planned:called_at_boot()),
+    ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})).
+
+any_half_at_hand(Config) ->
+    Half = planned:build(running:fixture("cut"), file("half", Config), planned:a_half(1)),
+    [same(Check, [], [{cut, Half} | proplists:delete(cut, Config)])
+     || Check <- ["funs", "introspection", "calls", "errors", "handlers", "tracing", "loops",
+                  "at_once"]].
+
+%% Internal
+
+same(Check, Arguments, Config) ->
+    {0, Answer} = stock(Check, Arguments, Config),
+    ?assertEqual({0, Answer}, cut(Check, Arguments, Config)).
+
+cut(Check, Arguments, Config) ->
+    answer(running:run(proplists:get_value(cut, Config), ["cut_checks", Check | Arguments])).
+
+%% With all modules of the application loaded, as a release starts.
+stock(Check, Arguments, Config) ->
+    answer(running:run(filename:join([running:otp_root(), "bin", "erl"]),
+                       ["-noshell", "-pa", proplists:get_value(ebin, Config), "-eval",
+                        "ok = application:start(cut, permanent)", "-extra", "cut_checks",
+                        Check | Arguments])).
+
+answer({Code, Output}) -> {Code, string:trim(Output)}.
+
+%% As `whittle build` compiles it: by the OTP that it runs on.
+compiled("src", Ebin) ->
+    Src = filename:join(running:fixture("cut"), "src"),
+    {ok, [{application, Name, Props}]} = file:consult(filename:join(Src, "cut.app.src")),
+    Files = lists:sort(filelib:wildcard(filename:join(Src, "*.erl"))),
+    Modules = [list_to_atom(filename:basename(File, ".erl")) || File <- Files],
+    ok = file:write_file(filename:join(Ebin, "cut.app"),
+                         io_lib:format("~p.~n", [{application, Name,
+                                                  [{modules, Modules} | Props]}])),
+    lists:foreach(fun(File) -> ok = compiled(File, Ebin) end, Files);
+compiled(File, Dir) ->
+    {ok, _} = compile:file(File, [debug_info, deterministic, {outdir, Dir}]),
+    ok.
+
+file(Name, Config) -> filename:join(proplists:get_value(priv_dir, Config), Name).
+
+pack(File) ->
+    {ok, #{size := Size, vm := Vm}} = whittle_pack:read(File),
+    Size - Vm.

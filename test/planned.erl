@@ -1,0 +1,69 @@
+%% Builds a program with a plan of the test's own: what is hot is not what the program can
+%% reach, but what a test says. All else is cold, so nothing may depend on a good plan.
+-module(planned).
+
+-export([build/3, called_at_boot/0, a_half/1]).
+
+-type choice() :: fun((mfa()) -> boolean()).
+
+%% For the OTP that tests run on, flavour `size'.
+-spec build(file:filename(), file:filename(), choice()) -> file:filename().
+build(Path, Out, IsHot) ->
+    {ok, #{lib := Lib}} = whittle_runtime:otp(whittle_runtime:default_otp(), #{}),
+    {ok, Read} = whittle_read:read(Path, #{otp_lib => Lib}),
+    {ok, System} = whittle_device:add(Read),
+    {Before, After} = lists:splitwith(fun(Pass) -> Pass =/= whittle_pass_strip end,
+                                      whittle_pass:standard()),
+    Options = #{strip => #{types => drop}},
+    {ok, Trimmed} = whittle_pass:run(Before, Options, System),
+    {ok, Otp} = whittle_otp_lib:open(Lib),
+    {ok, Preloaded} = whittle_otp_lib:preloaded(Otp),
+    {ok, Plan} = whittle_shake:plan(Trimmed, #{preloaded => Preloaded, unit => functions}),
+    {ok, Done} = whittle_pass:run([whittle_pass_shake | After],
+                                  Options#{shake => with(IsHot, Plan)}, Trimmed),
+    Ready = whittle_boot:set_start_modules([whittle_start_cold | whittle_cmd_build:start_modules()],
+                                           Done),
+    {ok, Runtime} = whittle_runtime:ensure(
+                      #{target => whittle_runtime:default_target(), flavour => size,
+                        otp => whittle_runtime:default_otp(),
+                        natives => whittle_system:natives(Ready)}, #{}),
+    {ok, _} = whittle_pack:write(Ready, Runtime, Out, #{}),
+    Out.
+
+%% What loads the rest is at hand, and what a module with a NIF needs is there whole.
+with(IsHot, #{reached := Reached, summaries := Summaries} = Plan) ->
+    All = [{M, [FA || FA <- maps:keys(Functions),
+                      is_ours(M) orelse IsHot({M, element(1, FA), element(2, FA)})],
+            Functions, Whole}
+           || {M, #{functions := Functions, whole := Whole}} <- maps:to_list(Summaries)],
+    Live = [{M, F, A} || {M, Hot, Functions, Whole} <- All,
+                         {F, A} <- case Whole andalso Hot =/= [] of
+                                       true -> maps:keys(Functions);
+                                       false -> Hot
+                                   end],
+    Plan#{reached := Reached#{live := maps:from_keys(Live, {called, {root, "a test"}})}}.
+
+is_ours(M) -> lists:prefix("whittle_start", atom_to_list(M)).
+
+%% What a stock node has called when it is up: seen by the counters of the JIT.
+-spec called_at_boot() -> choice().
+called_at_boot() ->
+    Count = "[io:format(\"~0tp.~n\", [{M, [FA || {FA, true} <- code:get_coverage(function, M)]}])"
+            " || M <- erlang:loaded(), code:coverage_support(), M =/= erl_eval,"
+            " is_list(code:which(M))], halt().",
+    {0, Said} = running:run(filename:join([running:otp_root(), "bin", "erl"]),
+                            ["+JPcover", "function", "-noshell", "-eval", Count]),
+    {ok, Terms} = terms(binary_to_list(Said)),
+    Called = maps:from_list([{{M, F, A}, []} || {M, FAs} <- Terms, {F, A} <- FAs]),
+    fun(Mfa) -> is_map_key(Mfa, Called) end.
+
+terms(Text) ->
+    {ok, [begin
+              {ok, Tokens, _} = erl_scan:string(Line),
+              {ok, Term} = erl_parse:parse_term(Tokens),
+              Term
+          end || Line <- string:lexemes(Text, "\n")]}.
+
+%% Any half of all functions: a number chooses which.
+-spec a_half(integer()) -> choice().
+a_half(Seed) -> fun(Mfa) -> erlang:phash2({Seed, Mfa}, 2) =:= 0 end.
