@@ -111,7 +111,12 @@ why_cut(Config) ->
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
     ?assertEqual({1, <<"whittle: there never was a function nobody:f/1: correct the name\n">>},
-                 running:whittle(["why", Hello, "nobody:f/1"])).
+                 running:whittle(["why", Hello, "nobody:f/1"])),
+    %% Of a module a line for each of its functions.
+    {0, Lists} = running:whittle(["why", Hello, "lists"]),
+    ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),
+    ?assertMatch({match, _}, re:run(Lists, "^lists:[a-z_0-9]+/\\d was cut$", [multiline])),
+    ?assertEqual(nomatch, re:run(Lists, "fun-|^ ", [multiline])).
 
 by_reason(Config) ->
     Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],

@@ -139,12 +139,12 @@ write(#{system := System, runtime := Runtime, out := Out, options := Options} = 
 
 %% Beside the output, for `whittle why'. One of an earlier build would tell lies.
 write_plan(#{out := Out, plan := Account} = Build) ->
-    case whittle_cmd_why:write(Out, Account) of
+    case whittle_plan_file:write(Out, Account) of
         ok -> {ok, Build};
         {error, Error} -> pack_error(Error)
     end;
 write_plan(#{out := Out} = Build) ->
-    _ = file:delete(whittle_cmd_why:plan_file(Out)),
+    _ = file:delete(whittle_plan_file:path(Out)),
     {ok, Build}.
 
 %% What they are told, and what they say

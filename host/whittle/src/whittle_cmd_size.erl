@@ -10,7 +10,7 @@
 %% @doc Sizes by part, by application and by module, the largest first.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out], by := "reason"}) ->
-    case whittle_cmd_why:read(Out) of
+    case whittle_plan_file:read(Out) of
         {ok, Account} -> {ok, reasons(whittle_shake_account:weights(Account))};
         {error, _} = Error -> Error
     end;

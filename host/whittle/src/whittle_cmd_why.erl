@@ -6,69 +6,34 @@
 -import(whittle_shake_name, [origin/1]).
 
 -export([run/1]).
--export([plan_file/1, write/2, read/1]).
 
 %% @doc The way to each function that the name names.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
-    case {whittle_shake_name:parse(Text), read(Out)} of
+    case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
         {error, _} -> {error, {words, ["`", Text, "' is no M, M:F or M:F/A"]}};
         {_, {error, _} = Error} -> Error;
         {{ok, Name}, {ok, Account}} ->
             case whittle_shake_account:why(Name, Account) of
                 [] -> {error, {work, ["there never was a function ", Text,
                                       ": correct the name"]}};
-                Verdicts -> {ok, #{text => [text(Verdict) || Verdict <- Verdicts],
+                Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
-            end
-    end.
-
-%% @doc Where the plan of an output lies.
--spec plan_file(file:filename()) -> file:filename().
-plan_file(Out) -> Out ++ ".plan".
-
-%% @doc Writes the plan of an output that is there.
--spec write(file:filename(), whittle_shake_account:account()) ->
-          ok | {error, whittle_pack:error()}.
-write(Out, Account) ->
-    case file:read_file(executable(Out)) of
-        {ok, Bytes} -> whittle_pack:write_beside(
-                         plan_file(Out), whittle_shake_account:to_binary(Bytes, Account));
-        {error, Reason} -> {error, {unreadable, {Out, Reason}}}
-    end.
-
-%% @doc Reads it back.
--spec read(file:filename()) ->
-          {ok, whittle_shake_account:account()} | {error, whittle:failure()}.
-read(Out) ->
-    case {file:read_file(executable(Out)), file:read_file(plan_file(Out))} of
-        {{error, Reason}, _} ->
-            {error, {work, whittle_pack:format_error({unreadable, {Out, Reason}})}};
-        {_, {error, enoent}} ->
-            {error, {work, [plan_file(Out), " is not there: build with --shake functions, "
-                            "and keep it beside the output"]}};
-        {_, {error, Reason}} ->
-            {error, {work, whittle_pack:format_error({unreadable, {plan_file(Out), Reason}})}};
-        {{ok, Bytes}, {ok, Plan}} ->
-            case whittle_shake_account:from_binary(Bytes, Plan) of
-                {ok, Account} -> {ok, Account};
-                {error, Error} -> {error, {work, [plan_file(Out), " ", wrong(Error),
-                                                  ": build again"]}}
             end
     end.
 
 %% Internal
 
-%% Of a directory, its bill of materials: it has the sum of each part.
-executable(Out) ->
-    case filelib:is_dir(Out) of
-        true -> filename:join(Out, "tree/etc/bom.json");
-        false -> Out
-    end.
+%% Of a whole module the last step of each way, and no function that the compiler made.
+text({_Module}, Verdicts) ->
+    Written = [Verdict || {{_, Function, _}, _} = Verdict <- Verdicts,
+                          hd(atom_to_list(Function)) =/= $-],
+    [[line(Verdict), $\n] || Verdict <- Written];
+text(_, Verdicts) ->
+    [text(Verdict) || Verdict <- Verdicts].
 
-wrong(no_plan) -> "is no plan";
-wrong(plan_of_another) -> "is the plan of another build";
-wrong({plan_version, _}) -> "was written by another version of whittle".
+line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
+line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
 
 text({Mfa, {kept, Way}}) ->
     [whittle_shake_name:text(Mfa), " is in\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
