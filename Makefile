@@ -16,9 +16,12 @@ demo: all ## build the examples, run one from a file in an empty chroot, print t
 test: setup-build+test+web+device all runtimes ## all tests
 	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" ./test/run
 
-# The long wait comes first, and is visible.
+# The long waits come first, and are visible: both VMs, the stock OTP and its suites. What
+# is there already is not spoken of.
 runtimes: all
 	@./whittle build examples/hello -o out/hello
+	@./whittle build test/fixtures/keeper -o out/keeper >out/keeper.txt
+	@test/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format ## format, warnings, xref, dialyzer, tests
 	@rebar3 xref

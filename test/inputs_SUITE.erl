@@ -8,19 +8,18 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([sys_config/1, sys_config_of_the_machine/1, sys_config_src/1,
          sys_config_src_without_its_variables/1, vm_args/1, vm_args_of_the_machine/1,
-         name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
+         name_at_start/1, name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
 -export([escript_words/1, escript_exit_code/1, escript_error/1]).
+-export([application_with_libraries/1]).
 
 all() ->
     [sys_config, sys_config_of_the_machine, sys_config_src,
      sys_config_src_without_its_variables, vm_args, vm_args_of_the_machine,
-     name_in_vm_args, no_cookie, variables_of_the_script,
-     escript_words, escript_exit_code, escript_error].
+     name_at_start, name_in_vm_args, no_cookie, variables_of_the_script,
+     escript_words, escript_exit_code, escript_error, application_with_libraries].
 
 init_per_suite(Config) ->
-    %% The suites of one run share their directory.
-    Dir = filename:join(proplists:get_value(priv_dir, Config), "inputs"),
-    ok = filelib:ensure_path(Dir),
+    Dir = running:directory("inputs", Config),
     Probe = running:copy("probe", Dir),
     Teller = running:copy("teller", Dir),
     [rebar3(["release", "-n", Name], Probe) || Name <- ["settled", "filled"]],
@@ -77,6 +76,13 @@ vm_args_of_the_machine(Config) ->
     ?assertEqual({0, <<"{ok,[[\"another\"]]}\n">>},
                  here(settled, ["flag", "words"], Env, Config)).
 
+%% The last name that was given, of either kind.
+name_at_start(Config) ->
+    Env = [{"ERL_FLAGS", "-name other@127.0.0.1"}],
+    ?assertEqual({0, <<"{ok,[[\"other@127.0.0.1\"]]}\n">>},
+                 here(settled, ["flag", "name"], Env, Config)),
+    ?assertEqual({0, <<"error\n">>}, here(settled, ["flag", "sname"], Env, Config)).
+
 %% Its own file finds it by the name that both have in them.
 name_in_vm_args(Config) ->
     Port = running:start(proplists:get_value(settled, Config), ["wait"],
@@ -85,7 +91,7 @@ name_in_vm_args(Config) ->
     ?assertEqual({0, <<Pid/binary, "\n">>}, here(settled, ["--whittle-pid"], [], Config)),
     {0, Node} = here(settled, ["--whittle-eval", "node()"], [], Config),
     ?assertMatch({match, _}, re:run(Node, "^'?settled@")),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
 no_cookie(Config) ->
@@ -115,6 +121,27 @@ escript_exit_code(Config) ->
 escript_error(Config) ->
     {127, Said} = alone(escript, ["fall"], [], Config),
     ?assertMatch({match, _}, re:run(Said, "exception error: on_purpose\n.*teller:main/1")).
+
+%% An application whose libraries lie elsewhere
+
+application_with_libraries(Config) ->
+    Sensors = filename:join(proplists:get_value(priv_dir, Config), "inputs/sensors"),
+    os:putenv("ERL_LIBS", filename:join(running:root(), "_build/default/lib")),
+    try
+        running:build(running:example("sensors"), Sensors)
+    after
+        os:unsetenv("ERL_LIBS")
+    end,
+    Http = running:free_port(),
+    Flags = "-kernel logger_level info -sensors port " ++ integer_to_list(Http),
+    Port = running:start(Sensors, [], #{env => [{"ERL_FLAGS", Flags}]}),
+    _ = running:until(Port, <<"application: sensors\n">>),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Http, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.0\r\n\r\n"),
+    {ok, Answer} = gen_tcp:recv(Socket, 0),
+    ?assertMatch(<<"HTTP/1.", _, " 200 ", _/binary>>, Answer),
+    running:signal(Port, "TERM"),
+    {0, _} = running:ended(Port).
 
 %% Below, what the cases share
 

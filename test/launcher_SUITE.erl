@@ -14,7 +14,7 @@
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
-         info/1, damaged/1, cut_off/1, not_a_pack/1, settings_that_say_nothing/1,
+         info/1, damaged/1, cut_off/1, not_a_pack/1, stripped/1, settings_that_say_nothing/1,
          config_file/1, vm_args_file/1, flags_variables/1]).
 
 all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
@@ -116,13 +116,13 @@ in_shell(Config, Command, Env) ->
 
 terminate(Config) ->
     Port = waiting(Config),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
 interrupt(Config) ->
     Port = waiting(Config),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     {130, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
@@ -130,9 +130,9 @@ interrupt(Config) ->
 %% this one never would by itself.
 interrupt_twice(Config) ->
     Port = waiting(Config, "hang"),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     stopped = stopping(Port),
-    running:interrupt(Port, "INT"),
+    running:signal(Port, "INT"),
     ?assertMatch({130, _}, running:ended(Port)).
 
 %% Its application is being stopped; reports of others may come before.
@@ -337,6 +337,15 @@ not_a_pack(Config) ->
                        "the pack does not begin as one\n">>},
                  changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
 
+%% strip takes the pack away: it is in no section.
+stripped(Config) ->
+    File = filename:join(directory(Config, "stripped"), "probe"),
+    {0, _} = running:run(os:find_executable("strip"),
+                         ["-o", File, proplists:get_value(probe, Config)]),
+    ?assertEqual({1, <<"probe: this file holds no application: it is the VM alone; strip and "
+                       "objcopy take away what was packed\n">>},
+                 running:run(File, ["args"])).
+
 changed(Name, Bytes, Config) ->
     File = filename:join(directory(Config, Name), "probe"),
     ok = file:write_file(File, Bytes),
@@ -353,7 +362,15 @@ settings_that_say_nothing(Config) ->
               <<"RELEASE_DISTRIBUTION is name, sname or none: foo">>},
              {"ERL_DIST_PORT", "abc", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: abc">>},
              {"ERL_DIST_PORT", "65536", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: 65536">>},
-             {"VMARGS_PATH", "/tmp", 1, <<"/tmp: Is a directory">>}]].
+             {"RELEASE_NODE", "a@b.example", 2,
+              <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
+                "-name, or RELEASE_DISTRIBUTION=name">>},
+             {"RELEASE_NODE", "a b", 2,
+              <<"a b: is no node's name: letters, digits, _ and -, then an @ and a host or "
+                "nothing">>},
+             {"RELX_CONFIG_PATH", "/tmp/none", 1,
+              <<"RELX_CONFIG_PATH names /tmp/none.config: No such file or directory">>},
+             {"VMARGS_PATH", "/tmp", 1, <<"VMARGS_PATH names /tmp: Is a directory">>}]].
 
 config_file(Config) ->
     ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),

@@ -20,13 +20,20 @@ otp_25(Config) -> hello(["--otp", "25"], "flavour size, OTP 25", Config).
 otp_27(Config) -> hello(["--otp", "27"], "flavour size, OTP 27", Config).
 speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
 
-release_25(Config) -> release("25", Config).
+%% Its shell needs a terminal.
+release_25(Config) ->
+    File = release("25", Config),
+    ?assertEqual({2, <<"settled: --whittle-remote: needs a terminal; --whittle-eval does "
+                       "without one\n">>},
+                 running:run(File, ["--whittle-remote"],
+                             #{input => "halt().\n", env => [{"RELEASE_COOKIE", "crumb"}]})).
+
 release_27(Config) -> release("27", Config).
 
 %% Its sys.config, one of the machine that holds nothing, and one that is none: reading it
 %% comes before the code server.
 release(Otp, Config) ->
-    Dir = running:copy("probe", below(Otp, Config)),
+    Dir = running:copy("probe", running:directory(Otp, Config)),
     {0, _} = tool("rebar3", ["release", "-n", "settled"], [], Dir),
     File = running:build(filename:join(Dir, "_build/default/rel/settled"),
                          filename:join(Dir, "settled"), ["--otp", Otp]),
@@ -41,7 +48,8 @@ release(Otp, Config) ->
            end,
     ?assertEqual({0, iolist_to_binary(["\"", Other, "\"\n"])}, Said("[].\n")),
     {1, Error} = Said("[{"),
-    ?assertMatch({match, _}, re:run(Error, "error in config file .*other.config")).
+    ?assertMatch({match, _}, re:run(Error, "error in config file .*other.config")),
+    File.
 
 %% Debian's Elixir asks for Debian's OTP. The variable is read by runtime.exs on
 %% the machine where the file runs.
@@ -71,15 +79,10 @@ rebar3(Config) ->
 
 hello(Options, Said, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "hello"),
-    File = running:build(filename:join(running:root(), "examples/hello"), Out, Options),
+    File = running:build(running:example("hello"), Out, Options),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(File, [], #{})),
     {0, Info} = running:run(File, ["--whittle-info"]),
     ?assertMatch({_, _}, binary:match(Info, list_to_binary(Said))).
-
-below(Name, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
-    ok = filelib:ensure_path(Dir),
-    Dir.
 
 tool(Name, Words, Env, Dir) ->
     running:run(os:find_executable(Name), Words, #{env => Env, cd => Dir}).

@@ -144,13 +144,5 @@ words(User, Words) ->
 
 %% Runs lines of sh: the exit code and all that was said.
 sh(Script, Variables, Dir) ->
-    Port = open_port({spawn_executable, "/bin/sh"},
-                     [{args, ["-c", unicode:characters_to_list(Script)]}, {env, Variables},
-                      {cd, Dir}, exit_status, binary, stderr_to_stdout, hide]),
-    collect(Port, []).
-
-collect(Port, Output) ->
-    receive
-        {Port, {data, Data}} -> collect(Port, [Output, Data]);
-        {Port, {exit_status, Code}} -> {Code, iolist_to_binary(Output)}
-    end.
+    running:run("/bin/sh", ["-c", unicode:characters_to_list(Script)],
+                #{env => Variables, cd => Dir}).

@@ -10,8 +10,7 @@
 all() -> [script, program, by_a_command, alone, not_executable].
 
 init_per_suite(Config) ->
-    Below = filename:join(proplists:get_value(priv_dir, Config), "programs"),
-    ok = filelib:ensure_path(Below),
+    Below = running:directory("programs", Config),
     Dir = running:copy("probe", Below),
     Priv = filename:join(Dir, "priv"),
     ok = file:write_file(filename:join(Priv, "say.sh"), "#!/bin/sh\necho \"$# $2\"; exit 3\n"),
@@ -41,7 +40,7 @@ by_a_command(Config) ->
 
 %% Where there is neither a shell nor /proc.
 alone(Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), "programs/alone"),
+    Dir = running:directory("programs/alone", Config),
     {Enter, Words} = running:in_empty_root(proplists:get_value(probe, Config), Dir),
     ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b\\n\">>}\n">>},
                  running:run(Enter, Words ++ ["port", path("say"), "a", "b"])).

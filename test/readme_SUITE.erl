@@ -1,50 +1,93 @@
-%% The README shows what happens: its commands are run here, and its links lead
-%% somewhere.
+%% The README shows what happens: its commands on the examples are run here, its bars are
+%% kept, and its links lead somewhere.
 -module(readme_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, build/1, links/1]).
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([build/1, sizes/1, shaken/1, links/1]).
 
 %% Sizes may differ by this much: another compiler, the same picture.
 -define(TOLERANCE, 0.03).
 
-all() -> [build, links].
+%% The bars for hello, in bytes: its VM, the file, the file under xz -9e.
+-define(VM, 2_900_000).
+-define(FILE_SIZE, 4_400_000).
+-define(COMPRESSED, 2_700_000).
+
+all() -> [build, sizes, shaken, links].
+
+init_per_suite(Config) ->
+    [{"build examples/hello -o out/hello" = Command, Shown} | Others] = shown(),
+    {0, Said} = whittle(Command),
+    Hello = filename:join(running:directory("readme", Config), "hello"),
+    {ok, _} = file:copy(filename:join(running:root(), "out/hello"), Hello),
+    [{hello, Hello}, {ledger, {Shown, Said}}, {others, Others} | Config].
+
+end_per_suite(_) -> ok.
 
 %% The first command, with its ledger: the same words in the same places, and the
 %% numbers as they are shown. Then what the file prints where there is nothing else.
 build(Config) ->
-    "whittle build examples/hello -o out/hello" = Command = "whittle " ++ shown_command(),
-    [_ | Words] = string:lexemes(Command, " "),
-    {0, Output} = running:run(filename:join(running:root(), "whittle"), Words,
-                              #{env => keep, cd => running:root()}),
-    [same(Shown, Said) || {Shown, Said} <- lists:zip(shown_output(), lines(Output))],
-    Hello = filename:join(proplists:get_value(priv_dir, Config), "hello"),
-    {ok, _} = file:copy(filename:join(running:root(), "out/hello"), Hello),
-    {0, Printed} = running:alone(Hello, [], #{}),
+    {Shown, Said} = proplists:get_value(ledger, Config),
+    same(Shown, Said),
+    {0, Printed} = running:alone(proplists:get_value(hello, Config), [], #{}),
     ?assertMatch({_, _}, binary:match(readme(), [<<"\nhello\n", Printed/binary>>])).
+
+%% Exact, with no tolerance.
+sizes(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    {ok, #{size := Size, vm := Vm}} = whittle_pack:read(Hello),
+    {0, Compressed} = running:run(os:find_executable("xz"), ["-9ec", Hello]),
+    Sizes = [{Vm, ?VM}, {Size, ?FILE_SIZE}, {byte_size(Compressed), ?COMPRESSED}],
+    ?assertEqual([], [{Is, Bar} || {Is, Bar} <- Sizes, Is > Bar]).
+
+%% Shaking: what is refused, in its very words; what is built then, and asked.
+shaken(Config) ->
+    Others = proplists:get_value(others, Config),
+    ?assertMatch({match, _}, re:run([C || {C, _} <- Others], "--shake")),
+    [case Shown of
+         <<"whittle: ", _/binary>> ->
+             ?assertEqual({Command, {1, <<Shown/binary, "\n">>}}, {Command, whittle(Command)});
+         _ ->
+             {Code, Said} = whittle(Command),
+             ?assertEqual({Command, 0}, {Command, Code}),
+             Shown =:= <<>> orelse same(Shown, Said)
+     end || {Command, Shown} <- Others].
 
 links(_Config) ->
     {match, Links} = re:run(readme(), "\\]\\(([^)#]+)\\)", [global, {capture, [1], list}]),
     ?assertEqual([], [L || [L] <- Links, not filelib:is_file(filename:join(running:root(), L))]).
 
-shown_command() ->
-    {match, [Command]} = re:run(readme(), "^\\$ ./whittle (build .*)$",
-                                [multiline, {capture, [1], list}]),
-    Command.
+%% The commands on the examples and on what was built of them, each with the output that
+%% is shown below it.
+shown() ->
+    {match, Blocks} = re:run(readme(), "^```\n((?s).*?)^```$",
+                             [multiline, global, {capture, [1], binary}]),
+    [{binary_to_list(Command), Shown}
+     || [Block] <- Blocks, [Command, Shown] <- commands(Block),
+        re:run(Command, "examples/|out/(hello|relay)") =/= nomatch].
 
-shown_output() ->
-    {match, [Output]} = re:run(readme(), "^\\$ ./whittle build .*\n((?s).*?)\n\n\\$ ",
-                               [multiline, {capture, [1], binary}]),
-    lines(Output).
+commands(Block) ->
+    case re:run(Block, "^\\$ ./whittle (.*)\n((?s).*?)\n?(?=^\\$ |\\z)",
+                [multiline, global, {capture, [1, 2], binary}]) of
+        {match, Found} -> Found;
+        nomatch -> []
+    end.
+
+whittle(Command) ->
+    running:run(filename:join(running:root(), "whittle"), string:lexemes(Command, " "),
+                #{env => keep, cd => running:root()}).
 
 lines(Text) ->
     [Line || Line <- binary:split(Text, <<"\n">>, [global]), Line =/= <<>>].
 
 same(Shown, Said) ->
-    ?assertEqual({words(Shown), Said}, {words(Said), Said}),
-    [?assert(abs(A - B) =< ?TOLERANCE * A, {Shown, Said})
-     || {A, B} <- lists:zip(numbers(Shown), numbers(Said))].
+    [begin
+         ?assertEqual({words(Line), Other}, {words(Other), Other}),
+         [?assert(abs(A - B) =< ?TOLERANCE * A, {Line, Other})
+          || {A, B} <- lists:zip(numbers(Line), numbers(Other))]
+     end || {Line, Other} <- lists:zip(lines(Shown), lines(Said))].
 
 words(Line) -> re:replace(Line, "[0-9][0-9,.]*", "#", [global, {return, binary}]).
 

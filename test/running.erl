@@ -2,8 +2,9 @@
 -module(running).
 
 -export([whittle/1, build/2, build/3, shaken/1]).
--export([run/2, run/3, start/2, start/3, line/1, until/2, interrupt/2, ended/1]).
--export([root/0, otp_root/0, fixture/1, copy/2, free_port/0, end_epmd/1]).
+-export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
+-export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
+-export([free_port/0, end_epmd/1]).
 -export([in_empty_root/2, alone/3]).
 
 %% How long anything here may be silent before a test gives up on it and says what came
@@ -58,7 +59,7 @@ run(Program, Arguments, #{input := Input} = Options) ->
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
 
-%% A program that goes on; see line/1, until/2, interrupt/2, ended/1.
+%% A program that goes on; see line/1, until/2, signal/2, ended/1.
 -spec start(file:filename(), [string()]) -> port().
 start(Program, Arguments) -> start(Program, Arguments, #{}).
 
@@ -106,8 +107,8 @@ kept(Port) ->
     end.
 
 %% Sends a signal ("TERM", "INT", …) to the process itself.
--spec interrupt(port(), string()) -> ok.
-interrupt(Port, Signal) ->
+-spec signal(port(), string()) -> ok.
+signal(Port, Signal) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     [] = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
     ok.
@@ -145,6 +146,16 @@ otp_root() ->
 
 -spec fixture(string()) -> file:filename().
 fixture(Name) -> filename:join([root(), "test", "fixtures", Name]).
+
+-spec example(string()) -> file:filename().
+example(Name) -> filename:join([root(), "examples", Name]).
+
+%% A directory of a suite's own, by its configuration; the suites of one run share theirs.
+-spec directory(file:filename(), [{atom(), term()}]) -> file:filename().
+directory(Name, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = filelib:ensure_path(Dir),
+    Dir.
 
 %% A fixture's files in a directory of its own, where its tools may write.
 -spec copy(string(), file:filename()) -> file:filename().

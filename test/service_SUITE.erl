@@ -8,7 +8,8 @@
 -export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
-         cookie_from_a_file/1, cookie_file_read_by_others/1, cookie_made_up/1,
+         cookie_from_a_file/1, cookie_file_read_by_others/1,
+         cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
 all() -> [{group, whole}, {group, shaken}, {group, cold}].
@@ -20,10 +21,9 @@ cases() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 init_per_group(Name, Config) ->
-    Dir = proplists:get_value(priv_dir, Config),
+    Dir = running:directory(filename:join("services", Name), Config),
     Build = fun(Path, Program, Remote) ->
-                    Out = filename:join([Dir, "services", Name, Program]),
-                    ok = filelib:ensure_dir(Out),
+                    Out = filename:join(Dir, Program),
                     case Name of
                         whole -> running:build(Path, Out);
                         shaken -> running:build(Path, Out, running:shaken(Remote));
@@ -31,7 +31,7 @@ init_per_group(Name, Config) ->
                     end
             end,
     [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
-     {relay, Build(filename:join([running:root(), "examples", "relay"]), "relay", "none")},
+     {relay, Build(running:example("relay"), "relay", "none")},
      {epmd, running:free_port()} | Config].
 
 end_per_group(_, Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
@@ -44,6 +44,9 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"])),
     ?assertEqual({0, <<"{3,\"x\"}\n">>}, ask(Config, ["--whittle-eval", "A = 1, {A + 2, \"x\"}"])),
+    %% What is asked prints here; there is nothing to read.
+    ?assertEqual({0, <<"here\neof\n">>},
+                 ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),
@@ -87,14 +90,14 @@ shell(Config, Pid) ->
 killed_with_heart(Config) ->
     Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
                       ++ "' args again >&2", Config),
-    running:interrupt(Port, "KILL"),
+    running:signal(Port, "KILL"),
     {137, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
 
 %% Whoever stops it means it.
 stopped_with_heart(Config) ->
     Port = with_heart("echo started again >&2", Config),
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])),
     ?assertEqual(nomatch, re:run(Output, "started again")).
@@ -141,7 +144,7 @@ it_calls_a_stock_node(Config) ->
     Name = running:line(Stock),
     {0, Output} = ask(Config, ["connect", binary_to_list(Name)]),
     ?assertEqual(<<"{true,'", Name/binary, "'}\n">>, requoted(Output, Name)),
-    running:interrupt(Stock, "TERM"),
+    running:signal(Stock, "TERM"),
     {0, _} = running:ended(Stock).
 
 cookie_from_a_file(Config) ->
@@ -155,6 +158,18 @@ cookie_file_read_by_others(Config) ->
     {1, Output} = ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
                                            {"WHITTLE_COOKIE_FILE", File}]),
     ?assertMatch({match, _}, re:run(Output, "chmod 600")).
+
+%% The others than root cannot give a file away to show it.
+cookie_file_of_somebody_else(Config) ->
+    File = cookie_file(Config, 8#600),
+    case file:change_owner(File, 65534) of
+        ok ->
+            ?assertEqual({1, iolist_to_binary(["probe: ", File, ": the cookie file belongs to "
+                                               "somebody else\n"])},
+                         ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
+                                                  {"WHITTLE_COOKIE_FILE", File}]));
+        {error, eperm} -> {skip, "only root can give a file to somebody else"}
+    end.
 
 cookie_made_up(Config) ->
     Ask = fun() -> ask(Config, ["cookie"], [{"RELEASE_COOKIE", false}, {"HOME", "/"}]) end,
@@ -208,7 +223,7 @@ relay(Config, Name, Nodes) ->
     {Port, list_to_integer(Number)}.
 
 stop(Port) ->
-    running:interrupt(Port, "TERM"),
+    running:signal(Port, "TERM"),
     {0, _} = running:ended(Port),
     ok.
 
@@ -232,6 +247,7 @@ requoted(Output, Name) ->
 cookie_file(Config, Mode) ->
     File = filename:join(proplists:get_value(priv_dir, Config),
                          "cookie" ++ integer_to_list(Mode)),
+    _ = file:delete(File),
     ok = file:write_file(File, "secret\n"),
     ok = file:change_mode(File, Mode),
     File.

@@ -1,15 +1,16 @@
-%% What setup/install says of a machine, by the commands that it finds there.
+%% What setup/install says of a machine, by the commands that it finds there, and what
+%% make does where all is made.
 -module(setup_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
 -export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
-         said_at_once/1, packages_are_well_formed/1]).
+         said_at_once/1, made_once/1, packages_are_well_formed/1]).
 
 all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
-     packages_are_well_formed].
+     made_once, packages_are_well_formed].
 
 %% The tests run, so this machine has it all; by packages, and where there are none. What
 %% is missing all the same is not installed by a test.
@@ -53,6 +54,19 @@ said_at_once(_Config) ->
     ?assertMatch([<<"setup/install build test web device">> | _],
                  binary:split(Commands, <<"\n">>)).
 
+%% Neither a module nor a VM, of which each step would be told.
+made_once(_Config) ->
+    Before = beams(),
+    {0, Said} = running:run(os:find_executable("make"), ["-C", running:root(), "runtimes"],
+                            #{env => keep}),
+    ?assertEqual([], beams() -- Before),
+    ?assertEqual(nomatch, re:run(Said, "^.+: .+ (\\(\\d+ of \\d+\\)|\\d+ %)$", [multiline])).
+
+beams() ->
+    [{File, filelib:last_modified(File)}
+     || File <- filelib:wildcard(filename:join(running:root(),
+                                               "_build/default/lib/*/ebin/*.beam"))].
+
 packages_are_well_formed(_Config) ->
     {ok, Text} = file:read_file(filename:join(running:root(), "setup/packages")),
     Lines = [Line || Line <- binary:split(Text, <<"\n">>, [global, trim]),
@@ -67,9 +81,7 @@ install(Path) ->
 
 %% A directory of all commands but those.
 without(Names, Config) ->
-    Bin = filename:join(proplists:get_value(priv_dir, Config),
-                        lists:join($-, ["without" | Names])),
-    ok = filelib:ensure_path(Bin),
+    Bin = running:directory(lists:flatten(lists:join($-, ["without" | Names])), Config),
     [_ = file:make_symlink(Command, filename:join(Bin, Name))
      || Dir <- string:lexemes(os:getenv("PATH"), ":"),
         Command <- filelib:wildcard(filename:join(Dir, "*")),

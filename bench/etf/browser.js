@@ -1,5 +1,5 @@
 // Runs cases.js in headless Chromium: node browser.js [ROUNDS [PAYLOAD...]]
-// The page gets one bundle from a server here and posts its tables back. CHROMIUM names the
+// The page gets one bundle from a server here and posts its results back. CHROMIUM names the
 // browser.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -7,14 +7,16 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { report } from "./report.js";
 
 const [rounds = "11", ...only] = process.argv.slice(2);
 const chosen = only.length > 0 ? JSON.stringify(only) : "undefined";
 const page = `
-    import { measure, tables } from "./cases.js";
+    import { measure } from "./cases.js";
     const results = measure({ rounds: ${Number(rounds)}, only: ${chosen} });
     const version = /Chrome\\/[0-9.]+/.exec(navigator.userAgent)[0];
-    await fetch("/done", { method: "POST", body: tables(results, "Headless " + version) });
+    const body = JSON.stringify({ title: "Headless " + version, results });
+    await fetch("/done", { method: "POST", body });
 `;
 const bundle = await build({
     stdin: {
@@ -30,14 +32,20 @@ const bundle = await build({
 const profile = mkdtempSync(join(tmpdir(), "etf-bench-"));
 let browser;
 
+function fail(why) {
+    console.error(why);
+    process.exitCode = 1;
+}
+
 const server = createServer((request, response) => {
-    if (request.url === "/done") {
+    if (request.url === "/done" || request.url === "/failed") {
         let body = "";
         request
             .setEncoding("utf8")
             .on("data", (piece) => (body += piece))
             .on("end", () => {
-                console.log(body);
+                if (request.url === "/done") report(JSON.parse(body));
+                else fail(body);
                 response.end();
                 server.close();
                 browser.kill();
@@ -47,7 +55,7 @@ const server = createServer((request, response) => {
     } else {
         response.setHeader("content-type", "text/html").end(
             `<!doctype html><meta charset="utf-8"><script>
-                const tell = (what) => fetch("/done", { method: "POST", body: String(what) });
+                const tell = (what) => fetch("/failed", { method: "POST", body: String(what) });
                 onerror = tell;
                 onunhandledrejection = ({ reason }) => tell(reason);
             </script><script type="module" src="/bundle.js"></script>`,
@@ -70,16 +78,12 @@ server.listen(0, "127.0.0.1", () => {
     let complaints = "";
     browser.stderr.setEncoding("utf8").on("data", (text) => (complaints += text));
     browser.on("error", () => {
-        console.error(
-            "chromium does not start: run setup/install web, or name a browser in CHROMIUM",
-        );
-        process.exitCode = 1;
+        fail("chromium does not start: run setup/install web, or name a browser in CHROMIUM");
         server.close();
     });
     browser.on("close", () => {
         if (server.listening) {
-            console.error(`the browser ended early:\n${complaints.slice(-2000)}`);
-            process.exitCode = 1;
+            fail(`the browser ended early:\n${complaints.slice(-2000)}`);
             server.close();
         }
         server.closeAllConnections?.();

@@ -142,37 +142,3 @@ export function measure({ rounds = 11, only, log = () => {} } = {}) {
     }
     return results;
 }
-
-/** The results as tables: times, and how many times faster than JSON from and to bytes. */
-export function tables(results, title) {
-    const lines = [`### ${title}`, ""];
-    for (const direction of ["decode", "encode"]) {
-        const names = [
-            ...new Set(results.filter((r) => r.direction === direction).map((r) => r.codec)),
-        ];
-        const shown = [...new Set(results.map((r) => r.payload))];
-        lines.push(
-            `${direction}, ms (middle half of the rounds), times as fast as JSON with bytes`,
-            "",
-            `| codec | ${shown.join(" | ")} |`,
-            `|---|${shown.map(() => "---").join("|")}|`,
-        );
-        for (const codec of names) {
-            const cells = shown.map((payload) => {
-                const find = (name) =>
-                    results.find(
-                        (r) =>
-                            r.payload === payload && r.direction === direction && r.codec === name,
-                    );
-                const { ms, low, high } = find(codec);
-                const digits = ms < 0.1 ? 4 : ms < 10 ? 2 : 1;
-                const shown = [ms, low, high].map((time) => time.toFixed(digits));
-                const times = (find(names[0]).ms / ms).toFixed(2);
-                return `${shown[0]} (${shown[1]}–${shown[2]}) ${times}×`;
-            });
-            lines.push(`| ${codec} | ${cells.join(" | ")} |`);
-        }
-        lines.push("");
-    }
-    return lines.join("\n");
-}

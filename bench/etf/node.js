@@ -1,6 +1,7 @@
 // Runs cases.js in Node: node --expose-gc node.js [ROUNDS [PAYLOAD...]]
 // cbor-x and msgpackr run without their native add-ons (npm ci --omit=optional).
-import { measure, tables } from "./cases.js";
+import { measure } from "./cases.js";
+import { report } from "./report.js";
 
 const [rounds = "11", ...only] = process.argv.slice(2);
 const results = measure({
@@ -10,4 +11,4 @@ const results = measure({
 });
 for (const { payload, sizes } of results.filter((result) => result.sizes))
     console.error(payload, sizes);
-console.log(tables(results, `Node ${process.version}, V8 ${process.versions.v8}`));
+report({ title: `Node ${process.version}, V8 ${process.versions.v8}`, results });

@@ -234,6 +234,15 @@ const char *flags_value(const struct flags *flags, const char *name)
     return NULL;
 }
 
+const char *flags_last(const struct flags *flags, const char *one, const char *other)
+{
+    size_t i;
+    for (i = flags->init.count; i-- > 0;)
+        if (is_flag(flags->init.at[i], one) || is_flag(flags->init.at[i], other))
+            return flags->init.at[i];
+    return NULL;
+}
+
 void flags_remove(struct flags *flags, const char *name, size_t count)
 {
     struct words *init = &flags->init;

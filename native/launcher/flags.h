@@ -46,6 +46,9 @@ void flags_add_variable(struct flags *flags, const char *name);
 /* The value that follows the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
 
+/* The last `-ONE` or `-OTHER` among the init flags, or NULL. */
+const char *flags_last(const struct flags *flags, const char *one, const char *other);
+
 /* Takes every `-NAME` with the COUNT values after it out of the init flags. */
 void flags_remove(struct flags *flags, const char *name, size_t count);
 

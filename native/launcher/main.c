@@ -49,7 +49,7 @@ static const struct own_flag {
     {"--whittle-stop", VERB_CONTROL, "stop", 0, "", "stop the running node in order"},
     {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS", "evaluate in the running node"},
     {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
-     "call in the running node"},
+     "call in the running node; Elixir.System is Elixir's System"},
     {"--whittle-remote", VERB_CONTROL, "remote", 0, "", "a shell in the running node"},
     {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
 };
@@ -164,16 +164,19 @@ static const char *file_in_variable(const char *one, const char *other, const ch
     const char *path = variable(name);
     size_t length = path != NULL ? strlen(path) : 0, end = strlen(extension);
     char what[PATH_MAX], full[PATH_MAX];
+    struct stat info;
     int has_it;
 
     /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
     if (path == NULL || strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
         return path;
     has_it = length >= end && strcmp(path + length - end, extension) == 0;
-    snprintf(what, sizeof what, "%s names %s", name, path);
     snprintf(full, sizeof full, "%s%s", path, has_it ? "" : extension);
+    snprintf(what, sizeof what, "%s names %s", name, full);
     if (access(full, R_OK) < 0)
         refuse(EXIT_FAILED, what, strerror(errno));
+    if (stat(full, &info) == 0 && S_ISDIR(info.st_mode))
+        refuse(EXIT_FAILED, what, strerror(EISDIR));
     return path;
 }
 
@@ -255,34 +258,49 @@ static void add_config(struct flags *flags)
 
 /* ---- distribution ----------------------------------------------------------- */
 
-static const char *node_name(const struct flags *flags, const char **kind)
+/* As net_kernel would, but in one line: letters, digits, _ and -, and after an @ a host. */
+static void check_node_name(const char *name, int is_long)
 {
-    const char *name = flags_value(flags, "name");
-    *kind = "-name";
-    if (name == NULL) {
-        name = flags_value(flags, "sname");
-        *kind = "-sname";
-    }
-    return name;
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t length = strspn(name, letters);
+    const char *host = name + length;
+
+    if (length == 0 || (*host != '\0' && (*host != '@' || host[1] == '\0')) ||
+        strlen(name) > 255)
+        refuse(EXIT_MISUSED, name,
+               "is no node's name: letters, digits, _ and -, then an @ and a host or nothing");
+    if (!is_long && strchr(host, '.') != NULL)
+        refuse(EXIT_MISUSED, name,
+               "the host of a short name (-sname) has no dot; give it with -name, or "
+               "RELEASE_DISTRIBUTION=name");
 }
 
-/* Mix's RELEASE_NODE and RELEASE_DISTRIBUTION (name, sname, none). */
-static void set_node_from_environment(struct flags *flags)
+/*
+ * Leaves one of -name and -sname in FLAGS, the last, or none, and returns the name.
+ * Mix's RELEASE_NODE comes before it, and RELEASE_DISTRIBUTION (name, sname, none)
+ * before its kind.
+ */
+static const char *set_node_name(struct flags *flags)
 {
     const char *node = variable("RELEASE_NODE");
     const char *kind = variable("RELEASE_DISTRIBUTION");
+    const char *given = flags_last(flags, "name", "sname");
+    int is_long = kind != NULL ? strcmp(kind, "name") == 0
+                               : given != NULL && strcmp(given, "-name") == 0;
 
     if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
         strcmp(kind, "none") != 0)
         refuse(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
-    if (kind != NULL && strcmp(kind, "none") == 0) {
-        flags_remove(flags, "name", 1);
-        flags_remove(flags, "sname", 1);
-    } else if (node != NULL) {
-        flags_remove(flags, "name", 1);
-        flags_remove(flags, "sname", 1);
-        add_flag(flags, kind != NULL && strcmp(kind, "name") == 0 ? "-name" : "-sname", node);
-    }
+    if (node == NULL && given != NULL)
+        node = flags_value(flags, given + 1);
+    flags_remove(flags, "name", 1);
+    flags_remove(flags, "sname", 1);
+    if (node == NULL || (kind != NULL && strcmp(kind, "none") == 0))
+        return NULL;
+    check_node_name(node, is_long);
+    add_flag(flags, is_long ? "-name" : "-sname", node);
+    return node;
 }
 
 /* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
@@ -322,7 +340,7 @@ static void read_cookie_file(const char *path, char cookie[256])
         refuse(EXIT_FAILED, path,
              "the cookie file can be read or written by others; run chmod 600 on it");
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else");
+        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else; run chown on it");
     size = read(fd, cookie, 255);
     if (size < 0)
         refuse(EXIT_FAILED, path, strerror(errno));
@@ -330,7 +348,7 @@ static void read_cookie_file(const char *path, char cookie[256])
     cookie[size] = '\0';
     cookie[strcspn(cookie, " \t\r\n")] = '\0';
     if (*cookie == '\0')
-        refuse(EXIT_FAILED, path, "the cookie file is empty");
+        refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
 }
 
 static void generate_cookie(char cookie[256])
@@ -360,6 +378,9 @@ static void set_cookie(struct flags *flags)
 
     if (flags_value(flags, "setcookie") != NULL)
         return;
+    if (given != NULL && strlen(given) > 255)
+        refuse(EXIT_MISUSED, "the cookie in RELEASE_COOKIE or ERLANG_COOKIE",
+               "is longer than 255 characters");
     if (given != NULL) {
         add_flag(flags, "-setcookie", given);
         return;
@@ -402,11 +423,10 @@ static void start_epmd(void)
 
 static void set_up_distribution(struct flags *flags)
 {
-    const char *kind;
+    const char *node = set_node_name(flags);
 
-    set_node_from_environment(flags);
     set_fixed_port(flags);
-    if (node_name(flags, &kind) == NULL)
+    if (node == NULL)
         return;
     set_epmd_port(flags);
     set_cookie(flags);
@@ -427,13 +447,11 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
                                        "start_epmd",       "epmd_port",    "epmd_module",
                                        "ssl_dist_optfile", "ssl_dist_opt", "kernel"};
     struct flags control = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-    const char *kind, *node, *host;
+    const char *node = set_node_name(flags), *host;
     char name[512];
     size_t i, j;
 
-    set_node_from_environment(flags);
     set_fixed_port(flags);
-    node = node_name(flags, &kind);
     if (node == NULL)
         refuse(EXIT_FAILED, flag->name,
              "this program runs without a node name; give it one with -sname or -name in "
@@ -452,8 +470,12 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
                     words_add(&control.init, flags->init.at[++i]);
                 break;
             }
-    add_flag(&control, kind, name);
+    add_flag(&control, flags_last(flags, "name", "sname"), name);
     if (strcmp(flag->subject, "remote") == 0) {
+        /* Without a terminal it starts a shell of its own node and says nothing. */
+        if (OTP_RELEASE < 26 && !isatty(STDIN_FILENO))
+            refuse(EXIT_MISUSED, flag->name,
+                   "needs a terminal; --whittle-eval does without one");
         add_flag(&control, "-remsh", node);
     } else {
         flags_add_text(&control, "-noshell -noinput -s whittle_control main");
@@ -554,6 +576,10 @@ int main(int argc, char **argv)
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:
+        /* Who runs it as beam.smp has set it. */
+        if (getenv("BINDIR") == NULL)
+            refuse(EXIT_FAILED, "this file holds no application",
+                   "it is the VM alone; strip and objcopy take away what was packed");
         sys_init_signal_stack();
         erl_start(argc, argv);
     }

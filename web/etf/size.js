@@ -31,7 +31,8 @@ export const pages = {
         export { asyncDecoder } from "./async.js";`,
     "decoder alone (term model)": 'export { termDecoder } from "./decode.js";',
     encode: 'export { encode } from "./index.js";',
-    all: 'export * from "./index.js"; export * from "./async.js";',
+    all: 'export * from "./index.js";',
+    "all, and the platform's inflate": 'export * from "./index.js"; export * from "./async.js";',
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

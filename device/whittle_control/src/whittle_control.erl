@@ -32,6 +32,8 @@ main() ->
 
 %% Requests
 
+request("eval", _Node, [""]) ->
+    {?MISUSED, "--whittle-eval takes expressions, as in 'node().'"};
 request("eval", Node, [Text]) ->
     Expressions = parse(with_full_stop(Text), Text, fun erl_parse:parse_exprs/1),
     connect(Node),
@@ -72,7 +74,10 @@ connect(Node) ->
     end.
 
 %% What erpc puts around an exception of the other node tells a person nothing.
+%% It prints here, and there is nothing to be read: standard input is somebody else's.
 call(Node, Module, Function, Arguments) ->
+    User = group_leader(),
+    group_leader(spawn_link(fun() -> without_input(User) end), self()),
     try
         erpc:call(Node, Module, Function, Arguments)
     catch
@@ -84,7 +89,21 @@ call(Node, Module, Function, Arguments) ->
             throw({?FAILED, io_lib:format("~s ended before it answered", [Node])});
         error:{erpc, Reason} ->
             throw({?FAILED, io_lib:format("~s cannot be asked (~tp)", [Node, Reason])})
+    after
+        group_leader(User, self())
     end.
+
+%% A group leader that passes output on and ends all input.
+without_input(User) ->
+    receive
+        {io_request, From, As, Request}
+          when element(1, Request) =:= get_until; element(1, Request) =:= get_line;
+               element(1, Request) =:= get_chars; element(1, Request) =:= get_password ->
+            From ! {io_reply, As, eof};
+        Request ->
+            User ! Request
+    end,
+    without_input(User).
 
 -spec raised(error | exit | throw, term(), [tuple()]) -> no_return().
 raised(Class, Reason, Stack) ->

@@ -5,31 +5,37 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([run/1, start_modules/0]).
+-export([run/1]).
 
 %% @doc Builds. What can be refused without the long work is refused first.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
-                         fun get_otp/1, fun read/1, fun check_output/1, fun trim/1,
-                         fun get_runtime/1, fun write/1, fun write_plan/1,
+                         fun check_paths/1, fun get_otp/1, fun read/1, fun name_output/1,
+                         fun trim/1, fun get_runtime/1, fun write/1, fun write_plan/1,
                          fun(Build) -> {ok, report(Build)} end]).
 
 %% Steps: each adds to the build what it got
 
-check_words(#{path := Path, values := #{target := Target, vm := Vm} = Values} = Build) ->
+check_words(#{values := #{target := Target, vm := Vm} = Values} = Build) ->
     [Flavours] = [[atom_to_list(F) || F <- Known]
                   || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
                      Name =:= Target],
-    case {lists:member(Vm, Flavours), filelib:is_file(Path)} of
-        {true, true} ->
+    case lists:member(Vm, Flavours) of
+        true ->
             case whittle_shake_words:options(Values) of
                 {ok, Shake} -> {ok, Build#{shake => Shake}};
                 {error, _} = Error -> Error
             end;
-        {true, false} -> system_error({no_such_path, Path});
-        {false, _} -> {error, {words, ["target ", Target, " has no flavour ", Vm,
-                                       "; take one of ", lists:join(", ", Flavours)]}}
+        false -> {error, {words, ["target ", Target, " has no flavour ", Vm,
+                                  "; take one of ", lists:join(", ", Flavours)]}}
+    end.
+
+check_paths(#{path := Path, values := Values} = Build) ->
+    case {whittle_read:check(Path), Values} of
+        {ok, #{out := Out}} -> check_output(Out, Build);
+        {ok, #{}} -> {ok, Build};
+        {{error, Error}, _} -> system_error(Error)
     end.
 
 get_otp(#{values := #{otp := Release}} = Build) ->
@@ -40,7 +46,8 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 
 read(#{path := Path, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("reading"),
-    case whittle_read:read(Path, #{otp_lib => Lib}) of
+    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.
@@ -51,8 +58,10 @@ add_device(#{system := System} = Build) ->
         {error, Error} -> system_error(Error)
     end.
 
-check_output(#{path := Path, system := System, values := Values} = Build) ->
-    Out = maps:get(out, Values, whittle_system:name(System)),
+name_output(#{out := _} = Build) -> {ok, Build};
+name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
+
+check_output(Out, #{path := Path, values := Values} = Build) ->
     Options = pack_options(Values),
     case {is_same_file(Path, Out), whittle_pack:check_output(Out, Options)} of
         {true, _} -> {error, {work, [Out, " is what is to be built: name another file with -o"]}};
@@ -80,11 +89,9 @@ trim(#{values := #{vm := Vm} = Values} = Build) ->
                      _ -> auto
                  end,
     Options = Includes#{strip => #{types => Types, attributes => Attributes}},
-    {Before, After} = lists:splitwith(fun(Pass) -> Pass =/= whittle_pass_strip end,
-                                      whittle_pass:standard()),
-    whittle_steps:steps([fun(_) -> pass(Before, Options, Build) end,
+    whittle_steps:steps([fun(_) -> pass(whittle_pass:whole(), Options, Build) end,
                          fun(Trimmed) -> shake(Options, Trimmed) end,
-                         fun(Shaken) -> pass(After, Options, Shaken) end,
+                         fun(Shaken) -> pass(whittle_pass:within(), Options, Shaken) end,
                          fun(#{system := Smaller} = Passed) ->
                                  {ok, Passed#{system := whittle_boot:set_start_modules(
                                                           start_modules(Build), Smaller)}}
@@ -174,13 +181,7 @@ stock_vm(Root) ->
     lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
                        {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
-start_modules(#{shake := #{missing := load}}) -> [whittle_start_cold | start_modules()];
-start_modules(_) -> start_modules().
-
-%% @doc Modules that a node has loaded when it prints its first line, beside
-%% those that the kernel's own boot needs: loaded together they cost less than
-%% one by one. How they were found is written in their file.
--spec start_modules() -> [module()].
-start_modules() ->
-    {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle), "start_modules.config")),
-    Modules.
+start_modules(#{shake := #{missing := load}}) ->
+    [whittle_start_cold | whittle_boot:early_modules()];
+start_modules(_) ->
+    whittle_boot:early_modules().

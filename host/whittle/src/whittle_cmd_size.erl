@@ -22,7 +22,7 @@ run(#{arguments := [Out]}) ->
             {error, {work, whittle_pack:format_error(Error)}}
     end.
 
-%% The same as data. The parts add up to the file; what is stored of the
+%% The parts add up to the file; what is stored of the
 %% applications adds up to their part, but for the rounding.
 parts(#{size := Size, vm := Vm, cold := Cold,
         pack := #{size := PackSize, entries := Entries, blocks := Blocks}}) ->

@@ -51,16 +51,9 @@ stock_code(Ledger, System) ->
                            || #{pass := Pass, 'after' := After} <- Ledger]),
     maps:get(applications, Sums, maps:get(read, Sums, 0)).
 
-line(#{pass := Pass, 'after' := After}) ->
-    #{pass => atom_to_binary(Pass), doc => doc(Pass), bytes => total(After),
+line(#{pass := Pass, doc := Doc, 'after' := After}) ->
+    #{pass => atom_to_binary(Pass), doc => text_of(Doc), bytes => total(After),
       applications => After}.
-
-doc(read) -> <<"as it was read">>;
-doc(Pass) ->
-    hd([text_of(Module:doc())
-        || Module <- [whittle_pass_shake | whittle_pass:standard()],
-           Module:name() =:= Pass]
-       ++ [<<>>]).
 
 total(Sizes) -> lists:sum(maps:values(Sizes)).
 

@@ -40,7 +40,7 @@ table() ->
               help => "where to write it (default: the system's name)"},
             #{name => target, long => "target", value => "TARGET",
               one_of => fun targets/0, default => fun whittle_runtime:default_target/0,
-              help => "the machine it is for; `whittle targets' lists them"},
+              help => "the machine it is for; `whittle targets' tells of them"},
             #{name => otp, long => "otp", value => "VSN",
               one_of => fun whittle_runtime:otps/0,
               default => fun whittle_runtime:default_otp/0,
@@ -48,11 +48,11 @@ table() ->
             #{name => vm, long => "vm", value => "FLAVOUR",
               one_of => fun() -> ["size", "speed"] end,
               default => fun() -> "size" end,
-              help => "size: the interpreter; speed: the JIT"},
+              help => "the small interpreter, or the JIT"},
             #{name => format, long => "format", value => "FORMAT",
               one_of => fun() -> ["exe", "dir"] end,
               default => fun() -> "exe" end,
-              help => "exe: one file; dir: a directory with the files unpacked"},
+              help => "one file, or a directory with the files unpacked"},
             #{name => keep_include, long => "keep-include",
               help => "keep include files (kept anyway where the compiler is)"},
             #{name => keep_attributes, long => "keep-attributes",
@@ -63,8 +63,7 @@ table() ->
               help => "keep only what the program can reach at hand"},
             #{name => missing, long => "missing", value => "WAY",
               one_of => fun() -> ["load", "crash"] end,
-              help => "what a call to the rest does: load it, or crash (default with --shake: "
-                      "load)"},
+              help => "whether a call to the rest loads it, as by default, or crashes"},
             #{name => feature, long => "feature", value => "+X,-Y",
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",
@@ -83,7 +82,7 @@ table() ->
        options => [#{name => by, long => "by", value => "WHAT",
                      one_of => fun() -> ["part", "reason"] end,
                      default => fun() -> "part" end,
-                     help => "part: what there is; reason: what brought it in"},
+                     help => "what there is, or what brought it in"},
                    json()]},
      #{name => "why", arguments => ["OUT", "NAME"], module => whittle_cmd_why,
        help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
@@ -112,6 +111,8 @@ targets() ->
 parse([]) ->
     {error, "no command given; `whittle help' lists them"};
 parse(["help"]) -> {show, overview()};
+parse(["help", "help"]) -> {show, overview()};
+parse(["help", "version"]) -> {show, version()};
 parse(["--help"]) -> {show, overview()};
 parse(["-h"]) -> {show, overview()};
 parse(["version"]) -> {show, version()};
@@ -217,7 +218,9 @@ option_words(#{long := Long} = Option) ->
      "--", Long, [[$\s, Value] || #{value := Value} <- [Option]]].
 
 choices(Option) ->
-    [[" (default: ", Default(), ")"] || #{default := Default} <- [Option]].
+    Said = [lists:join(", ", OneOf()) || #{one_of := OneOf} <- [Option]]
+        ++ [["default: ", Default()] || #{default := Default} <- [Option]],
+    [[" (", lists:join("; ", Said), ")"] || Said =/= []].
 
 version() ->
     _ = application:load(whittle),

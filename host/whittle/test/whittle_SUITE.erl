@@ -4,26 +4,25 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, completion/1,
-         targets/1, targets_json/1, build_hello/1, build_json/1, build_dir/1,
-         same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1, bad_outputs/1,
-         input_as_output/1,
-         broken_runtime/1,
-         progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1, interrupt_compiler/1,
-         terminate/1, terminate_at_start/1, full_disk/1, size/1, size_json/1, bad_files/1,
-         run/1, run_emulated/1,
-         run_keeps_arguments/1, not_built/1]).
+-export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
+         completion/1, targets/1, targets_json/1, build_hello/1, build_json/1,
+         build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
+         bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
+         progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
+         interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
+         size_json/1, bad_files/1, run/1, run_emulated/1, run_keeps_arguments/1,
+         not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [no_words, help, help_of_command, version, wrong_words, completion, targets, targets_json,
-     build_hello, build_json, build_dir, same_bytes, keep_include, keep_attributes, bad_inputs,
-     bad_outputs, input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal,
-     interrupt, interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
-     bad_files, run, run_emulated, run_keeps_arguments, not_built].
-
+    [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
+     targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
+     keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
+     broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
+     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
+     run, run_emulated, run_keeps_arguments, not_built].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -31,16 +30,11 @@ init_per_suite(Config) ->
     {ok, whittle_runtime} =
         compile:file(filename:join([Here, "stand_in", "whittle_runtime.erl"]),
                      [{outdir, Dir}, report]),
-    Vm = filename:join(Dir, "vm"),
-    Probe = filename:join([Here, "..", "..", "whittle_pack", "test", "probe", "probe.c"]),
-    "" = os:cmd("musl-gcc -static -Os -o '" ++ Vm ++ "' '" ++ Probe ++ "' 2>&1"),
+    Vm = pack_samples:probe("musl-gcc -static", Dir),
     Hello = filename:join(Dir, "hello"),
-    made:file(filename:join(Hello, "ebin/hello.beam"),
-              made:beam("-module(hello). -export([a/0]). a() -> b.")),
+    made:app(Hello, hello, [{vsn, "0.1.0"}, {mod, {hello, []}}],
+             [{hello, "-module(hello). -export([a/0]). a() -> b."}]),
     made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
-    ok = file:write_file(filename:join(Hello, "ebin/hello.app"),
-                         "{application, hello, [{vsn, \"0.1.0\"}, {modules, [hello]},"
-                         " {applications, [kernel, stdlib]}]}.\n"),
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
 
@@ -54,10 +48,7 @@ script(Dir) ->
 
 end_per_suite(_) -> ok.
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(?config(priv_dir, Config), atom_to_list(Case)),
-    ok = file:make_dir(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
@@ -87,18 +78,20 @@ help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
            "make one executable from an application, a release or an escript\n\n"
            "  -o, --out OUT         where to write it (default: the system's name)\n"
-           "  --target TARGET       the machine it is for; `whittle targets' lists them"
-           " (default: x86_64)\n"
-           "  --otp VSN             the OTP release that it runs on (default: 25)\n"
-           "  --vm FLAVOUR          size: the interpreter; speed: the JIT (default: size)\n"
-           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
-           " (default: exe)\n"
+           "  --target TARGET       the machine it is for; `whittle targets' tells of them"
+           " (x86_64, board; default: x86_64)\n"
+           "  --otp VSN             the OTP release that it runs on (25, 17; default: 25)\n"
+           "  --vm FLAVOUR          the small interpreter, or the JIT (size, speed;"
+           " default: size)\n"
+           "  --format FORMAT       one file, or a directory with the files unpacked"
+           " (exe, dir; default: exe)\n"
            "  --keep-include        keep include files (kept anyway where the compiler is)\n"
            "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
            " them)\n"
-           "  --shake UNIT          keep only what the program can reach at hand (default: none)\n"
-           "  --missing WAY         what a call to the rest does: load it, or crash (default with"
-           " --shake: load)\n"
+           "  --shake UNIT          keep only what the program can reach at hand (none, modules,"
+           " functions; default: none)\n"
+           "  --missing WAY         whether a call to the rest loads it, as by default, or crashes"
+           " (load, crash)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
@@ -116,6 +109,13 @@ help_of_command(Config) ->
 
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
+
+%% A shell's word may be any bytes.
+words_in_bytes(Config) ->
+    Port = open_port({spawn_executable, ?config(whittle, Config)},
+                     [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
+                      exit_status, binary, stderr_to_stdout]),
+    ?assertEqual({2, <<"whittle: a word of the command line is not UTF-8\n">>}, made:ended(Port)).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
@@ -290,23 +290,15 @@ bad_inputs(Config) ->
     ok = file:make_dir(filename:join(Dir, "empty")),
     ok = file:write_file(filename:join(Dir, "text"), "not an escript\n"),
     App = fun(Name, Properties) ->
-                  Ebin = filename:join([Dir, Name, "ebin"]),
-                  ok = filelib:ensure_dir(filename:join(Ebin, "x")),
-                  ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
-                                       io_lib:format("~p.~n", [{application, list_to_atom(Name),
-                                                                [{vsn, "1"} | Properties]}])),
-                  Ebin
+                  made:app(filename:join(Dir, atom_to_list(Name)), Name, Properties, [])
           end,
-    _ = App("lonely", [{modules, []}, {applications, [kernel, stdlib, nobody]}]),
-    Foreign = App("foreign", [{modules, [foreign]}, {applications, [kernel, stdlib]}]),
-    ok = file:write_file(filename:join(Foreign, "foreign.beam"), "this is no BEAM file"),
-    Twice = App("twice", [{modules, [lists]}, {applications, [kernel, stdlib]}]),
+    App(lonely, [{applications, [kernel, stdlib, nobody]}]),
+    Foreign = App(foreign, [{modules, [foreign]}]),
+    made:file(filename:join(Foreign, "ebin/foreign.beam"), "this is no BEAM file"),
+    Twice = App(twice, [{modules, [lists]}]),
     {ok, Beam} = file:read_file(code:which(lists)),
-    ok = file:write_file(filename:join(Twice, "lists.beam"), Beam),
-    Native = App("native", [{modules, []}, {applications, [kernel, stdlib]}]),
-    Priv = filename:join(filename:dirname(Native), "priv"),
-    ok = file:make_dir(Priv),
-    {ok, _} = file:copy(?config(vm, Config), filename:join(Priv, "native.so")),
+    made:file(filename:join(Twice, "ebin/lists.beam"), Beam),
+    made:file(filename:join(App(native, []), "priv/native.so"), made:so()),
     Before = files(Config),
     [begin
          {Code, Out, Err} = whittle(Config, ["build", "-o", "out", "--otp", Otp, Path]),
@@ -315,7 +307,8 @@ bad_inputs(Config) ->
                       {Path, Code, Out, lines(Err), string:find(Err, Named) =/= nomatch}),
          ?assertEqual(Before, files(Config))
      end || {Otp, Path, Named} <-
-                [{"25", "nowhere", "nowhere"}, {"25", "empty", "empty"}, {"25", "text", "text"},
+                %% Of OTP 17 there is no source: what comes first is said first.
+                [{"17", "nowhere", "nowhere"}, {"17", "empty", "empty"}, {"25", "text", "text"},
                  {"25", "lonely", "nobody"}, {"25", "foreign", "foreign.beam"},
                  {"25", "twice", "lists"}, {"25", "native", "native.so"},
                  {"17", "lonely", "no_source; do something"}]],
@@ -333,8 +326,11 @@ bad_outputs(Config) ->
      || {Words, Line} <-
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
              {["--format", "dir"], "hello is there and was not made by whittle: remove it, or "
-                                   "name another directory with -o"},
-             {["-o", "none/out"], "none/out cannot be written (no such file or directory): "
+                                   "name another place with -o"},
+             {["-o", "hello/letter"], "hello/letter is there and was not made by whittle: remove "
+                                      "it, or name another place with -o"},
+             {["--otp", "17", "-o", "none/out"],
+              "none/out cannot be written (no such file or directory): "
                                   "name another place with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
                                    "name another place with -o"},
@@ -342,6 +338,16 @@ bad_outputs(Config) ->
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
     ?assertEqual(["hello"], files(Config)).
+
+%% erlc takes the letters of its own directory away from names that begin with them.
+beside_a_source(Config) ->
+    Dir = ?config(dir, Config),
+    Source = Dir ++ "_more",
+    made:file(filename:join(Source, "src/more.app.src"),
+              "{application, more, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}."),
+    made:file(filename:join(Source, "src/more.erl"), "-module(more).\n"),
+    ?assertMatch({0, _, ""}, whittle(Config, ["build", Source])),
+    ?assertEqual(["more"], files(Config)).
 
 %% The input stays, by whatever name it is to be written over.
 input_as_output(Config) ->
@@ -371,19 +377,19 @@ progress_in_pipes(Config) ->
 
 %% A full disk; a reader that has gone; a file that others write, too.
 output(Config) ->
-    To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest]), "") end,
+    To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
     ?assertEqual({1, "whittle: the output cannot be written (no space left on device): "
                      "make room\n"}, To(" 2>&1 >/dev/full")),
     ?assertEqual({0, ""}, To(" | true")),
     File = filename:join(?config(priv_dir, Config), "shared.txt"),
     Quoted = [" '", File, "'"],
     {0, ""} = to_end(sh(Config, ["{ echo before; ", command(Config, ["version"], "A="),
-                                 "; echo after; } >", Quoted]), ""),
+                                 "; echo after; } >", Quoted])),
     ?assertMatch({ok, <<"before\nwhittle ", _:5/binary, "\nafter\n">>}, file:read_file(File)).
 
 progress_on_terminal(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=broken"),
-    {1, Shown} = to_end(Port, ""),
+    {1, Shown} = to_end(Port),
     ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K"
                  "\rVM for x86_64: configure (1 of 3), 8 %\e[K\r\e[K"
                  "cc: no such thing\r\nmake: failed\r\n"
@@ -392,9 +398,9 @@ progress_on_terminal(Config) ->
 %% Ctrl-C at a terminal while a runtime is built.
 interrupt(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=slow"),
-    Shown = until(Port, "compile (2 of 3), 50 %", ""),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     true = port_command(Port, [3]),
-    {Code, Rest} = to_end(Port, Shown),
+    {Code, Rest} = to_end(Port),
     ?assertEqual(130, Code),
     ?assertNotEqual(nomatch,
                     string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
@@ -405,11 +411,7 @@ interrupt_compiler(Config) ->
     Dir = ?config(dir, Config),
     Pipe = filename:join(Dir, "pipe"),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
-    Text = fun(Name, Words) ->
-                   File = filename:join([Dir, "slow/src", Name]),
-                   ok = filelib:ensure_dir(File),
-                   ok = file:write_file(File, Words)
-           end,
+    Text = fun(Name, Words) -> made:file(filename:join([Dir, "slow/src", Name]), Words) end,
     Text("slow.app.src", "{application, slow, [{vsn, \"1\"}]}.\n"),
     Text("slow.erl", "-module(slow).\n-compile({parse_transform, ever}).\n"),
     Text("ever.erl", ["-module(ever).\n-export([parse_transform/2]).\n"
@@ -424,7 +426,7 @@ interrupt_compiler(Config) ->
     receive {Alive, {data, "open"}} -> ok end,
     {ok, [_]} = file:list_dir(Tmp),
     true = port_command(Port, [3]),
-    ?assertMatch({130, _}, to_end(Port, "")),
+    ?assertMatch({130, _}, to_end(Port)),
     ?assertEqual({ok, []}, file:list_dir(Tmp)),
     %% Nobody holds the pipe any more.
     receive {Alive, {exit_status, 0}} -> ok end.
@@ -434,10 +436,10 @@ terminate(Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),
     Port = on_terminal(Config, ["build", ?config(hello, Config)],
                        ["STAND_IN=slow; export STAND_IN; echo $$ > '", Pid, "'; exec env A="]),
-    _ = until(Port, "compile (2 of 3), 50 %", ""),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     {ok, Number} = file:read_file(Pid),
     "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
-    ?assertMatch({143, _}, to_end(Port, "")),
+    ?assertMatch({143, _}, to_end(Port)),
     ?assertEqual(["pid"], files(Config)).
 
 %% A VM that has just started has OTP's own handler, by which it stops in order: with 0.
@@ -526,8 +528,10 @@ run_emulated(Config) ->
 %% name.
 run_keeps_arguments(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
-    {0, Dump, ""} = whittle(Config, ["run", "hello", "--json", "it's", "a  b"]),
-    ?assertMatch("Whittle" ++ _, Dump).
+    Words = ["hello", "--json", "it's", "a  b", ""],
+    Port = sh(Config, command(Config, ["run" | Words], "A=")),
+    true = port_command(Port, "a line\n"),
+    ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
 
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
@@ -545,7 +549,7 @@ whittle(Config, Words, Env) ->
 raw(Config, Words, Env) ->
     Err = filename:join(?config(priv_dir, Config), "stderr"),
     Port = sh(Config, [command(Config, Words, Env), " 2>'", Err, "'"]),
-    {Code, Out} = to_end(Port, ""),
+    {Code, Out} = to_end(Port),
     {ok, Text} = file:read_file(Err),
     {Code, Out, unicode:characters_to_list(Text)}.
 
@@ -569,21 +573,9 @@ sh(Config, Command) ->
               [{args, ["-c", unicode:characters_to_binary(Command)]},
                {cd, ?config(dir, Config)}, exit_status, binary, use_stdio]).
 
-to_end(Port, Shown) ->
-    receive
-        {Port, {data, Data}} -> to_end(Port, [Shown, Data]);
-        {Port, {exit_status, Code}} -> {Code, binary_to_list(iolist_to_binary(Shown))}
-    end.
-
-until(Port, Words, Shown) ->
-    case string:find(Shown, Words) of
-        nomatch ->
-            receive
-                {Port, {data, Data}} -> until(Port, Words, Shown ++ binary_to_list(Data));
-                {Port, {exit_status, Code}} -> error({ended, Code, Shown})
-            end;
-        _ -> Shown
-    end.
+to_end(Port) ->
+    {Code, Shown} = made:ended(Port),
+    {Code, binary_to_list(Shown)}.
 
 python(Config, Json, Program) ->
     Dir = ?config(dir, Config),

@@ -218,13 +218,13 @@ too_old(_) ->
 damaged_code(_) ->
     {ok, Beam} = whittle_beam:read(beam(queue)),
     {ok, Code} = whittle_beam:chunk(<<"Code">>, Beam),
-    holds(1000, {proper_types:range(20, byte_size(Code) - 1), proper_types:byte()},
-          fun(Change) ->
-                  case whittle_beam_code:opcodes(change(Change, Code)) of
-                      {ok, [_ | _]} -> true;
-                      error -> true
-                  end
-          end),
+    made:holds(1000, {proper_types:range(20, byte_size(Code) - 1), proper_types:byte()},
+               fun(Change) ->
+                       case whittle_beam_code:opcodes(change(Change, Code)) of
+                           {ok, [_ | _]} -> true;
+                           error -> true
+                       end
+               end),
     [error = whittle_beam_code:opcodes(Bytes)
      || Bytes <- [<<>>, <<1:32>>, <<0:32>>, <<0:32, 255>>, <<0:32, 1>>, <<0:32, 1, 16#18>>]].
 
@@ -232,15 +232,15 @@ damaged_code(_) ->
 damage(_) ->
     Bytes = beam(queue),
     Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
-    holds(1500, proper_types:non_empty(proper_types:list(Place)),
-          fun(Changes) -> answers(lists:foldl(fun change/2, Bytes, Changes)) end).
+    made:holds(1500, proper_types:non_empty(proper_types:list(Place)),
+               fun(Changes) -> answers(lists:foldl(fun change/2, Bytes, Changes)) end).
 
 cut(_) ->
     Bytes = beam(queue),
-    holds(500, {proper_types:range(0, byte_size(Bytes)), proper_types:binary()},
-          fun({Size, Tail}) ->
-                  answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
-          end).
+    made:holds(500, {proper_types:range(0, byte_size(Bytes)), proper_types:binary()},
+               fun({Size, Tail}) ->
+                       answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
+               end).
 
 %% A literal table of 64 bytes that claims 64 MB ends as soon as it has more
 %% than it told.
@@ -274,9 +274,6 @@ answers(Bytes) ->
 change({At, Byte}, Bytes) ->
     <<Before:At/binary, _, After/binary>> = Bytes,
     <<Before/binary, Byte, After/binary>>.
-
-holds(Samples, Type, Property) ->
-    ?assert(proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet])).
 
 beams() ->
     [Bytes || App <- [kernel, stdlib, compiler],

@@ -154,7 +154,7 @@ references(_) ->
 %% What becomes of an atom, in each place.
 uses(_) ->
     Uses = fun(Text) ->
-                   {ok, Module} = taken(compiled("-module(m).\n-export([f/1]).\n" ++ Text)),
+                   {ok, Module} = taken(made:beam("-module(m).\n-export([f/1]).\n" ++ Text)),
                    #{{f, 1} := F} = whittle_beam_module:functions(Module),
                    lists:usort([Use || {atom, there, Use} <- whittle_beam_module:references(F)])
            end,
@@ -189,23 +189,23 @@ uses(_) ->
 
 %% A call of what is gone names both.
 missing(_) ->
-    {ok, Module} = taken(compiled("-module(m).\n-export([f/1]).\n"
-                                  "f(X) -> g(X), ok.\ng(X) -> self() ! X.\n")),
+    {ok, Module} = taken(made:beam("-module(m).\n-export([f/1]).\n"
+                                   "f(X) -> g(X), ok.\ng(X) -> self() ! X.\n")),
     Less = whittle_beam_module:keep(#{{f, 1} => []}, Module),
     ?assertEqual([{{f, 1}, {g, 1}}], whittle_beam_module:missing(Less)),
     ?assertEqual({error, {missing, {{f, 1}, {g, 1}}}}, whittle_beam:assemble(#{}, Less)),
     ?assertEqual(<<"lacks its function g/1, which f/1 calls">>,
                  iolist_to_binary(whittle_beam:format_error({missing, {{f, 1}, {g, 1}}}))),
-    {ok, Maker} = taken(compiled("-module(m).\n-export([f/1]).\nf(X) -> fun() -> X end.\n")),
+    {ok, Maker} = taken(made:beam("-module(m).\n-export([f/1]).\nf(X) -> fun() -> X end.\n")),
     Alone = whittle_beam_module:keep(#{{f, 1} => []}, Maker),
     ?assertEqual({error, {missing, {{f, 1}, {'-f/1-fun-0-', 1}}}},
                  whittle_beam:assemble(#{}, Alone)).
 
 %% What was removed can be answered from elsewhere.
 stubs(_) ->
-    {ok, Module} = taken(compiled("-module(m_stubs).\n-export([f/1, g/1, h/0]).\n"
-                                  "f(X) -> [g(X), k(X)].\ng(X) -> self() ! X.\n"
-                                  "h() -> 1.\nk(X) -> self() ! X.\n")),
+    {ok, Module} = taken(made:beam("-module(m_stubs).\n-export([f/1, g/1, h/0]).\n"
+                                   "f(X) -> [g(X), k(X)].\ng(X) -> self() ! X.\n"
+                                   "h() -> 1.\nk(X) -> self() ! X.\n")),
     Less = whittle_beam_module:keep(#{{f, 1} => []}, Module),
     Elsewhere = whittle_beam_module:function(
                   g, 1, true, [{call_ext_only, [1, {extfunc, erlang, abs, 1}]}]),
@@ -232,8 +232,8 @@ stubs(_) ->
 
 %% A fun keeps its index and the older mark when funs before it go.
 lambdas(_) ->
-    {ok, Module} = taken(compiled("-module(m_lambdas).\n-export([a/1, b/1]).\n"
-                                  "a(X) -> fun() -> {a, X} end.\nb(X) -> fun() -> {b, X} end.\n")),
+    {ok, Module} = taken(made:beam("-module(m_lambdas).\n-export([a/1, b/1]).\n"
+                                   "a(X) -> fun() -> {a, X} end.\nb(X) -> fun() -> {b, X} end.\n")),
     #{{'-b/1-fun-0-', 1} := #{lambdas := [#{index := 1, free := 1, uniq := Uniq}] = Made}} =
         whittle_beam_module:functions(Module),
     Less = whittle_beam_module:keep(beam_checks:closure([{b, 1}], Module), Module),
@@ -278,7 +278,7 @@ tables_gone(_) ->
         "-file(\"other.erl\", 10).\n"
         "g(X) -> lists:map(fun(Y) -> {only_here, [there, \"text\"], <<\"string\", Y>>} end,\n"
         "                  X ++ here(X, 4.5)).\nhere(X, Y) -> X + Y.\n",
-    Bytes = compiled(Text),
+    Bytes = made:beam(Text),
     {ok, Whole} = taken(Bytes),
     {ok, Less} = whittle_beam:assemble(
                    #{}, whittle_beam_module:keep(beam_checks:closure([{f, 1}], Whole), Whole)),
@@ -293,7 +293,7 @@ tables_gone(_) ->
     ?assertEqual([], whittle_beam:imports(Beam)),
     %% What the compiler makes of the same function alone has the same code.
     {ok, Alone} = whittle_beam:read(
-                    compiled("-module(m).\n-export([f/1]).\nf(X) -> X.\n")),
+                    made:beam("-module(m).\n-export([f/1]).\nf(X) -> X.\n")),
     %% (But for the highest instruction that the file once had.)
     #{form := #{max_opcode := Max}} = Whole,
     {ok, #{form := Form} = AloneWhole} = whittle_beam:disassemble(Alone),
@@ -477,16 +477,14 @@ lies(_) ->
 mutations(_) ->
     [begin
          Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
-         Property = proper:forall(proper_types:non_empty(proper_types:list(Place)),
-                                  fun(Changes) ->
-                                          Bad = lists:foldl(
-                                                  fun({At, Byte}, Form) ->
-                                                          changed(At, <<Byte>>, Form)
-                                                  end, Bytes, Changes),
-                                          [_] = bounded(fun() -> [answer(Bad)] end),
-                                          true
-                                  end),
-         ?assert(proper:quickcheck(Property, [{numtests, 1000}, quiet]))
+         made:holds(1000, proper_types:non_empty(proper_types:list(Place)),
+                    fun(Changes) ->
+                            Bad = lists:foldl(fun({At, Byte}, Form) ->
+                                                      changed(At, <<Byte>>, Form)
+                                              end, Bytes, Changes),
+                            [_] = bounded(fun() -> [answer(Bad)] end),
+                            true
+                    end)
      end || Bytes <- [beam(queue), beam(base64)]].
 
 %% Strings may overlap as they like: a small file cannot ask for gigabytes of them.
@@ -506,7 +504,7 @@ heap_of_strings(_) ->
 lines(_) ->
     Text = "-module(m_lines).\n-export([f/1, g/1]).\nf(X) ->\n  X + a.\n\n"
         "-file(\"other.erl\", 7).\ng(X) ->\n\n  X + b.\n",
-    {ok, Module} = taken(compiled(Text)),
+    {ok, Module} = taken(made:beam(Text)),
     {ok, Bytes} = whittle_beam:assemble(
                     #{}, whittle_beam_module:keep(#{{g, 1} => []}, Module)),
     {module, m_lines} = code:load_binary(m_lines, "", Bytes),
@@ -556,31 +554,16 @@ changed(At, New, Bytes) ->
 
 %% A small module with all chunks and kinds of operands that this compiler makes.
 everything() ->
-    compiled("-module(everything).\n-export([f/1, g/2, h/3]).\n"
-             "f(X) when is_float(X) -> X * 2.5 + 1.0;\n"
-             "f({a, Y}) -> [{b, Y}, \"text\" | f(Y)];\n"
-             "f(X) when X > 123456789012345678901 -> X - 100000;\n"
-             "f(X) -> try g(X, -70000) catch error:R -> {R, X} end.\n"
-             "g(<<\"ab\", N:16, R/binary>>, M) -> fun(Z) -> {Z, N, R, M} end;\n"
-             "g(X, Y) -> receive {X, Z} -> <<Y:8, \"cd\", Z/binary>> after 10 -> ok end.\n"
-             "-file(\"other.hrl\", 3).\n"
-             "h(#{k := V} = M, A, <<>>) -> M#{V => A, k := [self() | 1]};\n"
-             "h(A, B, C) -> lists:map(fun(X) -> {X, A, B} end, C).\n").
-
-compiled(Text) ->
-    {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, _, Bytes} = compile:forms(forms(Tokens, []), [binary, debug_info]),
-    Bytes.
-
-forms([], []) -> [];
-forms([{dot, _} = Dot | Tokens], Form) ->
-    {ok, Parsed} = erl_parse:parse_form(lists:reverse(Form, [Dot])),
-    [placed(Parsed) | forms(Tokens, [])];
-forms([Token | Tokens], Form) ->
-    forms(Tokens, [Token | Form]).
-
-placed({attribute, At, file, {File, Line}}) -> {attribute, At, file, {File, Line}};
-placed(Form) -> Form.
+    made:beam("-module(everything).\n-export([f/1, g/2, h/3]).\n"
+              "f(X) when is_float(X) -> X * 2.5 + 1.0;\n"
+              "f({a, Y}) -> [{b, Y}, \"text\" | f(Y)];\n"
+              "f(X) when X > 123456789012345678901 -> X - 100000;\n"
+              "f(X) -> try g(X, -70000) catch error:R -> {R, X} end.\n"
+              "g(<<\"ab\", N:16, R/binary>>, M) -> fun(Z) -> {Z, N, R, M} end;\n"
+              "g(X, Y) -> receive {X, Z} -> <<Y:8, \"cd\", Z/binary>> after 10 -> ok end.\n"
+              "-file(\"other.hrl\", 3).\n"
+              "h(#{k := V} = M, A, <<>>) -> M#{V => A, k := [self() | 1]};\n"
+              "h(A, B, C) -> lists:map(fun(X) -> {X, A, B} end, C).\n").
 
 random(Bytes) -> rand:seed_s(exsss, erlang:phash2(Bytes)).
 

@@ -45,7 +45,7 @@
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
 check_output(Out, Options) ->
     Place = case maps:get(format, Options, exe) of
-                exe -> whittle_pack_file:check(Out);
+                exe -> whittle_pack_file:check_program(Out);
                 dir -> whittle_pack_file:check_dir(Out, ?MARK)
             end,
     Checks = steps([fun(_) -> Place end,
@@ -115,7 +115,7 @@ format_error({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
 format_error({not_ours, Out}) ->
     line("~ts is there and was not made by whittle: remove it, or name another "
-         "directory with -o", [Out]);
+         "place with -o", [Out]);
 format_error({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, the disk is full: make room, or name another "
          "place with -o", [Out]);

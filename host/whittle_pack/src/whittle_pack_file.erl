@@ -9,13 +9,13 @@
 
 -import(whittle_steps, [steps/1]).
 
--export([check/1, write/3, check_dir/2, write_dir/3]).
+-export([check/1, check_program/1, write/3, check_dir/2, write_dir/3]).
 
 -export_type([error/0]).
 
 -type error() :: {is_directory, file:filename_all()}
                | {not_a_file, file:filename_all()}        % a device, a pipe
-               | {not_ours, file:filename_all()}  % a directory with other things
+               | {not_ours, file:filename_all()}  % a file or directory of others
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
 
 %% @doc Whether {@link write/3} may go there.
@@ -25,6 +25,32 @@ check(Out) ->
         {ok, #file_info{type = directory}} -> {error, {is_directory, Out}};
         {ok, #file_info{type = Type}} when Type =/= regular -> {error, {not_a_file, Out}};
         _ -> check_parent(Out)
+    end.
+
+%% @doc Whether a program may go there: what is there already has to be a program, not
+%% what somebody has written.
+-spec check_program(file:filename_all()) -> ok | {error, error()}.
+check_program(Out) ->
+    steps([fun(_) -> check(Out) end,
+           fun(_) ->
+                   case first_bytes(Out) of
+                       <<127, "ELF">> -> ok;
+                       <<>> -> ok;
+                       _ -> {error, {not_ours, Out}}
+                   end
+           end]).
+
+%% Of one that is absent, or cannot be read, none: who may write decides then.
+first_bytes(File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            Read = file:read(Fd, 4),
+            ok = file:close(Fd),
+            case Read of
+                {ok, Bytes} -> Bytes;
+                _ -> <<>>
+            end;
+        {error, _} -> <<>>
     end.
 
 %% @doc Writes a file and its mode; an output that exists is replaced.

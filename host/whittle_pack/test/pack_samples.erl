@@ -18,7 +18,7 @@ runtime(Executable, Dir) ->
     ok = file:write_file(filename:join(Dir, "APACHE"), "Apache License, Version 2.0\n"),
     #{target => "x86_64-linux-musl", otp => "29", otp_vsn => "29.1.1",
       erts_vsn => "17.1", flavour => size, natives => [],
-      description => #{}, executable => Executable, symbols => Executable ++ ".debug",
+      executable => Executable, symbols => Executable ++ ".debug",
       components => [#{name => "erlang", version => "29.1.1",
                        license => "Apache-2.0", copyright => "Ericsson AB",
                        homepage => "https://www.erlang.org",
@@ -50,8 +50,7 @@ system() ->
          fun(S) -> whittle_system:put_env(<<"RELEASE_NAME">>, {default, <<"sample">>}, S) end,
          fun(S) -> whittle_system:put_env(<<"RELEASE_ROOT">>, {always, <<"/.whittle">>}, S) end],
     lists:foldl(fun(Step, S) -> Step(S) end,
-                whittle_system:new(#{name => "sample", vsn => "1.0", otp => "29",
-                                     erts => "17.1"}), Steps).
+                whittle_system:new(#{name => "sample", vsn => "1.0", otp => "29"}), Steps).
 
 app(Name, Vsn, Kind, Modules, Files) ->
     #{name => Name, vsn => Vsn,

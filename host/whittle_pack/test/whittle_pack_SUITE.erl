@@ -29,9 +29,8 @@ init_per_suite(Config) ->
 end_per_suite(_) -> ok.
 
 init_per_testcase(Case, Config) ->
-    Dir = filename:join(?config(priv_dir, Config), atom_to_list(Case)),
-    ok = file:make_dir(Dir),
-    [{dir, Dir}, {out, filename:join(Dir, "sample")} | Config].
+    [{dir, Dir} | _] = Own = made:dir(Case, Config),
+    [{out, filename:join(Dir, "sample")} | Own].
 
 end_per_testcase(_, _) -> ok.
 

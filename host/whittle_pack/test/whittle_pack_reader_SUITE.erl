@@ -64,12 +64,12 @@ in_its_own_file(Config) ->
     {ok, Bytes} = whittle_elf:attach(Program, Pack),
     ok = file:write_file(Packed, Bytes),
     ok = file:change_mode(Packed, 8#755),
-    ?assertEqual(files(pack_samples:files()), answer(os_output(Packed))),
+    ?assertEqual(files(pack_samples:files()), answer(made:tool(Packed, [], "/"))),
     {ok, Short} = file:open(Packed, [read, write, raw]),
     {ok, _} = file:position(Short, iolist_size(Bytes) - 1),
     ok = file:truncate(Short),
     ok = file:close(Short),
-    ?assertEqual({damaged, <<"it is cut off">>}, answer(os_output(Packed))).
+    ?assertEqual({damaged, <<"it is cut off">>}, answer(made:tool(Packed, [], "/"))).
 
 as_packed(Config) ->
     made:holds(30, pack_samples:blocks(), fun(Blocks) ->
@@ -167,12 +167,3 @@ files(Blocks) ->
     lists:sort([{Path, Mode, Bytes}
                 || Files <- Blocks, #{path := Path, mode := Mode, bytes := Bytes} <- Files]).
 
-os_output(Program) ->
-    Port = open_port({spawn_executable, Program}, [binary, exit_status]),
-    collect(Port, <<>>).
-
-collect(Port, Output) ->
-    receive
-        {Port, {data, Data}} -> collect(Port, <<Output/binary, Data/binary>>);
-        {Port, {exit_status, 0}} -> Output
-    end.

@@ -200,8 +200,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                  identify => Identify, variables => Variables,
                  describe => Describe}, Options) of
         {ok, Built = #{dir := Dir}} ->
-            {ok, Built#{description => Target,
-                        executable => filename:join(Dir, "vm"),
+            {ok, Built#{executable => filename:join(Dir, "vm"),
                         symbols => filename:join(Dir, "vm.debug")}};
         Error ->
             Error

@@ -40,7 +40,10 @@ root(_) ->
     Places = [{"WHITTLE_CACHE", []}, {"XDG_CACHE_HOME", ["whittle"]},
               {"HOME", [".cache", "whittle"]}],
     case [filename:join([Dir | Below]) || {Name, Below} <- Places,
-                                          Dir <- [os:getenv(Name, "")], Dir =/= ""] of
+                                          Dir <- [os:getenv(Name, "")], Dir =/= "",
+                                          %% The XDG specification: a relative one is invalid.
+                                          Name =/= "XDG_CACHE_HOME"
+                                              orelse filename:pathtype(Dir) =:= absolute] of
         [Root | _] -> {ok, filename:absname(Root)};
         [] -> {error, {no_cache, #{}}}
     end.

@@ -54,8 +54,7 @@ run(Task, Plan, Variables, Place, Options) ->
                 file:close(Log)
             end;
         {error, Reason} ->
-            {error, {cache_unwritable, #{dir => filename:dirname(Path),
-                                         reason => Reason}}}
+            {error, whittle_cache:unwritten(Reason, filename:dirname(Path))}
     end.
 
 %% @doc What of a plan its result depends on: part of a cache's key. What a step

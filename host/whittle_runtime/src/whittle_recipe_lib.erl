@@ -58,6 +58,7 @@ terminfo(Target = #{triple := Triple}, Flavour, Source) ->
      #{name => "compile", seconds => 8, lines => 100,
        script => ["cd src", "make -C include", "make -j\"$JOBS\" -C ncurses ../lib/libtinfo.a",
                   "mkdir -p \"$OUT/lib\" \"$OUT/include\"", "cp lib/libtinfo.a \"$OUT/lib\"",
+                  "basename \"$WORK\" > \"$OUT/workplace\"",
                   "cp include/curses.h include/term.h include/unctrl.h include/ncurses_dll.h"
                   " \"$OUT/include\"", "cp COPYING \"$OUT\""]}].
 

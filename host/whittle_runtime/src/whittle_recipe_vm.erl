@@ -124,6 +124,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
     %% The debug symbols name sources: without the places of this machine. What LTO
     %% has kept names them from here, by the workplace beside this one.
     Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
+              {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
         ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
@@ -133,6 +134,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
                " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
+               " -DOTP_RELEASE=" ++ Release ++
                " -c \"$LAUNCHER/$part.c\" -o launcher/$part.o",
                "done"]},
      #{name => "programs", seconds => 6, lines => 5,

@@ -1,10 +1,10 @@
 %% @doc Builds the VM for a target from source, and keeps what it built.
 %%
-%% Two things come out of here. A <em>runtime</em> is one static executable
+%% Three things come out of here. A <em>runtime</em> is one static executable
 %% without an application: ERTS, Whittle's launcher and the static NIFs that
 %% were asked for. An <em>OTP</em> is the same release installed on this machine
 %% as usual: its applications are read for the pack, and it is the baseline
-%% of every figure.
+%% of every figure. <em>Suites</em> are OTP's own, compiled.
 %%
 %% How they are made is written in docs/runtime.md.
 -module(whittle_runtime).
@@ -41,7 +41,6 @@
           erts_vsn := string(),         % "17.1"
           flavour := size | speed,
           natives := [crypto | asn1],
-          description := whittle_target:target(),
           executable := file:filename(),% stripped, without a pack
           symbols := file:filename(),   % its debug symbols
           components := [component()],

@@ -18,12 +18,11 @@ all() ->
      unwritable, no_place, keys].
 
 init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | _] = Own = made:dir(Case, Config),
     %% A step that runs this says so in `started', holds the pipe `alive' open
     %% for as long as it lives, and ends when it reads from the pipe `go'.
     [0 = status("mkfifo", [filename:join(Dir, Pipe)]) || Pipe <- ["alive", "go"]],
-    [{dir, Dir} | Config].
+    Own.
 
 builds_once(Config) ->
     Self = self(),
@@ -127,6 +126,8 @@ no_place(_) ->
         ?assertEqual({error, {no_cache, #{}}},
                      whittle_cache:artefact("thing", in, fun(_) -> error(not_reached) end, #{})),
         os:putenv("HOME", "/home/somebody"),
+        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
+        os:putenv("XDG_CACHE_HOME", "caches"),
         ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
         os:putenv("XDG_CACHE_HOME", "/caches"),
         ?assertEqual({ok, "/caches/whittle"}, whittle_cache:root(#{})),

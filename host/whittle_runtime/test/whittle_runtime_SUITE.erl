@@ -30,16 +30,13 @@ groups() ->
                   symbols_beside]}].
 
 init_per_group(built, Config) ->
-    {ok, Runtime} = whittle_runtime:ensure(spec(), #{progress => fun show/1}),
-    [{runtime, Runtime} | Config].
+    [{runtime, bare_vm:ensure(spec())} | Config].
 
 end_per_group(built, _) ->
     ok.
 
 init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir}, {path, os:getenv("PATH")} | Config].
+    [{path, os:getenv("PATH")} | made:dir(Case, Config)].
 
 end_per_testcase(_, Config) ->
     os:putenv("PATH", proplists:get_value(path, Config)).
@@ -98,15 +95,13 @@ bad_series(Config) ->
     ?assertMatch({error, {bad_series, #{line := 3}}}, Error),
     Lines = proper_types:list(proper_types:oneof(
               ["", "# words", proper_types:string(), "a.patch 25,27,29"])),
-    Property = proper:forall(
-                 Lines,
-                 fun(Ls) ->
-                         case whittle_patches:parse(lists:flatten(lists:join("\n", Ls))) of
-                             {ok, Series} -> is_list(Series);
-                             {error, Line} -> is_integer(Line)
-                         end
-                 end),
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    made:holds(300, Lines,
+               fun(Ls) ->
+                       case whittle_patches:parse(lists:flatten(lists:join("\n", Ls))) of
+                           {ok, Series} -> is_list(Series);
+                           {error, Line} -> is_integer(Line)
+                       end
+               end).
 
 %% Else a cache's key would differ from machine to machine.
 plans_name_no_place(_) ->
@@ -256,20 +251,11 @@ is_static(Config) ->
     %% The bar for the VM's part of a file.
     ?assert(filelib:file_size(Vm) =< 2900000).
 
-%% Without a pack the VM is a plain beam.smp: it boots the applications of the
-%% same OTP on this machine.
 runs_alone(Config) ->
-    #{executable := Vm, erts_vsn := Erts} = runtime(Config),
-    {ok, #{root := Root}} = whittle_runtime:otp("29", #{progress => fun show/1}),
-    Bin = filename:join([Root, "erts-" ++ Erts, "bin"]),
+    #{erts_vsn := Erts} = Vm = runtime(Config),
     Code = "io:format(\"~s ~s ~p\", [erlang:system_info(version),"
         " erlang:system_info(emu_flavor), lists:sum(lists:seq(1, 100))]), halt(3).",
-    {error, {status, 3, Said}} =
-        whittle_exec:capture("env", ["ROOTDIR=" ++ Root, "BINDIR=" ++ Bin, "EMU=beam",
-                                     Vm, "--", "-root", Root, "-bindir", Bin,
-                                     "-progname", "erl", "--", "-home", dir(Config), "--",
-                                     "-noshell", "-eval", Code]),
-    ?assertEqual(Erts ++ " emu 5050", Said).
+    ?assertEqual({3, Erts ++ " emu 5050"}, bare_vm:eval(Vm, Code)).
 
 components_have_notices(Config) ->
     #{components := Components, dir := Dir} = runtime(Config),
@@ -306,16 +292,11 @@ options(Native, Config) ->
 
 native(Config, Series) ->
     Native = filename:join(dir(Config), "native"),
-    File = filename:join([Native, "patches", "series"]),
-    ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, Series),
+    made:file(filename:join([Native, "patches", "series"]), Series),
     Native.
 
 link_tool(Tool, Config) ->
     ok = file:make_symlink(os:find_executable(Tool), filename:join(dir(Config), Tool)).
-
-show(#{task := Task, step := Step, percent := Percent}) ->
-    ct:pal("~ts: ~ts ~b %", [Task, Step, Percent]).
 
 runtime(Config) ->
     proplists:get_value(runtime, Config).

@@ -22,10 +22,7 @@ all() ->
      unsigned_archive, no_keyring, version_of_a_package, no_address_in_errors,
      unsupported].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Dir),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 %%% Tarballs
 
@@ -398,19 +395,16 @@ version_of_a_package(_) ->
 no_address_in_errors(_) ->
     Word = proper_types:list(proper_types:range($a, $z)),
     Text = proper_types:list(proper_types:range($\s, $~)),
-    %% Debian's package of proper has no header with the macros.
-    Property = proper:forall(
-                 {proper_types:list(Word), Text, Text},
-                 fun({Words, Before, After}) ->
-                         Host = string:join(["mirror" ++ W || W <- ["" | Words]], ".")
-                             ++ ".example",
-                         Archive = "http://" ++ Host ++ "/debian",
-                         Message = Before ++ " '" ++ Host ++ "' " ++ After ++ " "
-                             ++ Archive ++ "/dists/sid " ++ Before,
-                         Scrubbed = whittle_apt:scrub(Message, Archive),
-                         string:find(Scrubbed, Host) =:= nomatch
-                 end),
-    ?assert(proper:quickcheck(Property, [{numtests, 300}, {to_file, user}])).
+    made:holds(300, {proper_types:list(Word), Text, Text},
+               fun({Words, Before, After}) ->
+                       Host = string:join(["mirror" ++ W || W <- ["" | Words]], ".")
+                           ++ ".example",
+                       Archive = "http://" ++ Host ++ "/debian",
+                       Message = Before ++ " '" ++ Host ++ "' " ++ After ++ " "
+                           ++ Archive ++ "/dists/sid " ++ Before,
+                       Scrubbed = whittle_apt:scrub(Message, Archive),
+                       string:find(Scrubbed, Host) =:= nomatch
+               end).
 
 unsupported(_) ->
     Error = whittle_source:find(erlang, "17", #{source => none}),

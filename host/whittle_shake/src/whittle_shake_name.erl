@@ -13,7 +13,7 @@
 parse(Text) ->
     case erl_scan:string(Text) of
         {ok, [{var, _, _} | _], _} -> parse(elixir(Text));
-        {ok, Tokens, _} -> tokens([Token || Token <- Tokens]);
+        {ok, Tokens, _} -> tokens(Tokens);
         {error, _, _} -> error
     end.
 

@@ -2,7 +2,6 @@
 -module(whittle_shake_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
--include_lib("proper/include/proper.hrl").
 
 -export([all/0]).
 -export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
@@ -30,11 +29,11 @@ no_names(_) ->
                  "\"a\"", "Foo..bar", "{}"]].
 
 names_come_back(_) ->
-    ?assert(proper:quickcheck(
-              ?FORALL(Mfa, {atom(), atom(), range(0, 255)},
-                      {ok, Mfa} =:= whittle_shake_name:parse(
-                                      unicode:characters_to_list(whittle_shake_name:text(Mfa)))),
-              [{numtests, 300}, quiet])).
+    Mfas = {proper_types:atom(), proper_types:atom(), proper_types:range(0, 255)},
+    made:holds(300, Mfas, fun(Mfa) ->
+        Text = unicode:characters_to_list(whittle_shake_name:text(Mfa)),
+        {ok, Mfa} =:= whittle_shake_name:parse(Text)
+    end).
 
 lists_of_names(_) ->
     ?assertEqual({ok, []}, whittle_shake_name:parse_list("none")),
@@ -71,22 +70,22 @@ account_comes_back(_) ->
 damaged_account(_) ->
     Account = account(),
     File = whittle_shake_account:to_binary(<<"output">>, Account),
-    ?assert(proper:quickcheck(
-              ?FORALL({At, Byte, Cut}, {range(0, byte_size(File) - 1), byte(), boolean()},
-                      begin
-                          <<Head:At/binary, _, Tail/binary>> = File,
-                          Changed = case Cut of
-                                        true -> Head;
-                                        false -> <<Head/binary, Byte, Tail/binary>>
-                                    end,
-                          case whittle_shake_account:from_binary(<<"output">>, Changed) of
-                              {ok, Account} -> true;
-                              {error, no_plan} -> true;
-                              {error, plan_of_another} -> true;
-                              {error, {plan_version, _}} -> true;
-                              _ -> false
-                          end
-                      end), [{numtests, 1000}, quiet])).
+    Damage = {proper_types:range(0, byte_size(File) - 1), proper_types:byte(),
+              proper_types:boolean()},
+    made:holds(1000, Damage, fun({At, Byte, Cut}) ->
+        <<Head:At/binary, _, Tail/binary>> = File,
+        Changed = case Cut of
+                      true -> Head;
+                      false -> <<Head/binary, Byte, Tail/binary>>
+                  end,
+        case whittle_shake_account:from_binary(<<"output">>, Changed) of
+            {ok, Account} -> true;
+            {error, no_plan} -> true;
+            {error, plan_of_another} -> true;
+            {error, {plan_version, _}} -> true;
+            _ -> false
+        end
+    end).
 
 weights(_) ->
     #{roots := [#{name := <<"test">>, functions := 1, bytes := 10, share := 1.0}],
@@ -167,22 +166,13 @@ features_are_of_otp(_) ->
 
 %% Internal
 
-value(Source) ->
-    Text = "-module(cut_module). " ++ Source,
-    {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, _, Beam} = compile:forms(forms(Tokens, []), [nowarn_unused_function]),
-    {ok, Read} = whittle_beam:read(Beam),
-    {ok, Value} = whittle_beam:disassemble(Read),
-    Value.
-
-forms([{dot, _} = Dot | Rest], Form) ->
-    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-    [Parsed | forms(Rest, [])];
-forms([Token | Rest], Form) -> forms(Rest, [Token | Form]);
-forms([], []) -> [].
+value(Source) -> taken(made:beam("-module(cut_module). " ++ Source)).
 
 summary(M) ->
     {ok, Bytes} = file:read_file(code:which(M)),
+    whittle_shake_summary:module(taken(Bytes)).
+
+taken(Bytes) ->
     {ok, Read} = whittle_beam:read(Bytes),
     {ok, Value} = whittle_beam:disassemble(Read),
-    whittle_shake_summary:module(Value).
+    Value.

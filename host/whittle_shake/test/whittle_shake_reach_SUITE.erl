@@ -303,19 +303,7 @@ reached(Modules, Input) ->
 
 compiled(Source) -> module(beam(Source)).
 
-beam(Source) ->
-    {ok, Tokens, _} = erl_scan:string(lists:append(lists:join(" ", Source))),
-    {ok, _, Beam} = compile:forms(forms(Tokens, []), [debug_info, nowarn_unused_function]),
-    Beam.
-
-forms(Tokens, Form) ->
-    case Tokens of
-        [{dot, _} = Dot | Rest] ->
-            {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-            [Parsed | forms(Rest, [])];
-        [Token | Rest] -> forms(Rest, [Token | Form]);
-        [] -> []
-    end.
+beam(Source) -> made:beam(lists:append(lists:join(" ", Source))).
 
 otp(Name) ->
     {ok, Beam} = file:read_file(code:which(Name)),

@@ -13,7 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
-         start_modules/1, control/1, loaded_at_once/3, root/0]).
+         early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
 
@@ -158,6 +158,14 @@ set_start_modules(Modules, System) ->
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
+
+%% @doc Modules that a node has loaded when it prints its first line, beside those that the
+%% kernel's own boot needs. How they were found is written in their file.
+-spec early_modules() -> [module()].
+early_modules() ->
+    {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle_system),
+                                               "early_modules.config")),
+    Modules.
 
 %% @doc Has the start make the atoms of all modules, before any application of the system
 %% runs: {@link atoms/1} tells them.

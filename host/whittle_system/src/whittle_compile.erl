@@ -4,7 +4,7 @@
 -export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
 %% @doc Compiles a rebar3 project and says where its applications are. Nothing
-%% is fetched: a dependency that rebar3 has not got yet is rebar3's error.
+%% is fetched: a dependency that is not there yet is the error `not_fetched'.
 -spec with_rebar3(file:filename()) ->
           {ok, file:filename()} | {error, whittle_system:error()}.
 with_rebar3(Dir) ->
@@ -95,12 +95,11 @@ escript(File, Name, Otp) ->
     in_temporary(fun(Tmp) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
                          write(Source, Lines),
-                         case erlc_steps([["+deterministic", "-o", Tmp, Source]], File, Otp) of
+                         case erlc_steps([["+deterministic", "-o", Tmp, Source]], Tmp, Otp) of
                              ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
-                             {error, {not_compiled, {_, Command, Output}}} ->
-                                 Named = string:replace(Output, Source, File, all),
-                                 {error, {not_compiled, {File, Command,
-                                                         iolist_to_binary(Named)}}};
+                             {error, {not_compiled, Output}} ->
+                                 Names = [{Source, File}, {Module ++ ".erl", File}],
+                                 {error, {not_compiled, {File, "erlc", shown(Output, Names)}}};
                              {error, _} = Error -> Error
                          end
                  end).
@@ -151,11 +150,12 @@ lib(Rebar3, Dir, Env) ->
                            "default", "lib"])
     end.
 
-erlc(Dir, Tmp, Ebin, Otp) ->
+erlc(Given, Tmp, Ebin, Otp) ->
+    Dir = filename:absname(Given),
     Grammars = filelib:wildcard(filename:join(Dir, "src/**/*.{xrl,yrl}")),
     Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl")),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
-               "-I", filename:dirname(filename:absname(Dir))],
+               "-I", filename:dirname(Dir)],
     Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
                  || File <- Grammars],
     %% What others are compiled with comes first: their parse transforms and
@@ -167,23 +167,45 @@ erlc(Dir, Tmp, Ebin, Otp) ->
              {Options ++ ["-o", Ebin | Include] ++ Tools, Tools},
              {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
               Generated ++ Rest}],
-    case erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Dir, Otp) of
-        ok -> app_file(Dir, Ebin);
-        {error, _} = Error -> Error
+    Compiled = whittle_steps:steps(
+                 [fun(_) -> no_two(Dir, Sources ++ Generated) end,
+                  fun(_) -> erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Tmp, Otp) end,
+                  fun(_) -> app_file(Dir, Ebin) end]),
+    case Compiled of
+        {error, {not_compiled, Output}} ->
+            {error, {not_compiled, {Given, "erlc", shown(Output, [{Dir, Given}])}}};
+        _ -> Compiled
     end.
 
-%% The chosen OTP's own compiler fits best; the host's does where it is not here.
-erlc_steps([Arguments | Rest], Dir, Otp) ->
+%% Which one is compiled last would be luck.
+no_two(Dir, Sources) ->
+    Named = lists:sort([{filename:basename(File, ".erl"), File} || File <- Sources]),
+    case [Name || {{Name, _}, {Name, _}} <- lists:zip(lists:droplast([none | Named]), Named)] of
+        [] -> ok;
+        [Name | _] -> {error, {source_twice, {Dir, Name, [File || {N, File} <- Named,
+                                                                  N =:= Name]}}}
+    end.
+
+%% The chosen OTP's own compiler fits best; the host's does where it is not here. It runs
+%% in a directory of ours: of names that begin with the letters of the one it runs in, erlc
+%% takes these away.
+erlc_steps([Arguments | Rest], Tmp, Otp) ->
     case program("erlc", Otp) of
         false -> {error, {no_program, {"erlc", "Debian package erlang-base"}}};
         Erlc ->
-            case run(Erlc, Arguments, ".", []) of
-                {0, _} -> erlc_steps(Rest, Dir, Otp);
-                {_, Output} -> {error, {not_compiled, {Dir, "erlc", Output}}}
+            case run(Erlc, Arguments, Tmp, []) of
+                {0, _} -> erlc_steps(Rest, Tmp, Otp);
+                {_, Output} -> {error, {not_compiled, Output}}
             end
     end;
 erlc_steps([], _, _) ->
     ok.
+
+%% What the compiler said, with the names that the user knows.
+shown(Output, Names) ->
+    iolist_to_binary(lists:foldl(fun({Ours, Theirs}, Text) ->
+                                         string:replace(Text, Ours, Theirs, all)
+                                 end, Output, Names)).
 
 program(Name, Otp) ->
     case whittle_otp_lib:program(Name, Otp) of
@@ -226,7 +248,7 @@ spec(File) ->
 
 %% Calls the function with a directory that is removed afterwards.
 in_temporary(Fun) ->
-    Base = os:getenv("TMPDIR", "/tmp"),
+    Base = filename:absname(os:getenv("TMPDIR", "/tmp")),
     Name = io_lib:format("whittle-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
     Remove = fun() -> file:del_dir_r(Dir) end,

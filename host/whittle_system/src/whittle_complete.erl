@@ -20,7 +20,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
     Roots = lists:usort([kernel, stdlib] ++ Roots0 ++ maps:get(add, Options, [])),
-    {Apps0, Notes0} = add_needed(Roots, Replaced, Found, by_name(Kept), Otp),
+    Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
+    {Apps0, Notes0} = add_needed(Roots, Replaced, Found, by_name(Kept), {Otp, Libs}),
     %% What is asked for by calls alone is as needed as what a file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
@@ -32,8 +33,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     ok = check_started(Found, Used),
     ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
-                                   otp => whittle_otp_lib:otp(Otp),
-                                   erts => whittle_otp_lib:erts(Otp)}),
+                                   otp => whittle_otp_lib:otp(Otp)}),
     System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
     System2 = whittle_system:set_roots(Needed, System1),
     System3 = maps:fold(fun whittle_system:put_file/3, System2,
@@ -46,9 +46,10 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
               end,
     System6 = boot(Found, Roots, Used, Otp, System5),
     %% An application in the input that gave way to the chosen OTP's has its note twice.
-    Texts = [unicode:characters_to_binary(Note) || Note <- maps:get(notes, Found, []) ++ Notes],
+    Texts = [unicode:characters_to_binary(Note)
+             || Note <- maps:get(notes, Found, []) ++ Notes ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
-    whittle_system:enter(read, whittle_system:sizes(System7), System7).
+    whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
 
 %% Internal: applications
 
@@ -62,7 +63,7 @@ without_other_otp(Given, Found, Otp) ->
                                 orelse whittle_otp_lib:app_dir(Name, Otp) =:= error
                     end, Given).
 
-add_needed(Roots, Replaced, Found, Given, Otp) ->
+add_needed(Roots, Replaced, Found, Given, {Otp, Libs}) ->
     Imported = [Name || Name <- maps:get(imported, Found, []),
                         not is_map_key(Name, Given),
                         whittle_otp_lib:app_dir(Name, Otp) =/= error],
@@ -72,17 +73,18 @@ add_needed(Roots, Replaced, Found, Given, Otp) ->
                   #{main := _} -> note;
                   #{} -> error
               end,
-    {Apps, Notes} = add(Asked, Given, #{}, [], {Otp, Lacking}),
+    {Apps, Notes} = add(Asked, Given, #{}, [], {Otp, Libs, Lacking}),
     {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
      ++ optional(Apps)}.
 
-%% Takes what is asked for from what is given, or else from the chosen OTP.
+%% Takes what is asked for from what is given, or else from the chosen OTP or the other
+%% library directories.
 add([{Name, By} | Rest], Given, Apps, Notes, From) when is_map_key(Name, Apps) ->
     add(Rest, Given, Apps#{Name := asked_by(By, maps:get(Name, Apps))}, Notes, From);
 add([{Name, By} | Rest], Given, Apps, Notes, From) ->
     Found = case Given of
                 #{Name := Input} -> {ok, asked_by(By, Input), []};
-                #{} -> from_otp(Name, By, From)
+                #{} -> from_libraries(Name, By, From)
             end,
     case Found of
         {ok, App, New} ->
@@ -101,11 +103,15 @@ add([], Given, Apps, Notes, _) ->
 asked_by(By, #{origin := #{asked_by := Before} = Origin} = App) ->
     App#{origin := Origin#{asked_by := lists:usort(By ++ Before)}}.
 
-from_otp(Name, By, {Otp, Lacking}) ->
-    case {whittle_otp_lib:app_dir(Name, Otp), whittle_otp:unsupported(Name)} of
-        {{ok, Dir}, false} ->
-            Context = #{kind => otp, asked_by => By},
-            {App, Notes} = ok(whittle_read_app:read(Dir, Context)),
+from_libraries(Name, By, {Otp, Libs, Lacking}) ->
+    Home = case {whittle_otp_lib:app_dir(Name, Otp), Libs} of
+               {{ok, InOtp}, _} -> {otp, InOtp};
+               {error, #{Name := InLibs}} -> {input, InLibs};
+               {error, _} -> none
+           end,
+    case {Home, whittle_otp:unsupported(Name)} of
+        {{Kind, Dir}, false} ->
+            {App, Notes} = ok(whittle_read_app:read(Dir, #{kind => Kind, asked_by => By})),
             {ok, App, Notes};
         %% An escript runs until it calls what is not there.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
@@ -114,7 +120,7 @@ from_otp(Name, By, {Otp, Lacking}) ->
                                     [Name, lists:join(", ", [atom_to_list(A) || A <- By])])};
         {_, Why} when Why =/= false ->
             fail({unsupported_application, {Name, By, Why}});
-        {error, false} ->
+        {none, false} ->
             fail({missing_application, {Name, By, whittle_otp_lib:otp(Otp)}})
     end.
 
@@ -162,6 +168,15 @@ check_started(_, Apps) ->
         [] -> ok;
         [Absent | _] -> fail({absent_start_module, Absent})
     end.
+
+%% A library alone is a program that waits for ever.
+idle(#{starts := all, roots := Roots}, Apps) ->
+    Starting = [Name || Name <- Roots, #{Name := App} <- [Apps],
+                        whittle_system:started(App) =/= []],
+    [["nothing of it starts: no application of the input has a `mod' (",
+      lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
+idle(_, _) ->
+    [].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
 pairs(_) -> [].

@@ -8,7 +8,7 @@
 %% `systools' of the host's OTP writes them for the host's OTP.
 -module(whittle_otp_lib).
 
--export([open/1, otp/1, erts/1, template/1, app_dir/2, module_home/2,
+-export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2,
          preloaded/1, program/2]).
 
 -export_type([otp_lib/0]).
@@ -48,6 +48,12 @@ template(#otp_lib{template = Template}) -> Template.
 -spec app_dir(whittle_system:app_name(), otp_lib()) ->
           {ok, file:filename()} | error.
 app_dir(Name, #otp_lib{dirs = Dirs}) -> maps:find(Name, Dirs).
+
+%% @doc The applications of library directories, as `ERL_LIBS' names them, and where each
+%% is: in the first directory that has it, its newest version there.
+-spec app_dirs([file:filename()]) -> #{whittle_system:app_name() => file:filename()}.
+app_dirs(Libs) ->
+    lists:foldr(fun(Lib, Dirs) -> maps:merge(Dirs, lib_dirs(Lib)) end, #{}, Libs).
 
 %% @doc Where a module of OTP is: in an application, or in the VM itself.
 -spec module_home(module(), otp_lib()) ->
@@ -95,7 +101,7 @@ open(Lib, Root, Boot) ->
     Otp = filename:basename(filename:dirname(Boot)),
     case read_boot(Boot) of
         {ok, Template} ->
-            Dirs = app_dirs(Lib),
+            Dirs = lib_dirs(Lib),
             {ok, #otp_lib{root = Root, otp = Otp, erts = erts_vsn(Lib, Root), template = Template,
                           dirs = Dirs, homes = homes(Dirs)}};
         error ->
@@ -126,7 +132,7 @@ erts_vsn(Lib, Root) ->
     end.
 
 %% Where two versions of an application are installed the newer one counts.
-app_dirs(Lib) ->
+lib_dirs(Lib) ->
     Found = [{Name, Vsn, Dir}
              || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
                 Dir <- [filename:dirname(filename:dirname(App))],

@@ -31,8 +31,7 @@
 
 -type options() ::
         #{attributes => auto | keep,        % default: auto
-          types => keep | drop,             % default: keep
-          chunks => [whittle_beam:chunk_id()]}. % kept beside; default: none
+          types => keep | drop}.            % default: keep
 
 %% @private
 -spec name() -> atom().
@@ -50,7 +49,7 @@ run(System, Options) ->
     case read_all(System) of
         {ok, Beams} ->
             Readers = readers(Strip, Beams, System),
-            Chunks = #{keep => [<<"Attr">> || Readers =/= []] ++ maps:get(chunks, Strip, []),
+            Chunks = #{keep => [<<"Attr">> || Readers =/= []],
                        types => maps:get(types, Strip, keep), paths => drop},
             {ok, note(Readers, rewrite(Beams, Chunks, System))};
         {error, _} = Error -> Error

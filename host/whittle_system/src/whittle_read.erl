@@ -12,12 +12,14 @@
 %% </ol>
 -module(whittle_read).
 
--export([read/2]).
+-export([check/1, read/2]).
 
 -export_type([options/0, found/0]).
 
 -type options() ::
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
+          libs => [file:filename()],        % where to look for what neither the input
+                                            % nor OTP has; default: nowhere
           add => [whittle_system:app_name()]}.  % applications to take in that
                                             % nothing asks for; default: none
 
@@ -38,6 +40,14 @@
           env => #{binary() => whittle_system:env_value()},
           notes => [unicode:chardata()]}.
 
+%% @doc Whether it is an input at all: what can be said before there is an OTP.
+-spec check(file:filename()) -> ok | {error, whittle_system:error()}.
+check(Path) ->
+    case kind(Path) of
+        {error, _} = Error -> Error;
+        _ -> ok
+    end.
+
 %% @doc Reads an input. The error's tag says what is wrong; see
 %% {@link whittle_system:format_error/1}.
 -spec read(file:filename(), options()) ->
@@ -54,7 +64,7 @@ found(Path, Otp) ->
                  project -> whittle_read_source:project(Path);
                  release -> whittle_read_release:read(Path, Otp);
                  escript -> whittle_read_escript:read(Path, Otp);
-                 Reason -> {error, {Reason, Path}}
+                 {error, _} = NoInput -> NoInput
              end,
     case Result of
         {ok, Found} -> {ok, {Otp, Found}};
@@ -66,10 +76,16 @@ found(Path, Otp) ->
 kind(Path) ->
     Has = fun(Pattern) -> filelib:wildcard(Pattern, Path) =/= [] end,
     case {filelib:is_dir(Path), filelib:is_regular(Path)} of
-        {false, false} -> no_such_path;
+        {false, false} ->
+            case file:read_file_info(Path) of
+                {ok, _} -> {error, {not_a_file, Path}};
+                {error, Reason} when Reason =:= eacces; Reason =:= eloop ->
+                    {error, {unreadable, {Path, Reason}}};
+                {error, _} -> {error, {no_such_path, Path}}
+            end;
         {false, true} ->
             case is_tarball(Path) of
-                true -> packed_release;
+                true -> {error, {packed_release, Path}};
                 false -> escript
             end;
         {true, _} ->
@@ -80,8 +96,9 @@ kind(Path) ->
                      {application, "src/*.app.src"},
                      {project, "{apps,lib}/*/src/*.app.src"}],
             case [Kind || {Kind, Pattern} <- Kinds, Has(Pattern)] of
+                [mix_project | _] -> {error, {mix_project, Path}};
                 [Kind | _] -> Kind;
-                [] -> no_application
+                [] -> {error, {no_application, Path}}
             end
     end.
 

@@ -48,8 +48,7 @@ tree(Dir) ->
 -spec from_files(file:filename(), [source()], context()) -> read().
 from_files(Dir, Files, Context) ->
     try
-        {ok, App, Notes} = app(Dir, Files, Context),
-        {ok, App, Notes}
+        app(Dir, Files, Context)
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
@@ -61,7 +60,7 @@ from_files(Dir, Files, Context) ->
 spec(File, Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [{application, Name, Props} = Spec]} when is_atom(Name), length(Props) >= 0 ->
-            case [Error || Check <- [fun pairs/1, fun atoms/1, fun vsn/1],
+            case [Error || Check <- [fun pairs/1, fun atoms/1, fun env/1, fun vsn/1],
                            {error, Error} <- [Check(Props)]] of
                 [] -> {ok, Spec};
                 [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
@@ -142,6 +141,14 @@ atoms(Props) ->
         [Key | _] -> {error, io_lib:format("`~ts' is no list of atoms", [Key])}
     end.
 
+%% An application with another one does not start, and nobody says so.
+env(Props) ->
+    IsSetting = fun({Key, _}) -> is_atom(Key); (_) -> false end,
+    case all(IsSetting, proplists:get_value(env, Props, [])) of
+        true -> ok;
+        false -> {error, "`env' is no list of pairs that begin with an atom"}
+    end.
+
 %% It becomes part of a path.
 vsn(Props) ->
     Vsn = proplists:get_value(vsn, Props),
@@ -218,26 +225,33 @@ bytes(File, Read) ->
 
 %% The directories from the first one down tell a link that leads back into itself.
 tree(Dir, Above, Depth, Passed) ->
-    Names = case Depth > 0 andalso file:list_dir(Dir) of
+    Names = case Depth > 0 andalso file:list_dir_all(Dir) of
                 {ok, Found} -> lists:sort(Found);
                 _ -> []
             end,
-    lists:append([node(filename:join(Dir, Name),
-                       <<Above/binary, (unicode:characters_to_binary(Name))/binary>>,
-                       Depth, Passed)
-                  || Name <- Names]).
+    lists:append([named(Dir, Above, Name, Depth, Passed) || Name <- Names]).
+
+%% A name in bytes is none in UTF-8.
+named(Dir, Above, Name, Depth, Passed) when is_list(Name) ->
+    node(filename:join(Dir, Name), <<Above/binary, (unicode:characters_to_binary(Name))/binary>>,
+         Depth, Passed);
+named(_, Above, Name, _, _) ->
+    [unreadable(<<Above/binary, (unicode:characters_to_binary(Name, latin1))/binary>>, eilseq)].
 
 node(File, Path, Depth, Passed) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
             case lists:member({Device, Inode}, Passed) of
                 false -> tree(File, <<Path/binary, $/>>, Depth - 1, [{Device, Inode} | Passed]);
-                true -> [{Path, 0, fun() -> {error, eloop} end}]
+                true -> [unreadable(Path, eloop)]
             end;
         {ok, #file_info{type = regular, mode = Mode}} ->
             [{Path, Mode band 8#777, fun() -> file:read_file(File) end}];
-        _ -> []
+        {ok, _} -> [unreadable(Path, eftype)];
+        {error, Reason} -> [unreadable(Path, Reason)]
     end.
+
+unreadable(Path, Reason) -> {Path, 0, fun() -> {error, Reason} end}.
 
 ok({ok, Value}) -> Value;
 ok({error, Error}) -> fail(Error).

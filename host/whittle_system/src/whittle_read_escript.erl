@@ -38,21 +38,31 @@ found(File, Otp) ->
             names(Unknown)] || Unknown =/= []]}.
 
 sections(File) ->
-    case has_shebang(File) andalso escript:extract(File, []) of
+    ok = check_shebang(File),
+    case escript:extract(File, []) of
         {ok, [{shebang, _}, {comment, _}, {emu_args, Flags}, {Type, Body}]} ->
             {flags(Flags), Type, Body};
         _ ->
             fail({no_escript, File})
     end.
 
-has_shebang(File) ->
+check_shebang(File) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Fd} ->
-            Head = file:read(Fd, 2),
+            Head = file:read(Fd, 256),
             ok = file:close(Fd),
-            Head =:= {ok, <<"#!">>};
+            check_shebang(Head, File);
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
+
+check_shebang({ok, <<"#!", Rest/binary>>}, File) ->
+    [Line | _] = binary:split(Rest, <<"\n">>),
+    case binary:match(Line, <<"escript">>) of
+        nomatch -> fail({other_script, {File, string:trim(Line)}});
+        _ -> ok
+    end;
+check_shebang(_, File) ->
+    fail({no_escript, File}).
 
 flags(undefined) -> <<>>;
 flags(Flags) -> unicode:characters_to_binary(Flags).

@@ -11,14 +11,18 @@
           {ok, {#{whittle_system:path() => whittle_system:file()},
                 #{binary() => whittle_system:env_value()},
                 [unicode:chardata()]}}
-        | {error, {unreadable, {file:filename_all(), file:posix()}}}.
+        | {error, whittle_system:error()}.
 read(Dir, Place, Name, Vsn) ->
     Kept = [{Path, Mode, Read()}
             || {Path, Mode, Read} <- lists:keysort(1, whittle_read_app:tree(Place)),
                is_kept(Path)],
-    case [{filename:join(Place, Path), Reason} || {Path, _, {error, Reason}} <- Kept] of
+    Wrong = [{unreadable, {filename:join(Place, Path), Reason}}
+             || {Path, _, {error, Reason}} <- Kept]
+        ++ [{bad_config, {filename:join(Place, Path), Why}}
+            || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]],
+    case Wrong of
         [] -> {ok, found(Kept, Dir, Place, Name, Vsn)};
-        [Unreadable | _] -> {error, {unreadable, Unreadable}}
+        [First | _] -> {error, First}
     end.
 
 %% Internal
@@ -33,6 +37,22 @@ found(Kept, Dir, Place, Name, Vsn) ->
      Cookie ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.
 
 %% Internal: files
+
+%% What the kernel takes: one list, of applications' settings and names of further files.
+config(Bytes) ->
+    case whittle_term:parse(Bytes) of
+        {ok, [Config]} when length(Config) >= 0 ->
+            case [Item || Item <- Config, not is_setting(Item)] of
+                [] -> {ok, [Name || Name <- Config, is_list(Name)]};
+                [Item | _] ->
+                    {error, io_lib:format("~0tP is no {application, settings}", [Item, 9])}
+            end;
+        {ok, _} -> {error, "it is not one list with a full stop"};
+        {error, _} = Error -> Error
+    end.
+
+is_setting({App, Settings}) when length(Settings) >= 0 -> is_atom(App);
+is_setting(Name) -> io_lib:char_list(Name).
 
 %% Scripts for a shell, boot files, and what is read elsewhere are not files of
 %% the running system.
@@ -57,7 +77,10 @@ content(<<"vm.args", _/binary>> = Path, Bytes) ->
         {_, false} -> {Bytes, []}
     end;
 content(<<"sys.config">>, Bytes) ->
-    without_reboot(Bytes);
+    {ok, Further} = config(Bytes),
+    {Now, Notes} = without_reboot(Bytes),
+    {Now, [["sys.config names further files, which have to be there at the start: ",
+            lists:join(", ", Further)] || Further =/= []] ++ Notes};
 content(_, Bytes) ->
     {Bytes, []}.
 

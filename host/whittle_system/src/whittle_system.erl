@@ -12,7 +12,7 @@
 -module(whittle_system).
 
 %% A system and what it is called
--export([new/1, name/1, vsn/1, otp/1, erts/1, main/1, set_main/2]).
+-export([new/1, name/1, vsn/1, otp/1, main/1, set_main/2]).
 %% Applications
 -export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, started/1, modules/1]).
 %% How it starts
@@ -24,7 +24,7 @@
 %% Questions that other rooms ask
 -export([natives/1, is_notice/1, sizes/1, format_error/1]).
 %% The ledger
--export([ledger/1, note/2, enter/3]).
+-export([ledger/1, note/2, enter/4]).
 
 -export_type([system/0, app/0, app_name/0, file/0, path/0, origin/0,
               boot_script/0, start_type/0, env_value/0, native/0, entry/0,
@@ -67,6 +67,7 @@
 
 -type entry() ::
         #{pass := atom(),                           % the pass, or `read'
+          doc := string(),                          % what it does, for a person
           before := #{app_name() => non_neg_integer()},  % bytes an application
           'after' := #{app_name() => non_neg_integer()},
           notes := [binary()]}.                     % lines for a person
@@ -76,7 +77,6 @@
 -record(system, {name :: string(),
                  vsn :: string(),
                  otp :: string(),
-                 erts :: string(),
                  main = undefined :: module() | undefined,
                  apps = #{} :: #{app_name() => app()},
                  boot :: boot_script(),
@@ -92,13 +92,10 @@
 %% The VM knows it too (native/patches).
 -define(COMPANION, "~cold").
 
-%% @doc A system without applications. `otp' is the OTP release (`"29"') and
-%% `erts' the version of the ERTS that it is for.
--spec new(#{name := string(), vsn := string(), otp := string(),
-            erts := string()}) -> system().
-new(#{name := Name, vsn := Vsn, otp := Otp, erts := Erts}) ->
-    #system{name = Name, vsn = Vsn, otp = Otp, erts = Erts,
-            boot = {script, {Name, Vsn}, []}}.
+%% @doc A system without applications. `otp' is the OTP release (`"29"') that it is for.
+-spec new(#{name := string(), vsn := string(), otp := string()}) -> system().
+new(#{name := Name, vsn := Vsn, otp := Otp}) ->
+    #system{name = Name, vsn = Vsn, otp = Otp, boot = {script, {Name, Vsn}, []}}.
 
 %% @doc The release's name; it is also the output's, unless told otherwise.
 -spec name(system()) -> string().
@@ -111,10 +108,6 @@ vsn(#system{vsn = Vsn}) -> Vsn.
 %% @doc The OTP release the system is for, `"29"'.
 -spec otp(system()) -> string().
 otp(#system{otp = Otp}) -> Otp.
-
-%% @doc The version of the ERTS the system is for, `"17.1"'.
--spec erts(system()) -> string().
-erts(#system{erts = Erts}) -> Erts.
 
 %% @doc The module whose `main/1' is the program, for an escript;
 %% `undefined' for a system of applications.
@@ -260,11 +253,11 @@ ledger(#system{ledger = Ledger}) -> lists:reverse(Ledger).
 note(Text, #system{notes = Notes} = System) ->
     System#system{notes = [unicode:characters_to_binary(Text) | Notes]}.
 
-%% @doc Ends a pass: writes its entry, with the sizes that the system had
+%% @doc Ends a pass: writes its entry, with what it does, the sizes that the system had
 %% before, those it has now, and the notes taken in between.
--spec enter(atom(), #{app_name() => non_neg_integer()}, system()) -> system().
-enter(Pass, Before, #system{ledger = Ledger, notes = Notes} = System) ->
-    Entry = #{pass => Pass, before => Before, 'after' => sizes(System),
+-spec enter(atom(), string(), #{app_name() => non_neg_integer()}, system()) -> system().
+enter(Pass, Doc, Before, #system{ledger = Ledger, notes = Notes} = System) ->
+    Entry = #{pass => Pass, doc => Doc, before => Before, 'after' => sizes(System),
               notes => lists:reverse(Notes)},
     System#system{ledger = [Entry | Ledger], notes = []}.
 
@@ -282,5 +275,5 @@ check_path(Path) ->
                    lists:member(Name, [<<>>, <<".">>, <<"..">>])],
     case Bad of
         [] -> ok;
-        _ -> error({badarg, Path})
+        _ -> error(badarg, [Path])
     end.

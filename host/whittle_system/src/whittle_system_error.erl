@@ -31,6 +31,12 @@ format({not_compiled, {Dir, Command, Output}}) ->
          [Dir, Command, tail(Output)]);
 format({unreadable, {File, eloop}}) ->
     line("~ts is a link that leads back to where it lies: remove it", [File]);
+format({unreadable, {File, eilseq}}) ->
+    line("~ts has a name that is not UTF-8: rename it", [File]);
+format({unreadable, {File, eftype}}) ->
+    line("~ts is a pipe, a socket or a device: remove it", [File]);
+format({unreadable, {File, enoent}}) ->
+    line("~ts is a link that leads nowhere: remove it", [File]);
 format({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check its permissions",
          [File, file:format_error(Reason)]);
@@ -38,6 +44,15 @@ format({no_escript, File}) ->
     line("~ts is no escript, which begins with #! and holds Erlang source, a module or "
          "an archive: name one, or the directory of an application, a project or a release",
          [File]);
+format({other_script, {File, Interpreter}}) ->
+    line("~ts is a script for ~ts, no escript: name an escript; or, of a release's start "
+         "script, the release's directory", [File, Interpreter]);
+format({not_a_file, Path}) ->
+    line("~ts is neither a file nor a directory: name an application, a release or an escript",
+         [Path]);
+format({bad_config, {File, Why}}) ->
+    line("~ts is no configuration (~ts): mend it, since the kernel would end with it",
+         [File, Why]);
 format({bad_archive, File}) ->
     line("the archive in ~ts is damaged: make the escript again", [File]);
 format({no_main, {File, Module}}) ->
@@ -64,8 +79,9 @@ format({absent_start_module, {Name, Module}}) ->
 format({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
 format({missing_application, {Name, Askers, Otp}}) ->
-    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: "
-         "add it to the release, or take it out of `applications'",
+    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
+         "the release, name its directory's directory in ERL_LIBS, or take it out of "
+         "`applications'",
          [Name, askers(Askers), Otp]);
 format({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
@@ -105,6 +121,8 @@ format({too_old, {Name, Module, Opcodes, Otp}}) ->
 format({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "
          "applications", [Module, One, Other]);
+format({source_twice, {Dir, Name, Files}}) ->
+    line("module ~ts has two sources in ~ts (~ts): rename or remove one", [Name, Dir, list(Files)]);
 %% The chosen OTP
 format({no_otp, Lib}) ->
     line("~ts is no library of an OTP installation: build the runtime again",

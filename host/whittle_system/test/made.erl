@@ -1,7 +1,11 @@
 %% @doc Applications, releases and escripts that a test makes in a directory.
 -module(made).
 
--export([dir/2, app/4, beam/1, file/2, tool/3, so/0, holds/3]).
+-export([dir/2, app/4, beam/1, file/2, so/0]).
+-export([tool/3, ended/1, expect/2, holds/3]).
+
+%% How long a program may be silent before a test gives up on it and says what came before.
+-define(PATIENCE_MS, 600_000).
 
 %% @doc A case's configuration with a directory of its own.
 dir(Case, Config) ->
@@ -43,23 +47,44 @@ file(File, Bytes) ->
                                end),
     File.
 
-%% @doc Runs a program in a directory; it has to succeed.
+%% @doc The first bytes of a shared object.
+so() -> <<127, "ELF", 2, 1, 1, 0, 0:64, 3:16/little>>.
+
+%% @doc Runs a program in a directory; it has to succeed. What it prints.
 tool(Program, Arguments, Dir) ->
     Port = open_port({spawn_executable, os:find_executable(Program)},
                      [{args, Arguments}, {cd, Dir}, exit_status, stderr_to_stdout, binary,
                       {env, [{"MIX_ENV", "prod"}, {"REBAR_COLOR", "none"},
                              {"HEX_OFFLINE", "1"}]}]),
-    tool_result(Port, []).
-
-tool_result(Port, Output) ->
-    receive
-        {Port, {data, Data}} -> tool_result(Port, [Output, Data]);
-        {Port, {exit_status, 0}} -> iolist_to_binary(Output);
-        {Port, {exit_status, Status}} -> error({tool_failed, Status, iolist_to_binary(Output)})
+    case ended(Port) of
+        {0, Output} -> Output;
+        {Status, Output} -> error({tool_failed, Status, Output})
     end.
 
-%% @doc The first bytes of a shared object.
-so() -> <<127, "ELF", 2, 1, 1, 0, 0:64, 3:16/little>>.
+%% @doc Waits for the end of a program: its exit code, and what it prints until then.
+ended(Port) -> ended(Port, []).
+
+ended(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> ended(Port, [Output, Data]);
+        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Output)}
+    after ?PATIENCE_MS -> error({still_running, iolist_to_binary(Output)})
+    end.
+
+%% @doc Waits until a program has printed what the expression matches; its groups.
+expect(Port, Expression) -> expect(Port, Expression, <<>>).
+
+expect(Port, Expression, Output) ->
+    receive
+        {Port, {data, Data}} ->
+            Now = <<Output/binary, Data/binary>>,
+            case re:run(Now, Expression, [{capture, all_but_first, list}]) of
+                {match, Groups} -> Groups;
+                nomatch -> expect(Port, Expression, Now)
+            end;
+        {Port, {exit_status, Status}} -> error({ended, Status, Output})
+    after ?PATIENCE_MS -> error({no_match, Expression, Output})
+    end.
 
 %% @doc Whether a property holds for that many samples of a type. PropEr's
 %% header is not in Debian's package, so its functions are called by name.

@@ -2,7 +2,7 @@
 %% stand-in for the launcher and its virtual root.
 -module(staged).
 
--export([write/2, run/3, run/4, start/3, start/4, stop/1, expect/2, options/0, copy/2]).
+-export([write/2, run/3, run/4, start/3, start/4, stop/1, options/0, copy/2]).
 
 %% @doc The reader's options for the OTP that the tests run on, or the one that
 %% `WHITTLE_TEST_OTP' names by its lib directory.
@@ -11,25 +11,25 @@ options() ->
 
 %% @doc Writes the system below a directory, which stands for the virtual root.
 write(System, Dir) ->
-    [put_file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
+    [made:file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
                              atom_to_list(Module) ++ ".beam"]), Beam)
      || #{modules := Modules} = App <- whittle_system:apps(System),
         {Module, Beam} <- maps:to_list(Modules)],
-    [put_file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
+    [made:file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
                              atom_to_list(Name) ++ ".app"]),
               unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])))
      || #{name := Name, spec := Spec} = App <- whittle_system:apps(System)],
-    [put_file(filename:join([Dir, whittle_system:app_dir(App), Path]), Bytes)
+    [made:file(filename:join([Dir, whittle_system:app_dir(App), Path]), Bytes)
      || #{files := Files} = App <- whittle_system:apps(System),
         {Path, #{bytes := Bytes}} <- maps:to_list(Files)],
-    [put_file(filename:join([Dir, "releases", whittle_system:vsn(System), Path]), Bytes)
+    [made:file(filename:join([Dir, "releases", whittle_system:vsn(System), Path]), Bytes)
      || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System))],
     Config = case whittle_system:files(System) of
                  #{<<"sys.config">> := #{bytes := Own}} -> Own;
                  _ -> <<"[].\n">>
              end,
-    put_file(filename:join(Dir, "etc/sys.config"), Config),
-    put_file(filename:join(Dir, "boot/start.boot"),
+    made:file(filename:join(Dir, "etc/sys.config"), Config),
+    made:file(filename:join(Dir, "boot/start.boot"),
              term_to_binary(rooted(whittle_system:boot(System), Dir))),
     Dir.
 
@@ -38,7 +38,7 @@ run(System, Dir, Arguments) ->
     run(System, Dir, Arguments, Dir).
 
 run(System, Dir, Arguments, Cwd) ->
-    drain(start(System, Dir, ["-extra" | Arguments], Cwd), []).
+    made:ended(start(System, Dir, ["-extra" | Arguments], Cwd)).
 
 %% @doc Starts a staged system; flags come before `-extra'.
 start(System, Dir, Flags) ->
@@ -64,23 +64,7 @@ start(System, Dir, Flags, Cwd) ->
 stop(Port) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     os:cmd("kill -TERM " ++ integer_to_list(Pid)),
-    drain(Port, []).
-
-%% @doc Waits until the output has what the expression matches; its groups.
-expect(Port, Expression) ->
-    expect(Port, Expression, <<>>).
-
-expect(Port, Expression, Output) ->
-    receive
-        {Port, {data, Data}} ->
-            Now = <<Output/binary, Data/binary>>,
-            case re:run(Now, Expression, [{capture, all_but_first, list}]) of
-                {match, Groups} -> Groups;
-                nomatch -> expect(Port, Expression, Now)
-            end;
-        {Port, {exit_status, Status}} -> error({exited, Status, Output})
-    after 60000 -> error({no_match, Expression, Output})
-    end.
+    made:ended(Port).
 
 %% @doc Copies a directory without what was built in it.
 copy(From, To) ->
@@ -96,17 +80,6 @@ copy(From, To) ->
                           end
                   end, Names),
     To.
-
-drain(Port, Output) ->
-    receive
-        {Port, {data, Data}} -> drain(Port, [Output, Data]);
-        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Output)}
-    after 120000 -> error({still_running, iolist_to_binary(Output)})
-    end.
-
-put_file(File, Bytes) ->
-    ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, Bytes).
 
 %% Everything that names the virtual root names the directory instead.
 rooted("/.whittle" ++ Rest, Dir) -> Dir ++ Rest;

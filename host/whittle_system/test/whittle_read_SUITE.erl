@@ -10,7 +10,7 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, application_start_order/1]).
+         included_applications/1, library_directories/1, application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -19,8 +19,8 @@ all() ->
      named_in_unicode, umbrella, checkouts, places_by_script, relx_release,
      release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
-     relay_on_two_nodes, many_modules,
-     optional_applications, included_applications, application_start_order].
+     relay_on_two_nodes, many_modules, optional_applications, included_applications,
+     library_directories, application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -39,7 +39,7 @@ embedded_mode(Config) ->
     System = read(example("hello", Config)),
     Dir = staged:write(System, in("staged", Config)),
     Port = staged:start(System, Dir, ["-mode", "embedded"]),
-    ?assertEqual([], staged:expect(Port, "Hello from one file")).
+    ?assertEqual([], made:expect(Port, "Hello from one file")).
 
 %% No rebar.config and nothing compiled: erlc, and nothing is written there.
 plain_source(Config) ->
@@ -215,7 +215,7 @@ release_without_system_libs(Config) ->
     {ok, #{origin := #{kind := otp}}} = whittle_system:app(kernel, System),
     ?assertEqual([kernel, relay, stdlib], names(System)).
 
-%% What is no list and what is no text: such a release starts as it would elsewhere.
+%% Variables that are no text.
 odd_settings(Config) ->
     Dir = in("rel", Config),
     made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
@@ -223,14 +223,10 @@ odd_settings(Config) ->
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     made:file(filename:join(Dir, "releases/1/env.sh"),
               <<"export NAME=J", 16#F6, "rg\t\nA=", 16#C3, 16#A0, "\nB=$", 16#FF, "\r\n">>),
-    [begin
-         made:file(filename:join(Dir, "releases/1/sys.config"), Text),
-         System = read(Dir),
-         ?assertMatch(#{<<"sys.config">> := #{bytes := Text}}, whittle_system:files(System)),
-         ?assertMatch(#{<<"NAME">> := {always, <<"J", 16#F6, "rg">>},
-                        <<"A">> := {always, <<16#C3, 16#A0>>}}, whittle_system:env(System)),
-         ?assertMatch({_, _}, binary:match(notes(System), <<"not: B=$", 16#C3, 16#BF>>))
-     end || Text <- [<<"[{elixir, foo}].">>, <<"[{elixir, [a | b]}].">>, <<"[a | b].">>]].
+    System = read(Dir),
+    ?assertMatch(#{<<"NAME">> := {always, <<"J", 16#F6, "rg">>},
+                   <<"A">> := {always, <<16#C3, 16#A0>>}}, whittle_system:env(System)),
+    ?assertMatch({_, _}, binary:match(notes(System), <<"not: B=$", 16#C3, 16#BF>>)).
 
 mix_release(Config) ->
     Dir = in("greeter", Config),
@@ -355,7 +351,7 @@ relay_on_two_nodes(Config) ->
             end,
     Ports = [Start(A, B), Start(B, A)],
     Tcp = [list_to_integer(Number)
-           || Port <- Ports, [Number] <- [staged:expect(Port, "listens on port (\\d+)")]],
+           || Port <- Ports, [Number] <- [made:expect(Port, "listens on port (\\d+)")]],
     Options = [binary, {packet, line}],
     [First, Second] = [begin
                            {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Number, Options),
@@ -395,7 +391,9 @@ optional_applications(Config) ->
                    []),
     System = read(Dir),
     ?assertEqual([kernel, opt, stdlib], names(System)),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)).
+    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)),
+    %% It has no `mod'.
+    ?assertMatch({_, _}, binary:match(notes(System), <<"nothing of it starts">>)).
 
 included_applications(Config) ->
     Dir = in("lib", Config),
@@ -410,6 +408,23 @@ included_applications(Config) ->
     System = read(Dir),
     ?assertEqual([kernel, stdlib, outer], started(System)),
     ?assert(lists:member(inner, loaded(System))).
+
+%% The input, then OTP, then the first directory, its newest version.
+library_directories(Config) ->
+    Dir = made:app(in("user", Config), user_app,
+                   [{applications, [kernel, stdlib, held, far]}], []),
+    [made:app(in(Path, Config), App, [{vsn, Vsn}], [])
+     || {Path, App, Vsn} <- [{"one/held-1.9", held, "1.9"}, {"one/held-1.10", held, "1.10"},
+                             {"two/held-2", held, "2"}, {"two/far", far, "3"},
+                             {"two/stdlib-99", stdlib, "99"}]],
+    {ok, System} = whittle_read:read(Dir, (staged:options())#{libs => [in("one", Config),
+                                                                       in("none", Config),
+                                                                       in("two", Config)]}),
+    Found = maps:from_list([{Name, {Vsn, Kind}}
+                            || #{name := Name, vsn := Vsn, origin := #{kind := Kind}}
+                                   <- whittle_system:apps(System)]),
+    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp}}, Found),
+    ?assertEqual([kernel, stdlib, held, far, user_app], started(System)).
 
 application_start_order(Config) ->
     Dir = made:app(in("ordered", Config), ordered,

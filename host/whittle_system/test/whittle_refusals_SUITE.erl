@@ -11,7 +11,8 @@
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          absent_start_module/1, damaged_code/1, not_fetched/1, packed_release/1, link_loop/1,
-         unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1]).
+         unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
+         other_script/1, source_twice/1, bad_config/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -20,7 +21,8 @@ all() ->
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
-     packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript].
+     packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript,
+     other_files, other_script, source_twice, bad_config].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -133,7 +135,7 @@ unlisted_module(Config) ->
                     {called, "-module(called). -export([f/0]). f() -> ok."},
                     {extra, "-module(extra)."}]),
     {ok, System} = read(Dir),
-    [#{notes := [Note]}] = whittle_system:ledger(System),
+    [#{notes := [Note, _]}] = whittle_system:ledger(System),
     ?assertEqual(<<"more: modules that its .app file does not list: called, extra">>, Note),
     {ok, Small} = whittle_pass:run([whittle_pass_modules], #{}, System),
     {ok, #{modules := Modules}} = whittle_system:app(more, Small),
@@ -157,6 +159,8 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, \"1\"}, {modules, 1}]}.", bad_app_file,
                   "`modules' is no list of atoms"},
                  {"{application, bad, [x]}.", bad_app_file, "no pairs"},
+                 {"{application, bad, [{vsn, \"1\"}, {env, [a]}]}.", bad_app_file,
+                  "`env' is no list of pairs"},
                  {"{application, bad, [{vsn, \"1\"} | x]}.", bad_app_file,
                   "is no application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,
@@ -406,6 +410,59 @@ link_loop(Config) ->
     ?assertEqual([<<"priv/file">>], maps:keys(Files)),
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
     refused(Dir, unreadable, "back/priv.* leads back to where it lies: remove it").
+
+%% What cannot be packed is not left out without a word.
+other_files(Config) ->
+    [begin
+         Dir = made:app(in(Name, Config), app, [], [{app, "-module(app)."}]),
+         ok = file:make_dir(filename:join(Dir, "priv")),
+         ok = Make(filename:join(Dir, "priv")),
+         refused(Dir, unreadable, Words)
+     end || {Name, Make, Words} <-
+                [{"dangling",
+                  fun(Priv) -> file:make_symlink("nowhere", filename:join(Priv, "x")) end,
+                  "priv/x is a link that leads nowhere: remove it"},
+                 {"pipe", fun(Priv) ->
+                                  "" = os:cmd("mkfifo '" ++ filename:join(Priv, "x") ++ "'"), ok
+                          end, "priv/x is a pipe, a socket or a device: remove it"},
+                 {"name", fun(Priv) ->
+                                  prim_file:write_file(<<(list_to_binary(Priv))/binary, "/x", 255>>,
+                                                       "")
+                          end, "has a name that is not UTF-8: rename it"}]],
+    refused("/dev/null", not_a_file, "^/dev/null is neither a file nor a directory: name").
+
+%% The slip of who has a release before him.
+other_script(Config) ->
+    File = made:file(in("bin/start", Config), "#!/bin/sh\nexec true\n"),
+    refused(File, other_script,
+            "start is a script for /bin/sh, no escript: .* the release's dir").
+
+source_twice(Config) ->
+    Dir = in("two", Config),
+    made:file(filename:join(Dir, "src/two.app.src"), "{application, two, [{vsn, \"1\"}]}."),
+    [made:file(filename:join(Dir, File), "-module(same).\n")
+     || File <- ["src/same.erl", "src/below/same.erl"]],
+    refused(Dir, source_twice, "module same has two sources in .*below/same.erl").
+
+bad_config(Config) ->
+    Dir = in("rel", Config),
+    [begin
+         made:file(in("rel/releases/1/sys.config", Config), Text),
+         {error, {bad_config, {File, Why}}} =
+             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+         ?assertEqual(<<"sys.config">>, filename:basename(File)),
+         ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
+         ?assert(one_line({bad_config, {File, Why}}))
+     end || {Text, Words} <- [{"[{a,", "line 1"}, {"", "not one list"}, {"{a, b}.", "not one list"},
+                              {"[{a, b}].", "a,b"}, {"[{a, [b | c]}].", "b"},
+                              {"[a | b].", "not one list"},
+                              {"[a].", "a is no \\{application, settings\\}"},
+                              {"[]. [].", "not one list"}]],
+    made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
+    {ok, {_, _, Notes}} =
+        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+    ?assertEqual(["sys.config names further files, which have to be there at the start: more"],
+                 [lists:flatten(Note) || Note <- Notes]).
 
 no_otp(Config) ->
     ?assertMatch({error, {no_otp, _}},

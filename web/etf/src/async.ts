@@ -10,6 +10,7 @@ import type { TermDecoder } from "./decode.js";
 import { badStream, overLimit, type EtfError } from "./error.js";
 import { checkedLimits } from "./limits.js";
 import { Tag } from "./tags.js";
+import { checkBytes } from "./utf8.js";
 
 /** A decoder whose results come later. */
 export interface AsyncDecoder<T> {
@@ -41,6 +42,7 @@ export function asyncDecoder<T>(
  * the header promises.
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
+    checkBytes(bytes, "the input");
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
     const checked = checkedLimits(limits);
     // So many has the shortest.

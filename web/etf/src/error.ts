@@ -72,9 +72,15 @@ export function isOverflow(error: unknown): boolean {
     return error instanceof Error && /stack|recursion/i.test(error.message);
 }
 
+/** @internal What messages call a value that is not what is wanted: its class, or its type. */
+export function kindName(value: unknown): string {
+    if (Object(value) !== value) return value === null ? "null" : typeof value;
+    return (value as { constructor?: Function }).constructor?.name || "nameless object";
+}
+
 /** @internal A step on the way to a part, as JavaScript writes it. */
 export function stepText(step: string | number): string {
-    return typeof step === "number" ? `[${step}]` : `.${step}`;
+    return /^[a-z_$][\w$]*$/i.test(String(step)) ? `.${step}` : `[${JSON.stringify(step)}]`;
 }
 
 /** @internal An error of encoding a part of a value, which is at this step on the way to it. */

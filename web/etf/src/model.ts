@@ -111,12 +111,19 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     private shaped(shape: Shape<Term, Keys>, base: number): Term {
         const keys = (shape.leaf ??= new Keys(shape.keys));
-        return ErlMap.of(keys, this.stack.slice(base, base + keys.terms.length));
+        return ErlMap.of(keys, this.stacked(base, keys.terms.length));
+    }
+
+    /** Values from the stack, by a loop: `slice` is slower (bench/etf/README.md). */
+    private stacked(base: number, count: number): Term[] {
+        const values = new Array<Term>(count);
+        for (let i = 0; i < count; i++) values[i] = this.stack[base + i];
+        return values;
     }
 
     private unshaped(before: readonly Term[], size: number): Term {
         const keys = [...before];
-        const values = this.stack.slice(this.sp, this.sp + keys.length);
+        const values = this.stacked(this.sp, keys.length);
         const seen = new Set(keys.map(canonical));
         while (keys.length < size) {
             const start = this.pos;

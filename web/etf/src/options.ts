@@ -22,7 +22,8 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
 
 /** Refuses names that none of these is. */
 export function checkNames(given: object, known: object): void {
-    if (Object(given) !== given) throw new TypeError("options are an object");
+    if (Object(given) !== given || Array.isArray(given))
+        throw new TypeError("options are an object");
     for (const name of Object.keys(given))
         if (!(name in known)) throw new TypeError(`no option is called ${name}`);
 }

@@ -1,7 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { atStep, isOverflow, noTerm } from "./error.js";
+import { atStep, isOverflow, kindName, noTerm } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
 import { ErlMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
@@ -162,6 +162,12 @@ export class Output {
         this.room(bytes.length);
         this.buf.set(bytes, this.pos);
         this.pos += bytes.length;
+    }
+
+    /** Bytes in a field of a term, which has to hold some. */
+    private octets(bytes: Uint8Array): void {
+        if (!isBytes(bytes)) throw noTerm("the bytes of a term are a Uint8Array");
+        this.bytes(bytes);
     }
 
     private u16(value: number): void {
@@ -340,7 +346,7 @@ export class Output {
     }
 
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (items.length === 0) throw noTerm("an improper list has an item");
+        if (!(items.length > 0)) throw noTerm("an improper list has an item");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -372,9 +378,11 @@ export class Output {
                 this.write(values[at]);
             }
         } catch (error) {
-            const key = keys[at];
-            const name = key instanceof Atom ? key.name : key;
-            throw atStep(typeof name === "string" ? name : at, error);
+            let step: unknown = keys[at];
+            if (step instanceof Atom) step = step.name;
+            if (step instanceof Binary) step = step.utf8();
+            const isName = typeof step === "string" || Number.isInteger(step);
+            throw atStep(isName ? (step as string | number) : at, error);
         }
     }
 
@@ -422,9 +430,7 @@ export class Output {
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
         if (isPlain(value)) return this.object(value);
-        const name =
-            (value.constructor as { name?: string } | undefined)?.name || "nameless object";
-        throw noTerm(`a ${name} is no term`);
+        throw noTerm(`a ${kindName(value)} is no term`);
     }
 
     private bitBinary(value: BitBinary): void {
@@ -433,7 +439,7 @@ export class Output {
             throw noTerm("a bit string ends in 1 to 7 bits");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
-        this.bytes(bytes);
+        this.octets(bytes);
         this.buf[this.pos - 1] &= 0xff << (8 - bits);
     }
 
@@ -482,7 +488,7 @@ export class Output {
         const start = this.pos - 4;
         this.u8(unsigned(fun.arity, 8));
         if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
-        this.bytes(fun.uniq);
+        this.octets(fun.uniq);
         this.u32(fun.index);
         this.u32(fun.free.length);
         this.atom(fun.module.name);
@@ -519,7 +525,7 @@ export class Output {
     private local(term: LocalTerm): void {
         if (this.pos !== 1) throw noTerm("a local term stands alone");
         this.u8(Tag.Local);
-        this.bytes(term.bytes);
+        this.octets(term.bytes);
     }
 }
 

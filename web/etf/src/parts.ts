@@ -2,6 +2,7 @@
  * What terms consist of, once for all that compares them: a rank, by which Erlang orders kinds of
  * terms, and parts, by which it orders the terms of a kind.
  */
+import { kindName } from "./error.js";
 import { narrowed } from "./integer.js";
 import { ErlMap } from "./map.js";
 import { isBytes } from "./utf8.js";
@@ -86,8 +87,7 @@ export function rank(term: Term): number {
     if (term instanceof ErlMap) return Rank.Map;
     const kind = kindOf(term);
     if (kind) return kind[1];
-    const type = term === null ? "null" : typeof term;
-    throw new TypeError(`no term but a JavaScript ${type}`);
+    throw new TypeError(`no term but a JavaScript ${kindName(term)}`);
 }
 
 /** The parts of a term of a class that has fields to order it by: the first decides. */

@@ -4,6 +4,7 @@
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { Limits } from "./limits.js";
+import { checkNames } from "./options.js";
 import type { Inflate } from "./reader.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
@@ -81,7 +82,9 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         inflate: Inflate | undefined,
     ) {
         super(limits, inflate);
-        this.records = new Map(Object.entries(options.records ?? {}));
+        const { records = {} } = options;
+        checkNames(records, records);
+        this.records = new Map(Object.entries(records));
         for (const names of this.records.values())
             if (!Array.isArray(names) || new Set([...names, "__proto__"]).size <= names.length)
                 throw new TypeError("records: wrong fields");

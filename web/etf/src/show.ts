@@ -1,4 +1,5 @@
 /** Terms in Erlang's notation, shortened for messages. */
+import { kindName } from "./error.js";
 import { ErlMap } from "./map.js";
 import { kindOf } from "./parts.js";
 import {
@@ -55,5 +56,5 @@ function leaf(term: Term): string {
             : `<<${JSON.stringify(text)}>>`;
     }
     const kind = kindOf(term);
-    return kind ? `a ${kind[2]}` : `no term but a JavaScript ${typeof term}`;
+    return kind ? `a ${kind[2]}` : `no term but a JavaScript ${kindName(term)}`;
 }

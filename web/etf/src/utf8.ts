@@ -1,5 +1,5 @@
 /** UTF-8 both ways, checked as `TextDecoder` with `fatal` checks it, a byte order mark kept. */
-import { EtfError, noTerm } from "./error.js";
+import { EtfError, kindName, noTerm } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = /* @__PURE__ */ new TextEncoder();
@@ -14,7 +14,7 @@ export function isBytes(value: unknown): value is Uint8Array {
 
 /** Refuses what is no Uint8Array where `what` is to be one. */
 export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
-    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${typeof value}`);
+    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${kindName(value)}`);
 }
 
 /** The text in bytes[start, end), which must be UTF-8. */

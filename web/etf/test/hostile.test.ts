@@ -373,6 +373,8 @@ test("a limit of the asynchronous decoder that cannot be meant is refused", asyn
     await assert.rejects(inflated(bytes, { maxInflated: 5 }), /no option is called maxInflated/);
     // @ts-expect-error
     await assert.rejects(inflated(bytes, { maxInflatedBytes: "5" }), TypeError);
+    // @ts-expect-error
+    await assert.rejects(inflated("text"), /^TypeError: the input is a Uint8Array/);
 });
 
 test("a frame's length over the limit is refused before anything is collected", () => {

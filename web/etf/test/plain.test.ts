@@ -323,9 +323,12 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => ErlMap.from([]).get("name"), /JavaScript string/);
     // @ts-expect-error
-    refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript object/);
+    refused(() => compare({ a: 1 }, { a: 2 }), /^TypeError: no term but a JavaScript Object/);
     // @ts-expect-error
     refused(() => Binary.of(undefined), /^TypeError: a binary is a Uint8Array, not undefined/);
+    const buffer = /^TypeError: the input is a Uint8Array, not ArrayBuffer$/;
+    // @ts-expect-error
+    refused(() => decode(new ArrayBuffer(4)), buffer);
     // @ts-expect-error
     refused(() => encode(atom()), /^EtfError: an atom's name is a string, not undefined/);
     // @ts-expect-error
@@ -353,9 +356,10 @@ test("what TypeScript would refuse is refused in words", () => {
             () => plainDecoder({ records: { person: fields as string[] } }),
             /^TypeError: records: wrong fields/,
         );
-    for (const none of [null, 1, "x"] as never[]) {
+    for (const none of [null, 1, "x", []] as never[]) {
         refused(() => plainDecoder(none), /^TypeError: options are an object/);
         refused(() => plainDecoder({ limits: none }), /^TypeError: options are an object/);
+        refused(() => plainDecoder({ records: none }), /^TypeError: options are an object/);
         refused(() => encoder(none), /^TypeError: options are an object/);
         refused(() => new FrameReader(none), /^TypeError: options are an object/);
         refused(() => termDecoder({ inflate: none }), /^TypeError: inflate is function, not /);
@@ -392,6 +396,10 @@ test("an error of encoding says where in the value it was", () => {
     where(ErlMap.from([[atom("a"), [new Float(NaN)]]]), "at .a[0]");
     where(new Map([[tuple(), NaN]]), "at [0]");
     where({ a: new Map([[NaN, 1]]) }, "at .a[0]");
+    where(new Map([[7, NaN]]), "at [7]");
+    where(ErlMap.from([[Binary.of("a"), new Float(NaN)]]), "at .a");
+    where({ "content-type": { "": NaN } }, 'at ["content-type"][""]');
+    where(write.object({ "a.b": write.term })({ "a.b": new Float(NaN) }), 'at ["a.b"]');
     // A class that is no term is to blame, not what is in it.
     assert.throws(
         () =>
@@ -676,6 +684,10 @@ test("fields that the format has no room for are refused, in every class", () =>
         [(hash) => new OldFun(node, 0, hash, pid, []), naturals],
         [(bits) => new BitBinary(Uint8Array.of(1), bits), [0, 8, 1.5, -1, "1"]],
         [(size) => new BitBinary(new Uint8Array(size), 1), [0]],
+        [(bytes) => new BitBinary(bytes, 1), [[1], "x"]],
+        [(bytes) => new LocalTerm(bytes), [5, "x", [1], undefined]],
+        [(bytes) => new Fun(node, 1, bytes, 0, 0, 0, pid, []), ["0123456789abcdef"]],
+        [(items) => new ImproperList(items, 1), [[], 5, {}]],
         [(values) => new ErlRecord(node, node, true, [atom("a")], values), [[], [1, 2]]],
         [(fields) => new ErlRecord(node, node, true, fields, [1, 2]), [[node, node], [node]]],
         [(value) => new Float(value), [NaN, Infinity, "1", null]],

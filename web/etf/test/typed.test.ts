@@ -162,7 +162,7 @@ test("the remaining decoders", () => {
     assert.deepEqual(ok(read.bytes, Uint8Array.of(255)), Uint8Array.of(255));
     assert.deepEqual(ok(read.dict(read.string, read.integer), { a: 1 }), new Map([["a", 1]]));
     assert.equal(ok(read.at(["a", 1, "b"], read.string), { a: [0, { b: "deep" }] }), "deep");
-    assert.equal(ok(read.optionalField("x", read.integer, 9), {}), 9);
+    assert.equal(ok(read.field("x", read.optional(read.integer, 9)), {}), 9);
     assert.equal(ok(read.field(tuple(1, 2), read.integer), new Map([[tuple(1, 2), 3]])), 3);
     assert.equal(ok(read.succeed("always"), []), "always");
     assert.equal(read.float.readBytes(encode(1)).ok, false);
@@ -307,7 +307,7 @@ test("a field of an object may be missing", () => {
     assert.deepEqual(reads({ id: 1, age: 2 }), { id: 1, age: 2 });
     assert.equal(reads({ id: 1, age: null }), "at .age: expected an integer, found null");
     assert.equal(reads(5), "expected a map with the key id, found 5");
-    const only = read.optionalField("x", read.integer, 9);
+    const only = read.field("x", read.optional(read.integer, 9));
     assert.equal(only.readBytes(encode(5)).ok, false);
     assert.deepEqual(only.readBytes(encode({ x: 1 })), { ok: true, value: 1 });
 });

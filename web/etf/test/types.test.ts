@@ -13,6 +13,7 @@ import {
     isList,
     read,
     type Bytes,
+    type Decoder,
     type Encodable,
     type Term,
     type TermEncoder,
@@ -96,4 +97,7 @@ test("what TypeScript takes", () => {
     const { name, age, tags }: { name: string; age: number | undefined; tags: string[] | null } =
         result.value;
     assert.deepEqual([name, age, tags], ["Joe", undefined, null]);
+    // A function that looks at none of the values takes any decoders.
+    const failed: Decoder<"no"> = read.map(() => "no" as const, read.atom("error"), read.term);
+    assert.deepEqual(failed.read(atom("error")), { ok: true, value: "no" });
 });

@@ -2,8 +2,9 @@
  * Stands in for the VM: finds its pack the way the launcher does, through its
  * own program headers, and prints what it sees.
  *
- * usage: probe         the pack's length, and its address modulo the page size
- *        probe dump    the pack's bytes
+ * usage: probe           the pack's length, and its address modulo the page size
+ *        probe dump      the pack's bytes
+ *        probe WORD...   each word, and a line of its input; the exit code is 7
  */
 #include <elf.h>
 #include <link.h>
@@ -41,8 +42,16 @@ int main(int argc, char **argv)
         puts("no pack");
         return 3;
     }
-    if (argc > 1)
+    if (argc == 2 && strcmp(argv[1], "dump") == 0)
         return fwrite(start, 1, last->p_filesz, stdout) != last->p_filesz;
+    if (argc > 1) {
+        char line[80];
+        for (i = 1; i < (unsigned long)argc; i++)
+            puts(argv[i]);
+        if (fgets(line, sizeof line, stdin) != NULL)
+            fputs(line, stdout);
+        return 7;
+    }
     printf("pack of %lu bytes at %lu mod 4096\n", (unsigned long)last->p_filesz,
            (unsigned long)((uintptr_t)start % 4096));
     return 0;

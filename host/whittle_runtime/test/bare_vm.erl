@@ -1,0 +1,32 @@
+%% @doc The VMs that a suite builds, and booting one of them bare.
+-module(bare_vm).
+
+-export([ensure/1, ensure/2, eval/2]).
+
+%% @doc The VM of x86_64 for a specification, whose other keys have the defaults of the
+%% command; from the user's cache, or built now.
+ensure(Spec) -> ensure(Spec, #{}).
+
+ensure(Spec, Options) ->
+    {ok, Vm} = whittle_runtime:ensure(maps:merge(spec(), Spec),
+                                      Options#{progress => fun show/1}),
+    Vm.
+
+spec() ->
+    #{target => "x86_64", otp => whittle_runtime:default_otp(), flavour => size, natives => []}.
+
+%% @doc The exit code of a VM that evaluates an expression, and what it prints. Without a
+%% pack it is a plain beam.smp: it boots the applications of the same OTP on this machine.
+eval(#{otp := Otp, executable := Vm, erts_vsn := Erts}, Code) ->
+    {ok, #{root := Root}} = whittle_runtime:otp(Otp, #{progress => fun show/1}),
+    Bin = filename:join([Root, "erts-" ++ Erts, "bin"]),
+    case whittle_exec:capture(
+           "env", ["ROOTDIR=" ++ Root, "BINDIR=" ++ Bin, "EMU=beam", Vm, "--", "-root", Root,
+                   "-bindir", Bin, "-progname", "erl", "--", "-home", "/", "--", "-noshell",
+                   "-eval", Code]) of
+        {ok, Said} -> {0, Said};
+        {error, {status, Status, Said}} -> {Status, Said}
+    end.
+
+show(#{task := Task, step := Step, percent := Percent}) ->
+    ct:pal("~ts: ~ts ~b %", [Task, Step, Percent]).

@@ -1,0 +1,63 @@
+%% The executable's own file while it runs: another takes its place, its pages are the
+%% code, and nobody runs it with neither a home nor anything else around it.
+-module(executable_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([replaced/1, mapped/1, nobody_without_home/1, named_nobody_without_home/1]).
+
+all() -> [replaced, mapped, nobody_without_home, named_nobody_without_home].
+
+init_per_suite(Config) ->
+    Out = filename:join(running:directory("executable", Config), "probe"),
+    [{probe, running:build(running:fixture("probe"), Out)} | Config].
+
+end_per_suite(_) -> ok.
+
+%% As an update does it: the other file is there at once, by the same name, and is no
+%% program of ours. What it runs of itself, and modules it loads, are still its own.
+replaced(Config) ->
+    Dir = running:directory("executable/replaced", Config),
+    [Program, Other] = [filename:join(Dir, Name) || Name <- ["program", "other"]],
+    [begin
+         {ok, _} = file:copy(From, To),
+         ok = file:change_mode(To, 8#755)
+     end || {From, To} <- [{proplists:get_value(probe, Config), Program},
+                           {os:find_executable("false"), Other}]],
+    ?assertEqual({0, <<"{\"still here\\n\",true,{ok,<<\"a file of the application\\n\">>}}\n">>},
+                 running:run(Program, ["replaced", Program, Other])),
+    ?assertMatch({1, _}, running:run(Program, [])).
+
+%% So that all processes that run it share its pages: no code is a copy.
+mapped(Config) ->
+    Port = running:start(proplists:get_value(probe, Config), ["wait"]),
+    <<"ready ", Pid/binary>> = running:line(Port),
+    Process = "/proc/" ++ binary_to_list(Pid),
+    {ok, Itself} = file:read_link(filename:join(Process, "exe")),
+    {ok, Maps} = file:read_file(filename:join(Process, "maps")),
+    running:signal(Port, "TERM"),
+    {0, _} = running:ended(Port),
+    {Files, Sizes} = lists:unzip(code(Maps)),
+    ?assertEqual([Itself], lists:usort(Files)),
+    ?assert(lists:sum(Sizes) > 1_000_000).
+
+%% What is mapped to be executed, but by the kernel itself ([vdso]), and its size.
+code(Maps) ->
+    {match, Found} = re:run(Maps, "^([0-9a-f]+)-([0-9a-f]+) ..x. \\S+ \\S+ \\d+ *+(?!\\[)(.*)$",
+                            [multiline, global, {capture, [1, 2, 3], list}]),
+    [{File, list_to_integer(To, 16) - list_to_integer(From, 16)} || [From, To, File] <- Found].
+
+nobody_without_home(Config) ->
+    ?assertEqual({0, <<"[\"args\"]\n">>}, alone(["args"], [], Config)).
+
+%% Its cookie is made up, or given: there is no ~/.erlang.cookie to be read or written.
+named_nobody_without_home(Config) ->
+    Env = [{"RELEASE_NODE", "nobody"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())}],
+    {0, Cookie} = alone(["cookie"], Env, Config),
+    ?assert(byte_size(Cookie) > 20),
+    Given = [{"RELEASE_COOKIE", "crumb"} | Env],
+    ?assertEqual({0, <<"crumb\n">>}, alone(["cookie"], Given, Config)).
+
+alone(Words, Env, Config) ->
+    running:alone(proplists:get_value(probe, Config), Words, #{env => [{"HOME", false} | Env]}).
