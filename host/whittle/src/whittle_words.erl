@@ -63,7 +63,7 @@ table() ->
               help => "keep only what the program can reach at hand"},
             #{name => missing, long => "missing", value => "WAY",
               one_of => fun() -> ["load", "crash"] end,
-              help => "what a call to the rest does, load by default"},
+              help => "whether a call to the rest loads it, as by default, or crashes"},
             #{name => feature, long => "feature", value => "+X,-Y",
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",
