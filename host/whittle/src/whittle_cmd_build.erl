@@ -103,8 +103,8 @@ pass(Passes, Options, #{system := System} = Build) ->
         {error, Error} -> system_error(Error)
     end.
 
-shake(_, #{shake := none} = Build) ->
-    {ok, Build};
+shake(_, #{shake := none, system := System} = Build) ->
+    {ok, Build#{system := whittle_boot:set_traced(System)}};
 shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("shaking"),
     Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
