@@ -110,13 +110,14 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
     Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
                                 fun whittle_otp_lib:preloaded/1,
                                 fun(Preloaded) ->
-                                        whittle_shake:plan(System, Shake#{preloaded => Preloaded})
+                                        whittle_shake_evidence:plan(
+                                          System, Shake#{preloaded => Preloaded})
                                 end]),
     case Plan of
         {ok, Decided} ->
             pass([whittle_pass_shake], Options#{shake => Decided},
                  Build#{plan => whittle_shake_account:new(Decided)});
-        {error, Error} -> {error, {work, whittle_shake:format_error(Error)}}
+        {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error)}}
     end.
 
 get_runtime(#{system := System,

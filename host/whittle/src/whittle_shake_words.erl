@@ -8,7 +8,8 @@
 -spec options(whittle_words:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
-    case [Name || Name <- [feature, keep, remote, data, atoms], is_map_key(Name, Values)] of
+    case [Name || Name <- [feature, keep, evidence, seen, remote, data, atoms],
+                  is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
     end;
@@ -16,7 +17,8 @@ options(#{shake := Unit} = Values) ->
     whittle_steps:steps(
       [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
-       fun(Options) -> keep(Values, Options) end
+       fun(Options) -> keep(Values, Options) end,
+       fun(Options) -> evidence(Values, Options) end
        | [fun(Options) -> declared(Door, Values, Options) end || Door <- [remote, data, atoms]]]).
 
 %% Internal
@@ -49,6 +51,25 @@ keep(#{keep := File}, Options) ->
                             "): name a file with --keep"]}}
     end;
 keep(_, Options) ->
+    {ok, Options}.
+
+evidence(#{evidence := File} = Values, Options) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case whittle_shake_evidence:from_binary(Bytes) of
+                {ok, Evidence} ->
+                    Seen = maps:get(seen, Values, "refuse"),
+                    {ok, Options#{evidence => Evidence, seen => list_to_existing_atom(Seen)}};
+                {error, Error} ->
+                    {error, {work, [File, $\s, whittle_shake_evidence:format_error(Error)]}}
+            end;
+        {error, Reason} ->
+            {error, {work, [File, " cannot be read (", file:format_error(Reason),
+                            "): name a file with --evidence"]}}
+    end;
+evidence(#{seen := _}, _) ->
+    {error, {words, "--seen needs --evidence FILE"}};
+evidence(_, Options) ->
     {ok, Options}.
 
 declared(Door, Values, #{declared := Declared} = Options) ->

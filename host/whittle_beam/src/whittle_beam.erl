@@ -14,7 +14,7 @@
 -export([read/1, module/1, size/1, chunks/1, chunk/2]).
 %% Ask
 -export([atoms/1, imports/1, exports/1, attributes/1, mentions/2,
-         needs_otp/1, loads_on/2, has_on_load/1]).
+         needs_otp/1, loads_on/2, has_on_load/1, identity/1]).
 %% Rewrite
 -export([strip/2]).
 %% Take apart: see whittle_beam_module for what to do with what comes out
@@ -168,6 +168,22 @@ has_on_load(Beam) ->
         {ok, Opcodes} -> lists:member(Opcode, Opcodes);
         error -> false
     end.
+
+%% @doc The MD5 by which the VM knows a module of these chunks, `Module:module_info(md5)'.
+-spec identity([{chunk_id(), binary()}]) -> <<_:128>>.
+identity(Chunks) ->
+    erlang:md5([summed(Id, Data) || Id <- summed(), {Found, Data} <- Chunks, Found =:= Id]).
+
+%% The order is the loader's.
+summed() ->
+    [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
+     <<"Meta">>, <<"Recs">>, <<"DbgB">>].
+
+%% Without the older marks of funs.
+summed(<<"FunT">>, <<Count:4/binary, Funs/binary>>) ->
+    [Count, [<<Fun/binary, 0:32>> || <<Fun:20/binary, _:32>> <= Funs]];
+summed(_, Data) ->
+    Data.
 
 %% @doc The file without what the loader does not read.
 -spec strip(strip_options(), beam()) -> binary().
