@@ -170,37 +170,33 @@ checked(Seen, Plan, System, #{seen := What} = Options) ->
           [unplanned()].
 unplanned(Seen, Off, #{reached := #{live := Live, blocked := Blocked, prices := Prices},
                        answers := Answers, summaries := Summaries}) ->
-    Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
     Called = maps:from_list([{Mfa, []} || Mfa <- Seen]),
+    Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
     Cut = maps:filter(fun(Mfa, _) -> not is_in(Mfa, Live, Modules) end, Called),
-    Answered = maps:from_list(Answers),
-    {Used, Done} = lists:partition(
-                     fun({Name, Edges}) ->
-                             not lists:member(Name, Off)
-                                 andalso is_used([Edge || {To, _} = Edge <- Edges,
-                                                          is_map_key(To, Cut)],
-                                                 Called, Answered)
-                     end, lists:sort(maps:to_list(Blocked))),
-    Without = [Mfa || {Name, _} <- Done, Mfa <- maps:get(Name, Prices)] ++ maps:keys(Answered),
-    Left = maps:without(Without, Cut),
-    Behind = maps:from_list([{Mfa, Name} || {Name, _} <- lists:reverse(Used),
-                                            Mfa <- maps:get(Name, Prices)]),
+    Answered = maps:filter(fun(_, Answer) -> whittle_shake_feature:goes_on(Answer) end,
+                           maps:from_list(Answers)),
+    Used = [{To, {feature, Name}}
+            || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
+               To <- taken([Edge || {To, _} = Edge <- Edges, is_map_key(To, Cut)],
+                           Called, Answered)],
+    Left = maps:without(maps:keys(Answered) ++ lists:append(maps:values(Prices)), Cut),
     Later = [To || Mfa <- maps:keys(Left), To <- calls(Mfa, Summaries), To =/= Mfa],
     First = case maps:without(Later, Left) of
                 None when map_size(None) =:= 0 -> Left;
                 Some -> Some
             end,
-    [{Mfa, why(Mfa, Behind)} || Mfa <- lists:sort(maps:keys(First))].
+    lists:usort(Used) ++ [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))].
 
-%% Whether the run went into a feature that is off by one of these edges, and not only by
-%% functions that it has answers for. Where it has some, the names of what is behind them
-%% (callbacks of a server that is then not started) are edges that nobody takes.
-is_used(Edges, Called, Answered) ->
+%% The functions that the run called by these edges into a feature that is off, but for those
+%% that have answers. Where some have, the names of what is behind them (callbacks of a
+%% server that is then not started) are edges that nobody takes.
+taken(Edges, Called, Answered) ->
     {Answers, Others} = lists:partition(fun({To, _}) -> is_map_key(To, Answered) end, Edges),
-    case Answers of
-        [] -> Others =/= [];
-        _ -> lists:any(fun({_, {called, By}}) -> is_map_key(By, Called); (_) -> false end, Others)
-    end.
+    [To || {To, Reason} <- Others,
+           Answers =:= [] orelse case Reason of
+                                     {called, By} -> is_map_key(By, Called);
+                                     _ -> false
+                                 end].
 
 %% module_info is in every module that is there.
 is_in({M, module_info, _}, _, Modules) -> is_map_key(M, Modules);
@@ -209,12 +205,6 @@ is_in(Mfa, Live, _) -> is_map_key(Mfa, Live).
 calls({M, F, A}, Summaries) ->
     #{M := #{functions := #{{F, A} := #{calls := Calls}}}} = Summaries,
     Calls.
-
-why(Mfa, Behind) ->
-    case Behind of
-        #{Mfa := Name} -> {feature, Name};
-        _ -> no_edge
-    end.
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
