@@ -172,7 +172,9 @@ unplanned(Seen, Off, #{reached := #{live := Live, blocked := Blocked, prices := 
                        answers := Answers, summaries := Summaries}) ->
     Called = maps:from_list([{Mfa, []} || Mfa <- Seen]),
     Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
-    Cut = maps:filter(fun(Mfa, _) -> not is_in(Mfa, Live, Modules) end, Called),
+    Cut = maps:filter(fun(Mfa, _) ->
+                              not is_in(Mfa, Live, Modules) andalso not is_in_c(Mfa, Summaries)
+                      end, Called),
     Answered = maps:filter(fun(_, Answer) -> whittle_shake_feature:goes_on(Answer) end,
                            maps:from_list(Answers)),
     Used = [{To, {feature, Name}}
@@ -201,6 +203,10 @@ taken(Edges, Called, Answered) ->
 %% module_info is in every module that is there.
 is_in({M, module_info, _}, _, Modules) -> is_map_key(M, Modules);
 is_in(Mfa, Live, _) -> is_map_key(Mfa, Live).
+
+%% What stands in the module is for who reads it; the VM has the function in any case.
+is_in_c(Mfa, Summaries) ->
+    lists:member({erlang, nif_error, 1}, calls(Mfa, Summaries)).
 
 calls({M, F, A}, Summaries) ->
     #{M := #{functions := #{{F, A} := #{calls := Calls}}}} = Summaries,
