@@ -69,7 +69,7 @@ table() ->
               help => "calls that `whittle trace' recorded, to check what is cut with"},
             #{name => seen, long => "seen", value => "WAY",
               one_of => fun() -> ["refuse", "keep"] end,
-              help => "what a function in the evidence that would be cut does (default: refuse)"},
+              help => "what is done where a function in it would be cut; else refuse"},
             #{name => remote, long => "remote", value => "NAMES",
               help => "functions that other nodes call, with commas between; or none"},
             #{name => data, long => "data", value => "NAMES",

@@ -44,12 +44,12 @@
 packets(<<Size:32, Packet:Size/binary, Rest/binary>>) ->
     try binary_to_term(Packet) of
         Calls ->
-            case lists:all(fun is_calls/1, Calls) of
+            case are_calls(Calls) of
                 true -> Calls ++ packets(Rest);
                 false -> []
             end
     catch
-        error:_ -> []
+        error:badarg -> []
     end;
 packets(_) ->
     [].
@@ -78,7 +78,11 @@ to_binary(Evidence) ->
 -spec from_binary(binary()) -> {ok, evidence()} | {error, error()}.
 from_binary(<<"whittle evidence 1\n", Sum:64/binary, $\n, Terms/binary>>) ->
     case sum(Terms) of
-        Sum -> steps([fun(_) -> whittle_term:parse(Terms) end, fun from_terms/1]);
+        Sum ->
+            case whittle_term:parse(Terms) of
+                {ok, Parsed} -> from_terms(Parsed);
+                {error, _} -> {error, damaged}
+            end;
         _ -> {error, damaged}
     end;
 from_binary(<<"whittle evidence ", Rest/binary>>) ->
@@ -92,13 +96,18 @@ from_binary(_) ->
 
 from_terms(Terms) ->
     Calls = [{M, from_hex(Hex), Functions} || {M, Hex, Functions} <- Terms],
-    case length(Calls) =:= length(Terms) andalso lists:all(fun is_calls/1, Calls) of
+    case length(Calls) =:= length(Terms) andalso are_calls(Calls) of
         true -> {ok, merge(Calls)};
         false -> {error, damaged}
     end.
 
-is_calls({M, <<_:128>>, Functions}) when is_atom(M), is_list(Functions) ->
-    lists:all(fun({F, A}) -> is_atom(F) andalso is_integer(A); (_) -> false end, Functions);
+are_calls(Calls) -> is_proper(Calls) andalso lists:all(fun is_calls/1, Calls).
+
+is_proper(List) when length(List) >= 0 -> true;
+is_proper(_) -> false.
+
+is_calls({M, <<_:128>>, Functions}) when is_atom(M) ->
+    is_proper(Functions) andalso lists:all(fun({F, A}) -> is_atom(F) andalso is_integer(A); (_) -> false end, Functions);
 is_calls(_) ->
     false.
 
