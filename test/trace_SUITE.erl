@@ -68,8 +68,8 @@ node_that(Ends) ->
 loaded_late(Config) ->
     File = out("late.trace", Config),
     {0, _} = trace(File, ["erl", "-noshell", "-eval",
-                          "false = code:is_loaded(sofs), sofs:empty_set(), code:purge(sofs),"
-                          "{module, _} = code:load_file(sofs), sofs:set([]), init:stop()."]),
+                          "false = code:is_loaded(sofs), sofs:empty_set(),"
+                          "code:unstick_mod(sofs), {module, _} = code:load_file(sofs), sofs:set([]), init:stop()."]),
     ?assert(is_called({sofs, empty_set, 0}, File)),
     ?assert(is_called({sofs, set, 1}, File)).
 
@@ -125,11 +125,11 @@ feature_that_was_used(Config) ->
     Set = [{"ERL_FLAGS", "-hello foo 1"}],
     {0, _} = running:run(whittle(), ["trace", "-o", File, "--", proplists:get_value(hello, Config)],
                          #{env => Set}),
-    {1, Line} = build("terms", ["--evidence", File], Config),
-    ?assertMatch({match, _}, re:run(Line, "^whittle: the evidence shows calls of what would be cut: "
-                                    "[^;]*erl_scan:string/1 \\(the feature terms is off\\)[^;]*; "
-                                    "keep them with --seen keep, or decide with --keep FILE and "
-                                    "--feature\n$")),
+    {1, Lines} = build("terms", ["--evidence", File], Config),
+    ?assertMatch({match, _}, re:run(Lines, "(?m)^erl_scan:string/1: the feature terms is off$")),
+    ?assertMatch({match, _}, re:run(Lines, "(?m)^whittle: \\d+ of the functions that the evidence "
+                                    "names would be cut: keep them with --seen keep, or decide "
+                                    "with --keep FILE and --feature$")),
     ?assertMatch({0, _}, build("terms", ["--evidence", File, "--seen", "keep"], Config)),
     ?assertEqual({0, <<"Hello from one file.\n">>},
                  running:run(out("terms", Config), [], #{env => Set})).
@@ -138,9 +138,9 @@ edge_that_is_missing(Config) ->
     File = out("edge.trace", Config),
     {0, _} = trace(File, [stock(), "-noshell", "-boot", "no_dot_erlang", "-s", "sofs", "empty_set",
                           "-s", "init", "stop"]),
-    {1, Line} = build("edge", ["--evidence", File], Config),
-    ?assertMatch({_, _}, binary:match(Line, <<"sofs:empty_set/0 (nothing that is in is seen to call "
-                                              "it)">>)),
+    {1, Lines} = build("edge", ["--evidence", File], Config),
+    ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: nothing that is in can be seen "
+                                    "to call it$")),
     {0, _} = build("edge", ["--evidence", File, "--seen", "keep"], Config),
     ?assertEqual({0, <<"sofs:empty_set/0 is in\n  called by the evidence\n\n">>},
                  running:whittle(["why", out("edge", Config), "sofs:empty_set/0"])).

@@ -117,7 +117,8 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
         {ok, Decided} ->
             pass([whittle_pass_shake], Options#{shake => Decided},
                  Build#{plan => whittle_shake_account:new(Decided)});
-        {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error)}}
+        {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error),
+                                 whittle_shake_evidence:details(Error)}}
     end.
 
 get_runtime(#{system := System,

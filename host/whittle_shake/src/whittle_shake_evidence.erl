@@ -14,7 +14,7 @@
 
 -export([packets/1, merge/1, size/1, to_binary/1, from_binary/1]).
 -export([of_system/2, plan/2, unplanned/3]).
--export([format_error/1]).
+-export([format_error/1, details/1]).
 
 -export_type([evidence/0, calls/0, unplanned/0, error/0]).
 
@@ -161,7 +161,8 @@ plan(System, Options) ->
     whittle_shake:plan(System, Options).
 
 checked(Seen, Plan, System, #{seen := What} = Options) ->
-    case {unplanned(Seen, maps:get(off, Options, []), Plan), What} of
+    Doing = #{features => whittle_shake_feature:standard(), off => maps:get(off, Options, [])},
+    case {unplanned(Seen, Doing, Plan), What} of
         {[], _} -> {ok, Plan};
         {Unplanned, refuse} -> {error, {unplanned, Unplanned}};
         {Unplanned, keep} ->
@@ -173,12 +174,14 @@ checked(Seen, Plan, System, #{seen := What} = Options) ->
     end.
 
 %% @doc The functions among those seen that the plan would cut, but for what features that
-%% are off answer for. `Off' are the features that a person does without: what only they
+%% are off answer for. `off' are the features that a person does without: what only they
 %% bring may be missing. Of functions that call each other only the first ones.
--spec unplanned([mfa()], Off :: [whittle_shake_feature:name()], whittle_shake:plan()) ->
+-spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
+                           off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->
           [unplanned()].
-unplanned(Seen, Off, #{reached := #{live := Live, blocked := Blocked, prices := Prices},
-                       answers := Answers, summaries := Summaries}) ->
+unplanned(Seen, #{features := Features, off := Off},
+          #{reached := #{live := Live, blocked := Blocked, prices := Prices},
+            answers := Answers, summaries := Summaries}) ->
     Called = maps:from_list([{Mfa, []} || Mfa <- Seen]),
     Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
     Cut = maps:filter(fun(Mfa, _) ->
@@ -188,15 +191,39 @@ unplanned(Seen, Off, #{reached := #{live := Live, blocked := Blocked, prices := 
                            maps:from_list(Answers)),
     Used = [{To, {feature, Name}}
             || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
-               To <- taken([Edge || {To, _} = Edge <- Edges, is_map_key(To, Cut)],
-                           Called, Answered)],
-    Left = maps:without(maps:keys(Answered) ++ lists:append(maps:values(Prices)), Cut),
+               To <- taken(Edges, Called, Answered), is_map_key(To, Cut)],
+    %% Whose servers and callbacks the whole system starts, and what is shaken does not; or
+    %% of which a person is told anyway.
+    Known = [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
+                     is_map_key(To, Answered)] ++ [Name || {_, {feature, Name}} <- Used],
+    Behind = behind([Mfa || {M, _, _} = Mfa <- maps:keys(Cut),
+                            is_map_key(Mfa, Answered) orelse is_of(M, Known, Features)]
+                    ++ [To || {To, _} <- Used], Cut, Summaries),
+    Left = maps:without([Mfa || {Name, Mfas} <- maps:to_list(Prices), lists:member(Name, Off),
+                                Mfa <- Mfas] ++ maps:keys(Behind), Cut),
     Later = [To || Mfa <- maps:keys(Left), To <- calls(Mfa, Summaries), To =/= Mfa],
     First = case maps:without(Later, Left) of
                 None when map_size(None) =:= 0 -> Left;
                 Some -> Some
             end,
-    lists:usort(Used) ++ [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))].
+    [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))] ++ lists:usort(Used).
+
+is_of(M, Names, Features) ->
+    case whittle_shake_feature:of_module(M, Features) of
+        {ok, Name} -> lists:member(Name, Names);
+        none -> false
+    end.
+
+%% What these call, and so on, as far as it was called and would be cut.
+behind(Mfas, Cut, Summaries) -> behind(Mfas, Cut, Summaries, #{}).
+
+behind([Mfa | Mfas], Cut, Summaries, Found) when is_map_key(Mfa, Found);
+                                                 not is_map_key(Mfa, Cut) ->
+    behind(Mfas, Cut, Summaries, Found);
+behind([Mfa | Mfas], Cut, Summaries, Found) ->
+    behind(calls(Mfa, Summaries) ++ Mfas, Cut, Summaries, Found#{Mfa => []});
+behind([], _, _, Found) ->
+    Found.
 
 %% The functions that the run called by these edges into a feature that is off, but for those
 %% that have answers. Where some have, the names of what is behind them (callbacks of a
@@ -236,15 +263,17 @@ format_error(nothing_of_it) ->
     "the evidence names no function of what is built: record it with `whittle trace' from a "
         "build without --shake";
 format_error({unplanned, Unplanned}) ->
-    Shown = lists:sublist(Unplanned, 5),
-    ["the evidence shows calls of what would be cut: ",
-     lists:join(", ", [[whittle_shake_name:text(Mfa), " (", reason(Why), ")"]
-                       || {Mfa, Why} <- Shown]),
-     [io_lib:format(" and ~b more", [length(Unplanned) - length(Shown)])
-      || length(Unplanned) > length(Shown)],
-     "; keep them with --seen keep, or decide with --keep FILE and --feature"];
+    [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
+     "cut: keep them with --seen keep, or decide with --keep FILE and --feature"];
 format_error(Error) ->
     whittle_shake:format_error(Error).
 
+%% @doc Lines for a person that say what the one line is about, to be printed above it.
+-spec details(error()) -> [unicode:chardata()].
+details({unplanned, Unplanned}) ->
+    [[whittle_shake_name:text(Mfa), ": ", reason(Why)] || {Mfa, Why} <- Unplanned];
+details(_) ->
+    [].
+
 reason({feature, Name}) -> ["the feature ", atom_to_list(Name), " is off"];
-reason(no_edge) -> "nothing that is in is seen to call it".
+reason(no_edge) -> "nothing that is in can be seen to call it".
