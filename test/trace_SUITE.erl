@@ -45,33 +45,34 @@ two_nodes(Config) ->
     ?assert(is_called({sets, new, 0}, File)),
     ?assert(is_called({orddict, new, 0}, File)).
 
-%% What was called long before a node's end is there, however it ends. The node waits until
-%% its record is there, and not for a time.
+%% What was called long before a node's end is there, however it ends.
 killed(Config) ->
     File = out("killed.trace", Config),
     ?assertMatch({137, _}, trace(File, node_that("os:cmd(\"kill -9 \" ++ os:getpid())"))),
-    ?assert(is_called({sets, new, 0}, File)).
+    ?assert(is_called({sofs, empty_set, 0}, File)).
 
 halted(Config) ->
     File = out("halted.trace", Config),
     ?assertMatch({5, _}, trace(File, node_that("halt(5)"))),
-    ?assert(is_called({sets, new, 0}, File)).
+    ?assert(is_called({sofs, empty_set, 0}, File)).
 
-node_that(Ends) ->
-    ["erl", "-noshell", "-eval",
-     "sets:new(), [Mine] = filelib:wildcard(os:getenv(\"WHITTLE_TRACE\") ++ \"/*-*\"),"
-     "Wait = fun(Wait) -> case file:read_file(Mine) of {ok, Bytes} ->"
-     " case binary:match(Bytes, <<\"sets\">>) of nomatch -> Wait(Wait); _ -> ok end end end,"
-     "Wait(Wait), " ++ Ends ++ "."].
-
-%% Modules that come after the recorder, and again.
+%% A module that comes after the recorder, and again.
 loaded_late(Config) ->
     File = out("late.trace", Config),
-    {0, _} = trace(File, ["erl", "-noshell", "-eval",
-                          "false = code:is_loaded(sofs), sofs:empty_set(),"
-                          "code:unstick_mod(sofs), {module, _} = code:load_file(sofs), sofs:set([]), init:stop()."]),
+    {0, _} = trace(File, node_that("code:unstick_mod(sofs), code:purge(sofs),"
+                                   "{module, _} = code:load_file(sofs), sofs:set([]),"
+                                   "init:stop()")),
     ?assert(is_called({sofs, empty_set, 0}, File)),
     ?assert(is_called({sofs, set, 1}, File)).
+
+%% It goes on once its record has a call, and not after a time.
+node_that(Goes) ->
+    ["erl", "-noshell", "-eval",
+     "false = code:is_loaded(sofs), sofs:empty_set(),"
+     "[Mine] = filelib:wildcard(os:getenv(\"WHITTLE_TRACE\") ++ \"/*-*\"),"
+     "Wait = fun(Wait) -> {ok, Bytes} = file:read_file(Mine),"
+     " case binary:match(Bytes, <<\"empty_set\">>) of nomatch -> Wait(Wait); _ -> ok end end,"
+     "Wait(Wait), " ++ Goes ++ "."].
 
 %% The command
 

@@ -474,7 +474,7 @@ size(Config) ->
     ?assertEqual("part stored raw\ncode N N\nvm N N\n", string:slice(Parts, 0, 32)),
     ?assertMatch({match, _}, re:run(Parts, "\nthe file N$")),
     ?assertEqual("application stored raw\nstdlib-V N N\nkernel-V N N\n"
-                 "whittle_control-0.1.0 N N\nwhittle_start-0.1.0 N N\nhello-0.1.0 N N",
+                 "whittle_start-0.1.0 N N\nwhittle_control-0.1.0 N N\nhello-0.1.0 N N",
                  re:replace(Applications, "(kernel|stdlib)-[^ ]*", "\\1-V",
                             [global, {return, list}])),
     ?assertMatch({match, _}, re:run(Modules, "\nstdlib-[^ /]*/unicode_util N N\n")).
