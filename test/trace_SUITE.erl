@@ -112,7 +112,8 @@ nowhere_to_write(Config) ->
     [?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
                   trace(File, ["sh", "-c", "echo ran"]))
      || {File, Line} <- [{Dir, [Dir, " is a directory: name a file with -o"]},
-                         {Dir ++ "/no/x", [Dir, "/no is no directory: name another file with -o"]}]].
+                         {Dir ++ "/no/x",
+                          [Dir, "/no is no directory: name another file with -o"]}]].
 
 %% The build
 

@@ -26,11 +26,8 @@ run(#{arguments := [Program | _]} = Values) ->
 
 begin_recording(#{arguments := [Program | Arguments]}, Out) ->
     whittle_steps:steps([fun(_) -> find(Program) end,
-                         fun(Found) ->
-                                 whittle_steps:steps([fun(_) -> directory(Out) end,
-                                                      fun(Dir) -> hand_over(Dir, [Found | Arguments])
-                                                      end])
-                         end]).
+                         fun(Found) -> directory(Found, Out) end,
+                         fun({Found, Dir}) -> hand_over(Dir, [Found | Arguments]) end]).
 
 find(Program) ->
     %% With a slash in it, it is not looked for on the PATH.
@@ -44,15 +41,15 @@ find(Program) ->
     end.
 
 %% Refused before the command has run for an hour.
-directory(Out) ->
+directory(Found, Out) ->
     Parent = filename:dirname(filename:absname(Out)),
     case {filelib:is_dir(Out), filelib:is_dir(Parent)} of
-        {false, true} -> directory();
+        {false, true} -> directory(Found);
         {true, _} -> {error, {work, [Out, " is a directory: name a file with -o"]}};
         {_, false} -> {error, {work, [Parent, " is no directory: name another file with -o"]}}
     end.
 
-directory() ->
+directory(Found) ->
     Dir = filename:join(os:getenv("TMPDIR", "/tmp"), "whittle-trace-" ++ os:getpid() ++ "-"
                         ++ integer_to_list(erlang:system_time())),
     Recorder = filename:join([code:lib_dir(whittle_system), "..", "whittle_trace", "ebin",
@@ -60,7 +57,7 @@ directory() ->
     whittle_unfinished:begun(Dir, fun() -> file:del_dir_r(Dir) end),
     case whittle_steps:steps([fun(_) -> file:make_dir(Dir) end,
                               fun(_) -> file:copy(Recorder, filename:join(Dir, ?RECORDER)) end]) of
-        {ok, _} -> {ok, Dir};
+        {ok, _} -> {ok, {Found, Dir}};
         {error, Reason} ->
             {error, {work, [Dir, " cannot be made (", file:format_error(Reason),
                             "): set TMPDIR to a directory with room"]}}

@@ -104,7 +104,8 @@ help_of_command(Config) ->
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
-           "  --evidence FILE       calls that `whittle trace' recorded, to check what is cut with\n"
+           "  --evidence FILE       calls that `whittle trace' recorded, to check what is cut"
+           " with\n"
            "  --seen WAY            what is done where a function in it would be cut; else refuse"
            " (refuse, keep)\n"
            "  --remote NAMES        functions that other nodes call, with commas between; or"
@@ -183,7 +184,8 @@ completion(Config) ->
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
-              " --keep-attributes --shake --feature --keep --evidence --seen --remote --data --atoms --ca-certs"
+              " --keep-attributes --shake --feature --keep --evidence --seen --remote"
+              " --data --atoms --ca-certs"
               " --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},

@@ -107,7 +107,9 @@ is_proper(List) when length(List) >= 0 -> true;
 is_proper(_) -> false.
 
 is_calls({M, <<_:128>>, Functions}) when is_atom(M) ->
-    is_proper(Functions) andalso lists:all(fun({F, A}) -> is_atom(F) andalso is_integer(A); (_) -> false end, Functions);
+    is_proper(Functions) andalso lists:all(fun({F, A}) -> is_atom(F) andalso is_integer(A);
+                                              (_) -> false
+                                           end, Functions);
 is_calls(_) ->
     false.
 

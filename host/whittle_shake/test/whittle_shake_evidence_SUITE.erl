@@ -88,7 +88,8 @@ packet(Term) ->
 
 %% Of several nodes, some with another version of a module.
 merged(_) ->
-    Evidence = whittle_shake_evidence:merge([{m, <<1:128>>, [{f, 1}, {g, 0}]}, {m, <<2:128>>, [{f, 1}]},
+    Evidence = whittle_shake_evidence:merge([{m, <<1:128>>, [{f, 1}, {g, 0}]},
+                                             {m, <<2:128>>, [{f, 1}]},
                                              {m, <<1:128>>, [{f, 1}, {h, 0}]}]),
     ?assertEqual({4, 2}, whittle_shake_evidence:size(Evidence)).
 
@@ -215,8 +216,9 @@ plan(Given) ->
                      {e, 0} => [{m, g, 0}], {g, 0} => [{m, e, 0}],
                      {nif, 0} => [{erlang, nif_error, 1}], {module_info, 1} => []},
               f => #{{start, 0} => [], {stop, 0} => [], {init, 1} => [], {module_info, 1} => []}},
-    #{reached => #{live => maps:from_list([{{m, F, 0}, {called, {root, "a test"}}} || F <- [a, b]]),
-                   blocked => maps:get(blocked, Given, #{}), prices => maps:get(prices, Given, #{})},
+    Live = maps:from_list([{{m, F, 0}, {called, {root, "a test"}}} || F <- [a, b]]),
+    #{reached => #{live => Live, blocked => maps:get(blocked, Given, #{}),
+                   prices => maps:get(prices, Given, #{})},
       answers => maps:get(answers, Given, []),
       summaries => maps:map(fun(_, Functions) ->
                                     #{functions => maps:map(fun(_, To) -> #{calls => To} end,
