@@ -179,9 +179,12 @@ defaults(Options) ->
 
 wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
     [["`", Word, "' has to stand behind --: `whittle ", Name, $\s, First, $']];
-wrong(#{arguments := ["--" ++ _ | Arguments]} = Command, Values, [], [_ | _]) ->
-    wrong(Command#{arguments := Arguments}, Values, [], []);
-wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words, _) ->
+wrong(#{arguments := ["--" ++ _ | _]} = Command, Values, [], Theirs) ->
+    wrong(Command, Values, lists:sublist(Theirs, 1));
+wrong(Command, Values, Words, _) ->
+    wrong(Command, Values, Words).
+
+wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% Values first: in `build --vm PATH' the option took the argument that is missing.
