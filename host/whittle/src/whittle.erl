@@ -17,7 +17,8 @@
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
 %% One line without a full stop at its end. `words' ends with 2, `work' with 1. The
-%% lines that are printed above it are another program's: what it said last.
+%% lines that are printed above it are another program's, what it said last, or a list of
+%% what the line speaks of.
 -type failure() :: {words | work, unicode:chardata()}
                  | {work, unicode:chardata(), [unicode:chardata()]}.
 

@@ -103,21 +103,23 @@ pass(Passes, Options, #{system := System} = Build) ->
         {error, Error} -> system_error(Error)
     end.
 
-shake(_, #{shake := none} = Build) ->
-    {ok, Build};
+shake(_, #{shake := none, system := System} = Build) ->
+    {ok, Build#{system := whittle_boot:set_traced(System)}};
 shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("shaking"),
     Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
                                 fun whittle_otp_lib:preloaded/1,
                                 fun(Preloaded) ->
-                                        whittle_shake:plan(System, Shake#{preloaded => Preloaded})
+                                        whittle_shake_evidence:plan(
+                                          System, Shake#{preloaded => Preloaded})
                                 end]),
     case Plan of
         {ok, Decided} ->
             ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
             pass([whittle_pass_shake], Options#{shake => Decided},
                  Build#{plan => whittle_shake_account:new(Decided)});
-        {error, Error} -> {error, {work, whittle_shake:format_error(Error)}}
+        {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error),
+                                 whittle_shake_evidence:details(Error)}}
     end.
 
 get_runtime(#{system := System,

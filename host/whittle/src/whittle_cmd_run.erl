@@ -7,6 +7,7 @@
 -behaviour(whittle).
 
 -export([run/1]).
+-export([quoted/1]).
 
 %% @doc The words for the executable and its arguments. The target's
 %% description names the emulator, if it needs one.
@@ -27,6 +28,7 @@ emulator(Info) ->
     lists:append([Emulator || #{name := Name, emulator := Emulator}
                                   <- whittle_runtime:targets(), Name =:= Target]).
 
-%% For the shell: between single quotes nothing has a meaning.
+%% @doc A word for the shell: between single quotes nothing has a meaning.
+-spec quoted(string()) -> binary().
 quoted(Word) ->
     unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).

@@ -8,7 +8,7 @@
 -spec options(whittle_words:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
-    case [Name || Name <- [missing, feature, keep, remote, data, atoms],
+    case [Name || Name <- [missing, feature, keep, evidence, seen, remote, data, atoms],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
@@ -18,7 +18,8 @@ options(#{shake := Unit} = Values) ->
       [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), missing => missing(Values),
                         declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
-       fun(Options) -> keep(Values, Options) end
+       fun(Options) -> keep(Values, Options) end,
+       fun(Options) -> evidence(Values, Options) end
        | [fun(Options) -> declared(Door, Values, Options) end || Door <- [remote, data, atoms]]]).
 
 %% Internal
@@ -55,6 +56,29 @@ keep(#{keep := File}, Options) ->
     end;
 keep(_, Options) ->
     {ok, Options}.
+
+evidence(#{evidence := File} = Values, Options) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case whittle_shake_evidence:from_binary(Bytes) of
+                {ok, Evidence} ->
+                    {ok, Options#{evidence => Evidence, seen => seen(Values, Options)}};
+                {error, Error} ->
+                    {error, {work, [File, $\s, whittle_shake_evidence:format_error(Error)]}}
+            end;
+        {error, Reason} ->
+            {error, {work, [File, " cannot be read (", file:format_error(Reason),
+                            "): name a file with --evidence"]}}
+    end;
+evidence(#{seen := _}, _) ->
+    {error, {words, "--seen needs --evidence FILE"}};
+evidence(_, Options) ->
+    {ok, Options}.
+
+%% By default what is only loaded later is not refused.
+seen(#{seen := Word}, _) -> list_to_existing_atom(Word);
+seen(_, #{missing := load}) -> keep;
+seen(_, #{missing := crash}) -> refuse.
 
 declared(Door, Values, #{declared := Declared} = Options) ->
     case Values of

@@ -68,6 +68,11 @@ table() ->
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",
               help => "functions to keep, M, M:F or M:F/A a line"},
+            #{name => evidence, long => "evidence", value => "FILE",
+              help => "calls that `whittle trace' recorded, to check what is cut with"},
+            #{name => seen, long => "seen", value => "WAY",
+              one_of => fun() -> ["refuse", "keep"] end,
+              help => "what becomes of a function in it that would be cut"},
             #{name => remote, long => "remote", value => "NAMES",
               help => "functions that other nodes call, with commas between; or none"},
             #{name => data, long => "data", value => "NAMES",
@@ -94,6 +99,11 @@ table() ->
      #{name => "run", arguments => ["OUT", "[ARGUMENT...]"], module => whittle_cmd_run,
        help => "run an executable, in an emulator if it is not for this machine",
        options => []},
+     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"], module => whittle_cmd_trace,
+       help => "run a command and record the functions that Erlang calls in it, for "
+               "build --evidence",
+       options => [#{name => out, long => "out", short => $o, value => "FILE",
+                     help => "where to write them (default: CMD's name with .trace)"}]},
      #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
        help => "a script for bash: source <(whittle completion bash)", options => []}].
 
@@ -133,22 +143,25 @@ with_command(Name, Fun) ->
 %% Words
 
 command(#{arguments := Arguments} = Command, Words) ->
-    %% What follows the first argument of a command with any number of them
-    %% belongs to it, also where it looks like an option.
-    {Ours, Theirs} = case lists:any(fun is_any_number/1, Arguments) of
-                         true -> lists:split(min(1, length(Words)), Words);
-                         false -> {Words, []}
-                     end,
+    {Ours, Theirs} = theirs(Arguments, lists:any(fun is_any_number/1, Arguments), Words),
     case lists:member("--help", Ours) orelse lists:member("-h", Ours) of
         true -> {show, usage(Command)};
         false -> options(Command, Ours, Theirs)
     end.
 
+%% What follows the first argument of a command with any number of them, or two dashes
+%% where its arguments begin with them, belongs to it, also where it looks like an option.
+theirs(["--" ++ _ | _], true, Words) ->
+    {Ours, Dashed} = lists:splitwith(fun(Word) -> Word =/= "--" end, Words),
+    {Ours, lists:nthtail(min(1, length(Dashed)), Dashed)};
+theirs(_, true, Words) -> lists:split(min(1, length(Words)), Words);
+theirs(_, false, Words) -> {Words, []}.
+
 options(#{name := Name, options := Options, module := Module} = Command, Ours, Theirs) ->
     case getopt:parse([specification(Option) || Option <- Options], Ours) of
         {ok, {Given, Words}} ->
             Values = maps:from_list([value(One) || One <- Given]),
-            case wrong(Command, Values, Words) of
+            case wrong(Command, Values, Words, Theirs) of
                 [] ->
                     {run, Module, maps:merge(defaults(Options),
                                              Values#{arguments => Words ++ Theirs})};
@@ -168,6 +181,13 @@ value(Name) -> {Name, true}.
 
 defaults(Options) ->
     maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
+
+wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
+    [["`", Word, "' has to stand behind --: `whittle ", Name, $\s, First, $']];
+wrong(#{arguments := ["--" ++ _ | _]} = Command, Values, [], Theirs) ->
+    wrong(Command, Values, lists:sublist(Theirs, 1));
+wrong(Command, Values, Words, _) ->
+    wrong(Command, Values, Words).
 
 wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),

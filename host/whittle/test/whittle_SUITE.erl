@@ -67,6 +67,8 @@ help(Config) ->
            "  features    what a program can do without, for --feature\n"
            "  targets     the machines that can be built for\n"
            "  run         run an executable, in an emulator if it is not for this machine\n"
+           "  trace       run a command and record the functions that Erlang calls in it, for build"
+           " --evidence\n"
            "  completion  a script for bash: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
@@ -95,6 +97,10 @@ help_of_command(Config) ->
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
            "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
+           "  --evidence FILE       calls that `whittle trace' recorded, to check what is cut"
+           " with\n"
+           "  --seen WAY            what becomes of a function in it that would be cut"
+           " (refuse, keep)\n"
            "  --remote NAMES        functions that other nodes call, with commas between; or"
            " none\n"
            "  --data NAMES          functions that terms from outside name; or none\n"
@@ -173,14 +179,14 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run completion"},
+            [{"\"\"", "help version build size why features targets run trace completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
-              " --keep-attributes --shake --missing --feature --keep --remote --data --atoms"
-              " --ca-certs --json"},
+              " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
+              " --data --atoms --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},

@@ -22,6 +22,9 @@
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
           off => [whittle_shake_feature:name()],    % features, refused where called
           keep => [whittle_shake_name:name()],      % kept beside; default: none
+          called => [mfa()],                        % seen to be called; default: none
+          evidence => whittle_shake_evidence:evidence(), % of a run; default: none
+          seen => refuse | keep,                    % what it names; with `evidence'
           declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
 
 %% What comes in by a door. Names of functions for `atoms' too: a module's name lets the
@@ -155,6 +158,7 @@ door({Door, Who}) ->
 
 decide(System, Options, #{summaries := Summaries} = Plan) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
+        ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
         ++ [{whittle_shake_door:declaration(Door), Name}
             || {Door, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],

@@ -24,7 +24,7 @@
 -module(whittle_shake_feature).
 
 -export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
--export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2]).
+-export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2, goes_on/1]).
 
 -export_type([name/0, features/0, definition/0, answer/0]).
 
@@ -158,6 +158,12 @@ answer(Mfa, #{answers := Answers}) ->
         #{Mfa := Answer} -> {ok, Answer};
         _ -> none
     end.
+
+%% @doc Whether a program goes on with an answer, or is told what it is built without and
+%% ends.
+-spec goes_on(answer()) -> boolean().
+goes_on({call, {whittle_start_without, F}}) -> not lists:member(F, [terms, control]);
+goes_on(_) -> true.
 
 %% @doc Those of these functions that have an answer, each with it.
 -spec answers([mfa()], features()) -> [{mfa(), answer()}].

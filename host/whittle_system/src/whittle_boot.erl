@@ -13,7 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
-         early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
+         set_traced/1, early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
 
@@ -158,6 +158,16 @@ set_start_modules(Modules, System) ->
            || #{modules := Here} = App <- whittle_system:apps(System)],
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
+
+%% @doc A system that `whittle trace' can record from its start on: the recorder is the
+%% first of the kernel's processes, and so the last that is told to stop.
+-spec set_traced(whittle_system:system()) -> whittle_system:system().
+set_traced(System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    {Before, After} = lists:splitwith(fun(I) -> element(1, I) =/= kernelProcess end,
+                                      Instructions),
+    Recorder = {kernelProcess, whittle_trace, {whittle_start_trace, start_link, []}},
+    whittle_system:set_boot({script, Id, Before ++ [Recorder | After]}, System).
 
 %% @doc Modules that a node has loaded when it prints its first line, beside those that the
 %% kernel's own boot needs. How they were found is written in their file.

@@ -1,0 +1,165 @@
+%% @doc Records which functions a node calls, for `whittle build --evidence'.
+%%
+%% `whittle trace' puts this module into a directory that the environment's `WHITTLE_TRACE'
+%% names, and has each VM start it: an executable of Whittle's before its kernel ({@link
+%% start_link/0}), any other by `-s' before the program's own `-s', `-run' and `-eval'
+%% ({@link start/0}). Each VM writes a file of its own there, a packet of four bytes of
+%% length and a term `[{Module, MD5, [{Function, Arity}]}]' for what it called since the
+%% packet before.
+%%
+%% How: a counter of calls (`call_count') at the head of each function, also of what is
+%% loaded later. They are read again and again; a function that was called loses its
+%% counter, so that what is called often costs nothing from then on. Of a node that is
+%% halted or killed the calls since the last reading are missing; one that stops in order
+%% (`init:stop/0') waits for a last reading.
+%%
+%% While it records, it calls nothing but what is preloaded or written in C: what it
+%% called would seem to be called by the program.
+-module(whittle_trace).
+
+-export([start/0, start_link/0]).
+
+%% Reading the counters may take so much of one core: one part in that many.
+-define(SHARE, 20).
+%% And is not done more often than this.
+-define(PAUSE_MS, 5).
+%% While the node ends, as long as it lasts.
+-define(ENDING_MS, 2).
+
+-record(state, {file :: prim_file_fd(),
+                pause = ?PAUSE_MS :: pos_integer(),
+                %% Its MD5, and what was not called yet.
+                modules = #{} :: #{module() => {binary(), [{atom(), arity()}]}}}).
+
+-type prim_file_fd() :: term().
+
+%% @doc Starts it in a node that is up, as a process of the kernel. Never fails: the
+%% program goes on, without a record.
+-spec start() -> ok.
+start() ->
+    case whereis(?MODULE) of
+        undefined ->
+            {ok, Pid} = start_link(),
+            %% What init's own process for the boot script says of kernel processes: at the
+            %% end init tells them, and waits.
+            init ! {self(), started, {?MODULE, {ok, Pid}}},
+            receive {_, ok, Pid} -> ok end;
+        _ ->
+            ok
+    end.
+
+%% @doc Starts it, for the boot script. It records from then on.
+-spec start_link() -> {ok, pid()}.
+start_link() ->
+    Caller = self(),
+    {Pid, Monitor} = spawn_opt(fun() -> begin_recording(Caller) end,
+                               [monitor, {priority, high}]),
+    receive
+        {Pid, ready} ->
+            erlang:demonitor(Monitor, [flush]),
+            {ok, Pid};
+        {'DOWN', Monitor, process, Pid, _} ->
+            %% A kernel process that is not there would end the node.
+            {ok, spawn(fun idle/0)}
+    end.
+
+begin_recording(Caller) ->
+    process_flag(trap_exit, true),
+    register(?MODULE, self()),
+    Name = [os:getenv("WHITTLE_TRACE"), $/, os:getpid(), $-,
+            integer_to_list(erlang:system_time())],
+    {ok, File} = prim_file:open(lists_append(Name), [write, raw, binary]),
+    _ = erlang:trace_pattern(on_load, true, [call_count]),
+    _ = erlang:trace_pattern({'_', '_', '_'}, true, [call_count]),
+    Caller ! {self(), ready},
+    record(#state{file = File}).
+
+idle() ->
+    process_flag(trap_exit, true),
+    receive {'EXIT', _, shutdown} -> ok end.
+
+%% Recording
+
+record(#state{pause = Pause} = State) ->
+    receive
+        {'EXIT', _, shutdown} ->
+            Last = read(State),
+            %% The applications may still have to stop.
+            _ = spawn(fun() -> to_the_end(Last) end)
+    after Pause ->
+            record(read(State))
+    end.
+
+to_the_end(State) ->
+    receive after ?ENDING_MS -> to_the_end(read(State)) end.
+
+read(#state{file = File, modules = Known} = State) ->
+    Before = erlang:monotonic_time(microsecond),
+    {Calls, Now} = modules(erlang:loaded(), Known, []),
+    Took = erlang:monotonic_time(microsecond) - Before,
+    write(Calls, File),
+    forget(Calls),
+    State#state{modules = Now, pause = max(?PAUSE_MS, ?SHARE * Took div 1000)}.
+
+modules([?MODULE | Modules], Known, Calls) ->
+    modules(Modules, Known, Calls);
+modules([M | Modules], Known, Calls) ->
+    case functions(M, Known) of
+        {Md5, Functions} ->
+            case called(M, Functions, [], []) of
+                {[], _} when is_map_key(M, Known) -> modules(Modules, Known, Calls);
+                {[], _} -> modules(Modules, Known#{M => {Md5, Functions}}, Calls);
+                {Called, Left} -> modules(Modules, Known#{M => {Md5, Left}},
+                                          [{M, Md5, Called} | Calls])
+            end;
+        gone ->
+            modules(Modules, Known, Calls)
+    end;
+modules([], Known, Calls) ->
+    {Calls, Known}.
+
+%% Code that was loaded anew begins anew.
+functions(M, Known) ->
+    try erlang:get_module_info(M, md5) of
+        Md5 ->
+            case Known of
+                #{M := {Md5, _} = Left} -> Left;
+                _ -> {Md5, erlang:get_module_info(M, functions)}
+            end
+    catch
+        error:badarg -> gone
+    end.
+
+called(M, [{F, A} = Function | Functions], Called, Left) ->
+    case erlang:trace_info({M, F, A}, call_count) of
+        {call_count, Count} when is_integer(Count), Count > 0 ->
+            called(M, Functions, [Function | Called], Left);
+        _ ->
+            called(M, Functions, Called, [Function | Left])
+    end;
+called(_, [], Called, Left) ->
+    {Called, Left}.
+
+write([], _) ->
+    ok;
+write(Calls, File) ->
+    Packet = term_to_binary(Calls),
+    %% A disk that is full ends the record, not the program.
+    _ = prim_file:write(File, [<<(byte_size(Packet)):32>>, Packet]),
+    ok.
+
+forget([{M, _, Called} | Calls]) ->
+    forget(M, Called),
+    forget(Calls);
+forget([]) ->
+    ok.
+
+forget(M, [{F, A} | Functions]) ->
+    _ = erlang:trace_pattern({M, F, A}, false, [call_count]),
+    forget(M, Functions);
+forget(_, []) ->
+    ok.
+
+lists_append([Head | Tail]) when is_list(Head) -> Head ++ lists_append(Tail);
+lists_append([Char | Tail]) -> [Char | lists_append(Tail)];
+lists_append([]) -> [].

@@ -1,0 +1,232 @@
+%% What a run called: the file of it, whose code it is of, and what a plan would cut of it.
+-module(whittle_shake_evidence_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("proper/include/proper.hrl").
+
+-export([all/0]).
+-export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
+-export([of_this_code/1, as_it_is_packed/1, other_code/1, nothing_of_it/1]).
+-export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
+         module_info_of_what_is_gone/1]).
+-export([answered/1, behind_an_answer/1, called_beside_an_answer/1, answer_that_ends/1,
+         without_an_answer/1, done_without/1]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+%% The file
+
+comes_back(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL(Calls, list(calls()),
+                      begin
+                          Evidence = whittle_shake_evidence:merge(Calls),
+                          {ok, Evidence} =:= whittle_shake_evidence:from_binary(
+                                               whittle_shake_evidence:to_binary(Evidence))
+                      end), [{numtests, 200}, quiet])).
+
+damaged(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL({Calls, Damage}, {non_empty(list(calls())), damage()},
+                      begin
+                          Bytes = whittle_shake_evidence:to_binary(
+                                    whittle_shake_evidence:merge(Calls)),
+                          Damaged = damage(Damage, Bytes),
+                          Damaged =:= Bytes
+                              orelse error =:= element(1, whittle_shake_evidence:from_binary(
+                                                            Damaged))
+                      end), [{numtests, 1000}, quiet])).
+
+calls() -> {atom(), binary(16), list({atom(), range(0, 255)})}.
+
+damage() -> {oneof([cut, flip, insert]), non_neg_integer(), range(1, 255)}.
+
+damage({cut, At, _}, Bytes) -> binary:part(Bytes, 0, At rem byte_size(Bytes));
+damage({flip, At, Bits}, Bytes) ->
+    Place = At rem byte_size(Bytes),
+    <<Before:Place/binary, Byte, After/binary>> = Bytes,
+    <<Before/binary, (Byte bxor Bits), After/binary>>;
+damage({insert, At, Byte}, Bytes) ->
+    Place = At rem byte_size(Bytes),
+    <<Before:Place/binary, After/binary>> = Bytes,
+    <<Before/binary, Byte, After/binary>>.
+
+other_files(_) ->
+    [?assertEqual({Bytes, {error, Error}}, {Bytes, whittle_shake_evidence:from_binary(Bytes)})
+     || {Bytes, Error} <- [{<<>>, no_evidence}, {<<"lists:map/2\n">>, no_evidence},
+                           {<<"whittle evidence 1\n">>, damaged},
+                           {<<"whittle evidence 1">>, damaged},
+                           {<<"whittle evidence 2\nx">>, {version, <<"2">>}}]],
+    %% Its sum is right, but it is none of ours.
+    [?assertEqual({Terms, {error, damaged}}, {Terms, whittle_shake_evidence:from_binary(
+                                                       with_sum(Terms))})
+     || Terms <- [<<"{lists,<<\"00\">>,[]}.\n">>, <<"{lists,no,[]}.\n">>, <<"lists.\n">>,
+                  <<"{lists,<<\"", (binary:copy(<<"0">>, 32))/binary, "\">>,[{1,2}]}.\n">>,
+                  <<"{lists,<<\"", (binary:copy(<<"0">>, 32))/binary, "\">>,[a|b]}.\n">>,
+                  <<"{lists">>]].
+
+with_sum(Terms) ->
+    <<"whittle evidence 1\n", (binary:encode_hex(crypto:hash(sha256, Terms)))/binary, $\n,
+      Terms/binary>>.
+
+%% A node that was killed while it wrote.
+packets_that_are_whole(_) ->
+    One = [{lists, <<1:128>>, [{map, 2}]}],
+    Bytes = <<(packet(One))/binary, (packet([{sets, <<2:128>>, [{new, 0}]}]))/binary>>,
+    [?assertEqual(One, whittle_shake_evidence:packets(binary:part(Bytes, 0, Size)))
+     || Size <- lists:seq(byte_size(packet(One)), byte_size(Bytes) - 1)],
+    ?assertMatch([_, {sets, _, _}], whittle_shake_evidence:packets(Bytes)).
+
+no_packets(_) ->
+    [?assertEqual([], whittle_shake_evidence:packets(Bytes))
+     || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
+                  packet([{lists, <<>>, []}])]].
+
+packet(Term) ->
+    Bytes = term_to_binary(Term),
+    <<(byte_size(Bytes)):32, Bytes/binary>>.
+
+%% Of several nodes, some with another version of a module.
+merged(_) ->
+    Evidence = whittle_shake_evidence:merge([{m, <<1:128>>, [{f, 1}, {g, 0}]},
+                                             {m, <<2:128>>, [{f, 1}]},
+                                             {m, <<1:128>>, [{f, 1}, {h, 0}]}]),
+    ?assertEqual({4, 2}, whittle_shake_evidence:size(Evidence)).
+
+%% Whose code
+
+of_this_code(_) ->
+    ?assertEqual({ok, [{lists, map, 2}]}, of_system([calls_of(lists, [{map, 2}]),
+                                                     {no_part_of_it, <<1:128>>, [{f, 0}]}],
+                                                    [lists, sets])).
+
+%% With literals that are not deflated.
+as_it_is_packed(_) ->
+    {ok, Beam} = whittle_beam:read(code(unicode_util)),
+    Packed = whittle_beam:strip(#{keep => all, literals => {plain, 25}}, Beam),
+    {ok, Plain} = whittle_beam:read(Packed),
+    Md5 = whittle_beam:identity(whittle_beam:chunks(Plain)),
+    ?assertNotEqual(unicode_util:module_info(md5), Md5),
+    ?assertEqual({ok, [{unicode_util, gc, 1}]},
+                 of_system([{unicode_util, Md5, [{gc, 1}]}], [unicode_util])).
+
+%% One version that is built is enough: a node may have loaded others since.
+other_code(_) ->
+    Other = {sets, <<1:128>>, [{new, 0}]},
+    {error, Error} = of_system([calls_of(lists, [{map, 2}]), Other], [lists, sets]),
+    ?assertEqual({other_code, sets}, Error),
+    ?assertEqual("the evidence is of another build: its sets is not the one that is built; record "
+                 "it again with `whittle trace'", words(Error)),
+    ?assertEqual({ok, [{sets, size, 1}]}, of_system([calls_of(sets, [{size, 1}]), Other], [sets])).
+
+nothing_of_it(_) ->
+    ?assertEqual({error, nothing_of_it}, of_system([calls_of(lists, [{map, 2}])], [sets])),
+    ?assertEqual({error, nothing_of_it}, of_system([], [sets])).
+
+of_system(Calls, Modules) ->
+    System = whittle_system:new(#{name => "s", vsn => "1", otp => "25", erts => "13"}),
+    App = #{name => s, vsn => "1", spec => {application, s, []}, files => #{},
+            modules => maps:from_list([{M, code(M)} || M <- Modules]),
+            origin => #{kind => input}},
+    whittle_shake_evidence:of_system(whittle_shake_evidence:merge(Calls),
+                                     whittle_system:put_app(App, System)).
+
+calls_of(M, Functions) -> {M, M:module_info(md5), Functions}.
+
+code(M) ->
+    {M, Bytes, _} = code:get_object_code(M),
+    Bytes.
+
+%% What a plan would cut: `m' is the program, `f' of a feature that is off, `x'
+
+what_is_live(_) ->
+    ?assertEqual([], unplanned([{m, a, 0}], #{})).
+
+nobody_calls_it(_) ->
+    Unplanned = unplanned([{m, a, 0}, {m, c, 0}], #{}),
+    ?assertEqual([{{m, c, 0}, no_edge}], Unplanned),
+    ?assertEqual("1 of the functions that the evidence names would be cut: keep them with --seen "
+                 "keep, or decide with --keep FILE and --feature", words({unplanned, Unplanned})),
+    ?assertEqual(["m:c/0: nothing that is in can be seen to call it"],
+                 details({unplanned, Unplanned})).
+
+%% m:c/0 calls m:d/0.
+first_of_a_chain(_) ->
+    ?assertEqual([{{m, c, 0}, no_edge}], unplanned([{m, c, 0}, {m, d, 0}], #{})).
+
+a_circle(_) ->
+    ?assertEqual([{{m, e, 0}, no_edge}, {{m, g, 0}, no_edge}],
+                 unplanned([{m, e, 0}, {m, g, 0}], #{})).
+
+in_c(_) ->
+    ?assertEqual([], unplanned([{m, nif, 0}], #{})).
+
+module_info_of_what_is_gone(_) ->
+    ?assertEqual([], unplanned([{m, module_info, 1}], #{})),
+    ?assertEqual([{{f, module_info, 1}, no_edge}], unplanned([{f, module_info, 1}], #{})).
+
+%% A feature
+
+answered(_) ->
+    ?assertEqual([], unplanned([{f, start, 0}], feature([start()]))).
+
+%% A callback, whose module and name are about.
+behind_an_answer(_) ->
+    ?assertEqual([], unplanned([{f, start, 0}, {f, init, 1}],
+                               feature([start(), {{f, init, 1}, {named, {m, a, 0}, {m, a, 0}}}]))).
+
+called_beside_an_answer(_) ->
+    Edges = [start(), {{f, stop, 0}, {called, {m, a, 0}}}],
+    ?assertEqual([{{f, stop, 0}, {feature, x}}],
+                 unplanned([{m, a, 0}, {f, start, 0}, {f, stop, 0}], feature(Edges))),
+    %% By what the run did not call.
+    ?assertEqual([], unplanned([{f, start, 0}, {f, stop, 0}], feature(Edges))).
+
+answer_that_ends(_) ->
+    Ends = {call, {whittle_start_without, terms}},
+    [{Mfa, {feature, x}}] = unplanned([{f, start, 0}], (feature([start()]))#{
+                                        answers => [{{f, start, 0}, Ends}]}),
+    ?assertEqual({f, start, 0}, Mfa).
+
+without_an_answer(_) ->
+    Unplanned = unplanned([{f, stop, 0}], feature([{{f, stop, 0}, {called, {m, b, 0}}}])),
+    ?assertEqual([{{f, stop, 0}, {feature, x}}], Unplanned),
+    ?assertEqual(["f:stop/0: the feature x is off"], details({unplanned, Unplanned})).
+
+%% `--feature -x'.
+done_without(_) ->
+    Plan = feature([{{f, stop, 0}, {called, {m, b, 0}}}]),
+    ?assertEqual([], whittle_shake_evidence:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
+
+%% Internal
+
+start() -> {{f, start, 0}, {called, {m, a, 0}}}.
+
+feature(Edges) ->
+    #{blocked => #{x => Edges}, prices => #{x => [{f, F, A} || {F, A} <- [{start, 0}, {stop, 0},
+                                                                          {init, 1}]]},
+      answers => [{{f, start, 0}, {value, ignore}}]}.
+
+unplanned(Seen, Given) -> whittle_shake_evidence:unplanned(Seen, doing([]), plan(Given)).
+
+doing(Off) -> #{features => whittle_shake_feature:new([{x, #{modules => [f]}}]), off => Off}.
+
+plan(Given) ->
+    Calls = #{m => #{{a, 0} => [], {b, 0} => [], {c, 0} => [{m, d, 0}], {d, 0} => [],
+                     {e, 0} => [{m, g, 0}], {g, 0} => [{m, e, 0}],
+                     {nif, 0} => [{erlang, nif_error, 1}], {module_info, 1} => []},
+              f => #{{start, 0} => [], {stop, 0} => [], {init, 1} => [], {module_info, 1} => []}},
+    Live = maps:from_list([{{m, F, 0}, {called, {root, "a test"}}} || F <- [a, b]]),
+    #{reached => #{live => Live, blocked => maps:get(blocked, Given, #{}),
+                   prices => maps:get(prices, Given, #{})},
+      answers => maps:get(answers, Given, []),
+      summaries => maps:map(fun(_, Functions) ->
+                                    #{functions => maps:map(fun(_, To) -> #{calls => To} end,
+                                                            Functions)}
+                            end, Calls)}.
+
+details(Error) ->
+    [unicode:characters_to_list(Line) || Line <- whittle_shake_evidence:details(Error)].
+
+words(Error) ->
+    unicode:characters_to_list(whittle_shake_evidence:format_error(Error)).
