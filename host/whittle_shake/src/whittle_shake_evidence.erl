@@ -129,24 +129,16 @@ of_system(Evidence, System) ->
     Seen = maps:groups_from_list(fun({M, _}) -> M end, maps:keys(Evidence)),
     case whittle_pass_strip:read_all(System) of
         {ok, Beams} ->
-            Here = [{M, [Md5 || Md5 <- identities(Beam, System), is_map_key({M, Md5}, Evidence)]}
+            Here = [{M, whittle_beam:identity(whittle_beam:chunks(Beam))}
                     || {_, M, Beam} <- Beams, is_map_key(M, Seen)],
-            case {[M || {M, []} <- lists:sort(Here)], Here} of
+            case {[M || {M, _} = Code <- lists:sort(Here), not is_map_key(Code, Evidence)], Here} of
                 {[M | _], _} -> {error, {other_code, M}};
                 {[], []} -> {error, nothing_of_it};
-                {[], _} -> {ok, lists:usort([{M, F, A}
-                                             || {M, Md5s} <- Here, Md5 <- Md5s,
-                                                {F, A} <- maps:get({M, Md5}, Evidence)])}
+                {[], _} -> {ok, lists:usort([{M, F, A} || {M, _} = Code <- Here,
+                                                          {F, A} <- maps:get(Code, Evidence)])}
             end;
         {error, _} = Error -> Error
     end.
-
-%% Of the module as it was read, and as a build packs it: with literals that are not deflated.
-identities(Beam, System) ->
-    Otp = list_to_integer(whittle_system:otp(System)),
-    {ok, Packed} = whittle_beam:read(whittle_beam:strip(#{keep => all,
-                                                          literals => {plain, Otp}}, Beam)),
-    lists:usort([whittle_beam:identity(whittle_beam:chunks(Each)) || Each <- [Beam, Packed]]).
 
 %% @doc A plan as {@link whittle_shake:plan/2} makes it, checked with the option `evidence',
 %% where that is given: what it names and the plan would cut is an error (`unplanned'), or
