@@ -32,7 +32,7 @@ start() ->
     ok = whittle_stop:install(),
     Words = init:get_plain_arguments(),
     _ = [finish(2, standard_error, "whittle: a word of the command line is not UTF-8\n")
-         || Word <- Words, not is_list(Word)],
+         || Word <- Words, not io_lib:char_list(Word)],
     try run(whittle_words:parse(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
         {error, {words, Line}} -> finish(2, standard_error, ["whittle: ", Line, $\n]);
