@@ -22,16 +22,16 @@ run(#{arguments := [Out]}) ->
             {error, {work, whittle_pack:format_error(Error)}}
     end.
 
-%% The parts add up to the file; what is stored of the
-%% applications adds up to their part, but for the rounding.
+%% The parts add up to the file; what is stored of the applications adds up to their part,
+%% but for the rounding.
 parts(#{size := Size, vm := Vm, cold := Cold,
         pack := #{size := PackSize, entries := Entries, blocks := Blocks}}) ->
-    All = [Entry || #{is_all := false} = Entry <- Entries],
-    Shares = [share(Entry, Blocks) || Entry <- All],
+    {Colds, Hots} = lists:partition(fun(#{block := Block}) -> is_cold(Block, Cold) end,
+                                    [Entry || #{is_all := false} = Entry <- Entries]),
+    [ColdShares, HotShares] = [[share(Entry, Blocks) || Entry <- Part] || Part <- [Colds, Hots]],
+    Shares = HotShares ++ ColdShares,
     Stored = lists:sum([S || #{stored := S} <- Blocks]),
-    {Colds, Hots} = lists:partition(fun(#{block := Block}) -> is_cold(Block, Cold) end, All),
-    Grouped = group(fun part/1, [share(Entry, Blocks) || Entry <- Hots])
-        ++ group(fun(_) -> <<"cold code">> end, [share(Entry, Blocks) || Entry <- Colds]),
+    Grouped = group(fun part/1, HotShares) ++ group(fun(_) -> <<"cold code">> end, ColdShares),
     #{size => Size,
       parts => largest([#{name => <<"vm">>, stored => Vm, raw => Vm},
                         #{name => <<"index">>, stored => PackSize - Stored,

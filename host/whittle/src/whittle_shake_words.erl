@@ -43,37 +43,41 @@ features(_, Options) ->
     {ok, Options}.
 
 keep(#{keep := File}, Options) ->
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            case whittle_shake_name:parse_file(Bytes) of
-                {ok, Names} -> {ok, Options#{keep => Names}};
-                {error, Line} ->
-                    {error, {work, [File, ": `", Line, "' is no M, M:F or M:F/A: correct it"]}}
-            end;
-        {error, Reason} ->
-            {error, {work, [File, " cannot be read (", file:format_error(Reason),
-                            "): name a file with --keep"]}}
-    end;
+    with_file(keep, File,
+              fun(Bytes) ->
+                      case whittle_shake_name:parse_file(Bytes) of
+                          {ok, Names} -> {ok, Options#{keep => Names}};
+                          {error, Line} ->
+                              {error, {work, [File, ": `", Line, "' is no M, M:F or M:F/A: "
+                                              "correct it"]}}
+                      end
+              end);
 keep(_, Options) ->
     {ok, Options}.
 
 evidence(#{evidence := File} = Values, Options) ->
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            case whittle_shake_evidence:from_binary(Bytes) of
-                {ok, Evidence} ->
-                    {ok, Options#{evidence => Evidence, seen => seen(Values, Options)}};
-                {error, Error} ->
-                    {error, {work, [File, $\s, whittle_shake_evidence:format_error(Error)]}}
-            end;
-        {error, Reason} ->
-            {error, {work, [File, " cannot be read (", file:format_error(Reason),
-                            "): name a file with --evidence"]}}
-    end;
+    with_file(evidence, File,
+              fun(Bytes) ->
+                      case whittle_shake_evidence:from_binary(Bytes) of
+                          {ok, Evidence} ->
+                              {ok, Options#{evidence => Evidence, seen => seen(Values, Options)}};
+                          {error, Error} ->
+                              {error, {work, [File, $\s,
+                                              whittle_shake_evidence:format_error(Error)]}}
+                      end
+              end);
 evidence(#{seen := _}, _) ->
     {error, {words, "--seen needs --evidence FILE"}};
 evidence(_, Options) ->
     {ok, Options}.
+
+with_file(Option, File, Fun) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> Fun(Bytes);
+        {error, Reason} ->
+            {error, {work, [File, " cannot be read (", file:format_error(Reason),
+                            "): name a file with --", atom_to_list(Option)]}}
+    end.
 
 %% By default what is only loaded later is not refused.
 seen(#{seen := Word}, _) -> list_to_existing_atom(Word);

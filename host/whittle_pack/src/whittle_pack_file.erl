@@ -28,30 +28,17 @@ check(Out) ->
     end.
 
 %% @doc Whether a program may go there: what is there already has to be a program, not
-%% what somebody has written.
+%% what somebody has written. Of what cannot be read, who may write decides then.
 -spec check_program(file:filename_all()) -> ok | {error, error()}.
 check_program(Out) ->
     steps([fun(_) -> check(Out) end,
            fun(_) ->
-                   case first_bytes(Out) of
-                       <<127, "ELF">> -> ok;
-                       <<>> -> ok;
-                       _ -> {error, {not_ours, Out}}
+                   case whittle_head:read(Out, 4) of
+                       {ok, Other} when Other =/= <<127, "ELF">>, Other =/= <<>> ->
+                           {error, {not_ours, Out}};
+                       _ -> ok
                    end
            end]).
-
-%% Of one that is absent, or cannot be read, none: who may write decides then.
-first_bytes(File) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Fd} ->
-            Read = file:read(Fd, 4),
-            ok = file:close(Fd),
-            case Read of
-                {ok, Bytes} -> Bytes;
-                _ -> <<>>
-            end;
-        {error, _} -> <<>>
-    end.
 
 %% @doc Writes a file and its mode; an output that exists is replaced.
 -spec write(file:filename_all(), iodata(), 0..8#777) -> ok | {error, error()}.

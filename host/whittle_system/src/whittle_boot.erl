@@ -72,8 +72,7 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
          System) ->
     Apps = maps:from_list([{Name, App} || #{name := Name} = App
                                               <- whittle_system:apps(System)]),
-    {Before, [{kernel_load_completed} | _]} =
-        lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end, Template),
+    {Before, [{kernel_load_completed} | _]} = at_kernel_load(Template),
     [Needed | _] = [Modules || {primLoad, Modules} <- Before],
     Kernel = maps:get(kernel, Apps),
     Stdlib = maps:get(stdlib, Apps),
@@ -113,8 +112,7 @@ refresh(System) ->
     Here = maps:from_list([{Module, []} || {_, Module, _}
                                                <- whittle_system:modules(System)]),
     {script, Id, Instructions} = whittle_system:boot(System),
-    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
-                                      Instructions),
+    {Before, After} = at_kernel_load(Instructions),
     Hot = maps:without(maps:keys(whittle_system:cold(System)), Here),
     Fresh = lists:append([refresh(Instruction, Apps, Dirs, Those)
                           || {Part, Those} <- [{Before, Hot}, {After, Here}],
@@ -146,8 +144,7 @@ refresh(Instruction, _, _, _) ->
           whittle_system:system().
 set_start_modules(Modules, System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
-    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
-                                      Instructions),
+    {Before, After} = at_kernel_load(Instructions),
     %% The kernel's own list is the first; lists set before follow it.
     {Head, [First | _]} = lists:splitwith(fun(I) -> element(1, I) =/= primLoad end,
                                           Before),
@@ -182,8 +179,7 @@ early_modules() ->
 -spec make_atoms(whittle_system:system()) -> whittle_system:system().
 make_atoms(System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
-    {Before, [Completed | After]} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
-                                                    Instructions),
+    {Before, [Completed | After]} = at_kernel_load(Instructions),
     whittle_system:set_boot({script, Id, Before ++ [Completed, make_atoms() | After]}, System).
 
 %% @doc The names of the atoms that the start has to make, if it has to: those that no module
@@ -216,8 +212,7 @@ make_atoms() -> {apply, {whittle_start_cold, make_atoms, [root() ++ "/boot/atoms
 control(System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
     {ok, App} = whittle_system:app(whittle_control, System),
-    {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
-                                      Instructions),
+    {Before, After} = at_kernel_load(Instructions),
     {script, Id, Before ++ lists:append([in_control(I, ebin(App)) || I <- After])}.
 
 %% The running node's way of distribution may need any application (TLS: ssl).
@@ -236,7 +231,7 @@ in_control(Instruction, _) -> [Instruction].
 -spec start_modules(whittle_system:system()) -> {AtOnce :: [module()], ByInit :: [module()]}.
 start_modules(System) ->
     {script, _, Instructions} = whittle_system:boot(System),
-    Before = lists:takewhile(fun(I) -> I =/= {kernel_load_completed} end, Instructions),
+    {Before, _} = at_kernel_load(Instructions),
     Beams = maps:from_list([{Module, Bytes}
                             || {_, Module, Bytes} <- whittle_system:modules(System)]),
     lists:partition(fun(Module) -> not has_on_load(maps:get(Module, Beams)) end,
@@ -259,8 +254,7 @@ has_on_load(Bytes) ->
 loaded_at_once({script, Id, Instructions} = Script, {File, Places}, System) ->
     case whittle_system:app(whittle_start, System) of
         {ok, App} ->
-            {Before, After} = lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end,
-                                              Instructions),
+            {Before, After} = at_kernel_load(Instructions),
             {Head, Loads} = lists:splitwith(fun(I) -> element(1, I) =/= path end, Before),
             Placed = [Module || {Module, _, _} <- Places],
             {script, Id, Head ++ load([App], [whittle_start_load])
@@ -277,6 +271,10 @@ left(Rest, _) ->
     Rest.
 
 %% Internal
+
+%% What loads the modules that the kernel needs to load others, and what follows.
+at_kernel_load(Instructions) ->
+    lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end, Instructions).
 
 %% OTP's list has them although nothing calls them before the code server, which
 %% loads them when they are called, is up. They are a quarter of the code that

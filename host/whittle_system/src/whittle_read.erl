@@ -104,15 +104,8 @@ kind(Path) ->
 
 %% As `rebar3 tar' and `mix release' pack a release: of gzip, or of tar alone.
 is_tarball(Path) ->
-    case file:open(Path, [read, raw, binary]) of
-        {ok, Fd} ->
-            Start = file:read(Fd, 512),
-            ok = file:close(Fd),
-            case Start of
-                {ok, <<16#1F, 16#8B, _/binary>>} -> true;
-                {ok, <<_:257/binary, "ustar", _/binary>>} -> true;
-                _ -> false
-            end;
-        {error, _} ->
-            false
+    case whittle_head:read(Path, 512) of
+        {ok, <<16#1F, 16#8B, _/binary>>} -> true;
+        {ok, <<_:257/binary, "ustar", _/binary>>} -> true;
+        _ -> false
     end.

@@ -47,22 +47,16 @@ sections(File) ->
     end.
 
 check_shebang(File) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Fd} ->
-            Head = file:read(Fd, 256),
-            ok = file:close(Fd),
-            check_shebang(Head, File);
+    case whittle_head:read(File, 256) of
+        {ok, <<"#!", Rest/binary>>} ->
+            [Line | _] = binary:split(Rest, <<"\n">>),
+            case binary:match(Line, <<"escript">>) of
+                nomatch -> fail({other_script, {File, string:trim(Line)}});
+                _ -> ok
+            end;
+        {ok, _} -> fail({no_escript, File});
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
-
-check_shebang({ok, <<"#!", Rest/binary>>}, File) ->
-    [Line | _] = binary:split(Rest, <<"\n">>),
-    case binary:match(Line, <<"escript">>) of
-        nomatch -> fail({other_script, {File, string:trim(Line)}});
-        _ -> ok
-    end;
-check_shebang(_, File) ->
-    fail({no_escript, File}).
 
 flags(undefined) -> <<>>;
 flags(Flags) -> unicode:characters_to_binary(Flags).
