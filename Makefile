@@ -20,7 +20,7 @@ test: setup-build+test+web+device all runtimes ## all tests
 # is there already is not spoken of.
 runtimes: all
 	@./whittle build examples/hello -o out/hello
-	@./whittle build test/fixtures/keeper -o out/keeper >out/keeper.txt
+	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
 	@test/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format ## format, warnings, xref, dialyzer, tests

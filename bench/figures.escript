@@ -9,10 +9,9 @@
 %% the same applications. Start is the time from the start of the process to the
 %% first byte of its output, which is hello's one line: both programs in turn,
 %% RUNS times. With `cold` the page cache is dropped before each start (as root).
-%% Memory is VmRSS and RssAnon of relay as it is, on its own port, 7000, without a
-%% node name, two seconds idle; a third of RUNS times in turn, the median. (A port
-%% given in a flag would make the VM load its parser.) Modules are those loaded then,
-%% preloaded ones among them.
+%% Memory is what at_rest.escript tells of relay as it is, on its own port, 7000, without
+%% a node name, a third of RUNS times in turn. (A port given in a flag would make the VM
+%% load its parser.)
 -mode(compile).
 
 main([Root, Runs, Hello, Relay | Cold]) ->
@@ -25,7 +24,7 @@ main([Root, Runs, Hello, Relay | Cold]) ->
     second_build(),
     starts("warm", N, {Hello, []}, HelloStock, fun() -> ok end),
     [starts("cold", N, {Hello, []}, HelloStock, fun drop_page_cache/0) || Cold =/= []],
-    idle(Relay, RelayStock, N, filename:join(Work, "dump")),
+    idle(Relay, RelayStock, N),
     os:cmd("rm -rf " ++ Work),
     ok.
 
@@ -94,46 +93,10 @@ start({Program, Words}) ->
             error({ended_without_a_line, Program, Code})
     end.
 
-idle(Relay, Stock, Runs, Dump) ->
-    Pairs = [{at_rest({Relay, []}, Dump), at_rest(Stock, Dump)}
-             || _ <- lists:seq(1, (Runs + 2) div 3)],
-    {Ours, Theirs} = lists:unzip(Pairs),
-    [begin
-         [Our, Other] = [median([element(N, Run) || Run <- Side]) || Side <- [Ours, Theirs]],
-         io:format("idle relay, ~-16s ~8b ~2s, erl ~8b ~2s: ~.2f~n",
-                   [What, Our, Unit, Other, Unit, Our / Other])
-     end || {N, What, Unit} <- [{1, "RSS", "kB"}, {2, "anonymous", "kB"},
-                                {3, "modules loaded", ""}]],
-    ok.
-
-%% {RSS, anonymous, modules}. On SIGUSR1 a VM ends and writes a crash dump, which
-%% lists its modules: so nothing has to be loaded to ask for them.
-at_rest({Program, Words}, Dump) ->
-    Port = open_port({spawn_executable, "/bin/sh"},
-                     [{args, ["-c", "exec \"$0\" \"$@\" 2>/dev/null", Program | Words]},
-                      {env, [{"ERL_CRASH_DUMP", Dump}]}, binary, exit_status]),
-    receive
-        {Port, {data, <<"relay listens", _/binary>>}} -> ok;
-        {Port, Other} -> error({no_relay, Other})
-    end,
-    timer:sleep(2000),
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    {ok, Status} = file:read_file("/proc/" ++ integer_to_list(Pid) ++ "/status"),
-    os:cmd("kill -USR1 " ++ integer_to_list(Pid)),
-    ended(Port),
-    {ok, Text} = file:read_file(Dump),
-    Modules = length(binary:matches(Text, <<"\n=mod:">>)),
-    {kilobytes(Status, "VmRSS"), kilobytes(Status, "RssAnon"), Modules}.
-
-ended(Port) ->
-    receive
-        {Port, {exit_status, _}} -> ok;
-        {Port, {data, _}} -> ended(Port)
-    end.
-
-kilobytes(Status, Name) ->
-    {match, [Number]} = re:run(Status, Name ++ ":\\s+(\\d+) kB", [{capture, [1], list}]),
-    list_to_integer(Number).
+idle(Relay, {Erl, Words}, Runs) ->
+    Stock = lists:join($\s, [Erl | Words]),
+    io:put_chars(os:cmd(io_lib:format("escript bench/at_rest.escript ~b erl='~ts' relay='~ts'",
+                                      [(Runs + 2) div 3, Stock, Relay]))).
 
 drop_page_cache() ->
     os:cmd("sync; echo 3 > /proc/sys/vm/drop_caches").

@@ -89,7 +89,8 @@ loops(Config) -> same("loops", [], Config).
 
 at_once(Config) -> same("at_once", [], Config).
 
-nothing_cold_at_start(Config) -> same("cold_at_start", [], Config).
+nothing_cold_at_start(Config) ->
+    ?assertEqual({0, <<"{there_is_a_list,[]}">>}, cut("cold_at_start", [], Config)).
 
 %% What a person is told
 

@@ -144,8 +144,9 @@ otp_root() ->
         Root -> Root
     end.
 
+%% Not below test/: rebar3 compiles all that is there, twice where it was built in place.
 -spec fixture(string()) -> file:filename().
-fixture(Name) -> filename:join([root(), "test", "fixtures", Name]).
+fixture(Name) -> filename:join([root(), "fixtures", Name]).
 
 -spec example(string()) -> file:filename().
 example(Name) -> filename:join([root(), "examples", Name]).

@@ -11,7 +11,7 @@
 -export([without_terms/1, without_control/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
 -export([doors/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
-         plan_goes_with_it/1]).
+         file_with_a_plans_name/1, plan_goes_with_it/1]).
 
 %% The bars of docs/shaking.md: bytes of the pack, notices and all.
 -define(HELLO, 350_000).
@@ -149,11 +149,15 @@ feature_that_is_called(Config) ->
 
 keep(Config) ->
     File = out("keep", Config),
-    ok = file:write_file(File, "% for later\nsofs:image/2\n"),
+    %% The second is of the feature `eval', which stays off.
+    ok = file:write_file(File, "% for later\nsofs:image/2\nerl_lint:format_error/1\n"),
     Kept = running:build(running:example("hello"), out("kept", Config), functions() ++ ["--keep",
                                                                                         File]),
-    ?assertEqual({0, <<"sofs:image/2 is in\n  called by --keep\n\n">>},
-                 running:whittle(["why", Kept, "sofs:image/2"])).
+    [?assertEqual({0, <<Name/binary, " is in\n  called by --keep\n\n">>},
+                  running:whittle(["why", Kept, binary_to_list(Name)]))
+     || Name <- [<<"sofs:image/2">>, <<"erl_lint:format_error/1">>]],
+    ?assertMatch({0, <<"erl_lint:module/1 was cut", _/binary>>},
+                 running:whittle(["why", Kept, "erl_lint:module/1"])).
 
 bad_keep(Config) ->
     File = out("bad_keep", Config),
@@ -164,7 +168,11 @@ bad_keep(Config) ->
      end || {Text, Line} <-
                 [{"sofs:image/14\n",
                   "there is no function sofs:image/14, which --keep names: correct the name"},
-                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct it"]}]],
+                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct it"]},
+                 %% Not UTF-8.
+                 {<<"% caf", 16#e9, "\ncaf", 16#e9, "\n">>,
+                  ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
+                   "name"]}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
                                        "directory): name a file with --keep\n"])},
                  refused(running:example("hello"), ["--keep", File ++ ".no"], Config)).
@@ -191,6 +199,17 @@ plan_goes_with_it(Config) ->
     Out = running:build(running:example("hello"), Out),
     ?assertNot(filelib:is_regular(Out ++ ".plan")).
 
+%% What has a plan's name and is none is the user's.
+file_with_a_plans_name(Config) ->
+    Out = out("mine", Config),
+    ok = file:write_file(Out ++ ".plan", "mine"),
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan, and the plan would be "
+                                       "written over it: move it, or name another output with "
+                                       "-o\n"])},
+                 running:whittle(["build", running:example("hello"), "-o", Out] ++ functions())),
+    Out = running:build(running:example("hello"), Out),
+    ?assertEqual({ok, <<"mine">>}, file:read_file(Out ++ ".plan")).
+
 %% Internal
 
 functions() -> ["--shake", "functions", "--missing", "crash"].
@@ -200,8 +219,6 @@ refused(Path, Options, Config) ->
     Result = running:whittle(["build", Path, "-o", Out] ++ functions() ++ Options),
     ?assertEqual([], filelib:wildcard(Out ++ "*")),
     Result.
-
-
 
 out(Name, Config) ->
     Out = filename:join([proplists:get_value(priv_dir, Config), "shake", Name]),

@@ -14,14 +14,19 @@
 -define(LOADER, ?MODULE).
 
 %% @doc Loads the companion and goes on in it. Says once, at level info, what was asked for:
-%% `--keep' with that name has the next build keep it.
+%% `--keep' with that name has the next build keep it. Where there is no such function or
+%% companion, `undef', as of any other.
 -spec undefined_function(module(), atom(), [term()]) -> term().
 undefined_function(Companion, Function, Arguments) ->
+    Arity = length(Arguments),
     case erlang:module_loaded(Companion) of
         true -> ok;
-        false -> load(Companion, {Function, length(Arguments)})
+        false -> load(Companion, {Function, Arity})
     end,
-    apply(Companion, Function, Arguments).
+    case erlang:function_exported(Companion, Function, Arity) of
+        true -> apply(Companion, Function, Arguments);
+        false -> error_handler:raise_undef_exception(Companion, Function, Arguments)
+    end.
 
 %% @doc What `Module:module_info()' answers: as of the whole module.
 -spec module_info(module(), [{atom(), arity()}]) -> [{atom(), term()}].
@@ -54,9 +59,13 @@ loader(Companion, Asked) ->
             case erlang:module_loaded(Companion) of
                 true -> ok;
                 false ->
-                    ok = finish(Companion),
-                    _ = spawn(fun() -> tell(Companion, Asked) end),
-                    ok
+                    case prim_file:read_file(path(Companion)) of
+                        {ok, Code} ->
+                            ok = finish(Companion, Code),
+                            _ = spawn(fun() -> tell(Companion, Asked) end),
+                            ok;
+                        {error, enoent} -> ok
+                    end
             end
     catch
         error:badarg ->
@@ -64,9 +73,9 @@ loader(Companion, Asked) ->
             receive {'DOWN', Monitor, process, _, _} -> loader(Companion, Asked) end
     end.
 
-finish(Companion) ->
-    Path = <<"/.whittle/cold/", (atom_to_binary(Companion, utf8))/binary, ".beam">>,
-    {ok, Code} = prim_file:read_file(Path),
+path(Companion) -> <<"/.whittle/cold/", (atom_to_binary(Companion, utf8))/binary, ".beam">>.
+
+finish(Companion, Code) ->
     erlang:finish_loading([erlang:prepare_loading(Companion, Code)]).
 
 %% The logger may not be there yet, or no longer.

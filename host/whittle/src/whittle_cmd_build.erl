@@ -61,12 +61,24 @@ add_device(#{system := System} = Build) ->
 name_output(#{out := _} = Build) -> {ok, Build};
 name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
 
-check_output(Out, #{path := Path, values := Values} = Build) ->
+check_output(Given, #{path := Path, values := Values} = Build) ->
     Options = pack_options(Values),
+    Out = case Options of
+              #{format := dir} -> filename:join([Given]);   % no slash at its end
+              #{format := exe} -> Given
+          end,
     case {is_same_file(Path, Out), whittle_pack:check_output(Out, Options)} of
         {true, _} -> {error, {work, [Out, " is what is to be built: name another file with -o"]}};
-        {false, ok} -> {ok, Build#{out => Out, options => Options}};
+        {false, ok} -> check_plan(Build#{out => Out, options => Options});
         {false, {error, Error}} -> pack_error(Error)
+    end.
+
+check_plan(#{shake := none} = Build) ->
+    {ok, Build};
+check_plan(#{out := Out} = Build) ->
+    case whittle_plan_file:check(Out) of
+        ok -> {ok, Build};
+        Error -> Error
     end.
 
 %% A directory as output is refused anyhow.
@@ -139,14 +151,14 @@ write(#{system := System, runtime := Runtime, out := Out, options := Options} = 
         {error, Error} -> pack_error(Error)
     end.
 
-%% Beside the output, for `whittle why'. One of an earlier build would tell lies.
+%% Beside the output, for `whittle why'.
 write_plan(#{out := Out, plan := Account} = Build) ->
     case whittle_plan_file:write(Out, Account) of
         ok -> {ok, Build};
         {error, Error} -> pack_error(Error)
     end;
 write_plan(#{out := Out} = Build) ->
-    _ = file:delete(whittle_plan_file:path(Out)),
+    ok = whittle_plan_file:remove(Out),
     {ok, Build}.
 
 %% What they are told, and what they say

@@ -26,11 +26,13 @@ run(#{arguments := [Out, Text]}) ->
 
 %% Of a whole module the last step of each way, and no function that the compiler made.
 text({_Module}, Verdicts) ->
-    Written = [Verdict || {{_, Function, _}, _} = Verdict <- Verdicts,
-                          hd(atom_to_list(Function)) =/= $-],
-    [[line(Verdict), $\n] || Verdict <- Written];
+    [[line(Verdict), $\n] || {{_, Function, _}, _} = Verdict <- Verdicts, is_written(Function)];
 text(_, Verdicts) ->
     [text(Verdict) || Verdict <- Verdicts].
+
+%% Funs and comprehensions have names as `-map/2-fun-0-'.
+is_written(Function) ->
+    re:run(atom_to_list(Function), "^-.*/[0-9]+-", [unicode, {capture, none}]) =:= nomatch.
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
@@ -46,7 +48,8 @@ text({Mfa, {Gone, Edges}}) ->
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
 
 gone(cut) -> " was cut";
-gone(cold) -> " is cold, loaded when it is called".
+gone(cold) -> " is cold, loaded when it is called";
+gone(whole) -> " is at hand, as all of its module, which is not worth parting".
 
 step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
@@ -61,7 +64,8 @@ json({Mfa, {kept, Way}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,
       way => [reason(Reason) || {_, Reason} <- Way]};
 json({Mfa, {Gone, Edges}}) ->
-    #{function => string_of(whittle_shake_name:text(Mfa)), kept => false, cold => Gone =:= cold,
+    #{function => string_of(whittle_shake_name:text(Mfa)), kept => Gone =:= whole,
+      cold => Gone =:= cold,
       way => [(reason(Reason))#{feature => Feature} || {Feature, Reason} <- Edges]}.
 
 reason({Kind, By}) -> #{kind => Kind, by => string_of(origin(By))};

@@ -1,11 +1,24 @@
 %% @doc The plan of a build, which lies beside its output: `OUT.plan'.
 -module(whittle_plan_file).
 
--export([path/1, write/2, read/1]).
+-export([path/1, check/1, write/2, remove/1, read/1]).
 
 %% @doc Where the plan of an output lies.
 -spec path(file:filename()) -> file:filename().
-path(Out) -> Out ++ ".plan".
+path(Out) -> filename:join([Out]) ++ ".plan".
+
+%% @doc Whether a plan may be written for this output: not over a file that is none.
+-spec check(file:filename()) -> ok | {error, whittle:failure()}.
+check(Out) ->
+    case file:read_file(path(Out)) of
+        {ok, Bytes} ->
+            case whittle_shake_account:is_plan(Bytes) of
+                true -> ok;
+                false -> {error, {work, [path(Out), " is no plan, and the plan would be written "
+                                         "over it: move it, or name another output with -o"]}}
+            end;
+        {error, _} -> ok
+    end.
 
 %% @doc Writes the plan of an output that is there.
 -spec write(file:filename(), whittle_shake_account:account()) ->
@@ -15,6 +28,16 @@ write(Out, Account) ->
         {ok, Bytes} -> whittle_pack:write_beside(
                          path(Out), whittle_shake_account:to_binary(Bytes, Account));
         {error, Reason} -> {error, {unreadable, {Out, Reason}}}
+    end.
+
+%% @doc Removes the plan of an earlier build, which would tell lies of this one.
+-spec remove(file:filename()) -> ok.
+remove(Out) ->
+    case file:read_file(path(Out)) of
+        {ok, Bytes} ->
+            _ = whittle_shake_account:is_plan(Bytes) andalso file:delete(path(Out)),
+            ok;
+        {error, _} -> ok
     end.
 
 %% @doc Reads it back.

@@ -121,7 +121,8 @@ words_in_bytes(Config) ->
     Port = open_port({spawn_executable, ?config(whittle, Config)},
                      [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
                       exit_status, binary, stderr_to_stdout]),
-    ?assertEqual({2, <<"whittle: a word of the command line is not UTF-8\n">>}, made:ended(Port)).
+    ?assertEqual({2, <<"whittle: word 2 of the command line is not UTF-8: write it, or rename "
+                       "the file, in UTF-8\n">>}, made:ended(Port)).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))

@@ -195,8 +195,8 @@ has_on_load(Beam) ->
 identity(Chunks) ->
     case lists:keyfind(<<"Whtl">>, 1, Chunks) of
         {_, <<Md5:16/binary, _/binary>>} -> Md5;
-        false -> erlang:md5([summed(Id, Data) || Id <- summed(), {Found, Data} <- Chunks,
-                                                 Found =:= Id])
+        _ -> erlang:md5([summed(Id, Data) || Id <- summed(), {Found, Data} <- Chunks,
+                                             Found =:= Id])
     end.
 
 %% The order is the loader's.

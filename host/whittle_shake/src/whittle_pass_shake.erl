@@ -1,5 +1,5 @@
-%% @doc Takes out the functions that the program cannot reach: carries out the plan that
-%% {@link whittle_shake:plan/2} made of the same system.
+%% @doc Puts the functions that the program cannot reach aside, or takes them out: carries out
+%% the plan that {@link whittle_shake:plan/2} made of the same system.
 -module(whittle_pass_shake).
 -behaviour(whittle_pass).
 
@@ -11,7 +11,7 @@ name() -> shake.
 
 %% @private
 -spec doc() -> string().
-doc() -> "only the functions that the program can reach".
+doc() -> "what the program can reach; the rest is cold, or gone".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

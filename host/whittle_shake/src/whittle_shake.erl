@@ -1,4 +1,5 @@
-%% @doc Keeps only the functions that a program can reach, each with a reason.
+%% @doc Keeps at hand only the functions that a program can reach, each with a reason; the
+%% rest is cold or gone.
 %%
 %% {@link plan/2} decides, {@link carry_out/2} does it, and {@link whittle_shake_account}
 %% explains it. docs/shaking.md says how it is decided.
@@ -6,7 +7,7 @@
 
 -import(whittle_shake_name, [origin/1]).
 
--export([plan/2, carry_out/2]).
+-export([plan/2, carry_out/2, live/1]).
 -export([notes/1, open_doors/1, features/0]).
 -export([format_error/1]).
 
@@ -71,15 +72,13 @@ plan(System, #{preloaded := Preloaded} = Options) ->
 %% module without a function too. `load': it is cold, in companions of the modules
 %% ({@link whittle_shake_companion}) and in modules as they were.
 -spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
-carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers,
-            values := Values} = Plan, System) ->
-    Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
-                                 maps:keys(Live)),
+carry_out(#{missing := Missing, answers := Answers, values := Values} = Plan, System) ->
+    Live = live(Plan),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     Done = maps:from_list(
              each(fun({M, Value}) ->
-                          Kept = maps:from_keys(maps:get(M, Keep, []), []),
+                          Kept = maps:get(M, Live, #{}),
                           {M, case Missing of
                                   crash -> whittle_shake_cut:module(Value, Kept,
                                                                     maps:get(M, Stubs, []));
@@ -93,6 +92,13 @@ carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers,
                        end, System, whittle_system:apps(System)),
     Cold = lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]),
     with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
+
+%% @doc The functions that stay at hand, by module.
+-spec live(plan()) -> #{module() => #{whittle_shake_summary:fa() => []}}.
+live(#{reached := #{live := Live}}) ->
+    ByModule = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
+                                     maps:keys(Live)),
+    maps:map(fun(_, Functions) -> maps:from_keys(Functions, []) end, ByModule).
 
 %% Who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
@@ -176,7 +182,8 @@ reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
     Reached = whittle_shake_reach:reach(
                 #{modules => Summaries,
                   program => program(System),
-                  calls => whittle_shake_roots:calls(System, Summaries, Missing) ++ Kept,
+                  calls => whittle_shake_roots:calls(System, Summaries, Missing),
+                  kept => Kept,
                   answered => Missing =:= crash,
                   traps => whittle_shake_roots:traps(),
                   atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],

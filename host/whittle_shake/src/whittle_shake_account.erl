@@ -2,7 +2,7 @@
 %% would have called those that are not. It lies beside the output, in a file of its own.
 -module(whittle_shake_account).
 
--export([new/1, to_binary/2, from_binary/2]).
+-export([new/1, to_binary/2, from_binary/2, is_plan/1]).
 -export([why/2, weights/1]).
 
 -export_type([account/0, verdict/0, weight/0, error/0]).
@@ -10,14 +10,15 @@
 -type account() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,                  % what became of the rest
+          whole := #{module() => []},               % that could not be parted, or not with profit
           sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
                                                     % see whittle_shake_summary
 
-%% Kept, with the way from a root to it, last step first; or cut or cold, with who would call
-%% it and the feature that is off.
+%% Kept, with the way from a root to it, last step first; or not reached, with who would call
+%% it and the feature that is off: `whole' is at hand nevertheless, as all of its module.
 -type verdict() ::
         {kept, [{mfa(), whittle_shake_reach:reason()}]}
-      | {cut | cold, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
+      | {cut | cold | whole, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
 
 -type weight() ::
         #{name := binary(),
@@ -27,12 +28,12 @@
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
--define(VERSION, 2).
+-define(VERSION, 3).
 
 %% @doc Of a plan.
 -spec new(whittle_shake:plan()) -> account().
-new(#{reached := Reached, missing := Missing, summaries := Summaries}) ->
-    #{reached => Reached, missing => Missing,
+new(#{reached := Reached, missing := Missing, summaries := Summaries} = Plan) ->
+    #{reached => Reached, missing => Missing, whole => whole(Plan),
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
@@ -57,18 +58,35 @@ from_binary(Output, Bytes) ->
         error:badarg -> {error, no_plan}
     end.
 
+%% @doc Whether these are the bytes of a plan, of any output and version.
+-spec is_plan(binary()) -> boolean().
+is_plan(Bytes) ->
+    case from_binary(<<>>, Bytes) of
+        {error, no_plan} -> false;
+        _ -> true
+    end.
+
 %% @doc The verdict on each function that the name names, sorted; `[]' where there never
 %% was one.
 -spec why(whittle_shake_name:name(), account()) -> [{mfa(), verdict()}].
-why(Name, #{reached := #{blocked := Blocked} = Reached, missing := Missing, sizes := Sizes}) ->
-    Gone = case Missing of crash -> cut; load -> cold end,
+why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Account) ->
     [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
-               [] -> {Gone, [{Feature, Reason}
-                             || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
-                                {To, Reason} <- Edges, To =:= Mfa]};
+               [] -> {gone(Mfa, Account), [{Feature, Reason}
+                                   || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
+                                      {To, Reason} <- Edges, To =:= Mfa]};
                Way -> {kept, Way}
            end}
      || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].
+
+whole(#{missing := crash}) -> #{};
+whole(#{missing := load, values := Values} = Plan) ->
+    Live = whittle_shake:live(Plan),
+    maps:from_keys([M || {M, Value} <- maps:to_list(Values),
+                         whittle_shake_companion:way(Value, maps:get(M, Live, #{})) =:= whole], []).
+
+gone(_, #{missing := crash}) -> cut;
+gone({M, _, _}, #{whole := Whole}) when is_map_key(M, Whole) -> whole;
+gone(_, _) -> cold.
 
 matches({M}, {M, _, _}) -> true;
 matches({M, F}, {M, F, _}) -> true;

@@ -20,6 +20,7 @@
         #{modules := #{module() => whittle_shake_summary:summary()},
           program := #{module() => []},         % who turns features on
           calls := [{mfa(), origin()}],         % roots
+          kept := [{mfa(), origin()}],          % roots, whatever feature they are of
           traps := #{mfa() => [mfa()]},         % what functions in C call by name
           atoms := [{atom(), origin()}],        % names that are about by themselves
           features := whittle_shake_feature:features(),
@@ -58,21 +59,23 @@
 
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
-reach(#{modules := Modules, program := Program, calls := Calls, traps := Traps,
+reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
         atoms := Atoms, features := Features, answered := Answered, on := On, off := Off}) ->
     State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
                     answered = Answered, off = Off, named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
-    State2 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
-                         State1, Calls),
-    State3 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
-                         State2, Atoms),
+    State2 = lists:foldl(fun({Mfa, Origin}, State) -> live(Mfa, {called, Origin}, State) end,
+                         State1, Kept),
+    State3 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
+                         State2, Calls),
+    State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
+                         State3, Atoms),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
-        State4 = follow(State3),
+        State5 = follow(State4),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program,
-      prices => maps:map(fun(Name, _) -> price(Name, State4) end, Blocked)}.
+      prices => maps:map(fun(Name, _) -> price(Name, State5) end, Blocked)}.
 
 %% @doc The way from a root to a function: it, what called or named it, and so on.
 -spec why(mfa(), reached()) -> [{mfa(), reason()}].

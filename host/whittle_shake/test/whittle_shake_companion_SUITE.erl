@@ -11,7 +11,7 @@
 
 %% Cold but `hot' and what it calls.
 -define(SOURCE,
-        "-module(parted).\n"
+        "-module(parted). -file(\"parted.erl\", 1).\n"
         "-export([hot/1, cold/1, both/1, adder/1, plain/0, hot_fun/1, again/1, bad/1, many/0]).\n"
         "hot(X) -> inner(X) + 1.\n"
         "inner(X) -> X * 3.\n"
@@ -22,7 +22,7 @@
         "adder(N) -> M = below(N), {fun(X) -> X + M + N end, M}.\n"
         "plain() -> fun(X) -> [X] end.\n"
         "hot_fun(N) -> fun(X) -> X - N end.\n"
-        "again(X) -> F = fun inner/1, G = fun ?MODULE:hot/1, F(G(X)).\n"
+        "again(X) -> F = fun inner/1, G = fun parted:hot/1, F(G(X)).\n"
         "bad(X) ->\n"
         "    Y = 1 / inner(X),\n"
         "    {Y}.\n"
@@ -132,19 +132,7 @@ half(M) ->
 
 %% Internal
 
-bytes() ->
-    {ok, Tokens, _} = erl_scan:string(?SOURCE),
-    {ok, parted, Beam} = compile:forms([{attribute, 1, file, {"parted.erl", 1}}
-                                        | forms(Tokens, [])], [debug_info]),
-    Beam.
-
-forms([{dot, _} = Dot | Rest], Form) ->
-    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-    [Parsed | forms(Rest, [])];
-forms([{'?', _}, {var, Line, 'MODULE'} | Rest], Form) ->
-    forms(Rest, [{atom, Line, parted} | Form]);
-forms([Token | Rest], Form) -> forms(Rest, [Token | Form]);
-forms([], []) -> [].
+bytes() -> made:beam(?SOURCE).
 
 parts(Hot) -> whittle_shake_companion:split(value(bytes()), maps:from_keys(Hot, [])).
 

@@ -2,7 +2,6 @@
 -module(whittle_shake_evidence_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
--include_lib("proper/include/proper.hrl").
 
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
@@ -17,29 +16,30 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 %% The file
 
 comes_back(_) ->
-    ?assert(proper:quickcheck(
-              ?FORALL(Calls, list(calls()),
-                      begin
-                          Evidence = whittle_shake_evidence:merge(Calls),
-                          {ok, Evidence} =:= whittle_shake_evidence:from_binary(
-                                               whittle_shake_evidence:to_binary(Evidence))
-                      end), [{numtests, 200}, quiet])).
+    made:holds(200, proper_types:list(calls()),
+               fun(Calls) ->
+                       Evidence = whittle_shake_evidence:merge(Calls),
+                       {ok, Evidence} =:= whittle_shake_evidence:from_binary(
+                                            whittle_shake_evidence:to_binary(Evidence))
+               end).
 
 damaged(_) ->
-    ?assert(proper:quickcheck(
-              ?FORALL({Calls, Damage}, {non_empty(list(calls())), damage()},
-                      begin
-                          Bytes = whittle_shake_evidence:to_binary(
-                                    whittle_shake_evidence:merge(Calls)),
-                          Damaged = damage(Damage, Bytes),
-                          Damaged =:= Bytes
-                              orelse error =:= element(1, whittle_shake_evidence:from_binary(
-                                                            Damaged))
-                      end), [{numtests, 1000}, quiet])).
+    made:holds(1000, {proper_types:non_empty(proper_types:list(calls())), damage()},
+               fun({Calls, Damage}) ->
+                       Bytes = whittle_shake_evidence:to_binary(
+                                 whittle_shake_evidence:merge(Calls)),
+                       Damaged = damage(Damage, Bytes),
+                       Damaged =:= Bytes
+                           orelse error =:= element(1, whittle_shake_evidence:from_binary(Damaged))
+               end).
 
-calls() -> {atom(), binary(16), list({atom(), range(0, 255)})}.
+calls() ->
+    {proper_types:atom(), proper_types:binary(16),
+     proper_types:list({proper_types:atom(), proper_types:range(0, 255)})}.
 
-damage() -> {oneof([cut, flip, insert]), non_neg_integer(), range(1, 255)}.
+damage() ->
+    {proper_types:oneof([cut, flip, insert]), proper_types:non_neg_integer(),
+     proper_types:range(1, 255)}.
 
 damage({cut, At, _}, Bytes) -> binary:part(Bytes, 0, At rem byte_size(Bytes));
 damage({flip, At, Bits}, Bytes) ->
@@ -124,7 +124,7 @@ nothing_of_it(_) ->
     ?assertEqual({error, nothing_of_it}, of_system([], [sets])).
 
 of_system(Calls, Modules) ->
-    System = whittle_system:new(#{name => "s", vsn => "1", otp => "25", erts => "13"}),
+    System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
     App = #{name => s, vsn => "1", spec => {application, s, []}, files => #{},
             modules => maps:from_list([{M, code(M)} || M <- Modules]),
             origin => #{kind => input}},

@@ -297,7 +297,7 @@ reached(Modules, Input) ->
                                 || #{module := M} = Module <- Modules]),
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
-                   traps => whittle_shake_roots:traps(), atoms => [],
+                   kept => [], traps => whittle_shake_roots:traps(), atoms => [],
                    features => whittle_shake_feature:new([]), answered => true, on => [],
                    off => []}, Input)).
 

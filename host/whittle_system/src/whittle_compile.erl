@@ -153,11 +153,13 @@ lib(Rebar3, Dir, Env) ->
 erlc(Given, Tmp, Ebin, Otp) ->
     Dir = filename:absname(Given),
     Grammars = filelib:wildcard(filename:join(Dir, "src/**/*.{xrl,yrl}")),
-    Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl")),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
                "-I", filename:dirname(Dir)],
     Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
                  || File <- Grammars],
+    %% What a grammar once left beside it is not the newest.
+    Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl"))
+        -- [filename:rootname(File) ++ ".erl" || File <- Grammars],
     %% What others are compiled with comes first: their parse transforms and
     %% behaviours.
     {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
@@ -168,7 +170,7 @@ erlc(Given, Tmp, Ebin, Otp) ->
              {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
               Generated ++ Rest}],
     Compiled = whittle_steps:steps(
-                 [fun(_) -> no_two(Dir, Sources ++ Generated) end,
+                 [fun(_) -> no_two(Given, Dir, Sources ++ Grammars) end,
                   fun(_) -> erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Tmp, Otp) end,
                   fun(_) -> app_file(Dir, Ebin) end]),
     case Compiled of
@@ -178,12 +180,14 @@ erlc(Given, Tmp, Ebin, Otp) ->
     end.
 
 %% Which one is compiled last would be luck.
-no_two(Dir, Sources) ->
-    Named = lists:sort([{filename:basename(File, ".erl"), File} || File <- Sources]),
+no_two(Given, Dir, Sources) ->
+    Named = lists:sort([{filename:basename(filename:rootname(File)), File} || File <- Sources]),
     case [Name || {{Name, _}, {Name, _}} <- lists:zip(lists:droplast([none | Named]), Named)] of
         [] -> ok;
-        [Name | _] -> {error, {source_twice, {Dir, Name, [File || {N, File} <- Named,
-                                                                  N =:= Name]}}}
+        [Name | _] ->
+            Files = [unicode:characters_to_list(shown(File, [{Dir, Given}]))
+                     || {N, File} <- Named, N =:= Name],
+            {error, {source_twice, {Given, Name, Files}}}
     end.
 
 %% The chosen OTP's own compiler fits best; the host's does where it is not here. It runs
