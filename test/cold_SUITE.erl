@@ -49,7 +49,7 @@ funs_where_the_rest_is_gone(Config) ->
     Kept = "cut_checks:fun_in/1,cut_checks:fun_out/1",
     Cut = running:build(running:fixture("cut"), file("gone", Config),
                         ["--shake", "functions", "--missing", "crash", "--data", "none",
-                         "--atoms", Kept]),
+                         "--code", "none", "--atoms", Kept]),
     ?assertMatch({0, <<"cut_lib:crash/1 was cut", _/binary>>},
                  running:whittle(["why", Cut, "cut_lib:crash/1"])),
     [Gone, Stock] = [file(Name, Config) || Name <- ["of_gone", "of_stock"]],

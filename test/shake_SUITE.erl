@@ -10,7 +10,7 @@
 -export([hello_size/1, relay_size/1, whole_modules/1, same_faults/1, same_bytes/1]).
 -export([without_terms/1, without_control/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
--export([doors/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
+-export([doors/1, who_asks/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
          file_with_a_plans_name/1, plan_goes_with_it/1]).
 
 %% The bars of docs/shaking.md: bytes of the pack, notices and all.
@@ -140,7 +140,22 @@ doors(Config) ->
     ?assertEqual(
        {1, <<"whittle: atoms that are made of text may name any module or function "
              "(faults:names/0): declare them with --atoms M[:F[/A]],... or --atoms none\n">>},
-       refused(running:fixture("faults"), [], Config)).
+       refused(running:fixture("faults"), [], Config)),
+    Declared = ["--data", "none", "--atoms", "cut_checks"],
+    ?assertEqual(
+       {1, <<"whittle: code that is loaded while the program runs may call any function "
+             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:upgrade/1): declare them "
+             "with --code M[:F[/A]],... or --code none\n">>},
+       refused(running:fixture("cut"), Declared, Config)).
+
+%% Who is told what is left, and not what there was.
+who_asks(Config) ->
+    Build = ["build", running:fixture("cut"), "-o", out("asks", Config), "--data", "none",
+             "--atoms", "cut_checks", "--code", "none" | functions()],
+    {0, Said} = running:whittle(Build),
+    ?assertMatch({match, _}, re:run(Said, "\nnote: cut_checks:introspection/1.* ask which "
+                                          "functions or modules there are, and are told what is "
+                                          "left")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),

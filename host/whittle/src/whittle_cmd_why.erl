@@ -26,13 +26,10 @@ run(#{arguments := [Out, Text]}) ->
 
 %% Of a whole module the last step of each way, and no function that the compiler made.
 text({_Module}, Verdicts) ->
-    [[line(Verdict), $\n] || {{_, Function, _}, _} = Verdict <- Verdicts, is_written(Function)];
+    [[line(Verdict), $\n] || {Mfa, _} = Verdict <- Verdicts,
+                             whittle_shake_name:written(Mfa) =:= Mfa];
 text(_, Verdicts) ->
     [text(Verdict) || Verdict <- Verdicts].
-
-%% Funs and comprehensions have names as `-map/2-fun-0-'.
-is_written(Function) ->
-    re:run(atom_to_list(Function), "^-.*/[0-9]+-", [unicode, {capture, none}]) =:= nomatch.
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].

@@ -3,12 +3,14 @@
 
 -export([options/1]).
 
+-define(DOORS, [remote, data, atoms, code]).
+
 %% @doc The options of {@link whittle_shake:plan/2} but for the VM's modules, or `none'.
 %% What only means something to shaking is refused without it.
 -spec options(whittle_words:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
-    case [Name || Name <- [missing, feature, keep, evidence, seen, remote, data, atoms],
+    case [Name || Name <- [missing, feature, keep, evidence, seen | ?DOORS],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
@@ -20,7 +22,7 @@ options(#{shake := Unit} = Values) ->
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
        fun(Options) -> evidence(Values, Options) end
-       | [fun(Options) -> declared(Door, Values, Options) end || Door <- [remote, data, atoms]]]).
+       | [fun(Options) -> declared(Door, Values, Options) end || Door <- ?DOORS]]).
 
 %% Internal
 

@@ -79,6 +79,8 @@ table() ->
               help => "functions that terms from outside name; or none"},
             #{name => atoms, long => "atoms", value => "NAMES",
               help => "functions whose names the program makes of text; or none"},
+            #{name => code, long => "code", value => "NAMES",
+              help => "functions that code which is loaded later calls; or none"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},

@@ -105,6 +105,7 @@ help_of_command(Config) ->
            " none\n"
            "  --data NAMES          functions that terms from outside name; or none\n"
            "  --atoms NAMES         functions whose names the program makes of text; or none\n"
+           "  --code NAMES          functions that code which is loaded later calls; or none\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -187,7 +188,7 @@ completion(Config) ->
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
-              " --data --atoms --ca-certs --json"},
+              " --data --atoms --code --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},

@@ -122,10 +122,13 @@ cold(_, _) -> [].
 
 %% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
 -spec notes(plan()) -> [unicode:chardata()].
-notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}}) ->
+notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
     Are = case Missing of crash -> "off"; load -> "cold" end,
     [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
+        ++ [[listed(Asking), " ask which functions or modules there are, and are told what is "
+             "left: see docs/shaking.md"] || Missing =:= crash, Asking <- [asking(Plan)],
+                                             Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))].
 
@@ -157,10 +160,14 @@ format_error(Error) ->
 
 %% Internal
 
-door({Door, Who}) ->
-    [whittle_shake_door:means(Door), " (",
-     lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
-     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3], ")"].
+asking(#{reached := Reached, summaries := Summaries}) ->
+    whittle_shake_door:asks_about_modules(Reached, Summaries).
+
+door({Door, Who}) -> [whittle_shake_door:means(Door), " (", listed(Who), ")"].
+
+listed(Who) ->
+    [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
+     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3]].
 
 decide(System, Options, #{summaries := Summaries} = Plan) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]

@@ -4,28 +4,36 @@
 %% called by it.
 -module(whittle_shake_door).
 
--export([open/2, asks_for_atoms/2, declaration/1, means/1]).
+-export([open/2, asks_for_atoms/2, asks_about_modules/2, declaration/1, means/1]).
 
 -export_type([door/0]).
 
--type door() :: remote | data | atoms.
+-type door() :: remote | data | atoms | code.
 
 %% @doc The doors that the program has open, each with who opens it.
 -spec open(whittle_shake_reach:reached(), #{module() => whittle_shake_summary:summary()}) ->
           [{door(), [mfa() | {root, unicode:chardata()}]}].
 open(#{live := Live, on := On, program := Program}, Modules) ->
-    Own = [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)],
+    Own = own(Live, Program),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
-        ++ [{Door, Who} || {Door, Callees} <- [{data, data()}, {atoms, atoms()}],
-                           Who <- [callers(Own, maps:from_list([{C, []} || C <- Callees]),
-                                           Modules)],
+        ++ [{Door, Who} || {Door, Callees} <- [{data, data()}, {atoms, atoms()}, {code, code()}],
+                           Who <- [callers(Own, maps:from_keys(Callees, []), Modules)],
                            Who =/= []].
 
+own(Live, Program) ->
+    [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)].
+
 callers(Own, Callees, Modules) ->
-    [{M, F, A} || {M, F, A} <- Own,
-                  #{M := #{functions := #{{F, A} := #{calls := Calls}}}} <- [Modules],
-                  lists:any(fun(Call) -> is_map_key(Call, Callees) end, Calls)].
+    asking(fun(#{calls := Calls}) ->
+                   lists:any(fun(Call) -> is_map_key(Call, Callees) end, Calls)
+           end, Own, Modules).
+
+%% Of which the summary has it.
+asking(Has, Own, Modules) ->
+    lists:usort([whittle_shake_name:written({M, F, A})
+                 || {M, F, A} <- Own, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
+                    Has(Function)]).
 
 %% Terms of the network or of disk.
 data() ->
@@ -39,6 +47,29 @@ atoms() ->
     [{erlang, F, A} || {F, A} <- [{list_to_atom, 1}, {binary_to_atom, 1}, {binary_to_atom, 2},
                                   {list_to_existing_atom, 1}, {binary_to_existing_atom, 1},
                                   {binary_to_existing_atom, 2}]].
+
+%% Code that comes from elsewhere.
+code() ->
+    [{code, F, A} || {F, A} <- [{load_abs, 1}, {load_abs, 2}, {load_file, 1}, {load_binary, 3},
+                                {atomic_load, 1}, {prepare_loading, 1}]]
+        ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
+        ++ [{release_handler, install_release, A} || A <- [1, 2]].
+
+%% @doc The program's functions that ask which functions or modules there are, and are told
+%% what is there.
+-spec asks_about_modules(whittle_shake_reach:reached(),
+                         #{module() => whittle_shake_summary:summary()}) -> [mfa()].
+asks_about_modules(#{live := Live, program := Program}, Modules) ->
+    Asking = [{erlang, function_exported, 3}, {code, get_object_code, 1}, {code, which, 1},
+              {code, ensure_loaded, 1}, {application, get_key, 2}, {application, get_all_key, 1}],
+    Own = own(Live, Program),
+    lists:usort(callers(Own, maps:from_keys(Asking, []), Modules)
+                ++ asking(fun asks_a_module/1, Own, Modules)).
+
+%% `Module:module_info()', Elixir's `Module.__info__(functions)'.
+asks_a_module(#{calls := Calls, sites := Sites}) ->
+    lists:any(fun({_, Name, _}) -> Name =:= module_info orelse Name =:= '__info__' end,
+              Calls ++ Sites).
 
 %% @doc Whether a function of these modules asks whether an atom exists.
 -spec asks_for_atoms(#{module() => []}, #{module() => whittle_shake_summary:summary()}) ->
@@ -55,10 +86,12 @@ asks_for_atoms(Program, Modules) ->
 -spec declaration(door()) -> string().
 declaration(remote) -> "--remote";
 declaration(data) -> "--data";
-declaration(atoms) -> "--atoms".
+declaration(atoms) -> "--atoms";
+declaration(code) -> "--code".
 
 %% @doc What it lets in.
 -spec means(door()) -> string().
 means(remote) -> "other nodes may call any function that is exported";
 means(data) -> "terms that are read may name any function";
-means(atoms) -> "atoms that are made of text may name any module or function".
+means(atoms) -> "atoms that are made of text may name any module or function";
+means(code) -> "code that is loaded while the program runs may call any function".

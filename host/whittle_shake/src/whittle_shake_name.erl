@@ -1,7 +1,7 @@
 %% @doc How a person names functions: `M', `M:F' or `M:F/A'; and what that names.
 -module(whittle_shake_name).
 
--export([parse/1, parse_list/1, parse_file/1, find/2, text/1, origin/1]).
+-export([parse/1, parse_list/1, parse_file/1, find/2, written/1, text/1, origin/1]).
 
 -export_type([name/0]).
 
@@ -77,6 +77,16 @@ find({M, F, A}, Modules) ->
 text({M}) -> io_lib:format("~tp", [M]);
 text({M, F}) -> io_lib:format("~tp:~tp", [M, F]);
 text({M, F, A}) -> io_lib:format("~tp:~tp/~b", [M, F, A]).
+
+%% @doc The function that a person has written: that in which the compiler has made this one,
+%% as `-map/2-fun-0-' of a fun, or itself.
+-spec written(mfa()) -> mfa().
+written({M, F, _} = Mfa) ->
+    case re:run(atom_to_list(F), "^-(.*?)/([0-9]+)-",
+                [unicode, {capture, all_but_first, list}]) of
+        {match, [Name, Arity]} -> {M, list_to_atom(Name), list_to_integer(Arity)};
+        nomatch -> Mfa
+    end.
 
 %% @doc Who brought a function, as a person reads it.
 -spec origin(whittle_shake_reach:origin()) -> unicode:chardata().
