@@ -6,17 +6,18 @@
 
 -import(whittle_shake_name, [origin/1]).
 
--export([plan/2, carry_out/2]).
+-export([facts/2, plan/2, carry_out/2]).
 -export([notes/1, open_doors/1, features/0]).
 -export([format_error/1]).
 
 %% What its processes find is their reason to exit.
 -dialyzer({nowarn_function, each/2}).
 
--export_type([plan/0, options/0, declared/0, error/0]).
+-export_type([plan/0, options/0, facts/0, declared/0, error/0]).
 
 -type options() ::
         #{preloaded := #{module() => binary()},     % the VM's own modules
+          facts => facts(),                         % of the same system and preloaded modules
           unit := modules | functions,              % what is kept or cut as a whole
           missing => load | crash,                  % what becomes of the rest; default: load
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
@@ -26,6 +27,11 @@
           evidence => whittle_shake_evidence:evidence(), % of a run; default: none
           seen => refuse | keep,                    % what it names; with `evidence'
           declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
+
+%% What there is to know of each module by itself.
+-type facts() ::
+        #{values := #{module() => whittle_beam_module:t()},
+          summaries := #{module() => whittle_shake_summary:summary()}}.
 
 %% What comes in by a door. Names of functions for `atoms' too: a module's name lets the
 %% module's name in.
@@ -48,22 +54,31 @@
                           mfa() | module() | none}}
       | {open_doors, [open_door()]}.
 
-%% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
-%% and that the program calls (`feature_called'), and where what is missing is gone a door
-%% that nobody declared (`open_doors').
--spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
-plan(System, #{preloaded := Preloaded} = Options) ->
+%% @doc What a plan of the system begins with, whatever its options: for who makes several.
+-spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
+          {ok, facts()} | {error, whittle_system:error()}.
+facts(System, Preloaded) ->
     case whittle_pass_strip:read_all(System) of
         {ok, Beams} ->
             Own = [{M, Beam} || {_, M, Beam} <- Beams],
             Vm = [{M, read(Bytes)} || {M, Bytes} <- maps:to_list(Preloaded)],
             Read = maps:from_list(each(fun summed/1, Own ++ Vm)),
-            Plan = #{values => maps:map(fun(_, {Value, _}) -> Value end,
-                                        maps:with([M || {M, _} <- Own], Read)),
-                     summaries => maps:map(fun(_, {_, Summary}) ->
-                                                   unit(maps:get(unit, Options), Summary)
-                                           end, Read)},
-            decide(System, Options, Plan);
+            {ok, #{values => maps:map(fun(_, {Value, _}) -> Value end,
+                                      maps:with([M || {M, _} <- Own], Read)),
+                   summaries => maps:map(fun(_, {_, Summary}) -> Summary end, Read)}};
+        {error, _} = Error -> Error
+    end.
+
+%% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
+%% and that the program calls (`feature_called'), and where what is missing is gone a door
+%% that nobody declared (`open_doors').
+-spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
+plan(System, #{facts := #{summaries := Summaries} = Facts, unit := Unit} = Options) ->
+    decide(System, Options,
+           Facts#{summaries := maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Summaries)});
+plan(System, #{preloaded := Preloaded} = Options) ->
+    case facts(System, Preloaded) of
+        {ok, Facts} -> plan(System, Options#{facts => Facts});
         {error, _} = Error -> Error
     end.
 
