@@ -128,10 +128,16 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
     case Plan of
         {ok, Decided} ->
             ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
-            pass([whittle_pass_shake], Options#{shake => Decided},
-                 Build#{plan => whittle_shake_account:new(Decided)});
+            carry_out(Decided, Options, Build);
         {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error),
                                  whittle_shake_evidence:details(Error)}}
+    end.
+
+carry_out(Plan, Options, Build) ->
+    case pass([whittle_pass_shake], Options#{shake => Plan}, Build) of
+        {ok, #{system := Shaken} = Done} ->
+            {ok, Done#{plan => whittle_shake_account:new(Plan, Shaken)}};
+        {error, _} = Error -> Error
     end.
 
 get_runtime(#{system := System,

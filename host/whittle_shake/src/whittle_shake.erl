@@ -7,17 +7,15 @@
 
 -import(whittle_shake_name, [origin/1]).
 
--export([plan/2, carry_out/2, live/1]).
+-export([facts/2, plan/2, carry_out/2]).
 -export([notes/1, open_doors/1, features/0]).
 -export([format_error/1]).
 
-%% What its processes find is their reason to exit.
--dialyzer({nowarn_function, each/2}).
-
--export_type([plan/0, options/0, declared/0, error/0]).
+-export_type([plan/0, options/0, facts/0, declared/0, error/0]).
 
 -type options() ::
         #{preloaded := #{module() => binary()},     % the VM's own modules
+          facts => facts(),                         % of the same system and preloaded modules
           unit := modules | functions,              % what is kept or cut as a whole
           missing => load | crash,                  % what becomes of the rest; default: load
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
@@ -28,6 +26,11 @@
           seen => refuse | keep,                    % what it names; with `evidence'
           declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
 
+%% What there is to know of each module by itself. Not the modules taken apart, which are
+%% some hundred megabytes where there are a thousand: to take one apart again is cheaper than
+%% to get it from the process that did it.
+-opaque facts() :: #{module() => whittle_shake_summary:summary()}.
+
 %% What comes in by a door. Names of functions for `atoms' too: a module's name lets the
 %% module's name in.
 -type declared() :: [whittle_shake_name:name()].
@@ -37,7 +40,6 @@
           missing := load | crash,
           doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
-          values := #{module() => whittle_beam_module:t()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
 -type open_door() :: {whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}.
@@ -49,22 +51,29 @@
                           mfa() | module() | none}}
       | {open_doors, [open_door()]}.
 
+%% @doc What a plan of the system begins with, whatever its options: for who makes several.
+-spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
+          {ok, facts()} | {error, whittle_system:error()}.
+facts(System, Preloaded) ->
+    case whittle_pass_strip:each(fun(_, Beam) -> summary(Beam) end, System) of
+        {ok, Own} ->
+            Vm = whittle_each:map(fun({M, Bytes}) ->
+                                          {ok, Beam} = whittle_beam:read(Bytes),
+                                          {M, summary(Beam)}
+                                  end, maps:to_list(Preloaded)),
+            {ok, maps:from_list(Own ++ Vm)};
+        {error, _} = Error -> Error
+    end.
+
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
 %% and that the program calls (`feature_called'), and where what is missing is gone a door
 %% that nobody declared (`open_doors').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
+plan(System, #{facts := Facts, unit := Unit} = Options) ->
+    decide(System, Options, maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts));
 plan(System, #{preloaded := Preloaded} = Options) ->
-    case whittle_pass_strip:read_all(System) of
-        {ok, Beams} ->
-            Own = [{M, Beam} || {_, M, Beam} <- Beams],
-            Vm = [{M, read(Bytes)} || {M, Bytes} <- maps:to_list(Preloaded)],
-            Read = maps:from_list(each(fun summed/1, Own ++ Vm)),
-            Plan = #{values => maps:map(fun(_, {Value, _}) -> Value end,
-                                        maps:with([M || {M, _} <- Own], Read)),
-                     summaries => maps:map(fun(_, {_, Summary}) ->
-                                                   unit(maps:get(unit, Options), Summary)
-                                           end, Read)},
-            decide(System, Options, Plan);
+    case facts(System, Preloaded) of
+        {ok, Facts} -> plan(System, Options#{facts => Facts});
         {error, _} = Error -> Error
     end.
 
@@ -72,19 +81,17 @@ plan(System, #{preloaded := Preloaded} = Options) ->
 %% module without a function too. `load': it is cold, in companions of the modules
 %% ({@link whittle_shake_companion}) and in modules as they were.
 -spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
-carry_out(#{missing := Missing, answers := Answers, values := Values} = Plan, System) ->
-    Live = live(Plan),
+carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers} = Plan, System) ->
+    Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
+                                 maps:keys(Live)),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     Done = maps:from_list(
-             each(fun({M, Value}) ->
-                          Kept = maps:get(M, Live, #{}),
-                          {M, case Missing of
-                                  crash -> whittle_shake_cut:module(Value, Kept,
-                                                                    maps:get(M, Stubs, []));
-                                  load -> whittle_shake_companion:split(Value, Kept)
-                              end}
-                  end, maps:to_list(Values))),
+             whittle_each:map(
+               fun({M, Bytes, Kept, Answering}) ->
+                       {M, less(Missing, Bytes, maps:from_keys(Kept, []), Answering)}
+               end, [{M, Bytes, maps:get(M, Keep, []), maps:get(M, Stubs, [])}
+                     || {_, M, Bytes} <- whittle_system:modules(System)])),
     Less = lists:foldl(fun(#{modules := Modules} = App, Now) ->
                                Left = [Part || {M, Bytes} <- maps:to_list(Modules),
                                                Part <- parts(M, Bytes, maps:get(M, Done))],
@@ -93,12 +100,10 @@ carry_out(#{missing := Missing, answers := Answers, values := Values} = Plan, Sy
     Cold = lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]),
     with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
 
-%% @doc The functions that stay at hand, by module.
--spec live(plan()) -> #{module() => #{whittle_shake_summary:fa() => []}}.
-live(#{reached := #{live := Live}}) ->
-    ByModule = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
-                                     maps:keys(Live)),
-    maps:map(fun(_, Functions) -> maps:from_keys(Functions, []) end, ByModule).
+less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
+less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
+less(load, Bytes, Kept, _) -> whittle_shake_companion:split(value(Bytes), Kept);
+less(crash, Bytes, Kept, Answering) -> whittle_shake_cut:module(value(Bytes), Kept, Answering).
 
 %% Who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
@@ -169,7 +174,7 @@ listed(Who) ->
     [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
      [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3]].
 
-decide(System, Options, #{summaries := Summaries} = Plan) ->
+decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
         ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
         ++ [{whittle_shake_door:declaration(Door), Name}
@@ -179,10 +184,10 @@ decide(System, Options, #{summaries := Summaries} = Plan) ->
     case [{Where, Name} || {Where, Name, []} <- Found] of
         [Missing | _] -> {error, {not_there, Missing}};
         [] -> reach(System, Options, [{Mfa, {root, Where}} || {Where, _, Mfas} <- Found,
-                                                              Mfa <- Mfas], Plan)
+                                                              Mfa <- Mfas], Summaries)
     end.
 
-reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
+reach(System, Options, Kept, Summaries) ->
     Features = whittle_shake_feature:standard(),
     Missing = maps:get(missing, Options, load),
     Atoms = whittle_shake_roots:atoms(System),
@@ -205,11 +210,12 @@ reach(System, Options, Kept, #{summaries := Summaries} = Plan) ->
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
         {[], _} ->
-            {ok, Plan#{reached => Reached, missing => Missing, doors => Undeclared,
-                       answers => case Missing of
-                                      crash -> whittle_shake_feature:answers(Asked, Features);
-                                      load -> []
-                                  end}}
+            {ok, #{reached => Reached, missing => Missing, doors => Undeclared,
+                   summaries => Summaries,
+                   answers => case Missing of
+                                  crash -> whittle_shake_feature:answers(Asked, Features);
+                                  load -> []
+                              end}}
     end.
 
 on(System, Atoms, Features, Options) ->
@@ -234,30 +240,17 @@ program(System) ->
                                Kind =/= device, Name =/= kernel, Name =/= stdlib,
                                M <- maps:keys(Modules)]).
 
-read(Bytes) ->
-    {ok, Beam} = whittle_beam:read(Bytes),
-    Beam.
-
-summed({M, Beam}) ->
+summary(Beam) ->
     {ok, Value} = whittle_beam:disassemble(Beam),
-    {M, {Value, whittle_shake_summary:module(Value)}}.
+    whittle_shake_summary:module(Value).
+
+value(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Value} = whittle_beam:disassemble(Beam),
+    Value.
 
 unit(modules, Summary) -> Summary#{whole := true};
 unit(functions, Summary) -> Summary.
-
-%% On all schedulers: a share of the list for each.
-each(Fun, List) ->
-    Shares = shares(erlang:system_info(schedulers_online), List),
-    Workers = [spawn_monitor(fun() -> exit({done, lists:map(Fun, Share)}) end)
-               || Share <- Shares],
-    lists:append([receive
-                      {'DOWN', Monitor, process, Pid, {done, Results}} -> Results;
-                      {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
-                  end || {Pid, Monitor} <- Workers]).
-
-shares(Count, List) ->
-    [[Item || {I, Item} <- lists:zip(lists:seq(1, length(List)), List), I rem Count =:= Share]
-     || Share <- lists:seq(0, Count - 1)].
 
 what({_, _, _} = Mfa) -> whittle_shake_name:text(Mfa);
 what(M) -> whittle_shake_name:text({M}).

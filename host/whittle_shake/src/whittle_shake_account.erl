@@ -2,7 +2,7 @@
 %% would have called those that are not. It lies beside the output, in a file of its own.
 -module(whittle_shake_account).
 
--export([new/1, to_binary/2, from_binary/2, is_plan/1]).
+-export([new/2, to_binary/2, from_binary/2, is_plan/1]).
 -export([why/2, weights/1]).
 
 -export_type([account/0, verdict/0, weight/0, error/0]).
@@ -30,10 +30,10 @@
 
 -define(VERSION, 3).
 
-%% @doc Of a plan.
--spec new(whittle_shake:plan()) -> account().
-new(#{reached := Reached, missing := Missing, summaries := Summaries} = Plan) ->
-    #{reached => Reached, missing => Missing, whole => whole(Plan),
+%% @doc Of a plan, and the system that it was carried out on.
+-spec new(whittle_shake:plan(), whittle_system:system()) -> account().
+new(#{reached := Reached, missing := Missing, summaries := Summaries}, System) ->
+    #{reached => Reached, missing => Missing, whole => whole(System),
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
@@ -78,11 +78,10 @@ why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Accoun
            end}
      || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].
 
-whole(#{missing := crash}) -> #{};
-whole(#{missing := load, values := Values} = Plan) ->
-    Live = whittle_shake:live(Plan),
-    maps:from_keys([M || {M, Value} <- maps:to_list(Values),
-                         whittle_shake_companion:way(Value, maps:get(M, Live, #{})) =:= whole], []).
+whole(System) ->
+    Cold = whittle_system:cold(System),
+    maps:from_keys([M || {_, M, _} <- whittle_system:modules(System), not is_map_key(M, Cold),
+                         not is_map_key(whittle_system:companion(M), Cold)], []).
 
 gone(_, #{missing := crash}) -> cut;
 gone({M, _, _}, #{whole := Whole}) when is_map_key(M, Whole) -> whole;

@@ -14,7 +14,7 @@
 %% lines of M's file.
 -module(whittle_shake_companion).
 
--export([split/2, way/2]).
+-export([split/2]).
 
 -export_type([parts/0]).
 
@@ -37,30 +37,19 @@
 %% Of cold code; with less a companion costs more than it saves.
 -define(WORTH_BYTES, 300).
 
--define(INFO, [{module_info, 0}, {module_info, 1}]).
-
 %% @doc The two files of a module of which these functions are hot.
 -spec split(whittle_beam_module:t(), #{fa() => _}) -> parts().
 split(Value, Keep) ->
-    case way(Value, Keep) of
-        parts ->
-            ByName = whittle_beam_module:functions(Value),
-            Hot = maps:from_keys(maps:keys(maps:with(maps:keys(Keep), ByName)) ++ ?INFO, []),
-            parts(Value, ByName, Hot);
-        Way -> Way
-    end.
-
-%% @doc What {@link split/2} does with a module: `cold' where nothing of it is hot, `whole'
-%% where it cannot be parted or too little of it is cold.
--spec way(whittle_beam_module:t(), #{fa() => _}) -> parts | cold | whole.
-way(Value, Keep) ->
     ByName = whittle_beam_module:functions(Value),
-    Cold = maps:without(maps:keys(Keep), ByName),
+    Hot = maps:map(fun(_, _) -> [] end, maps:with(maps:keys(Keep), ByName)),
+    Info = [{module_info, 0}, {module_info, 1}],
+    Cold = maps:without(maps:keys(Hot) ++ Info, ByName),
     Saved = lists:sum([whittle_shake_summary:bytes(Code)
-                       || #{code := Code} <- maps:values(maps:without(?INFO, Cold))]),
+                       || #{code := Code} <- maps:values(Cold)]),
     case can_split(Value) of
-        _ when map_size(Cold) =:= map_size(ByName) -> cold;
-        true when Saved >= ?WORTH_BYTES -> parts;
+        _ when map_size(Hot) =:= 0 -> cold;
+        true when Saved >= ?WORTH_BYTES ->
+            parts(Value, ByName, maps:merge(Hot, maps:from_keys(Info, [])));
         _ -> whole
     end.
 

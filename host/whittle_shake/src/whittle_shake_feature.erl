@@ -113,7 +113,7 @@ brings(Name, #{definitions := Definitions}) ->
           [{name(), string() | atom()}].
 asked_for(Settings, #{definitions := Definitions}) ->
     [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
-                     {Key, Words} <- maps:to_list(Settings),
+                     {Key, Words} <- lists:sort(maps:to_list(Settings)),
                      Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
 
 %% @doc The feature that a call from a module to a function goes into.
@@ -168,4 +168,4 @@ goes_on(_) -> true.
 %% @doc Those of these functions that have an answer, each with it.
 -spec answers([mfa()], features()) -> [{mfa(), answer()}].
 answers(Mfas, #{answers := Answers}) ->
-    maps:to_list(maps:with(Mfas, Answers)).
+    lists:sort(maps:to_list(maps:with(Mfas, Answers))).

@@ -10,6 +10,9 @@
 %% <b>Features</b> ({@link whittle_shake_feature}) are off to begin with. An edge from OTP's
 %% kernel or stdlib into a feature that is off leads nowhere and is remembered; one from
 %% the program turns the feature on, and what was remembered goes on from there.
+%%
+%% The first reason found is the one that is given, so what is looked at has an order of its
+%% own: that of large maps is another one in each VM.
 -module(whittle_shake_reach).
 
 -export([reach/1, why/2, by/1]).
@@ -94,7 +97,7 @@ by({whole, By}) -> By.
 price(Feature, #state{live = Live} = State) ->
     #state{live = More} = follow(turn_on(Feature, {root, feature(Feature)}, none,
                                          State#state{off = []})),
-    maps:keys(maps:without(maps:keys(Live), More)).
+    lists:sort(maps:keys(maps:without(maps:keys(Live), More))).
 
 chain(Mfa, Live) ->
     case Live of
@@ -104,8 +107,8 @@ chain(Mfa, Live) ->
 
 by_name(Modules) ->
     maps:groups_from_list(fun({_, {F, _}}) -> F end, fun({M, {_, A}}) -> {M, A} end,
-                          [{M, FA} || {M, #{exports := Exports}} <- maps:to_list(Modules),
-                                      FA <- Exports]).
+                          [{M, FA} || M <- lists:sort(maps:keys(Modules)),
+                                      FA <- maps:get(exports, maps:get(M, Modules))]).
 
 follow(#state{todo = []} = State) ->
     State;
@@ -116,7 +119,7 @@ follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
     Next = mentions(Mfa, Func#{calls := Traps ++ Calls}, State#state{todo = Todo}),
     follow(case Whole of
                true -> lists:foldl(fun({F1, A1}, S) -> edge({M, F1, A1}, {whole, Mfa}, S) end,
-                                   Next, maps:keys(Functions));
+                                   Next, lists:sort(maps:keys(Functions)));
                false -> Next
            end).
 

@@ -35,7 +35,7 @@ traps() ->
 atoms(System) ->
     lists:append([of_app(App) || App <- whittle_system:apps(System)])
         ++ lists:append([of_file(Path, File)
-                         || {Path, File} <- maps:to_list(whittle_system:files(System))])
+                         || {Path, File} <- lists:sort(maps:to_list(whittle_system:files(System)))])
         ++ lists:append([named(Args, "the boot script")
                          || {_, _, Args} <- boot_calls(System)]).
 

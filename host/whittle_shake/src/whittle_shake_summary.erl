@@ -13,7 +13,7 @@
 
 -type summary() ::
         #{functions := #{fa() => func()},
-          exports := [fa()],
+          exports := [fa()],                % sorted
           whole := boolean()}.              % has on_load or loads a NIF: its functions
                                             % are all kept, or none
 
@@ -34,7 +34,7 @@ module(#{module := Module} = Value) ->
     Summaries = maps:map(fun(_, Function) -> func(Module, Function) end, Functions),
     Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
-      exports => [FA || {FA, #{exported := true}} <- maps:to_list(Functions)],
+      exports => lists:sort([FA || {FA, #{exported := true}} <- maps:to_list(Functions)]),
       whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions)}.
 
 %% @doc The atoms in a term, wherever they stand; sorted.

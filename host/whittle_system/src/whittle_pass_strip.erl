@@ -25,7 +25,7 @@
 
 -export([name/0, doc/0, run/2]).
 %% For passes that rewrite every module
--export([read_all/1, rewrite/3]).
+-export([read_all/1, each/2, rewrite/3]).
 
 -export_type([options/0]).
 
@@ -62,6 +62,23 @@ run(System, Options) ->
 read_all(System) ->
     read_all(whittle_system:modules(System), []).
 
+%% @doc What a function finds in each module of a system, which is checked before, on all
+%% schedulers: see {@link whittle_each:map/2}.
+-spec each(fun((module(), whittle_beam:beam()) -> Result), whittle_system:system()) ->
+          {ok, [{module(), Result}]} | {error, whittle_system:error()}.
+each(Fun, System) ->
+    Found = whittle_each:map(
+              fun({App, Module, Bytes}) ->
+                      case checked(App, Module, Bytes) of
+                          {ok, Beam} -> {ok, {Module, Fun(Module, Beam)}};
+                          {error, _} = Error -> Error
+                      end
+              end, whittle_system:modules(System)),
+    case [Error || {error, _} = Error <- Found] of
+        [Error | _] -> Error;
+        [] -> {ok, [Of || {ok, Of} <- Found]}
+    end.
+
 %% @doc Replaces each module by what {@link whittle_beam:strip/2} makes of it.
 -spec rewrite([{whittle_system:app_name(), module(), whittle_beam:beam()}],
               whittle_beam:strip_options(), whittle_system:system()) ->
@@ -77,12 +94,18 @@ rewrite(Beams, Options, System) ->
 %% Internal
 
 read_all([{App, Module, Bytes} | Rest], Read) ->
-    case whittle_beam:read(Bytes) of
+    case checked(App, Module, Bytes) of
         {ok, Beam} -> read_all(Rest, [{App, Module, Beam} | Read]);
-        {error, Error} -> {error, {bad_beam, {module_name(App, Module), Error}}}
+        {error, _} = Error -> Error
     end;
 read_all([], Read) ->
     {ok, lists:reverse(Read)}.
+
+checked(App, Module, Bytes) ->
+    case whittle_beam:read(Bytes) of
+        {ok, _} = Read -> Read;
+        {error, Error} -> {error, {bad_beam, {module_name(App, Module), Error}}}
+    end.
 
 module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
 
