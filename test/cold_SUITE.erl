@@ -10,7 +10,7 @@
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
          handlers/1, tracing/1, loops/1, at_once/1]).
 -export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
--export([only_the_boot_at_hand/1, any_half_at_hand/1]).
+-export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
                F =/= end_per_suite, F =/= module_info].
@@ -90,7 +90,7 @@ loops(Config) -> same("loops", [], Config).
 at_once(Config) -> same("at_once", [], Config).
 
 nothing_cold_at_start(Config) ->
-    ?assertEqual({0, <<"{there_is_a_list,[]}">>}, cut("cold_at_start", [], Config)).
+    ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Config)).
 
 %% What a person is told
 
@@ -127,6 +127,22 @@ in_directory(Config) ->
                         ["--shake", "functions", "--format", "dir"]),
     Answer = stock("calls", [], Config),
     ?assertEqual(Answer, answer(running:run(filename:join(Dir, "cut"), ["cut_checks", "calls"]))).
+
+%% Of a run that asked one thing only: all else is answered as well, and a start loads nothing.
+only_what_was_seen(Config) ->
+    [Whole, Trace, Only] = [file(Name, Config) || Name <- ["traced", "trace", "only"]],
+    Whole = running:build(running:fixture("cut"), Whole),
+    {0, _} = running:whittle(["trace", "-o", Trace, "--", Whole, "cut_checks", "cold_at_start"]),
+    Cut = running:build(running:fixture("cut"), Only,
+                        ["--shake", "functions", "--evidence", Trace, "--seen", "only"]),
+    ?assert(hot(Cut) < hot(proplists:get_value(cut, Config)) / 1.5),
+    Asked = [{cut, Cut} | proplists:delete(cut, Config)],
+    [same(Check, [], Asked)
+     || Check <- ["funs", "introspection", "calls", "errors", "handlers", "loops", "at_once"]],
+    ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Asked)),
+    ?assertMatch({0, <<"supervisor:handle_cast/2 is cold, loaded when it is called: a run did "
+                       "not call it. The way to it:\n  ", _/binary>>},
+                 running:whittle(["why", Cut, "supervisor:handle_cast/2"])).
 
 %% Plans that are wrong about everything
 
@@ -174,6 +190,11 @@ compiled(File, Dir) ->
     ok.
 
 file(Name, Config) -> filename:join(proplists:get_value(priv_dir, Config), Name).
+
+hot(File) ->
+    {0, Text} = running:whittle(["size", File]),
+    {match, [Code]} = re:run(Text, "(?m)^code +([0-9,]+)", [{capture, [1], list}]),
+    list_to_integer(Code -- ",,").
 
 pack(File) ->
     {ok, #{size := Size, vm := Vm}} = whittle_pack:read(File),

@@ -16,9 +16,12 @@ build(Path, Out, IsHot) ->
     {ok, Trimmed} = whittle_pass:run(whittle_pass:whole(), Options, System),
     {ok, Otp} = whittle_otp_lib:open(Lib),
     {ok, Preloaded} = whittle_otp_lib:preloaded(Otp),
-    {ok, Plan} = whittle_shake:plan(Trimmed, #{preloaded => Preloaded, unit => functions}),
+    {ok, Facts} = whittle_shake:facts(Trimmed, Preloaded),
+    Hot = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Facts),
+                        {F, A} <- maps:keys(Functions), IsHot({M, F, A})],
+    {ok, Plan} = whittle_shake:plan(Trimmed, #{facts => Facts, unit => functions, only => Hot}),
     {ok, Done} = whittle_pass:run([whittle_pass_shake | whittle_pass:within()],
-                                  Options#{shake => with(IsHot, Plan)}, Trimmed),
+                                  Options#{shake => Plan}, Trimmed),
     Ready = whittle_boot:set_start_modules([whittle_start_cold | whittle_boot:early_modules()],
                                            Done),
     {ok, Runtime} = whittle_runtime:ensure(
@@ -27,21 +30,6 @@ build(Path, Out, IsHot) ->
                         natives => whittle_system:natives(Ready)}, #{}),
     {ok, _} = whittle_pack:write(Ready, Runtime, Out, #{}),
     Out.
-
-%% What loads the rest is at hand, and what a module with a NIF needs is there whole.
-with(IsHot, #{reached := Reached, summaries := Summaries} = Plan) ->
-    All = [{M, [FA || FA <- maps:keys(Functions),
-                      is_ours(M) orelse IsHot({M, element(1, FA), element(2, FA)})],
-            Functions, Whole}
-           || {M, #{functions := Functions, whole := Whole}} <- maps:to_list(Summaries)],
-    Live = [{M, F, A} || {M, Hot, Functions, Whole} <- All,
-                         {F, A} <- case Whole andalso Hot =/= [] of
-                                       true -> maps:keys(Functions);
-                                       false -> Hot
-                                   end],
-    Plan#{reached := Reached#{live := maps:from_keys(Live, {called, {root, "a test"}})}}.
-
-is_ours(M) -> lists:prefix("whittle_start", atom_to_list(M)).
 
 %% What a stock node has called when it is up: seen by the counters of the JIT.
 -spec called_at_boot() -> choice().

@@ -32,10 +32,14 @@ text(_, Verdicts) ->
     [text(Verdict) || Verdict <- Verdicts].
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
+line({Mfa, {unseen, _}}) -> [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it"];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
 
 text({Mfa, {kept, Way}}) ->
     [whittle_shake_name:text(Mfa), " is in\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
+text({Mfa, {unseen, Way}}) ->
+    [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it. The way to it:\n",
+     [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {Gone, []}}) ->
     [whittle_shake_name:text(Mfa), gone(Gone), ": nothing that is in calls it\n\n"];
 text({Mfa, {Gone, Edges}}) ->
@@ -59,6 +63,9 @@ step({whole, By}) -> ["  its module is kept whole, for ", origin(By)].
 
 json({Mfa, {kept, Way}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,
+      way => [reason(Reason) || {_, Reason} <- Way]};
+json({Mfa, {unseen, Way}}) ->
+    #{function => string_of(whittle_shake_name:text(Mfa)), kept => false, cold => true,
       way => [reason(Reason) || {_, Reason} <- Way]};
 json({Mfa, {Gone, Edges}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => Gone =:= whole,

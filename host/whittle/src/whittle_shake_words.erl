@@ -57,6 +57,8 @@ keep(#{keep := File}, Options) ->
 keep(_, Options) ->
     {ok, Options}.
 
+evidence(#{seen := "only", evidence := _}, #{missing := crash}) ->
+    {error, {words, "--seen only needs --missing load: what a run did not call has to be there"}};
 evidence(#{evidence := File} = Values, Options) ->
     with_file(evidence, File,
               fun(Bytes) ->

@@ -22,8 +22,10 @@
           off => [whittle_shake_feature:name()],    % features, refused where called
           keep => [whittle_shake_name:name()],      % kept beside; default: none
           called => [mfa()],                        % seen to be called; default: none
+          only => [mfa()],                          % `load': no more at hand; default: all that
+                                                    % is reached
           evidence => whittle_shake_evidence:evidence(), % of a run; default: none
-          seen => refuse | keep,                    % what it names; with `evidence'
+          seen => refuse | keep | only,             % what it names; with `evidence'
           declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
 
 %% What there is to know of each module by itself. Not the modules taken apart, which are
@@ -38,6 +40,7 @@
 -type plan() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,
+          hot := #{mfa() => []},                    % what stays at hand
           doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
           summaries := #{module() => whittle_shake_summary:summary()}}.
@@ -77,13 +80,13 @@ plan(System, #{preloaded := Preloaded} = Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The system with nothing else at hand. `crash': what is not live is gone, and a
+%% @doc The system with nothing else at hand. `crash': what is not hot is gone, and a
 %% module without a function too. `load': it is cold, in companions of the modules
 %% ({@link whittle_shake_companion}) and in modules as they were.
 -spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
-carry_out(#{missing := Missing, reached := #{live := Live}, answers := Answers} = Plan, System) ->
+carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) ->
     Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
-                                 maps:keys(Live)),
+                                 maps:keys(Hot)),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     Done = maps:from_list(
@@ -211,12 +214,26 @@ reach(System, Options, Kept, Summaries) ->
         {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
         {[], _} ->
             {ok, #{reached => Reached, missing => Missing, doors => Undeclared,
-                   summaries => Summaries,
+                   summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of
                                   crash -> whittle_shake_feature:answers(Asked, Features);
                                   load -> []
                               end}}
     end.
+
+%% The device's modules are what loads the rest, and works before a run can be recorded. What
+%% cannot be parted is there whole.
+hot(#{only := Mfas}, Kept, #{live := Live}, System, Summaries) ->
+    Device = maps:from_keys([M || #{modules := Modules, origin := #{kind := device}}
+                                      <- whittle_system:apps(System), M <- maps:keys(Modules)], []),
+    Hot = Mfas ++ [Mfa || {Mfa, _} <- Kept]
+        ++ [Mfa || {M, _, _} = Mfa <- maps:keys(Live), is_map_key(M, Device)],
+    Whole = [{M, F, A} || M <- lists:usort([M || {M, _, _} <- Hot]),
+                          #{M := #{whole := true, functions := Functions}} <- [Summaries],
+                          {F, A} <- maps:keys(Functions)],
+    maps:from_keys(Hot ++ Whole, []);
+hot(_, _, #{live := Live}, _, _) ->
+    maps:map(fun(_, _) -> [] end, Live).
 
 on(System, Atoms, Features, Options) ->
     Settings = #{flags => whittle_shake_roots:flags(System),

@@ -10,14 +10,16 @@
 -type account() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,                  % what became of the rest
+          unseen := #{mfa() => []},                 % reached, and nevertheless cold
           whole := #{module() => []},               % that could not be parted, or not with profit
           sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
                                                     % see whittle_shake_summary
 
-%% Kept, with the way from a root to it, last step first; or not reached, with who would call
-%% it and the feature that is off: `whole' is at hand nevertheless, as all of its module.
+%% Kept, with the way from a root to it, last step first; or cold in spite of that, as a run
+%% did not call it; or not reached, with who would call it and the feature that is off: `whole'
+%% is at hand nevertheless, as all of its module.
 -type verdict() ::
-        {kept, [{mfa(), whittle_shake_reach:reason()}]}
+        {kept | unseen, [{mfa(), whittle_shake_reach:reason()}]}
       | {cut | cold | whole, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
 
 -type weight() ::
@@ -28,12 +30,14 @@
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
--define(VERSION, 3).
+-define(VERSION, 4).
 
 %% @doc Of a plan, and the system that it was carried out on.
 -spec new(whittle_shake:plan(), whittle_system:system()) -> account().
-new(#{reached := Reached, missing := Missing, summaries := Summaries}, System) ->
+new(#{reached := #{live := Live} = Reached, missing := Missing, summaries := Summaries,
+      hot := Hot}, System) ->
     #{reached => Reached, missing => Missing, whole => whole(System),
+      unseen => maps:map(fun(_, _) -> [] end, maps:without(maps:keys(Hot), Live)),
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
@@ -74,7 +78,7 @@ why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Accoun
                [] -> {gone(Mfa, Account), [{Feature, Reason}
                                    || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
                                       {To, Reason} <- Edges, To =:= Mfa]};
-               Way -> {kept, Way}
+               Way -> {there(Mfa, Account), Way}
            end}
      || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].
 
@@ -82,6 +86,10 @@ whole(System) ->
     Cold = whittle_system:cold(System),
     maps:from_keys([M || {_, M, _} <- whittle_system:modules(System), not is_map_key(M, Cold),
                          not is_map_key(whittle_system:companion(M), Cold)], []).
+
+there({M, _, _} = Mfa, #{unseen := Unseen, whole := Whole})
+  when is_map_key(Mfa, Unseen), not is_map_key(M, Whole) -> unseen;
+there(_, _) -> kept.
 
 gone(_, #{missing := crash}) -> cut;
 gone({M, _, _}, #{whole := Whole}) when is_map_key(M, Whole) -> whole;

@@ -142,7 +142,7 @@ of_system(Evidence, System) ->
 
 %% @doc A plan as {@link whittle_shake:plan/2} makes it, checked with the option `evidence',
 %% where that is given: what it names and the plan would cut is an error (`unplanned'), or
-%% kept, where the option `seen' is `keep'.
+%% kept, where the option `seen' is `keep'. With `only' nothing else is at hand.
 -spec plan(whittle_system:system(), whittle_shake:options()) ->
           {ok, whittle_shake:plan()} | {error, error()}.
 plan(System, #{evidence := Evidence} = Options) ->
@@ -154,6 +154,8 @@ plan(System, Options) ->
 %% What is loaded when it is called need not be right, only at hand: no more than was seen.
 with(Seen, System, #{missing := load, seen := keep} = Options) ->
     whittle_shake:plan(System, Options#{called => maps:get(called, Options, []) ++ Seen});
+with(Seen, System, #{missing := load, seen := only} = Options) ->
+    whittle_shake:plan(System, Options#{called => Seen, only => Seen});
 with(Seen, System, Options) ->
     steps([fun(_) -> whittle_shake:plan(System, Options) end,
            fun(Plan) -> checked(Seen, Plan, System, Options) end]).
