@@ -134,12 +134,12 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, S
 edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
     case Modules of
         #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
-            Ready = used(Mfa, by(Reason), used(M, by(Reason), State)),
+            Ready = used(Mfa, caller(Reason), used(M, caller(Reason), State)),
             case gate(Mfa, Reason, Ready) of
                 open -> live(Mfa, Reason, Ready);
                 {shut, Feature} -> shut(Feature, Mfa, Reason, Ready);
                 {turn_on, Feature} ->
-                    live(Mfa, Reason, turn_on(Feature, by(Reason), Mfa, Ready))
+                    live(Mfa, Reason, turn_on(Feature, caller(Reason), Mfa, Ready))
             end;
         _ ->
             State
@@ -163,10 +163,10 @@ live(Mfa, Reason, #state{live = Live, todo = Todo} = State) ->
     State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]}.
 
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
-    case whittle_shake_feature:of_call(home(by(Reason)), Mfa, Features) of
+    case whittle_shake_feature:of_call(home(caller(Reason)), Mfa, Features) of
         {ok, Feature} when is_map_key(Feature, On) -> open;
         {ok, Feature} ->
-            case within(by(Reason), Feature, State) of
+            case within(caller(Reason), Feature, State) of
                 feature -> open;
                 program -> {turn_on, Feature};
                 other ->
@@ -187,8 +187,14 @@ asked_at_start(Mfa, #state{features = Features}) ->
         _ -> false
     end.
 
-%% Where an edge comes from: the feature itself, the program, or somewhere else. What the
-%% module's name was brought by counts for a call whose module was not known.
+%% Names come from nowhere in particular: who was found to mention one first is chance. What
+%% the program's mention of a module turns on, {@link whittle_shake_feature:of_name/2} says.
+caller({called, By}) -> By;
+caller({whole, By}) -> By;
+caller({applied, _, _}) -> {root, "names"};
+caller({named, _, _}) -> {root, "names"}.
+
+%% Where an edge comes from: the feature itself, the program, or somewhere else.
 within({root, _}, _, _) -> other;
 within({M, _, _}, Feature, #state{program = Program, features = Features}) ->
     case whittle_shake_feature:of_module(M, Features) of

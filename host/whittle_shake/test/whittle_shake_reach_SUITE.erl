@@ -8,7 +8,7 @@
 -export([all/0]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, module_in_literal/1,
          module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
--export([feature_off/1, feature_on/1, feature_named/1, feature_used/1, feature_answers/1,
+-export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
 -export([way/1, what_is_kept_runs/1, what_is_called_is_live/1]).
 
@@ -127,6 +127,14 @@ feature_named(_) ->
     ?assertEqual(#{it => {{a, main, 0}, f}}, On),
     #{on := NotOn} = reached(["{f, x}"], #{modules => [f], words => [f]}, #{}),
     ?assertEqual(#{}, NotOn).
+
+%% Names of a module and of its function, which may be called by somebody: whoever mentions
+%% them first, a function of a feature that is inside of a module is not asked for by that.
+function_named(_) ->
+    [begin
+         #{on := On, live := Live} = reached([Does], #{functions => [{f, feature, 0}]}, #{}),
+         ?assertEqual({#{}, false}, {On, is_map_key({f, feature, 0}, Live)})
+     end || Does <- ["{x, f, feature}", "f:kept(), {x, f, feature}", "m:go(), {x, f, feature}"]].
 
 feature_used(_) ->
     Definition = #{functions => [{f, feature, 0}], used => [m]},
