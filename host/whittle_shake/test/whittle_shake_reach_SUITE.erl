@@ -8,7 +8,8 @@
 -export([all/0]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, module_in_literal/1,
          module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
--export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1, feature_answers/1,
+-export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
+         feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
 -export([way/1, what_is_kept_runs/1, what_is_called_is_live/1]).
 
