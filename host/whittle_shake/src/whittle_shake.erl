@@ -58,7 +58,7 @@
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
-    case whittle_pass_strip:each(fun(_, Beam) -> summary(Beam) end, System) of
+    case whittle_pass_strip:each(fun(_, M, Beam) -> {M, summary(Beam)} end, System) of
         {ok, Own} ->
             Vm = whittle_each:map(fun({M, Bytes}) ->
                                           {ok, Beam} = whittle_beam:read(Bytes),

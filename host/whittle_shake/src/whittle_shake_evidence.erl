@@ -127,10 +127,10 @@ sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 -spec of_system(evidence(), whittle_system:system()) -> {ok, [mfa()]} | {error, error()}.
 of_system(Evidence, System) ->
     Seen = maps:groups_from_list(fun({M, _}) -> M end, maps:keys(Evidence)),
-    case whittle_pass_strip:read_all(System) of
-        {ok, Beams} ->
-            Here = [{M, whittle_beam:identity(whittle_beam:chunks(Beam))}
-                    || {_, M, Beam} <- Beams, is_map_key(M, Seen)],
+    Identity = fun(_, M, Beam) -> {M, whittle_beam:identity(whittle_beam:chunks(Beam))} end,
+    case whittle_pass_strip:each(Identity, System) of
+        {ok, All} ->
+            Here = [Code || {M, _} = Code <- All, is_map_key(M, Seen)],
             case {[M || {M, _} = Code <- lists:sort(Here), not is_map_key(Code, Evidence)], Here} of
                 {[M | _], _} -> {error, {other_code, M}};
                 {[], []} -> {error, nothing_of_it};
@@ -145,9 +145,12 @@ of_system(Evidence, System) ->
 %% kept, where the option `seen' is `keep'. With `only' nothing else is at hand.
 -spec plan(whittle_system:system(), whittle_shake:options()) ->
           {ok, whittle_shake:plan()} | {error, error()}.
-plan(System, #{evidence := Evidence} = Options) ->
+plan(System, #{evidence := Evidence, preloaded := Preloaded} = Options) ->
     steps([fun(_) -> of_system(Evidence, System) end,
-           fun(Seen) -> with(Seen, System, Options) end]);
+           fun(Seen) ->
+                   steps([fun(_) -> whittle_shake:facts(System, Preloaded) end,
+                          fun(Facts) -> with(Seen, System, Options#{facts => Facts}) end])
+           end]);
 plan(System, Options) ->
     whittle_shake:plan(System, Options).
 

@@ -53,6 +53,7 @@
         {modules, program, features, traps, answered,
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
+         new = [] :: [mfa()],               % live ones, of this search
          about = #{} :: #{module() => origin()},
          names = #{} :: #{atom() => origin()},
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
@@ -93,11 +94,12 @@ by({whole, By}) -> By.
 
 %% Internal
 
-%% What comes to life when the feature is turned on at the end.
-price(Feature, #state{live = Live} = State) ->
-    #state{live = More} = follow(turn_on(Feature, {root, feature(Feature)}, none,
-                                         State#state{off = []})),
-    lists:sort(maps:keys(maps:without(maps:keys(Live), More))).
+%% What comes to life when the feature is turned on at the end: a search that goes on from
+%% there, and so costs what it finds.
+price(Feature, State) ->
+    #state{new = New} = follow(turn_on(Feature, {root, feature(Feature)}, none,
+                                       State#state{off = [], new = []})),
+    lists:sort(New).
 
 chain(Mfa, Live) ->
     case Live of
@@ -159,8 +161,8 @@ shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
 
 %% What turning a feature on has let in may have brought it to life already.
 live(Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
-live(Mfa, Reason, #state{live = Live, todo = Todo} = State) ->
-    State#state{live = Live#{Mfa => Reason}, todo = [Mfa | Todo]}.
+live(Mfa, Reason, #state{live = Live, new = New, todo = Todo} = State) ->
+    State#state{live = Live#{Mfa => Reason}, new = [Mfa | New], todo = [Mfa | Todo]}.
 
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
     case whittle_shake_feature:of_call(home(caller(Reason)), Mfa, Features) of

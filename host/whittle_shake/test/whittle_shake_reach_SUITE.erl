@@ -11,12 +11,13 @@
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
          feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
--export([way/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([reached_from/1]).
 
 -define(ROOT, {root, "test"}).
 
 all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+    [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info, F =/= reached_from].
 
 calls(_) ->
     check(["-module(a). -export([main/0, dead/0]).",
@@ -176,6 +177,36 @@ way(_) ->
                   {{a, main, 0}, {called, ?ROOT}}],
                  whittle_shake_reach:why({f, kept, 0}, Reached)),
     ?assertEqual([], whittle_shake_reach:why({f, inner, 0}, Reached)).
+
+%% Atoms have their numbers from the order in which a VM meets them, and large maps their
+%% order from those: of forty functions that call another one, the reason names the same.
+same_in_each_vm(_) ->
+    Names = ["same" ++ integer_to_list(N) || N <- lists:seq(1, 40)],
+    Sources = [["-module(a). -export([main/0]).",
+                "main() -> M = pick([" ++ lists:append(lists:join(", ", Names)) ++ "]),",
+                "  F = pick([test, the_function]), M:F(), whole:first().",
+                "pick(List) -> lists:nth(length(nodes()), List)."],
+               ["-module(whole). -compile(export_all). -on_load(first/0). first() -> ok."
+                | [Name ++ "() -> shared:of_whole()." || Name <- Names]],
+               ["-module(shared). -export([of_whole/0, of_many/0]).",
+                "of_whole() -> ok. of_many() -> ok."]
+               | [["-module(" ++ Name ++ "). -export([the_function/0]).",
+                   "the_function() -> shared:of_many()."] || Name <- Names]],
+    Beams = lists:map(fun beam/1, Sources),
+    [One, Other] =
+        [begin
+             {ok, Peer, _} = peer:start_link(#{name => peer:random_name(),
+                                               connection => standard_io,
+                                               args => ["-pa" | code:get_path()]}),
+             Reached = peer:call(Peer, ?MODULE, reached_from, [Order], 60000),
+             peer:stop(Peer),
+             Reached
+         end || Order <- [Beams, lists:reverse(Beams)]],
+    ?assertMatch(#{live := #{{shared, of_whole, 0} := _, {shared, of_many, 0} := _}}, One),
+    ?assertEqual(One, Other).
+
+%% For another VM.
+reached_from(Beams) -> reached([module(Beam) || Beam <- Beams], #{}).
 
 %% Whole programs
 

@@ -18,27 +18,35 @@ map(Fun, List) ->
     Numbered = lists:enumerate(List),
     {First, Rest} = lists:split(min(erlang:system_info(schedulers_online), length(List)),
                                 Numbered),
-    Found = collect([work(Fun, Item) || Item <- First], Rest, Fun, #{}),
-    [maps:get(N, Found) || {N, _} <- Numbered].
+    Busy = maps:from_list([work(Fun, Item) || Item <- First]),
+    [Result || {_, Result} <- lists:sort(fun({M, _}, {N, _}) -> M =< N end,
+                                         collect(Busy, Rest, Fun, []))].
 
 %% Internal
 
-collect([], [], _, Found) ->
+collect(Busy, _, _, Found) when map_size(Busy) =:= 0 ->
     Found;
 collect(Busy, Rest, Fun, Found) ->
     receive
-        {'DOWN', Monitor, process, _, {?MODULE, N, Result}} ->
-            Left = lists:delete(Monitor, Busy),
-            {Next, Waiting} = case Rest of
-                                  [Item | Items] -> {[work(Fun, Item) | Left], Items};
-                                  [] -> {Left, []}
-                              end,
-            collect(Next, Waiting, Fun, Found#{N => Result});
-        {'DOWN', _, process, _, Reason} ->
-            error(Reason)
+        {'DOWN', Monitor, process, _, Reason} when is_map_key(Monitor, Busy) ->
+            Left = maps:remove(Monitor, Busy),
+            case {Reason, Rest} of
+                {{?MODULE, N, Result}, [Item | Items]} ->
+                    {Next, Pid} = work(Fun, Item),
+                    collect(Left#{Next => Pid}, Items, Fun, [{N, Result} | Found]);
+                {{?MODULE, N, Result}, []} ->
+                    collect(Left, [], Fun, [{N, Result} | Found]);
+                {_, _} ->
+                    ok = maps:foreach(fun stop/2, Left),
+                    error(Reason)
+            end
     end.
 
 work(Fun, {N, Item}) ->
-    {_, Monitor} = spawn_opt(fun() -> exit({?MODULE, N, Fun(Item)}) end,
-                             [monitor, {min_heap_size, ?HEAP}]),
-    Monitor.
+    {Pid, Monitor} = spawn_opt(fun() -> exit({?MODULE, N, Fun(Item)}) end,
+                               [monitor, {min_heap_size, ?HEAP}]),
+    {Monitor, Pid}.
+
+stop(Monitor, Pid) ->
+    true = demonitor(Monitor, [flush]),
+    true = exit(Pid, kill).

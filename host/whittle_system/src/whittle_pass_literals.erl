@@ -22,9 +22,4 @@ doc() -> "literals not deflated, so that the pack compresses them".
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 run(System, _) ->
     Otp = list_to_integer(whittle_system:otp(System)),
-    case whittle_pass_strip:read_all(System) of
-        {ok, Beams} ->
-            {ok, whittle_pass_strip:rewrite(Beams, #{keep => all, literals => {plain, Otp}},
-                                            System)};
-        {error, _} = Error -> Error
-    end.
+    whittle_pass_strip:rewrite(#{keep => all, literals => {plain, Otp}}, System).

@@ -24,8 +24,8 @@
 -behaviour(whittle_pass).
 
 -export([name/0, doc/0, run/2]).
-%% For passes that rewrite every module
--export([read_all/1, each/2, rewrite/3]).
+%% For what looks at every module, or rewrites it
+-export([each/2, rewrite/2]).
 
 -export_type([options/0]).
 
@@ -46,77 +46,68 @@ doc() -> "modules without what running them does not need".
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 run(System, Options) ->
     Strip = maps:get(strip, Options, #{}),
-    case read_all(System) of
-        {ok, Beams} ->
-            Readers = readers(Strip, Beams, System),
-            Chunks = #{keep => [<<"Attr">> || Readers =/= []],
-                       types => maps:get(types, Strip, keep), paths => drop},
-            {ok, note(Readers, rewrite(Beams, Chunks, System))};
-        {error, _} = Error -> Error
-    end.
+    whittle_steps:steps(
+      [fun(_) -> readers(Strip, System) end,
+       fun(Readers) ->
+               Chunks = #{keep => [<<"Attr">> || Readers =/= []],
+                          types => maps:get(types, Strip, keep), paths => drop},
+               case rewrite(Chunks, System) of
+                   {ok, Small} -> {ok, note(Readers, Small)};
+                   {error, _} = Error -> Error
+               end
+       end]).
 
-%% @doc All modules of a system, checked, with the application of each.
--spec read_all(whittle_system:system()) ->
-          {ok, [{whittle_system:app_name(), module(), whittle_beam:beam()}]}
-        | {error, whittle_system:error()}.
-read_all(System) ->
-    read_all(whittle_system:modules(System), []).
-
-%% @doc What a function finds in each module of a system, which is checked before, on all
-%% schedulers: see {@link whittle_each:map/2}.
--spec each(fun((module(), whittle_beam:beam()) -> Result), whittle_system:system()) ->
-          {ok, [{module(), Result}]} | {error, whittle_system:error()}.
+%% @doc What a function finds in each module of a system, which is checked before; on all
+%% schedulers, see {@link whittle_each:map/2}.
+-spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
+           whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
 each(Fun, System) ->
     Found = whittle_each:map(
               fun({App, Module, Bytes}) ->
-                      case checked(App, Module, Bytes) of
-                          {ok, Beam} -> {ok, {Module, Fun(Module, Beam)}};
-                          {error, _} = Error -> Error
+                      case whittle_beam:read(Bytes) of
+                          {ok, Beam} -> {ok, Fun(App, Module, Beam)};
+                          {error, Error} ->
+                              {error, {bad_beam, {module_name(App, Module), Error}}}
                       end
               end, whittle_system:modules(System)),
     case [Error || {error, _} = Error <- Found] of
         [Error | _] -> Error;
-        [] -> {ok, [Of || {ok, Of} <- Found]}
+        [] -> {ok, [Result || {ok, Result} <- Found]}
     end.
 
 %% @doc Replaces each module by what {@link whittle_beam:strip/2} makes of it.
--spec rewrite([{whittle_system:app_name(), module(), whittle_beam:beam()}],
-              whittle_beam:strip_options(), whittle_system:system()) ->
-          whittle_system:system().
-rewrite(Beams, Options, System) ->
-    Small = maps:from_list([{Module, whittle_beam:strip(Options, Beam)}
-                            || {_, Module, Beam} <- Beams]),
-    lists:foldl(fun(#{modules := Modules} = App, Now) ->
-                        Names = maps:keys(Modules),
-                        whittle_system:put_app(App#{modules := maps:with(Names, Small)}, Now)
-                end, System, whittle_system:apps(System)).
+-spec rewrite(whittle_beam:strip_options(), whittle_system:system()) ->
+          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+rewrite(Options, System) ->
+    case each(fun(_, Module, Beam) -> {Module, whittle_beam:strip(Options, Beam)} end, System) of
+        {ok, Stripped} ->
+            Small = maps:from_list(Stripped),
+            {ok, lists:foldl(fun(#{modules := Modules} = App, Now) ->
+                                     Left = maps:with(maps:keys(Modules), Small),
+                                     whittle_system:put_app(App#{modules := Left}, Now)
+                             end, System, whittle_system:apps(System))};
+        {error, _} = Error -> Error
+    end.
 
 %% Internal
 
-read_all([{App, Module, Bytes} | Rest], Read) ->
-    case checked(App, Module, Bytes) of
-        {ok, Beam} -> read_all(Rest, [{App, Module, Beam} | Read]);
-        {error, _} = Error -> Error
-    end;
-read_all([], Read) ->
-    {ok, lists:reverse(Read)}.
-
-checked(App, Module, Bytes) ->
-    case whittle_beam:read(Bytes) of
-        {ok, _} = Read -> Read;
-        {error, Error} -> {error, {bad_beam, {module_name(App, Module), Error}}}
-    end.
-
 module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
 
-readers(#{attributes := keep}, _, _) -> asked_for;
-readers(_, Beams, System) ->
+readers(#{attributes := keep}, _) -> {ok, asked_for};
+readers(_, System) ->
     Otp = [Name || #{name := Name, origin := #{kind := otp}} <- whittle_system:apps(System)],
-    lists:uniq([Module || {App, Part, Beam} <- Beams, Module <- [whole(Part)],
-                          not lists:member(Module, reads_files()),
-                          whittle_beam:mentions(attributes, Beam)
-                              orelse (not (lists:member(App, Otp) orelse whittle_otp:is_otp(App))
-                                      andalso calls_beam_lib(Beam))]).
+    Reader = fun(App, Part, Beam) ->
+                     Module = whole(Part),
+                     [Module || not lists:member(Module, reads_files()),
+                                whittle_beam:mentions(attributes, Beam)
+                                    orelse (not (lists:member(App, Otp)
+                                                 orelse whittle_otp:is_otp(App))
+                                            andalso calls_beam_lib(Beam))]
+             end,
+    case each(Reader, System) of
+        {ok, Readers} -> {ok, lists:uniq(lists:append(Readers))};
+        {error, _} = Error -> Error
+    end.
 
 whole(Module) ->
     case whittle_system:companion_of(Module) of

@@ -1,0 +1,45 @@
+%% A function of many things on all schedulers is what it is on one.
+-module(whittle_each_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([as_map/1, raises/1, own_messages/1]).
+
+all() -> [as_map, raises, own_messages].
+
+as_map(_) ->
+    Double = fun(N) -> 2 * N end,
+    [?assertEqual(lists:map(Double, List), whittle_each:map(Double, List))
+     || N <- [0, 1, 2, 3, 100], List <- [lists:seq(1, N)]].
+
+%% What one call raises is raised, and no other goes on. The second call knows that the first
+%% has begun.
+raises(_) ->
+    Self = self(),
+    Between = spawn(fun() ->
+                            receive {first, Pid} -> receive {second, To} -> To ! Pid end end
+                    end),
+    Call = fun(1) -> Between ! {first, self()}, receive never -> ok end;
+              (2) -> Between ! {second, self()}, receive One -> error({wrong, One}) end;
+              (_) -> Self ! went_on
+           end,
+    Count = erlang:system_flag(schedulers_online, 2),
+    First = try whittle_each:map(Call, [1, 2, 3]) of
+                Results -> error({no_error, Results})
+            catch
+                error:{{wrong, One}, [_ | _]} -> One
+            after
+                erlang:system_flag(schedulers_online, Count)
+            end,
+    Monitor = monitor(process, First),
+    receive {'DOWN', Monitor, process, First, _} -> ok end,
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% The caller's own messages are left to it.
+own_messages(_) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> ok end),
+    Down = receive {'DOWN', Monitor, process, Pid, normal} = Message -> Message end,
+    self() ! Down,
+    ?assertEqual([1, 2, 3], whittle_each:map(fun(N) -> N end, [1, 2, 3])),
+    ?assertEqual({messages, [Down]}, process_info(self(), messages)).
