@@ -122,15 +122,15 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
     Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
                                 fun whittle_otp_lib:preloaded/1,
                                 fun(Preloaded) ->
-                                        whittle_shake_evidence:plan(
+                                        whittle_shake:plan(
                                           System, Shake#{preloaded => Preloaded})
                                 end]),
     case Plan of
         {ok, Decided} ->
             ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
             carry_out(Decided, Options, Build);
-        {error, Error} -> {error, {work, whittle_shake_evidence:format_error(Error),
-                                 whittle_shake_evidence:details(Error)}}
+        {error, Error} -> {error, {work, whittle_shake:format_error(Error),
+                                   whittle_shake:details(Error)}}
     end.
 
 carry_out(Plan, Options, Build) ->

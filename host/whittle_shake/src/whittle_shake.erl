@@ -6,10 +6,11 @@
 -module(whittle_shake).
 
 -import(whittle_shake_name, [origin/1]).
+-import(whittle_steps, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
 -export([notes/1, open_doors/1, features/0]).
--export([format_error/1]).
+-export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
 
@@ -52,7 +53,9 @@
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
-      | {open_doors, [open_door()]}.
+      | {open_doors, [open_door()]}
+      | {unplanned, [whittle_shake_unplanned:unplanned()]}
+      | whittle_shake_evidence:error().
 
 %% @doc What a plan of the system begins with, whatever its options: for who makes several.
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
@@ -69,16 +72,22 @@ facts(System, Preloaded) ->
     end.
 
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
-%% and that the program calls (`feature_called'), and where what is missing is gone a door
-%% that nobody declared (`open_doors').
+%% and that the program calls (`feature_called'), where what is missing is gone a door that
+%% nobody declared (`open_doors'), evidence that is of another build, or names what would be
+%% cut (`unplanned') and is not to be kept (`seen').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Options) ->
-    decide(System, Options, maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts));
+    Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
+    case Options of
+        #{evidence := Evidence} ->
+            steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
+                   fun(Seen) -> with(Seen, System, Options, Summaries) end]);
+        #{} ->
+            decide(System, Options, Summaries)
+    end;
 plan(System, #{preloaded := Preloaded} = Options) ->
-    case facts(System, Preloaded) of
-        {ok, Facts} -> plan(System, Options#{facts => Facts});
-        {error, _} = Error -> Error
-    end.
+    steps([fun(_) -> facts(System, Preloaded) end,
+           fun(Facts) -> plan(System, Options#{facts => Facts}) end]).
 
 %% @doc The system with nothing else at hand. `crash': what is not hot is gone, and a
 %% module without a function too. `load': it is cold, in companions of the modules
@@ -95,12 +104,14 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                        {M, less(Missing, Bytes, maps:from_keys(Kept, []), Answering)}
                end, [{M, Bytes, maps:get(M, Keep, []), maps:get(M, Stubs, [])}
                      || {_, M, Bytes} <- whittle_system:modules(System)])),
-    Less = lists:foldl(fun(#{modules := Modules} = App, Now) ->
-                               Left = [Part || {M, Bytes} <- maps:to_list(Modules),
-                                               Part <- parts(M, Bytes, maps:get(M, Done))],
-                               whittle_system:put_app(App#{modules := maps:from_list(Left)}, Now)
-                       end, System, whittle_system:apps(System)),
-    Cold = lists:append([cold(M, Part) || {M, Part} <- maps:to_list(Done)]),
+    {Less, Cold} = lists:foldl(
+                     fun(#{modules := Modules} = App, {Now, Before}) ->
+                             {Parts, Late} = lists:unzip([parts(M, Bytes, maps:get(M, Done))
+                                                          || {M, Bytes} <- maps:to_list(Modules)]),
+                             Left = maps:from_list(lists:append(Parts)),
+                             {whittle_system:put_app(App#{modules := Left}, Now),
+                              lists:append(Late) ++ Before}
+                     end, {System, []}, whittle_system:apps(System)),
     with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
 
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
@@ -118,15 +129,14 @@ with_atoms(#{missing := load, reached := #{program := Program}, summaries := Sum
 with_atoms(_, System) ->
     System.
 
-parts(_, _, none) -> [];
-parts(M, _, {ok, Bytes}) -> [{M, Bytes}];
-parts(M, _, {Hot, Companion}) -> [{M, Hot}, {whittle_system:companion(M), Companion}];
-parts(M, Bytes, _) -> [{M, Bytes}].
-
-cold(M, cold) -> [M];
-cold(_, {ok, _}) -> [];
-cold(M, {_, _}) -> [whittle_system:companion(M)];
-cold(_, _) -> [].
+%% What becomes of a module: the modules in its place, and which of them are cold.
+parts(_, _, none) -> {[], []};
+parts(M, Bytes, cold) -> {[{M, Bytes}], [M]};
+parts(M, Bytes, whole) -> {[{M, Bytes}], []};
+parts(M, _, {ok, Less}) -> {[{M, Less}], []};
+parts(M, _, {Hot, Cold}) ->
+    Companion = whittle_system:companion(M),
+    {[{M, Hot}, {Companion, Cold}], [Companion]}.
 
 %% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
 -spec notes(plan()) -> [unicode:chardata()].
@@ -163,8 +173,16 @@ format_error({feature_called, {Feature, Origin, What}}) ->
 format_error({open_doors, [{Door, _} = Open | _]}) ->
     [door(Open), ": declare them with ", whittle_shake_door:declaration(Door),
      " M[:F[/A]],... or ", whittle_shake_door:declaration(Door), " none"];
+format_error({unplanned, Unplanned}) ->
+    [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
+     "cut: keep them with --seen keep, or decide with --keep FILE and --feature"];
 format_error(Error) ->
-    whittle_system:format_error(Error).
+    whittle_shake_evidence:format_error(Error).
+
+%% @doc Lines for a person that say what the one line is about, to be printed above it.
+-spec details(error()) -> [unicode:chardata()].
+details({unplanned, Unplanned}) -> lists:map(fun whittle_shake_unplanned:text/1, Unplanned);
+details(_) -> [].
 
 %% Internal
 
@@ -176,6 +194,29 @@ door({Door, Who}) -> [whittle_shake_door:means(Door), " (", listed(Who), ")"].
 listed(Who) ->
     [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
      [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3]].
+
+%% What is loaded when it is called need not be right, only at hand: no more than was seen.
+with(Seen, System, #{missing := load, seen := keep} = Options, Summaries) ->
+    decide(System, called(Seen, Options), Summaries);
+with(Seen, System, #{missing := load, seen := only} = Options, Summaries) ->
+    decide(System, (called(Seen, Options))#{only => Seen}, Summaries);
+with(Seen, System, Options, Summaries) ->
+    steps([fun(_) -> decide(System, Options, Summaries) end,
+           fun(Plan) -> checked(Seen, Plan, System, Options) end]).
+
+checked(Seen, #{summaries := Summaries} = Plan, System, #{seen := What} = Options) ->
+    Doing = #{features => whittle_shake_feature:standard(), off => maps:get(off, Options, [])},
+    case {whittle_shake_unplanned:unplanned(Seen, Doing, Plan), What} of
+        {[], _} -> {ok, Plan};
+        {Unplanned, refuse} -> {error, {unplanned, Unplanned}};
+        {Unplanned, keep} ->
+            On = maps:get(on, Options, []) ++ [Name || {_, {feature, Name}} <- Unplanned],
+            More = called([Mfa || {Mfa, _} <- Unplanned], Options#{on => lists:usort(On)}),
+            steps([fun(_) -> decide(System, More, Summaries) end,
+                   fun(Next) -> checked(Seen, Next, System, More) end])
+    end.
+
+called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfas}.
 
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]

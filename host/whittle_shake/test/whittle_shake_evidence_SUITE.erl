@@ -196,7 +196,7 @@ without_an_answer(_) ->
 %% `--feature -x'.
 done_without(_) ->
     Plan = feature([{{f, stop, 0}, {called, {m, b, 0}}}]),
-    ?assertEqual([], whittle_shake_evidence:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
+    ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
 
 %% Internal
 
@@ -207,7 +207,7 @@ feature(Edges) ->
                                                                           {init, 1}]]},
       answers => [{{f, start, 0}, {value, ignore}}]}.
 
-unplanned(Seen, Given) -> whittle_shake_evidence:unplanned(Seen, doing([]), plan(Given)).
+unplanned(Seen, Given) -> whittle_shake_unplanned:unplanned(Seen, doing([]), plan(Given)).
 
 doing(Off) -> #{features => whittle_shake_feature:new([{x, #{modules => [f]}}]), off => Off}.
 
@@ -226,7 +226,7 @@ plan(Given) ->
                             end, Calls)}.
 
 details(Error) ->
-    [unicode:characters_to_list(Line) || Line <- whittle_shake_evidence:details(Error)].
+    [unicode:characters_to_list(Line) || Line <- whittle_shake:details(Error)].
 
 words(Error) ->
-    unicode:characters_to_list(whittle_shake_evidence:format_error(Error)).
+    unicode:characters_to_list(whittle_shake:format_error(Error)).

@@ -1,0 +1,98 @@
+%% @doc What a run called and a plan would cut.
+%%
+%% That is a mistake of the shaker, a door that was declared too narrow, or a feature that the
+%% run used and the program cannot be seen to use. Not so what a feature that is off answers
+%% for ({@link whittle_shake_feature}), and what is behind it: OTP's boot starts it in the whole
+%% system, and does without it.
+-module(whittle_shake_unplanned).
+
+-export([unplanned/3, text/1]).
+
+-export_type([unplanned/0]).
+
+%% For a feature that is off, or since nobody was seen to call it.
+-type unplanned() :: {mfa(), {feature, whittle_shake_feature:name()} | no_edge}.
+
+%% @doc The functions among those seen that the plan would cut, but for what features that
+%% are off answer for. `off' are the features that a person does without: what only they
+%% bring may be missing. Of functions that call each other only the first ones.
+-spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
+                           off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->
+          [unplanned()].
+unplanned(Seen, #{features := Features, off := Off},
+          #{reached := #{live := Live, blocked := Blocked, prices := Prices},
+            answers := Answers, summaries := Summaries}) ->
+    Called = maps:from_list([{Mfa, []} || Mfa <- Seen]),
+    Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
+    Cut = maps:filter(fun(Mfa, _) ->
+                              not is_in(Mfa, Live, Modules) andalso not is_in_c(Mfa, Summaries)
+                      end, Called),
+    Answered = maps:filter(fun(_, Answer) -> whittle_shake_feature:goes_on(Answer) end,
+                           maps:from_list(Answers)),
+    Used = [{To, {feature, Name}}
+            || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
+               To <- taken(Edges, Called, Answered), is_map_key(To, Cut)],
+    %% Whose servers and callbacks the whole system starts, and what is shaken does not; or
+    %% of which a person is told anyway.
+    Known = [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
+                     is_map_key(To, Answered)] ++ [Name || {_, {feature, Name}} <- Used],
+    Behind = behind([Mfa || {M, _, _} = Mfa <- maps:keys(Cut),
+                            is_map_key(Mfa, Answered) orelse is_of(M, Known, Features)]
+                    ++ [To || {To, _} <- Used], Cut, Summaries),
+    Left = maps:without([Mfa || {Name, Mfas} <- maps:to_list(Prices), lists:member(Name, Off),
+                                Mfa <- Mfas] ++ maps:keys(Behind), Cut),
+    Later = [To || Mfa <- maps:keys(Left), To <- calls(Mfa, Summaries), To =/= Mfa],
+    First = case maps:without(Later, Left) of
+                None when map_size(None) =:= 0 -> Left;
+                Some -> Some
+            end,
+    [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))] ++ lists:usort(Used).
+
+%% @doc Which function, and why it would be cut.
+-spec text(unplanned()) -> unicode:chardata().
+text({Mfa, {feature, Name}}) ->
+    [whittle_shake_name:text(Mfa), ": the feature ", atom_to_list(Name), " is off"];
+text({Mfa, no_edge}) ->
+    [whittle_shake_name:text(Mfa), ": nothing that is in can be seen to call it"].
+
+%% Internal
+
+is_of(M, Names, Features) ->
+    case whittle_shake_feature:of_module(M, Features) of
+        {ok, Name} -> lists:member(Name, Names);
+        none -> false
+    end.
+
+%% What these call, and so on, as far as it was called and would be cut.
+behind(Mfas, Cut, Summaries) -> behind(Mfas, Cut, Summaries, #{}).
+
+behind([Mfa | Mfas], Cut, Summaries, Found) when is_map_key(Mfa, Found);
+                                                 not is_map_key(Mfa, Cut) ->
+    behind(Mfas, Cut, Summaries, Found);
+behind([Mfa | Mfas], Cut, Summaries, Found) ->
+    behind(calls(Mfa, Summaries) ++ Mfas, Cut, Summaries, Found#{Mfa => []});
+behind([], _, _, Found) ->
+    Found.
+
+%% The functions that the run called by these edges into a feature that is off, but for those
+%% that have answers. Where some have, the names of what is behind them (callbacks of a
+%% server that is then not started) are edges that nobody takes.
+taken(Edges, Called, Answered) ->
+    {Answers, Others} = lists:partition(fun({To, _}) -> is_map_key(To, Answered) end, Edges),
+    [To || {To, Reason} <- Others,
+           Answers =:= [] orelse case Reason of
+                                     {called, By} -> is_map_key(By, Called);
+                                     _ -> false
+                                 end].
+
+%% module_info is in every module that is there.
+is_in({M, module_info, _}, _, Modules) -> is_map_key(M, Modules);
+is_in(Mfa, Live, _) -> is_map_key(Mfa, Live).
+
+%% What stands in the module is for who reads it; the VM has the function in any case.
+is_in_c(Mfa, Summaries) ->
+    lists:member({erlang, nif_error, 1}, calls(Mfa, Summaries)).
+
+calls({M, F, A}, Summaries) ->
+    #{M := #{functions := #{{F, A} := #{calls := Calls}}}} = Summaries,
+    Calls.
