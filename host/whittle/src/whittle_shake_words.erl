@@ -17,7 +17,7 @@ options(#{shake := "none"} = Values) ->
     end;
 options(#{shake := Unit} = Values) ->
     whittle_steps:steps(
-      [fun(_) -> {ok, #{unit => list_to_existing_atom(Unit), missing => missing(Values),
+      [fun(_) -> {ok, #{unit => unit(Unit), missing => missing(Values),
                         declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
@@ -25,6 +25,9 @@ options(#{shake := Unit} = Values) ->
        | [fun(Options) -> declared(Door, Values, Options) end || Door <- ?DOORS]]).
 
 %% Internal
+
+unit("modules") -> modules;
+unit("functions") -> functions.
 
 missing(#{missing := "crash"}) -> crash;
 missing(_) -> load.
@@ -84,7 +87,9 @@ with_file(Option, File, Fun) ->
     end.
 
 %% By default what is only loaded later is not refused.
-seen(#{seen := Word}, _) -> list_to_existing_atom(Word);
+seen(#{seen := "refuse"}, _) -> refuse;
+seen(#{seen := "keep"}, _) -> keep;
+seen(#{seen := "only"}, _) -> only;
 seen(_, #{missing := load}) -> keep;
 seen(_, #{missing := crash}) -> refuse.
 
