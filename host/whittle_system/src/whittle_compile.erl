@@ -252,20 +252,17 @@ spec(File) ->
 
 %% Calls the function with a directory that is removed afterwards.
 in_temporary(Fun) ->
-    Base = filename:absname(os:getenv("TMPDIR", "/tmp")),
-    Name = io_lib:format("whittle-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
-    Dir = filename:join(Base, lists:flatten(Name)),
-    Remove = fun() -> file:del_dir_r(Dir) end,
-    whittle_unfinished:begun(Dir, Remove),
-    try
-        done(file:make_dir(Dir), Dir),
-        done(file:change_mode(Dir, 8#700), Dir),
-        Fun(Dir)
-    catch
-        throw:{?MODULE, Error} -> {error, Error}
-    after
-        _ = Remove(),
-        whittle_unfinished:done(Dir)
+    case whittle_unfinished:make_directory("whittle") of
+        {ok, Dir} ->
+            try
+                Fun(Dir)
+            catch
+                throw:{?MODULE, Error} -> {error, Error}
+            after
+                whittle_unfinished:remove_directory(Dir)
+            end;
+        {error, Error} ->
+            {error, {no_temporary, Error}}
     end.
 
 write(File, Bytes) ->

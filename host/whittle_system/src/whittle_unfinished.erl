@@ -7,6 +7,7 @@
 -module(whittle_unfinished).
 
 -export([begun/2, done/1, undo_all/0]).
+-export([make_directory/1, remove_directory/1]).
 
 %% @doc Says how something that is about to be made is undone; what was said of the
 %% same place before no longer holds. To be called before it is made.
@@ -30,3 +31,28 @@ undo_all() ->
                           done(Place);
                      (_) -> ok
                   end, persistent_term:get()).
+
+%% @doc Makes a directory for a while, below the one that the environment's `TMPDIR' names,
+%% else /tmp, for its user alone. Its name begins with the given word and is absolute. An
+%% error has the directory that cannot be written.
+-spec make_directory(string()) ->
+          {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
+make_directory(Begin) ->
+    Base = filename:absname(os:getenv("TMPDIR", "/tmp")),
+    Name = io_lib:format("~s-~s-~w", [Begin, os:getpid(), erlang:unique_integer([positive])]),
+    Dir = filename:join(Base, lists:flatten(Name)),
+    begun(Dir, fun() -> file:del_dir_r(Dir) end),
+    case whittle_steps:steps([fun(_) -> file:make_dir(Dir) end,
+                              fun(_) -> file:change_mode(Dir, 8#700) end]) of
+        ok ->
+            {ok, Dir};
+        {error, Reason} ->
+            done(Dir),
+            {error, {Base, Reason}}
+    end.
+
+%% @doc Removes such a directory with all that is in it.
+-spec remove_directory(file:filename()) -> ok.
+remove_directory(Dir) ->
+    _ = file:del_dir_r(Dir),
+    done(Dir).
