@@ -8,7 +8,8 @@
 
 -import(whittle_steps, [steps/1]).
 
--export([check_output/2, write/4, write_beside/2, read/1, read_file/2, loaded_size/1]).
+-export([check_output/2, write/4, check_beside/1, write_beside/2]).
+-export([read/1, read_file/2, loaded_size/1]).
 -export([format_error/1]).
 
 -export_type([options/0, contents/0, error/0]).
@@ -71,6 +72,11 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
                           fun(Blocks) -> write_as(maps:get(format, Options, exe),
                                                   System, Vm, File, Blocks, Out) end])
            end]).
+
+%% @doc Whether {@link write_beside/2} may write there, as far as can be told without writing.
+-spec check_beside(file:filename_all()) -> ok | {error, error()}.
+check_beside(File) ->
+    whittle_pack_file:check(File).
 
 %% @doc Writes a file that belongs to an output, whole or not at all.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
