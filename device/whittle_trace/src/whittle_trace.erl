@@ -2,10 +2,10 @@
 %%
 %% `whittle trace' puts this module into a directory that the environment's `WHITTLE_TRACE'
 %% names, and has each VM start it: an executable of Whittle's before its kernel ({@link
-%% start_link/0}), any other by `-s' before the program's own `-s', `-run' and `-eval'
-%% ({@link start/0}). Each VM writes a file of its own there, a packet of four bytes of
-%% length and a term `[{Module, MD5, [{Function, Arity}]}]' for what it called since the
-%% packet before.
+%% start_link/0}), any other by loading {@link whittle_trace_begin} before the program's own
+%% `-s', `-run' and `-eval' ({@link start/0}). Each VM writes a file of its own there, a packet
+%% of four bytes of length and a term `[{Module, MD5, [{Function, Arity}]}]' for what it called
+%% since the packet before.
 %%
 %% How: a counter of calls (`call_count') at the head of each function, also of what is
 %% loaded later. They are read again and again; a function that was called loses its
@@ -18,12 +18,16 @@
 -module(whittle_trace).
 
 -export([start/0, start_link/0]).
+-export([waiting/0]).
 
-%% Reading the counters may take so much of one core: one part in that many.
+%% Reading the counters may take so much of one core: one part in that many. Chosen, as what
+%% a person will put up with while tests run; bench/trace measures what it comes to.
 -define(SHARE, 20).
-%% And is not done more often than this.
+%% And is not done more often than this. No measurement chose it; the share decides in any
+%% node of OTP's size, where a reading takes 2 ms or so. The first pause is this long.
 -define(PAUSE_MS, 5).
-%% While the node ends, as long as it lasts.
+%% While the node ends, as long as it lasts. The share does not hold then: what is not read
+%% is lost, and it is soon over. Not measured either.
 -define(ENDING_MS, 2).
 
 -record(state, {file :: prim_file_fd(),
@@ -33,17 +37,28 @@
 
 -type prim_file_fd() :: term().
 
-%% @doc Starts it in a node that is up, as a process of the kernel. Never fails: the
-%% program goes on, without a record.
+%% @doc Starts it in a node that is up, below the supervisor that kernel has for what others
+%% start: it is told to stop when their applications have stopped, and waited for. The program
+%% goes on, without a record, where that cannot be.
 -spec start() -> ok.
 start() ->
     case whereis(?MODULE) of
         undefined ->
-            {ok, Pid} = start_link(),
-            %% What init's own process for the boot script says of kernel processes: at the
-            %% end init tells them, and waits.
-            init ! {self(), started, {?MODULE, {ok, Pid}}},
-            receive {_, ok, Pid} -> ok end;
+            Child = #{id => ?MODULE, start => {?MODULE, waiting, []}, restart => temporary,
+                      shutdown => infinity},
+            try supervisor:start_child(kernel_safe_sup, Child) of
+                {ok, Pid} ->
+                    begin_recording(Pid),
+                    %% To end the loading of us is all that is still done for us. Who calls
+                    %% it else is recorded.
+                    _ = erlang:trace_pattern({code, ensure_modules_loaded_2, 2}, false,
+                                             [call_count]),
+                    ok;
+                {error, _} ->
+                    ok
+            catch
+                exit:_ -> ok
+            end;
         _ ->
             ok
     end.
@@ -51,32 +66,48 @@ start() ->
 %% @doc Starts it, for the boot script. It records from then on.
 -spec start_link() -> {ok, pid()}.
 start_link() ->
-    Caller = self(),
-    {Pid, Monitor} = spawn_opt(fun() -> begin_recording(Caller) end,
-                               [monitor, {priority, high}]),
+    %% The link is init's.
+    Pid = spawn_opt(fun wait/0, [{priority, high}]),
+    true = register(?MODULE, Pid),
+    begin_recording(Pid),
+    {ok, Pid}.
+
+%% @private The process, which does not record yet: for the supervisor.
+-spec waiting() -> {ok, pid()}.
+waiting() ->
+    Pid = spawn_opt(fun wait/0, [link, {priority, high}]),
+    true = register(?MODULE, Pid),
+    {ok, Pid}.
+
+begin_recording(Pid) ->
+    Pid ! {self(), record},
+    receive {Pid, ready} -> ok end.
+
+wait() ->
+    process_flag(trap_exit, true),
     receive
-        {Pid, ready} ->
-            erlang:demonitor(Monitor, [flush]),
-            {ok, Pid};
-        {'DOWN', Monitor, process, Pid, _} ->
-            %% A kernel process that is not there would end the node.
-            {ok, spawn(fun idle/0)}
+        {Caller, record} ->
+            case open(os:getenv("WHITTLE_TRACE")) of
+                {ok, File} ->
+                    _ = erlang:trace_pattern(on_load, true, [call_count]),
+                    _ = erlang:trace_pattern({'_', '_', '_'}, true, [call_count]),
+                    Caller ! {self(), ready},
+                    record(#state{file = File});
+                error ->
+                    Caller ! {self(), ready},
+                    %% A kernel process that is not there would end the node.
+                    receive {'EXIT', _, shutdown} -> ok end
+            end
     end.
 
-begin_recording(Caller) ->
-    process_flag(trap_exit, true),
-    register(?MODULE, self()),
-    Name = [os:getenv("WHITTLE_TRACE"), $/, os:getpid(), $-,
-            integer_to_list(erlang:system_time())],
-    {ok, File} = prim_file:open(lists_append(Name), [write, raw, binary]),
-    _ = erlang:trace_pattern(on_load, true, [call_count]),
-    _ = erlang:trace_pattern({'_', '_', '_'}, true, [call_count]),
-    Caller ! {self(), ready},
-    record(#state{file = File}).
-
-idle() ->
-    process_flag(trap_exit, true),
-    receive {'EXIT', _, shutdown} -> ok end.
+open(false) ->
+    error;
+open(Dir) ->
+    Name = lists_append([Dir, $/, os:getpid(), $-, integer_to_list(erlang:system_time())]),
+    case prim_file:open(Name, [write, raw, binary]) of
+        {ok, File} -> {ok, File};
+        {error, _} -> error
+    end.
 
 %% Recording
 
@@ -120,13 +151,14 @@ modules([], Known, Calls) ->
 
 %% Code that was loaded anew begins anew.
 functions(M, Known) ->
-    try erlang:get_module_info(M, md5) of
-        Md5 ->
-            case Known of
-                #{M := {Md5, _} = Left} -> Left;
-                _ -> {Md5, erlang:get_module_info(M, functions)}
-            end
+    try
+        Md5 = erlang:get_module_info(M, md5),
+        case Known of
+            #{M := {Md5, _} = Left} -> Left;
+            _ -> {Md5, erlang:get_module_info(M, functions)}
+        end
     catch
+        %% It may be deleted at any time, between the two also.
         error:badarg -> gone
     end.
 
