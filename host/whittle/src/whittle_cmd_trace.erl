@@ -3,17 +3,21 @@
 %%
 %% The command is to have the terminal, the signals and standard input. So the script
 %% `whittle' runs it, between two runs of this module: the first makes a directory with
-%% the recorder (device/whittle_trace), and writes for the shell what to run to descriptor
-%% 3. The second, which the script gives the directory in `WHITTLE_TRACED', makes one file
-%% of what is in it. The environment brings the recorder into each VM.
+%% the recorder (device/whittle_trace), and gives the script the function to run ({@link
+%% whittle_shell}). The second, which the script gives the directory in `WHITTLE_TRACED',
+%% makes one file of what is in it. The environment brings the recorder into each VM.
 -module(whittle_cmd_trace).
 -behaviour(whittle).
 
--import(whittle_cmd_run, [quoted/1]).
+-import(whittle_shell, [quoted/1]).
 
 -export([run/1]).
 
--define(RECORDER, "whittle_trace.beam").
+%% What is copied for the VMs; the second one has a VM begin that was not built by us.
+-define(RECORDER, ["whittle_trace", "whittle_trace_begin"]).
+
+%% So many releases of OTP after the host's own are recorded too. Nine years of them.
+-define(NEWER, 9).
 
 %% @doc One of the two halves.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
@@ -26,8 +30,12 @@ run(#{arguments := [Program | _]} = Values) ->
 
 begin_recording(#{arguments := [Program | Arguments]}, Out) ->
     whittle_steps:steps([fun(_) -> find(Program) end,
-                         fun(Found) -> directory(Found, Out) end,
-                         fun({Found, Dir}) -> hand_over(Dir, [Found | Arguments]) end]).
+                         fun(Found) ->
+                                 whittle_steps:steps(
+                                   [fun(_) -> check(Out) end,
+                                    fun(_) -> make_directory() end,
+                                    fun(Dir) -> hand_over(Dir, [Found | Arguments]) end])
+                         end]).
 
 find(Program) ->
     %% With a slash in it, it is not looked for on the PATH.
@@ -41,57 +49,107 @@ find(Program) ->
     end.
 
 %% Refused before the command has run for an hour.
-directory(Found, Out) ->
-    Parent = filename:dirname(filename:absname(Out)),
-    case {filelib:is_dir(Out), filelib:is_dir(Parent)} of
-        {false, true} -> directory(Found);
-        {true, _} -> {error, {work, [Out, " is a directory: name a file with -o"]}};
-        {_, false} -> {error, {work, [Parent, " is no directory: name another file with -o"]}}
+check(Out) ->
+    case whittle_pack:check_beside(Out) of
+        ok -> ok;
+        {error, Error} -> {error, {work, cannot_write(Error)}}
     end.
 
-directory(Found) ->
-    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), "whittle-trace-" ++ os:getpid() ++ "-"
-                        ++ integer_to_list(erlang:system_time())),
-    Recorder = filename:join([code:lib_dir(whittle_system), "..", "whittle_trace", "ebin",
-                              ?RECORDER]),
-    whittle_unfinished:begun(Dir, fun() -> file:del_dir_r(Dir) end),
-    case whittle_steps:steps([fun(_) -> file:make_dir(Dir) end,
-                              fun(_) -> file:copy(Recorder, filename:join(Dir, ?RECORDER)) end]) of
-        {ok, _} -> {ok, {Found, Dir}};
-        {error, Reason} ->
-            {error, {work, [Dir, " cannot be made (", file:format_error(Reason),
-                            "): set TMPDIR to a directory with room"]}}
+cannot_write({is_directory, Out}) -> [Out, " is a directory: name a file with -o"];
+cannot_write(Error) -> whittle_pack:format_error(Error).
+
+make_directory() ->
+    case whittle_unfinished:make_directory("whittle-trace") of
+        {ok, Dir} ->
+            Ebin = filename:join([code:lib_dir(whittle_system), "..", "whittle_trace", "ebin"]),
+            Copy = fun(Name) ->
+                           file:copy(filename:join(Ebin, Name), filename:join(Dir, Name))
+                   end,
+            case whittle_steps:steps([fun(_) -> Copy(Name ++ ".beam") end || Name <- ?RECORDER]) of
+                {ok, _} -> {ok, Dir};
+                {error, Reason} ->
+                    whittle_unfinished:remove_directory(Dir),
+                    {error, no_directory(Dir, Reason)}
+            end;
+        {error, {Base, Reason}} ->
+            {error, no_directory(Base, Reason)}
     end.
 
+no_directory(Dir, Reason) ->
+    {work, [Dir, " cannot be written (", file:format_error(Reason),
+            "): set TMPDIR to a directory with room"]}.
+
+%% The shell's function `traced' is what to run, its variable of that name the directory.
 hand_over(Dir, Words) ->
-    %% First of all flags: what follows an `-extra' is the program's.
-    Flags = ["-pa ", quoted(Dir), " -s whittle_trace ", os:getenv("ERL_AFLAGS", "")],
-    Set = [[Name, $=, quoted(unicode:characters_to_list(Value))]
-           || {Name, Value} <- [{"WHITTLE_TRACE", Dir}, {"ERL_AFLAGS", Flags}]],
-    ok = file:write_file("/dev/fd/3",
-                         ["traced=", quoted(Dir), "; (exec env ",
-                          lists:join($\s, Set ++ [quoted(Word) || Word <- Words]), ")"]),
-    {ok, #{text => "", json => null}}.
+    Set = [["export ", Name, $=, quoted(Value), "; "]
+           || {Name, Value} <- [{"WHITTLE_TRACE", Dir} | flags(Dir)]],
+    case whittle_shell:hand_over(["traced=", quoted(Dir), "; traced() { ", Set, "exec \"$@\" ",
+                                  lists:join($\s, [quoted(Word) || Word <- Words]), "; }"]) of
+        ok ->
+            {ok, #{text => "", json => null}};
+        {error, Reason} ->
+            whittle_unfinished:remove_directory(Dir),
+            {error, {work, ["the script that runs the command is gone (",
+                            file:format_error(Reason), "): run it again"]}}
+    end.
+
+%% `erl' puts ERL_OTP29_FLAGS before all other flags of OTP 29: what follows an `-extra' is
+%% the program's. Other releases do not heed it, so those that are older than the host's
+%% compiler, whose code they cannot load, are left alone; and no executable of Whittle's does.
+flags(Dir) ->
+    %% What cannot be loaded is no error to code:ensure_modules_loaded/1.
+    Ours = ["-pa ", quoted(Dir), " -s code ensure_modules_loaded",
+            [[$\s, Name] || Name <- ?RECORDER]],
+    Host = list_to_integer(erlang:system_info(otp_release)),
+    [{Name, [Ours, $\s, os:getenv(Name, "")]}
+     || Otp <- lists:seq(Host, Host + ?NEWER),
+        Name <- ["ERL_OTP" ++ integer_to_list(Otp) ++ "_FLAGS"]].
 
 collect(Dir, Out) ->
-    Files = filelib:wildcard(filename:join(Dir, "*-*")),
-    Records = [whittle_shake_evidence:packets(Bytes)
-               || File <- Files, {ok, Bytes} <- [file:read_file(File)]],
+    Records = records(Dir),
     Evidence = whittle_shake_evidence:merge(lists:append(Records)),
-    _ = file:del_dir_r(Dir),
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
+            whittle_unfinished:remove_directory(Dir),
             {error, {work, ["nothing was recorded, and ", Out, " not written: the command "
-                            "started no Erlang VM, or none that takes ERL_AFLAGS"]}};
+                            "started no Erlang VM of OTP ", erlang:system_info(otp_release),
+                            " or newer, or none that takes the environment's flags"]}};
         {Functions, Modules} ->
-            case whittle_pack:write_beside(Out, whittle_shake_evidence:to_binary(Evidence)) of
+            case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
                     {ok, #{text => io_lib:format("~ts: ~b functions of ~b modules, called in ~ts~n",
                                                  [Out, Functions, Modules,
                                                   vms(length(Records))]),
                            json => null}};
-                {error, Error} ->
-                    {error, {work, whittle_pack:format_error(Error)}}
+                {error, _} = Error ->
+                    Error
+            end
+    end.
+
+%% What each VM wrote; beside it lies the recorder. The command may have removed it all.
+records(Dir) ->
+    Names = case file:list_dir(Dir) of
+                {ok, Found} -> Found;
+                {error, _} -> []
+            end,
+    [whittle_shake_evidence:packets(Bytes)
+     || Name <- Names, lists:member($-, Name),
+        {ok, Bytes} <- [file:read_file(filename:join(Dir, Name))]].
+
+%% The directory goes once the record is safe: it may have taken an hour.
+write(Out, Dir, Bytes) ->
+    case whittle_pack:write_beside(Out, Bytes) of
+        ok ->
+            whittle_unfinished:remove_directory(Dir);
+        {error, Error} ->
+            Instead = filename:join(Dir, "record.trace"),
+            case whittle_pack:write_beside(Instead, Bytes) of
+                ok ->
+                    {error, {work, [cannot_write(Error), "; what was recorded is in ", Instead,
+                                    ": move it"]}};
+                {error, _} ->
+                    {error, {work, [cannot_write(Error), "; what was recorded is in ", Dir,
+                                    ", as it came: make room, and record it again"]}}
             end
     end.
 
