@@ -6,7 +6,10 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([from_first_to_last/1, two_nodes/1, killed/1, halted/1, loaded_late/1]).
+-export([embedded/1, recorder_gone/1, recorder_of_a_newer/1]).
 -export([the_commands_own/1, nothing_recorded/1, no_command/1, nowhere_to_write/1]).
+-export([not_written/1, odd_names/1, traced_is_ours/1]).
+-export([signals_are_passed_on/1, control_c/1, crash_dump/1]).
 -export([plan_holds/1, feature_that_was_used/1, edge_that_is_missing/1, other_build/1,
          bad_evidence/1, bad_words/1]).
 
@@ -16,7 +19,8 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
 init_per_suite(Config) ->
     Hello = running:build(example(), out("hello", Config)),
     {0, _} = trace(out("hello.trace", Config), [Hello]),
-    [{hello, Hello} | Config].
+    Probe = running:build(running:fixture("probe"), out("probe", Config)),
+    [{hello, Hello}, {probe, Probe} | Config].
 
 end_per_suite(_) -> ok.
 
@@ -74,6 +78,46 @@ node_that(Goes) ->
      " case binary:match(Bytes, <<\"empty_set\">>) of nomatch -> Wait(Wait); _ -> ok end end,"
      "Wait(Wait), " ++ Goes ++ "."].
 
+%% A VM that loads nothing by itself goes on, recorded or not.
+embedded(Config) ->
+    [begin
+         {_, Output} = trace(out("embedded.trace", Config),
+                             [Erl, "-mode", "embedded", "-noshell",
+                              "-eval", "io:put_chars(\"ran\\n\"), init:stop()."]),
+         ?assertMatch(<<"ran\n", _/binary>>, Output)
+     end || Erl <- [os:find_executable("erl"), stock()]].
+
+%% As for what is started when the command has ended.
+recorder_gone(Config) ->
+    File = out("gone.trace", Config),
+    ?assertEqual({1, <<"ran\n", (nothing(File, "erl"))/binary>>},
+                 trace(File, ["sh", "-c", "rm -r \"$WHITTLE_TRACE\"; erl -noshell -eval "
+                              "'io:put_chars(\"ran\\n\"), init:stop().'"])).
+
+%% The recorder is compiled by the host's OTP; a VM that is older cannot load it.
+recorder_of_a_newer(Config) ->
+    case release("erl") < release(stock()) of
+        false -> {skip, "the stock OTP is no newer than the host's"};
+        true ->
+            Lib = filename:join(running:directory("newer", Config), "lib"),
+            [begin
+                 To = filename:join([Lib, filename:basename(App), "ebin"]),
+                 ok = filelib:ensure_path(To),
+                 [{ok, _} = file:copy(File, filename:join(To, filename:basename(File)))
+                  || File <- filelib:wildcard(filename:join(App, "ebin/*"))]
+             end || App <- filelib:wildcard(filename:join(lib(), "*"))],
+            Sources = filename:join(running:root(), "device/whittle_trace/src/*.erl"),
+            {0, _} = running:run(filename:join(filename:dirname(stock()), "erlc"),
+                                 ["-o", filename:join(Lib, "whittle_trace/ebin")
+                                  | filelib:wildcard(Sources)]),
+            File = out("newer.trace", Config),
+            Command = ["erl", "-noshell", "-eval", "io:put_chars(\"ran\\n\"), init:stop()."],
+            {1, Output} = running:run(whittle(), ["trace", "-o", File, "--" | Command],
+                                      #{env => [{"WHITTLE_LIB", Lib}]}),
+            ?assertMatch({_, _}, binary:match(Output, <<"ran\n">>)),
+            ?assertMatch({_, _}, binary:match(Output, nothing(File, "erl")))
+    end.
+
 %% The command
 
 the_commands_own(Config) ->
@@ -88,8 +132,7 @@ the_commands_own(Config) ->
 
 nothing_recorded(Config) ->
     File = out("nothing.trace", Config),
-    Line = iolist_to_binary(["whittle: nothing was recorded, and ", File, " not written: the "
-                             "command started no Erlang VM, or none that takes ERL_AFLAGS\n"]),
+    Line = nothing(File, "erl"),
     ?assertEqual({1, Line}, trace(File, ["true"])),
     ?assertEqual({7, Line}, trace(File, ["sh", "-c", "exit 7"])),
     ?assertNot(filelib:is_file(File)).
@@ -112,8 +155,84 @@ nowhere_to_write(Config) ->
     [?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
                   trace(File, ["sh", "-c", "echo ran"]))
      || {File, Line} <- [{Dir, [Dir, " is a directory: name a file with -o"]},
+                         {"/dev/null", "/dev/null is a device or a pipe: name a file with -o"},
                          {Dir ++ "/no/x",
-                          [Dir, "/no is no directory: name another file with -o"]}]].
+                          [Dir, "/no/x cannot be written (no such file or directory): name "
+                           "another place with -o"]}]].
+
+%% What comes in between is no reason to lose an hour's record.
+not_written(Config) ->
+    File = out("between.trace", Config),
+    {1, Output} = trace(File, ["sh", "-c", "mkdir \"$0\"; erl -noshell -s sets new -s init stop",
+                               File]),
+    {match, [Kept]} = re:run(Output, ["^whittle: ", File, " is a directory: name a file with -o; "
+                                      "what was recorded is in (.*): move it\n$"],
+                             [{capture, all_but_first, list}]),
+    ?assert(is_called({sets, new, 0}, Kept)),
+    {ok, _} = file:copy(Kept, out("moved.trace", Config)),
+    ok = file:del_dir_r(filename:dirname(Kept)).
+
+%% A program's path like an assignment; a directory for what is temporary that is relative,
+%% and a pattern.
+odd_names(Config) ->
+    Dir = filename:dirname(out("odd/x", Config)),
+    Program = filename:join(Dir, "A=b it's"),
+    ok = file:write_file(Program, "#!/bin/sh\ncd / && erl -noshell -s sets new -s init stop\n"
+                         "echo \"$1\"\n"),
+    ok = file:change_mode(Program, 8#755),
+    Temporary = "t [x] {y} it's",
+    _ = file:make_dir(filename:join(Dir, Temporary)),
+    ?assertMatch({0, <<"a  b\n", _/binary>>},
+                 running:run(whittle(), ["trace", "-o", "odd.trace", "--", Program, "a  b"],
+                             #{cd => Dir, env => [{"TMPDIR", Temporary}]})),
+    ?assert(is_called({sets, new, 0}, filename:join(Dir, "odd.trace"))),
+    ?assertEqual({ok, []}, file:list_dir(filename:join(Dir, Temporary))).
+
+%% A variable of its user's, which the script has for itself.
+traced_is_ours(Config) ->
+    File = out("ours/x", Config),
+    ok = file:write_file(File, "mine"),
+    ?assertMatch({0, _}, running:run(whittle(), ["trace", "-o", out("ours.trace", Config), "--",
+                                                 "erl", "-noshell", "-s", "init", "stop"],
+                                     #{env => [{"WHITTLE_TRACED", filename:dirname(File)}]})),
+    ?assertEqual({ok, <<"mine">>}, file:read_file(File)).
+
+%% Those that are sent to the command alone.
+signals_are_passed_on(Config) ->
+    File = out("signals.trace", Config),
+    [begin
+         Trace = running:start(whittle(), ["trace", "-o", File, "--", "erl", "-noshell",
+                                           "-eval", "io:put_chars(\"ready\\n\")."]),
+         <<>> = running:until(Trace, <<"ready\n">>),
+         running:signal(Trace, Signal),
+         ?assertMatch({Code, _}, running:ended(Trace))
+     end || {Signal, Code} <- [{"HUP", 129}, {"TERM", 0}]],
+    ?assert(is_called({init, stop, 0}, File)).
+
+%% Typed, it is for the program; what is recorded is written none the less.
+control_c(Config) ->
+    File = out("typed.trace", Config),
+    Typed = out("typed", Config),
+    ok = file:write_file(Typed, [whittle(), " trace -o ", File, " -- ",
+                                 proplists:get_value(probe, Config), " wait\n"]),
+    Terminal = running:start("/bin/sh", ["-c", "env --default-signal=INT,QUIT script -qec "
+                                         "\". '" ++ Typed ++ "'\" /dev/null"]),
+    _ = running:until(Terminal, <<"ready ">>),
+    true = port_command(Terminal, [3]),
+    {130, Output} = running:ended(Terminal),
+    ?assertMatch({match, _}, re:run(Output, "typed.trace: \\d+ functions ")),
+    ?assert(is_called({init, stop, 1}, File)).
+
+%% What whittle's own VM is told is not for what it starts.
+crash_dump(Config) ->
+    Dump = out("dump", Config),
+    {1, _} = running:run(whittle(), ["run", proplists:get_value(probe, Config), "abort"],
+                         #{env => [{"ERL_CRASH_DUMP", Dump}]}),
+    ?assertMatch({ok, <<"=erl_crash_dump:", _/binary>>}, file:read_file(Dump)),
+    {0, Output} = trace(out("own.trace", Config),
+                        ["sh", "-c", "erl -noshell -s init stop; "
+                         "echo \"seconds $ERL_CRASH_DUMP_SECONDS, terminal $WHITTLE_TERMINAL\""]),
+    ?assertMatch(<<"seconds , terminal \n", _/binary>>, Output).
 
 %% The build
 
@@ -189,6 +308,20 @@ bad_words(Config) ->
 whittle() -> filename:join(running:root(), "whittle").
 
 stock() -> filename:join(running:otp_root(), "bin/erl").
+
+lib() -> filename:dirname(filename:dirname(filename:dirname(code:which(whittle)))).
+
+release(Erl) ->
+    {0, Release} = running:run("/bin/sh", ["-c", "exec \"$0\" -noshell -eval "
+                                           "'io:put_chars(erlang:system_info(otp_release)), "
+                                           "halt().'", Erl]),
+    Release.
+
+%% What is said where no VM could be recorded, by the command in that VM.
+nothing(File, Erl) ->
+    iolist_to_binary(["whittle: nothing was recorded, and ", File, " not written: the command "
+                      "started no Erlang VM of OTP ", release(Erl), " or newer, or none that "
+                      "takes the environment's flags\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 
