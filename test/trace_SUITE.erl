@@ -221,7 +221,7 @@ control_c(Config) ->
     true = port_command(Terminal, [3]),
     {130, Output} = running:ended(Terminal),
     ?assertMatch({match, _}, re:run(Output, "typed.trace: \\d+ functions ")),
-    ?assert(is_called({init, stop, 1}, File)).
+    ?assert(is_called({init, stop, 0}, File)).
 
 %% What whittle's own VM is told is not for what it starts.
 crash_dump(Config) ->
