@@ -128,7 +128,9 @@ the_commands_own(Config) ->
                                          " exit 3", "sh", "a  b"],
                              #{input => "in\n", env => [{"ERL_AFLAGS", "-s sets new"}]})),
     %% The flags of its user hold too.
-    ?assert(is_called({sets, new, 0}, File)).
+    ?assert(is_called({sets, new, 0}, File)),
+    Closed = "\"$0\" trace -o \"$1\" -- sh -c 'exit 3' <&-",
+    ?assertMatch({3, _}, running:run("/bin/sh", ["-c", Closed, whittle(), File])).
 
 nothing_recorded(Config) ->
     File = out("nothing.trace", Config),
