@@ -113,9 +113,8 @@ names() -> ?NAMES.
 %% number.
 -spec table() -> tuple().
 table() ->
-    Numbered = lists:sort([{Opcode, {Name, Roles}}
-                           || {Name, {Opcode, Roles}} <- maps:to_list(?NAMES)]),
-    list_to_tuple([Named || {_, Named} <- Numbered]).
+    erlang:make_tuple(map_size(?NAMES), none, [{Opcode, {Name, Roles}}
+                                               || {Name, {Opcode, Roles}} <- maps:to_list(?NAMES)]).
 
 %% @doc The OTP release that brought an instruction.
 -spec newest_otp(pos_integer()) -> pos_integer().
