@@ -97,10 +97,10 @@ why_in(Config) ->
     {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
     ?assertEqual(<<"hello:start/2 is in\n"
                    "  may be called: its module's name is in the application hello, its own in "
-                   "kernel:init/1\n\n">>, Text),
+                   "prim_file:on_load/0\n\n">>, Text),
     {0, Json} = running:whittle(["why", Hello, "hello:start/2", "--json"]),
     ?assertEqual(<<"[{\"cold\":false,\"function\":\"hello:start/2\",\"kept\":true,\"way\":"
-                   "[{\"function\":\"kernel:init/1\",\"kind\":\"named\","
+                   "[{\"function\":\"prim_file:on_load/0\",\"kind\":\"named\","
                    "\"module\":\"the application hello\"}]}]\n">>, Json).
 
 why_cut(Config) ->
