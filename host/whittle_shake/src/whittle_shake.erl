@@ -243,6 +243,8 @@ reach(System, Options, Kept, Summaries) ->
                   answered => Missing =:= crash,
                   traps => whittle_shake_roots:traps(),
                   atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+                  known => whittle_shake_known:new(System, maps:keys(maps:get(preloaded,
+                                                                              Options))),
                   features => Features,
                   on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
                   off => maps:get(off, Options, [])}),

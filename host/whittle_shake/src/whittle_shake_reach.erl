@@ -26,6 +26,7 @@
           kept := [{mfa(), origin()}],          % roots, whatever feature they are of
           traps := #{mfa() => [mfa()]},         % what functions in C call by name
           atoms := [{atom(), origin()}],        % names that are about by themselves
+          known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
           on := [{whittle_shake_feature:name(), origin()}],
@@ -50,7 +51,7 @@
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
-        {modules, program, features, traps, answered,
+        {modules, program, features, known, traps, answered,
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
          new = [] :: [mfa()],               % live ones, of this search
@@ -64,9 +65,10 @@
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
-        atoms := Atoms, features := Features, answered := Answered, on := On, off := Off}) ->
-    State0 = #state{modules = Modules, program = Program, features = Features, traps = Traps,
-                    answered = Answered, off = Off, named = by_name(Modules)},
+        atoms := Atoms, known := Known, features := Features, answered := Answered, on := On,
+        off := Off}) ->
+    State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
+                    traps = Traps, answered = Answered, off = Off, named = by_name(Modules)},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
     State2 = lists:foldl(fun({Mfa, Origin}, State) -> live(Mfa, {called, Origin}, State) end,
@@ -133,18 +135,21 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, S
 
 %% Edges
 
-edge({M, F, A} = Mfa, Reason, #state{modules = Modules, live = Live} = State) ->
+edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
     case Modules of
-        #{M := #{functions := #{{F, A} := _}}} when not is_map_key(Mfa, Live) ->
-            Ready = used(Mfa, caller(Reason), used(M, caller(Reason), State)),
-            case gate(Mfa, Reason, Ready) of
-                open -> live(Mfa, Reason, Ready);
-                {shut, Feature} -> shut(Feature, Mfa, Reason, Ready);
-                {turn_on, Feature} ->
-                    live(Mfa, Reason, turn_on(Feature, caller(Reason), Mfa, Ready))
-            end;
+        #{M := #{functions := #{{F, A} := _}}} ->
+            %% Also of what is live: the program may not have been the first to call it.
+            enter(Mfa, Reason, used(Mfa, caller(Reason), used(M, caller(Reason), State)));
         _ ->
             State
+    end.
+
+enter(Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
+enter(Mfa, Reason, State) ->
+    case gate(Mfa, Reason, State) of
+        open -> live(Mfa, Reason, State);
+        {shut, Feature} -> shut(Feature, Mfa, Reason, State);
+        {turn_on, Feature} -> live(Mfa, Reason, turn_on(Feature, caller(Reason), Mfa, State))
     end.
 
 shut(Feature, Mfa, Reason, #state{answered = false} = State) ->
@@ -243,7 +248,14 @@ atom(Atom, Origin, State) ->
 tag(Tag, Origin, State) ->
     module(Tag, Origin, used({Tag}, Origin, State)).
 
-module(M, Origin, #state{modules = Modules, about = About} = State) ->
+module(M, Origin, #state{known = Known} = State) ->
+    case whittle_shake_known:means(Origin, M, Known) of
+        true -> meant(M, Origin, State);
+        false -> State
+    end.
+
+%% A name that is a module's without doubt: that of a call.
+meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
             Ready = by_program(whittle_shake_feature:of_name(M, State#state.features), Origin, M,
@@ -287,7 +299,7 @@ name(F, Origin, #state{names = Names, named = Named} = State) ->
                 end, State#state{names = Names#{F => Origin}}, maps:get(F, Named, [])).
 
 site({any, any, _}, _, State) -> State;
-site({M, any, _}, Mfa, State) -> module(M, Mfa, State);
+site({M, any, _}, Mfa, State) -> meant(M, Mfa, State);
 site({any, F, A}, _, #state{sites = Sites} = State) when is_map_key({F, A}, Sites) -> State;
 site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
     lists:foldl(fun({M, Arity}, #state{about = About} = S) ->

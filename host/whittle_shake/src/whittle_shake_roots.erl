@@ -92,12 +92,19 @@ of_app(#{name := Name, spec := {application, _, Props}}) ->
 
 %% A configuration that is no term says what is wrong when it is read by its reader.
 of_file(Path, #{bytes := Bytes}) ->
-    case filename:extension(Path) of
-        <<".config">> -> named(terms(Bytes), Path);
-        _ -> case filename:basename(Path) of
-                 <<"vm.args">> -> named([list_to_atom(Word) || Word <- words(Bytes)], Path);
-                 _ -> []
-             end
+    case {filename:basename(Path), filename:extension(Path)} of
+        {_, <<".config">>} -> named(terms(Bytes), Path);
+        {<<"sys.config.src">>, _} -> named(template(Bytes), Path);
+        {<<"vm.args">>, _} -> named([list_to_atom(Word) || Word <- words(Bytes)], Path);
+        _ -> []
+    end.
+
+%% What stands in it beside what the environment gives, which is filled in as text.
+template(Bytes) ->
+    Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
+    case erl_scan:string(unicode:characters_to_list(Text)) of
+        {ok, Tokens, _} -> [Atom || {atom, _, Atom} <- Tokens];
+        {error, _, _} -> []
     end.
 
 terms(Bytes) ->

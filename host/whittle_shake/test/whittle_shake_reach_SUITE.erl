@@ -8,6 +8,7 @@
 -export([all/0]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, module_in_literal/1,
          module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
+-export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
          feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
@@ -93,6 +94,56 @@ whole(_) ->
 -define(F, ["-module(f). -export([feature/0, kept/0]).",
             "feature() -> inner(). inner() -> ok. kept() -> ok."]).
 
+%% What an application of OTP says is a name where it needs the application of that module,
+%% and where the program says it too; the call that it makes is one in any case.
+words_of_otp(_) ->
+    [?assertEqual(Found, words_of_otp(Does, Says, Needs))
+     || {Does, Says, Needs, Found} <- [{"ok", "[b, live]", [], false},
+                                       {"ok", "[b, live]", [b], true},
+                                       {"b", "[b, live]", [], true},
+                                       {"ok", "b:live()", [], true},
+                                       {"ok", "apply(b, live, [])", [], true},
+                                       {"ok", "apply(b, a:main(), [])", [], false},
+                                       {"live", "apply(b, a:main(), [])", [], true}]].
+
+words_of_otp(Does, Says, Needs) ->
+    Modules = [compiled(["-module(a). -export([main/0]).",
+                         "main() -> o:go(), " ++ Does ++ "."]),
+               compiled(["-module(o). -export([go/0]).", "go() -> " ++ Says ++ "."]),
+               compiled(["-module(b). -export([live/0]).", "live() -> ok."])],
+    #{live := Live} = reached(Modules, #{known => known([{o, otp, Needs}, {b, otp, []},
+                                                         {a, input, []}])}),
+    is_map_key({b, live, 0}, Live).
+
+%% But of what they call by a name that they write down.
+names_of_otp(_) ->
+    Modules = [compiled(["-module(a). -export([main/0]).",
+                         "main() -> " ++ Name ++ ":go()."])
+               || Name <- ["erl_compile"]]
+        ++ [compiled(["-module(erl_compile). -export([go/0]).", "go() -> [leex, word, live]."])
+            | [compiled(["-module(" ++ Name ++ "). -export([live/0]).", "live() -> ok."])
+               || Name <- ["leex", "word"]]],
+    #{live := Live} = reached(Modules, #{known => known([{erl_compile, otp, []}, {leex, otp, []},
+                                                         {word, otp, []}, {a, input, []}])}),
+    ?assertEqual([{leex, live, 0}], [Mfa || {_, live, _} = Mfa <- maps:keys(Live)]).
+
+%% Modules that configuration names, as it is and as relx fills it in at the start.
+settings(_) ->
+    [begin
+         System = whittle_system:put_file(
+                    Path, #{mode => 8#644, bytes => Bytes},
+                    whittle_system:set_boot({script, {"s", "1"}, []},
+                                            whittle_system:new(#{name => "s", vsn => "1",
+                                                                 otp => "25"}))),
+         ?assertEqual(Atoms, [Atom || {Atom, {root, From}} <- whittle_shake_roots:atoms(System),
+                                      From =:= Path])
+     end || {Path, Bytes, Atoms} <-
+                [{<<"sys.config">>, <<"[{a, [{handler, b}]}].">>, [a, b, handler]},
+                 {<<"sys.config.src">>,
+                  <<"[{a, [{handler, b}, {port, ${PORT}}, {name, \"${NAME}\"}]}].">>,
+                  [a, b, handler, name, port]},
+                 {<<"notes.src">>, <<"[a].">>, []}]].
+
 feature_off(_) ->
     #{live := Live, on := On, blocked := Blocked} =
         reached(["m:go()"], #{modules => [f], except => [{f, kept, 0}]}, #{}),
@@ -147,6 +198,14 @@ feature_used(_) ->
      || {Does, Used, Turned} <- [{"word", word, true}, {"{word, 1}", word, false},
                                  {"{word, 1}", {word}, true}, {"[word]", {word}, false},
                                  {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false}]].
+
+%% Also where it was called by another before.
+feature_used_by_another(_) ->
+    Definition = #{functions => [{f, feature, 0}], used => [{f, kept, 0}]},
+    [?assertEqual(#{it => {{a, main, 0}, none}},
+                  maps:get(on, reached(["f:kept()"], Definition, #{calls => Calls})))
+     || Calls <- [[{{a, main, 0}, ?ROOT}, {{m, go, 0}, ?ROOT}],
+                  [{{m, go, 0}, ?ROOT}, {{a, main, 0}, ?ROOT}]]].
 
 %% Another function in its place is live where it is off.
 feature_answers(_) ->
@@ -338,8 +397,19 @@ reached(Modules, Input) ->
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(), atoms => [],
-                   features => whittle_shake_feature:new([]), answered => true, on => [],
-                   off => []}, Input)).
+                   known => known([]), features => whittle_shake_feature:new([]),
+                   answered => true, on => [], off => []}, Input)).
+
+%% Applications of one module each, OTP's own or not, that need others.
+known(Apps) ->
+    System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
+    whittle_shake_known:new(
+      lists:foldl(fun({Name, Kind, Needs}, Now) ->
+                          whittle_system:put_app(
+                            #{name => Name, vsn => "1", modules => #{Name => <<>>}, files => #{},
+                              spec => {application, Name, [{applications, Needs}]},
+                              origin => #{kind => Kind}}, Now)
+                  end, System, Apps), []).
 
 compiled(Source) -> module(beam(Source)).
 

@@ -1,0 +1,1 @@
+-record(rectangle, {width :: number(), height :: number()}).
