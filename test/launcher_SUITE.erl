@@ -85,7 +85,7 @@ crash_dump_where_asked(Config) ->
     ?assertMatch(<<"=erl_crash_dump:", _/binary>>, Dump).
 
 pipe_in_and_out(Config) ->
-    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 5000)],
+    Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 5000)] ++ ["no newline"],
     {0, Output} = probe(Config, ["cat"], #{input => Lines}),
     ?assertEqual(iolist_to_binary(Lines), Output).
 

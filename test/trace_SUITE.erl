@@ -301,7 +301,7 @@ bad_evidence(Config) ->
 bad_words(Config) ->
     [?assertEqual({2, iolist_to_binary(["whittle: ", Line, $\n])},
                   running:whittle(["build", example(), "-o", out("words", Config) | Words]))
-     || {Words, Line} <- [{["--evidence", "x"], "--evidence needs --shake functions"},
+     || {Words, Line} <- [{["--evidence", "x"], "--evidence needs --shake"},
                           {["--shake", "functions", "--seen", "keep"],
                            "--seen needs --evidence FILE"}]].
 

@@ -13,7 +13,7 @@ options(#{shake := "none"} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DOORS],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
-        [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake functions"]}}
+        [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake"]}}
     end;
 options(#{shake := Unit} = Values) ->
     whittle_steps:steps(

@@ -148,8 +148,8 @@ wrong_words(Config) ->
               "target x86_64 has no flavour speed; take one of size"},
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
-             {["build", ".", "--keep", "f"], "--keep needs --shake functions"},
-             {["build", ".", "--missing", "load"], "--missing needs --shake functions"},
+             {["build", ".", "--keep", "f"], "--keep needs --shake"},
+             {["build", ".", "--missing", "load"], "--missing needs --shake"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
               "--feature takes +X and -X with commas between, not `-nope'; `whittle features' "
               "lists them"},

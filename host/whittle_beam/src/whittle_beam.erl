@@ -244,6 +244,8 @@ literal(Term) ->
 
 %% @doc One line for a person; whoever read the file puts its name before it.
 -spec format_error(error()) -> unicode:chardata().
+format_error({not_beam, <<>>}) ->
+    "is empty, and no BEAM file; compile the module again";
 format_error({not_beam, Head}) ->
     io_lib:format("is not a BEAM file: it begins with ~p; compile the module "
                   "again", [Head]);

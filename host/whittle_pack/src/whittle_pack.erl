@@ -47,7 +47,7 @@
 check_output(Out, Options) ->
     Place = case maps:get(format, Options, exe) of
                 exe -> whittle_pack_file:check_program(Out);
-                dir -> whittle_pack_file:check_dir(Out, ?MARK)
+                dir -> whittle_pack_file:check_dir(Out, older())
             end,
     Checks = steps([fun(_) -> Place end,
                     fun(_) -> whittle_pack_zstd:check() end,
@@ -122,6 +122,9 @@ format_error({not_a_file, Out}) ->
 format_error({not_ours, Out}) ->
     line("~ts is there and was not made by whittle: remove it, or name another "
          "place with -o", [Out]);
+format_error({holds_others, {Out, Name}}) ->
+    line("~ts holds ~ts, which whittle did not write: move it, or name another place with -o",
+         [Out, Name]);
 format_error({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, the disk is full: make room, or name another "
          "place with -o", [Out]);
@@ -196,7 +199,13 @@ write_as(dir, System, Vm, _, Blocks, Out) ->
         ++ [{<<"vm">>, Vm, 8#755},
             {unicode:characters_to_binary(whittle_system:name(System)), script(), 8#755}],
     written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
-            whittle_pack_file:write_dir(Out, Files, ?MARK)).
+            whittle_pack_file:write_dir(Out, Files, older())).
+
+older() ->
+    {?MARK, fun(Path) ->
+                    lists:member(filename:basename(Path), ["tree", "vm"])
+                        orelse file:read_file(Path) =:= {ok, list_to_binary(script())}
+            end}.
 
 %% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
 script() ->

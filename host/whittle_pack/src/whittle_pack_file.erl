@@ -16,7 +16,11 @@
 -type error() :: {is_directory, file:filename_all()}
                | {not_a_file, file:filename_all()}        % a device, a pipe
                | {not_ours, file:filename_all()}  % a file or directory of others
+               | {holds_others, {file:filename_all(), file:filename_all()}} % a directory of ours
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
+
+%% How an older output is known: it has this file, and what is in it are such files.
+-type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean())}.
 
 %% @doc Whether {@link write/3} may go there.
 -spec check(file:filename_all()) -> ok | {error, error()}.
@@ -47,21 +51,33 @@ write(Out, Bytes, Mode) ->
            fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
 
 %% @doc Whether {@link write_dir/3} may go there.
--spec check_dir(file:filename_all(), binary()) -> ok | {error, error()}.
-check_dir(Out, Mark) ->
-    Ours = filelib:is_regular(filename:join(Out, Mark))
-        orelse file:list_dir(Out) =:= {ok, []},
+-spec check_dir(file:filename_all(), older()) -> ok | {error, error()}.
+check_dir(Out, Older) ->
     case file:read_link_info(Out) of
-        {ok, _} when not Ours -> {error, {not_ours, Out}};
-        _ -> check_parent(Out)
+        {ok, _} ->
+            steps([fun(_) -> check_ours(Out, Older) end, fun(_) -> check_parent(Out) end]);
+        {error, _} ->
+            check_parent(Out)
     end.
 
-%% @doc Writes a directory of files. A directory that exists is replaced when
-%% it has the file Mark, so it is an older output, or is empty.
--spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], binary()) ->
+check_ours(Out, {Mark, IsOurs}) ->
+    IsOlder = filelib:is_regular(filename:join(Out, Mark)),
+    case file:list_dir(Out) of
+        {ok, []} -> ok;
+        {ok, Names} when IsOlder ->
+            case [Name || Name <- lists:sort(Names), not IsOurs(filename:join(Out, Name))] of
+                [] -> ok;
+                [Other | _] -> {error, {holds_others, {Out, Other}}}
+            end;
+        _ -> {error, {not_ours, Out}}
+    end.
+
+%% @doc Writes a directory of files. A directory that exists is replaced when it is an older
+%% output and holds nothing else, or is empty.
+-spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], older()) ->
           ok | {error, error()}.
-write_dir(Out, Files, Mark) ->
-    steps([fun(_) -> check_dir(Out, Mark) end,
+write_dir(Out, Files, Older) ->
+    steps([fun(_) -> check_dir(Out, Older) end,
            fun(_) -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
 
 %% Internal

@@ -310,7 +310,8 @@ directory_stays(Config) ->
     ?assertMatch({error, {cannot_write, {Out, _}}},
                  try_write(Config, #{format => dir, files => Clash})),
     ?assertError(_, whittle_pack_file:write_dir(Out, [{17, <<>>, 8#644}],
-                                                <<"tree/etc/info.json">>)),
+                                                {<<"tree/etc/info.json">>,
+                                                 fun(_) -> true end})),
     ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
 
@@ -319,6 +320,10 @@ directory_of_others(Config) ->
     ok = file:make_dir(Out),
     {ok, _} = try_write(Config, #{format => dir}),      % it was empty
     ?assertEqual(ok, whittle_pack:check_output(Out, #{format => dir})),
+    ok = file:write_file(filename:join(Out, "notes"), "mine"),
+    ?assertEqual({error, {holds_others, {Out, "notes"}}}, try_write(Config, #{format => dir})),
+    ok = file:delete(filename:join(Out, "notes")),
+    {ok, _} = try_write(Config, #{format => dir}),
     ok = file:delete(filename:join(Out, "tree/etc/info.json")),
     ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
     ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
@@ -359,8 +364,9 @@ full_disk(Config) ->
 %% Stopped before each of its calls to the file system, a write leaves what was there
 %% before, or all that it was to write, and nothing beside it.
 stopped(Config) ->
+    Mark = {<<"mark">>, fun(_) -> true end},
     File = fun(N) -> [{<<"mark">>, <<"m">>, 8#644}, {<<"a/", N/binary>>, N, 8#644}] end,
-    Dir = fun(N, Out) -> whittle_pack_file:write_dir(Out, File(N), <<"mark">>) end,
+    Dir = fun(N, Out) -> whittle_pack_file:write_dir(Out, File(N), Mark) end,
     Exe = fun(N, Out) -> whittle_pack_file:write(Out, N, 8#755) end,
     [?assertEqual({old, new}, {hd(Ends), lists:last(Ends)})
      || {Write, Name} <- [{Dir, "dir"}, {Exe, "exe"}],
@@ -479,7 +485,7 @@ damaged(Config) ->
 %% Every error is one line, and ends with what to do.
 errors(_) ->
     All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
-           {not_ours, "out"},
+           {not_ours, "out"}, {holds_others, {"out", "mine"}},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},

@@ -57,7 +57,9 @@
          new = [] :: [mfa()],               % live ones, of this search
          about = #{} :: #{module() => origin()},
          names = #{} :: #{atom() => origin()},
+         tags = #{} :: #{atom() => origin()},
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
+         choices = #{} :: #{{module(), arity()} => mfa()},
          on = #{}, off = [], blocked = #{},
          refused = [],                      % features that are off and used nevertheless
          todo = [] :: [mfa()]}).
@@ -244,9 +246,19 @@ atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
 
 %% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
-%% is a child's specification.
+%% is a child's specification, and `{Function, ...}' what a module keeps for a call of another
+%% whose functions it chooses.
 tag(Tag, Origin, State) ->
-    module(Tag, Origin, used({Tag}, Origin, State)).
+    chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State))).
+
+chosen(F, _, #state{tags = Tags} = State) when is_map_key(F, Tags) -> State;
+chosen(F, Origin, #state{tags = Tags, named = Named} = State) ->
+    lists:foldl(fun({M, A}, #state{choices = Choices} = S) ->
+                        case Choices of
+                            #{{M, A} := By} -> edge({M, F, A}, {applied, By, Origin}, S);
+                            _ -> S
+                        end
+                end, State#state{tags = Tags#{F => Origin}}, maps:get(F, Named, [])).
 
 module(M, Origin, #state{known = Known} = State) ->
     case whittle_shake_known:means(Origin, M, Known) of
@@ -299,7 +311,7 @@ name(F, Origin, #state{names = Names, named = Named} = State) ->
                 end, State#state{names = Names#{F => Origin}}, maps:get(F, Named, [])).
 
 site({any, any, _}, _, State) -> State;
-site({M, any, _}, Mfa, State) -> meant(M, Mfa, State);
+site({M, any, A}, Mfa, State) -> choice(M, A, Mfa, meant(M, Mfa, State));
 site({any, F, A}, _, #state{sites = Sites} = State) when is_map_key({F, A}, Sites) -> State;
 site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
     lists:foldl(fun({M, Arity}, #state{about = About} = S) ->
@@ -310,3 +322,14 @@ site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
                         end
                 end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
 site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
+
+%% A call of a function of this module that comes from elsewhere.
+choice(M, A, _, #state{choices = Choices} = State) when is_map_key({M, A}, Choices) -> State;
+choice(M, A, Mfa, #state{modules = Modules, choices = Choices, tags = Tags} = State) ->
+    #{exports := Exports} = maps:get(M, Modules, #{exports => []}),
+    lists:foldl(fun({F, Arity}, S) ->
+                        case Tags of
+                            #{F := By} when Arity =:= A -> edge({M, F, A}, {applied, Mfa, By}, S);
+                            _ -> S
+                        end
+                end, State#state{choices = Choices#{{M, A} => Mfa}}, Exports).

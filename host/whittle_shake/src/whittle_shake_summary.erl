@@ -111,12 +111,25 @@ sites([{Apply, [Arity | _]} | Code], Held, Sites, Taken)
     [Module, Function] = Atoms,
     sites(Code, #{}, [{Module, Function, Arity} | Sites],
           [Atom || Atom <- Atoms, Atom =/= any] ++ Taken);
-sites([{line, _} | Code], Held, Sites, Taken) ->
+sites([{swap, [One, Other]} | Code], Held, Sites, Taken) ->
+    sites(Code, put_at(One, at(Other, Held), put_at(Other, at(One, Held), Held)), Sites, Taken);
+sites([{get_tuple_element, [_, _, To]} | Code], Held, Sites, Taken) ->
+    sites(Code, put_at(To, none, Held), Sites, Taken);
+%% These write no register that holds an argument.
+sites([{Instruction, _} | Code], Held, Sites, Taken)
+  when Instruction =:= line; Instruction =:= init_yregs; Instruction =:= trim ->
     sites(Code, Held, Sites, Taken);
 sites([_ | Code], _, Sites, Taken) ->
     sites(Code, #{}, Sites, Taken);
 sites([], _, Sites, Taken) ->
     {Sites, Taken}.
+
+at({x, N}, Held) -> maps:get(N, Held, none);
+at(_, _) -> none.
+
+put_at({x, N}, none, Held) -> maps:remove(N, Held);
+put_at({x, N}, Atom, Held) -> Held#{N => Atom};
+put_at(_, _, Held) -> Held.
 
 has_on_load(Functions) ->
     lists:any(fun(#{code := Code}) -> lists:keymember(on_load, 1, Code) end,

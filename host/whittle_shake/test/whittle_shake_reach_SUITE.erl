@@ -6,8 +6,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, module_in_literal/1,
-         module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
+-export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
+         module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
          feature_answers/1,
@@ -56,6 +56,13 @@ known_name(_) ->
     check(["-module(a). -export([main/0]).", "main() -> M = pick(), M:live(1).", "pick() -> b."],
           ["-module(b). -export([live/1, live_not/0, dead/0]).",
            "live(X) -> X. live_not() -> dead(). dead() -> ok."]).
+
+%% As group keeps the name of a function of io_lib, and calls it by two steps.
+function_as_tag(_) ->
+    check(["-module(a). -export([main/0]).",
+           "main() -> call(1, {live, self()}). call(Y, {F, X}) -> self(), b:F({X, Y})."],
+          ["-module(b). -export([live/1, dead/1, live_not/2]).",
+           "live(X) -> live_too(X). live_too(X) -> X. dead(X) -> X. live_not(_, _) -> ok."]).
 
 module_in_literal(_) ->
     check(["-module(a). -export([main/0]).",
