@@ -95,8 +95,10 @@ start({Program, Words}) ->
 
 idle(Relay, {Erl, Words}, Runs) ->
     Stock = lists:join($\s, [Erl | Words]),
-    io:put_chars(os:cmd(io_lib:format("escript bench/at_rest.escript ~b erl='~ts' relay='~ts'",
-                                      [(Runs + 2) div 3, Stock, Relay]))).
+    Said = os:cmd(io_lib:format("escript bench/at_rest.escript ~b erl='~ts' relay='~ts'",
+                                [(Runs + 2) div 3, Stock, Relay])),
+    string:prefix(Said, "at rest") =/= nomatch orelse error({no_figures_at_rest, Said}),
+    io:put_chars(Said).
 
 drop_page_cache() ->
     os:cmd("sync; echo 3 > /proc/sys/vm/drop_caches").

@@ -14,8 +14,10 @@ run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
         {ok, Info} ->
             Words = emulator(Info) ++ [filename:absname(Out) | Arguments],
-            ok = whittle_shell:hand_over(lists:join($\s, [quoted(Word) || Word <- Words])),
-            {ok, #{text => "", json => null}};
+            case whittle_shell:hand_over(lists:join($\s, [quoted(Word) || Word <- Words])) of
+                ok -> {ok, #{text => "", json => null}};
+                {error, _} = Error -> Error
+            end;
         {error, Error} ->
             {error, {work, whittle_pack:format_error(Error)}}
     end.

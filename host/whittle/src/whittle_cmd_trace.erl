@@ -87,10 +87,9 @@ hand_over(Dir, Words) ->
                                   lists:join($\s, [quoted(Word) || Word <- Words]), "; }"]) of
         ok ->
             {ok, #{text => "", json => null}};
-        {error, Reason} ->
+        {error, _} = Error ->
             whittle_unfinished:remove_directory(Dir),
-            {error, {work, ["the script that runs the command is gone (",
-                            file:format_error(Reason), "): run it again"]}}
+            Error
     end.
 
 %% `erl' puts ERL_OTP29_FLAGS before all other flags of OTP 29: what follows an `-extra' is

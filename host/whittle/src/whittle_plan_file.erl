@@ -17,7 +17,13 @@ check(Out) ->
                 false -> {error, {work, [path(Out), " is no plan, and the plan would be written "
                                          "over it: move it, or name another output with -o"]}}
             end;
-        {error, _} -> ok
+        {error, enoent} ->
+            case whittle_pack:check_beside(path(Out)) of
+                ok -> ok;
+                {error, Error} -> {error, {work, whittle_pack:format_error(Error)}}
+            end;
+        {error, Reason} ->
+            {error, {work, whittle_pack:format_error({unreadable, {path(Out), Reason}})}}
     end.
 
 %% @doc Writes the plan of an output that is there.

@@ -12,6 +12,11 @@ quoted(Word) ->
     unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).
 
 %% @doc Gives the script what it is to execute. An error means that it is gone.
--spec hand_over(iodata()) -> ok | {error, file:posix() | badarg}.
+-spec hand_over(iodata()) -> ok | {error, whittle:failure()}.
 hand_over(Words) ->
-    file:write_file("/dev/fd/3", Words).
+    case file:write_file("/dev/fd/3", Words) of
+        ok -> ok;
+        {error, Reason} ->
+            {error, {work, ["the script that runs the command is gone (",
+                            file:format_error(Reason), "): run it again"]}}
+    end.

@@ -204,7 +204,7 @@ write_as(dir, System, Vm, _, Blocks, Out) ->
 older() ->
     {?MARK, fun(Path) ->
                     lists:member(filename:basename(Path), ["tree", "vm"])
-                        orelse file:read_file(Path) =:= {ok, list_to_binary(script())}
+                        orelse is_script(file:read_file(Path))
             end}.
 
 %% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
@@ -213,6 +213,11 @@ script() ->
     "here=$(cd \"$(dirname \"$0\")\" && pwd) || exit 1\n"
     "export WHITTLE_TREE=\"$here/tree\"\n"
     "exec \"$here/vm\" \"$@\"\n".
+
+%% Of any version.
+is_script({ok, <<"#!/bin/sh\n", Text/binary>>}) ->
+    binary:match(Text, <<"WHITTLE_TREE">>) =/= nomatch;
+is_script(_) -> false.
 
 written(Vm, Bytes, ok) -> {ok, #{size => iolist_size(Bytes), vm => Vm}};
 written(_, _, Error) -> Error.

@@ -73,7 +73,7 @@ check_ours(Out, {Mark, IsOurs}) ->
     end.
 
 %% @doc Writes a directory of files. A directory that exists is replaced when it is an older
-%% output and holds nothing else, or is empty.
+%% output and holds nothing else at its top, or is empty.
 -spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], older()) ->
           ok | {error, error()}.
 write_dir(Out, Files, Older) ->

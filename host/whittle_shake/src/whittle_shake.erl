@@ -15,8 +15,8 @@
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
 
 -type options() ::
-        #{preloaded := #{module() => binary()},     % the VM's own modules
-          facts => facts(),                         % of the same system and preloaded modules
+        #{preloaded => #{module() => binary()},     % the VM's own modules: these, or
+          facts => facts(),                         % of them and the same system
           unit := modules | functions,              % what is kept or cut as a whole
           missing => load | crash,                  % what becomes of the rest; default: load
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
@@ -76,7 +76,8 @@ facts(System, Preloaded) ->
 %% nobody declared (`open_doors'), evidence that is of another build, or names what would be
 %% cut (`unplanned') and is not to be kept (`seen').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
-plan(System, #{facts := Facts, unit := Unit} = Options) ->
+plan(System, #{facts := Facts, unit := Unit} = Given) ->
+    Options = maps:merge(#{missing => load}, Given),
     Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
     case Options of
         #{evidence := Evidence} ->
@@ -233,7 +234,7 @@ decide(System, Options, Summaries) ->
 
 reach(System, Options, Kept, Summaries) ->
     Features = whittle_shake_feature:standard(),
-    Missing = maps:get(missing, Options, load),
+    Missing = maps:get(missing, Options),
     Atoms = whittle_shake_roots:atoms(System),
     Reached = whittle_shake_reach:reach(
                 #{modules => Summaries,
@@ -243,8 +244,7 @@ reach(System, Options, Kept, Summaries) ->
                   answered => Missing =:= crash,
                   traps => whittle_shake_roots:traps(),
                   atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
-                  known => whittle_shake_known:new(System, maps:keys(maps:get(preloaded,
-                                                                              Options))),
+                  known => whittle_shake_known:new(System, maps:keys(Summaries)),
                   features => Features,
                   on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
                   off => maps:get(off, Options, [])}),

@@ -100,16 +100,17 @@ matches({M, F}, {M, F, _}) -> true;
 matches(Name, Name) -> true;
 matches(_, _) -> false.
 
-%% @doc What each root drags in, the largest first: every live function counts for the root
+%% @doc What each root drags in, the largest first: every function at hand counts for the root
 %% that its way ({@link why/2}) begins at. Then the features: of those that are `on' their
 %% own code, of those that are `off' what would come in with each.
 -spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
-weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes}) ->
-    All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- maps:keys(Live)]),
-    Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live) end, maps:keys(Live)),
+weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes} = Account) ->
+    Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Account) =:= kept],
+    All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Here]),
+    Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live) end, Here),
     Features = whittle_shake_feature:standard(),
     Own = maps:map(fun(Name, _) ->
-                           [Mfa || {M, _, _} = Mfa <- maps:keys(Live),
+                           [Mfa || {M, _, _} = Mfa <- Here,
                                    whittle_shake_feature:of_module(M, Features) =:= {ok, Name}]
                    end, On),
     Weigh = fun(Groups) ->

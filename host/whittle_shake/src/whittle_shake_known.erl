@@ -17,13 +17,13 @@
             needs := #{whittle_system:app_name() => #{whittle_system:app_name() => []}},
             beyond := #{module() => [module()]}}.   % names.config
 
-%% @doc Of a system and the VM's own modules.
+%% @doc Of a system and all modules, those that are the VM's own among them.
 -spec new(whittle_system:system(), [module()]) -> known().
-new(System, Preloaded) ->
+new(System, All) ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "names.config")),
     Apps = whittle_system:apps(System),
     Basis = maps:from_keys(basis(), []),
-    #{homes => maps:from_list([{M, erts} || M <- Preloaded]
+    #{homes => maps:from_list([{M, erts} || M <- All]   % but for those that follow
                               ++ [{M, Name} || #{name := Name, modules := Modules} <- Apps,
                                                M <- maps:keys(Modules)]),
       needs => maps:from_list([{App, Basis} || App <- basis()]

@@ -19,8 +19,7 @@ map(Fun, List) ->
     {First, Rest} = lists:split(min(erlang:system_info(schedulers_online), length(List)),
                                 Numbered),
     Busy = maps:from_list([work(Fun, Item) || Item <- First]),
-    [Result || {_, Result} <- lists:sort(fun({M, _}, {N, _}) -> M =< N end,
-                                         collect(Busy, Rest, Fun, []))].
+    [Result || {_, Result} <- lists:keysort(1, collect(Busy, Rest, Fun, []))].
 
 %% Internal
 

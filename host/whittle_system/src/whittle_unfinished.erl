@@ -39,7 +39,8 @@ undo_all() ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) ->
     Base = filename:absname(os:getenv("TMPDIR", "/tmp")),
-    Name = io_lib:format("~s-~s-~w", [Begin, os:getpid(), erlang:unique_integer([positive])]),
+    Name = io_lib:format("~s-~s-~w-~w", [Begin, os:getpid(), erlang:system_time(),
+                                         erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
     begun(Dir, fun() -> file:del_dir_r(Dir) end),
     case whittle_steps:steps([fun(_) -> file:make_dir(Dir) end,
