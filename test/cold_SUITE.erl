@@ -130,7 +130,8 @@ in_directory(Config) ->
 
 %% Of a run that asked one thing only: all else is answered as well, and a start loads nothing.
 only_what_was_seen(Config) ->
-    [Whole, Trace, Only] = [file(Name, Config) || Name <- ["traced", "trace", "only"]],
+    [Whole, Trace, Only] = [file("seen." ++ Name, Config)
+                            || Name <- ["whole", "trace", "only"]],
     Whole = running:build(running:fixture("cut"), Whole),
     {0, _} = running:whittle(["trace", "-o", Trace, "--", Whole, "cut_checks", "cold_at_start"]),
     Cut = running:build(running:fixture("cut"), Only,
