@@ -203,8 +203,10 @@ traced_is_ours(Config) ->
 signals_are_passed_on(Config) ->
     File = out("signals.trace", Config),
     [begin
-         Trace = running:start(whittle(), ["trace", "-o", File, "--", "erl", "-noshell",
-                                           "-eval", "io:put_chars(\"ready\\n\")."]),
+         %% Under `nohup' the tests themselves have it ignored.
+         Trace = running:start("/usr/bin/env",
+                               ["--default-signal=HUP", whittle(), "trace", "-o", File, "--",
+                                "erl", "-noshell", "-eval", "io:put_chars(\"ready\\n\")."]),
          <<>> = running:until(Trace, <<"ready\n">>),
          running:signal(Trace, Signal),
          ?assertMatch({Code, _}, running:ended(Trace))
