@@ -335,13 +335,9 @@ build(Name, Options, Config) ->
 
 is_called({M, F, A}, File) ->
     {ok, Bytes} = file:read_file(File),
-    {ok, _} = whittle_shake_evidence:from_binary(Bytes),
-    %% Behind the two lines of its head.
-    [_, Rest] = binary:split(Bytes, <<"\n">>),
-    [_, Terms] = binary:split(Rest, <<"\n">>),
-    {ok, Calls} = whittle_term:parse(Terms),
+    {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
     lists:any(fun({Of, _, Functions}) -> Of =:= M andalso lists:member({F, A}, Functions) end,
-              Calls).
+              whittle_shake_evidence:calls(Evidence)).
 
 example() -> filename:join([running:root(), "examples", "hello"]).
 

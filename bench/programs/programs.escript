@@ -210,24 +210,13 @@ used(Name, Way, Command, Env, #{use := Use}) ->
 %% which modules.
 cold(Record, File) ->
     {ok, Account} = whittle_plan_file:read(File),
-    {ok, Text} = file:read_file(Record),
-    [_, _, Terms] = header(Text),
-    Called = [Line || Line <- binary:split(Terms, <<"\n">>, [global]), Line =/= <<>>],
-    Cold = [Mfa || Line <- Called, {M, _, Functions} <- [term(Line)], {F, A} <- Functions,
+    {ok, Bytes} = file:read_file(Record),
+    {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
+    Cold = [Mfa || {M, _, Functions} <- whittle_shake_evidence:calls(Evidence), {F, A} <- Functions,
                    {Mfa, {cold, _}} <- whittle_shake_account:why({M, F, A}, Account)],
     [io_lib:format("~ts: ~b", [M, length(Mfas)])
      || {M, Mfas} <- lists:sort(maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end,
                                                                    Cold)))].
-
-header(Text) ->
-    [What, Rest] = binary:split(Text, <<"\n">>),
-    [Sum, Terms] = binary:split(Rest, <<"\n">>),
-    [What, Sum, Terms].
-
-term(Line) ->
-    {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Line)),
-    {ok, Term} = erl_parse:parse_term(Tokens),
-    Term.
 
 %% What the log of the second says that it had to load: once for each module in two parts, and
 %% nothing of those that are wholly cold.

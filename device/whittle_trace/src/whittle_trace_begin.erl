@@ -7,5 +7,6 @@
 
 -on_load(start/0).
 
+-spec start() -> ok.
 start() ->
     whittle_trace:start().

@@ -34,8 +34,7 @@ start() ->
     _ = [finish(2, standard_error,
                 io_lib:format("whittle: word ~b of the command line is not UTF-8: write it, or "
                               "rename the file, in UTF-8~n", [N]))
-         || {N, Word} <- lists:zip(lists:seq(1, length(Words)), Words),
-            not io_lib:char_list(Word)],
+         || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)],
     try run(whittle_words:parse(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
         {error, {words, Line}} -> finish(2, standard_error, ["whittle: ", Line, $\n]);

@@ -61,12 +61,11 @@
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
-    case whittle_pass_strip:each(fun(_, M, Beam) -> {M, summary(Beam)} end, System) of
+    Summary = fun(M, Value) -> {M, whittle_shake_summary:module(Value)} end,
+    case whittle_pass_strip:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
         {ok, Own} ->
-            Vm = whittle_each:map(fun({M, Bytes}) ->
-                                          {ok, Beam} = whittle_beam:read(Bytes),
-                                          {M, summary(Beam)}
-                                  end, maps:to_list(Preloaded)),
+            Vm = whittle_each:map(fun({M, Bytes}) -> Summary(M, read(Bytes)) end,
+                                  maps:to_list(Preloaded)),
             {ok, maps:from_list(Own ++ Vm)};
         {error, _} = Error -> Error
     end.
@@ -117,8 +116,8 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
 
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
-less(load, Bytes, Kept, _) -> whittle_shake_companion:split(value(Bytes), Kept);
-less(crash, Bytes, Kept, Answering) -> whittle_shake_cut:module(value(Bytes), Kept, Answering).
+less(load, Bytes, Kept, _) -> whittle_shake_companion:split(read(Bytes), Kept);
+less(crash, Bytes, Kept, Answering) -> whittle_shake_cut:module(read(Bytes), Kept, Answering).
 
 %% Who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
@@ -300,12 +299,11 @@ program(System) ->
                                Kind =/= device, Name =/= kernel, Name =/= stdlib,
                                M <- maps:keys(Modules)]).
 
-summary(Beam) ->
-    {ok, Value} = whittle_beam:disassemble(Beam),
-    whittle_shake_summary:module(Value).
-
-value(Bytes) ->
+read(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
+    value(Beam).
+
+value(Beam) ->
     {ok, Value} = whittle_beam:disassemble(Beam),
     Value.
 

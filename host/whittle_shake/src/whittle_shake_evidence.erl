@@ -5,7 +5,7 @@
 %% version of a module, `{Module, MD5, [{Function, Arity}]}.'
 -module(whittle_shake_evidence).
 
--export([packets/1, merge/1, size/1, to_binary/1, from_binary/1]).
+-export([packets/1, merge/1, calls/1, size/1, to_binary/1, from_binary/1]).
 -export([of_system/2]).
 -export([format_error/1]).
 
@@ -54,12 +54,17 @@ merge(Calls) ->
 size(Evidence) ->
     {lists:sum([length(Functions) || Functions <- maps:values(Evidence)]), map_size(Evidence)}.
 
+%% @doc What was called, sorted: of each version of a module once.
+-spec calls(evidence()) -> [calls()].
+calls(Evidence) ->
+    [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:to_list(Evidence))].
+
 %% @doc The file's bytes.
 -spec to_binary(evidence()) -> binary().
 to_binary(Evidence) ->
     Terms = unicode:characters_to_binary(
               [io_lib:format("~0tp.~n", [{M, binary:encode_hex(Md5), Functions}])
-               || {{M, Md5}, Functions} <- lists:sort(maps:to_list(Evidence))]),
+               || {M, Md5, Functions} <- calls(Evidence)]),
     iolist_to_binary(["whittle evidence 1\n", sum(Terms), $\n, Terms]).
 
 %% @doc Reads it back. Errors: `no_evidence' (another kind of file), `version', `damaged'.
@@ -114,11 +119,12 @@ sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 %% that ran them) does not count. Errors: `other_code', `nothing_of_it'.
 -spec of_system(evidence(), whittle_system:system()) -> {ok, [mfa()]} | {error, error()}.
 of_system(Evidence, System) ->
-    Seen = maps:groups_from_list(fun({M, _}) -> M end, maps:keys(Evidence)),
-    Identity = fun(_, M, Beam) -> {M, whittle_beam:identity(whittle_beam:chunks(Beam))} end,
+    Seen = maps:from_list([{M, []} || {M, _} <- maps:keys(Evidence)]),
+    Identity = fun(_, M, Beam) -> [{M, whittle_beam:identity(whittle_beam:chunks(Beam))}
+                                   || is_map_key(M, Seen)] end,
     case whittle_pass_strip:each(Identity, System) of
-        {ok, All} ->
-            Here = [Code || {M, _} = Code <- All, is_map_key(M, Seen)],
+        {ok, Found} ->
+            Here = lists:append(Found),
             case {[M || {M, _} = Code <- lists:sort(Here), not is_map_key(Code, Evidence)], Here} of
                 {[M | _], _} -> {error, {other_code, M}};
                 {[], []} -> {error, nothing_of_it};

@@ -38,20 +38,13 @@ elixir(Text) ->
 parse_list("none") -> {ok, []};
 parse_list(Text) -> parse_all(string:lexemes(Text, ","), []).
 
-%% @doc Of a file in UTF-8: a name a line; `%' begins a comment. `{error, Word}' is the first
+%% @doc Of a file: a name a line; `%' begins a comment. `{error, Word}' is the first
 %% that is none.
 -spec parse_file(binary()) -> {ok, [name()]} | {error, string()}.
 parse_file(Bytes) ->
     Lines = [string:trim(hd(string:split(Line, "%")))
-             || Line <- string:split(text_of(Bytes), "\n", all)],
+             || Line <- string:split(whittle_term:text(Bytes), "\n", all)],
     parse_all([Line || Line <- Lines, Line =/= ""], []).
-
-%% What is not UTF-8 is no name either way.
-text_of(Bytes) ->
-    case unicode:characters_to_list(Bytes) of
-        Text when is_list(Text) -> Text;
-        _ -> unicode:characters_to_list(Bytes, latin1)
-    end.
 
 parse_all([Word | Words], Names) ->
     case parse(Word) of

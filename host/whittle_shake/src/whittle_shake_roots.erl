@@ -102,31 +102,20 @@ of_file(Path, #{bytes := Bytes}) ->
 %% What stands in it beside what the environment gives, which is filled in as text.
 template(Bytes) ->
     Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
-    case erl_scan:string(text(Text)) of
+    case erl_scan:string(whittle_term:text(Text)) of
         {ok, Tokens, _} -> [Atom || {atom, _, Atom} <- Tokens];
         {error, _, _} -> []
     end.
 
 terms(Bytes) ->
-    case erl_scan:string(text(Bytes)) of
-        {ok, Tokens, _} ->
-            case erl_parse:parse_term(Tokens) of
-                {ok, Term} -> Term;
-                {error, _} -> []
-            end;
-        {error, _, _} -> []
+    case whittle_term:parse(Bytes) of
+        {ok, Terms} -> Terms;
+        {error, _} -> []
     end.
 
 words(Bytes) ->
-    Lines = string:split(text(Bytes), "\n", all),
+    Lines = string:split(whittle_term:text(Bytes), "\n", all),
     [Word || Line <- Lines, Word <- string:lexemes(hd(string:split(Line, "#")), " \t\r")].
-
-%% Whoever reads it at start says what is wrong with one that is not UTF-8.
-text(Bytes) ->
-    case unicode:characters_to_list(Bytes) of
-        Text when is_list(Text) -> Text;
-        _ -> unicode:characters_to_list(Bytes, latin1)
-    end.
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 

@@ -1,19 +1,23 @@
 %% @doc Terms in text: what `file:consult/1' reads, from bytes in memory.
 -module(whittle_term).
 
--export([parse/1]).
+-export([parse/1, text/1]).
 
-%% @doc The terms of a text in UTF-8, or in Latin-1 where it says so in its
-%% first lines or is no UTF-8. The error is words for a person.
+%% @doc The terms of a text. The error is words for a person.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
-parse(Bytes) ->
+parse(Bytes) -> terms(text(Bytes), 1, []).
+
+%% @doc The characters of a text in UTF-8, or in Latin-1 where it says so in its first lines
+%% or is no UTF-8.
+-spec text(binary()) -> string().
+text(Bytes) ->
     Encoding = case epp:read_encoding_from_binary(Bytes) of
                    none -> utf8;
                    Named -> Named
                end,
     case unicode:characters_to_list(Bytes, Encoding) of
-        Text when is_list(Text) -> terms(Text, 1, []);
-        _ -> terms(binary_to_list(Bytes), 1, [])
+        Text when is_list(Text) -> Text;
+        _ -> binary_to_list(Bytes)
     end.
 
 terms(Text, Line, Terms) ->

@@ -3,6 +3,8 @@
 
 -export([parse_transform/2]).
 
+-spec parse_transform([erl_parse:abstract_form()], [compile:option()]) ->
+          [erl_parse:abstract_form()].
 parse_transform(Forms, _Options) ->
     [Module] = [Name || {attribute, _, module, Name} <- Forms],
     [case Form of

@@ -7,10 +7,13 @@
 
 -export([area/1, name/0, kind/1]).
 
+-spec area(#rectangle{}) -> number().
 area(#rectangle{width = Width, height = Height}) -> Width * Height.
 
+-spec name() -> atom().
 name() -> unknown.
 
+-spec kind(file:filename()) -> device | directory | regular | symlink | other | undefined.
 kind(File) ->
     {ok, #file_info{type = Type}} = file:read_file_info(File),
     Type.
