@@ -17,6 +17,8 @@ Those that were run on the same VM before are not run again.
   --limit SECONDS end a suite after so long (default 3600)
   --variant V     only static, dynamic or stock
   --rewritten     with a kernel and a stdlib that whittle_beam has rewritten
+  --shaken        with a kernel and a stdlib that were shaken: what a program which does
+                  no more than start does not need is cold
   --list          say what there is and what was run; run nothing
   --table         print the table of all that was run; run nothing
   --json          the table as JSON
@@ -36,7 +38,7 @@ not; 2 the words were wrong
 main(Words, Root) ->
     try
         run(words(Words, #{apps => [], suites => [], quick => false, again => false,
-                           limit => 3600, variants => [], rewritten => false, show => run,
+                           limit => 3600, variants => [], code => stock, show => run,
                            json => false}),
             Root)
     catch
@@ -67,7 +69,8 @@ words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
     end;
 words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});
 words(["--again" | Rest], Options) -> words(Rest, Options#{again := true});
-words(["--rewritten" | Rest], Options) -> words(Rest, Options#{rewritten := true});
+words(["--rewritten" | Rest], Options) -> words(Rest, Options#{code := rewritten});
+words(["--shaken" | Rest], Options) -> words(Rest, Options#{code := shaken});
 words(["--json" | Rest], Options) -> words(Rest, Options#{json := true});
 words(["--list" | Rest], Options) -> words(Rest, Options#{show := list});
 words(["--table" | Rest], Options) -> words(Rest, Options#{show := table});
@@ -77,12 +80,12 @@ words([Word | _], _) -> throw({words, "what is " ++ Word ++ "?"}).
 run(#{show := help}, _Root) ->
     io:put_chars(?USAGE),
     0;
-run(Options = #{show := Show, rewritten := Rewritten}, Root) ->
-    Out = filename:join([Root, "out", case Rewritten of
-                                          true -> "otp-suites-rewritten";
-                                          false -> "otp-suites"
+run(Options = #{show := Show, code := Code}, Root) ->
+    Out = filename:join([Root, "out", case Code of
+                                          stock -> "otp-suites";
+                                          _ -> "otp-suites-" ++ atom_to_list(Code)
                                       end]),
-    Parts = parts(Rewritten),
+    Parts = parts(Code),
     Chosen = chosen(Options, Parts),
     case Show of
         list ->
@@ -113,21 +116,21 @@ lock(Out) ->
         {Port, {exit_status, _}} -> throw({failed, "it is running here already", ""})
     end.
 
-parts(Rewritten) ->
+parts(Code) ->
     Otp = made(whittle_runtime:otp(whittle_runtime:default_otp(), progress())),
     #{otp := Release} = Otp,
     Suites = made(whittle_runtime:suites(Release, progress())),
-    #{otp => Otp, suites => Suites, runtime => runtime(Release, static),
-      rewritten => case Rewritten of
-                       true -> {true, [Module:module_info(md5) || Module <- rewriters()]};
-                       false -> false
-                   end}.
+    #{otp => Otp, suites => Suites, runtime => runtime(Release, static), code => Code}.
 
-%% What rewrites, and so decides about the result.
-rewriters() ->
-    Ebin = filename:dirname(code:which(whittle_beam)),
-    [list_to_atom(filename:basename(File, ".beam"))
-     || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))].
+%% What makes it of OTP's, and so decides about the result.
+made_by(stock) -> [];
+made_by(rewritten) -> of_application(whittle_beam);
+made_by(shaken) -> lists:append([of_application(App) || App <- [whittle_beam, whittle_shake,
+                                                               whittle_start]]).
+
+of_application(App) ->
+    Beams = filelib:wildcard(filename:join(code:lib_dir(App), "ebin/*.beam")),
+    [Md5 || Beam <- lists:sort(Beams), {ok, {_, Md5}} <- [beam_lib:md5(Beam)]].
 
 runtime(Release, Linkage) ->
     made(whittle_runtime:ensure(#{target => whittle_runtime:default_target(), otp => Release,
@@ -202,10 +205,8 @@ tell(#{ended := Ended, seconds := Seconds, cases := Cases}) ->
     [say("    ~ts: ~ts", [Path, string:slice(Why, 0, 400)]) || {Path, failed, Why} <- Cases],
     ok.
 
-tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites,
-                              rewritten := Rewritten}) ->
-    Common = #{otp => Otp, suites => Suites, rewritten => Rewritten =/= false,
-               key => key(Variant, Parts)},
+tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites, code := Code}) ->
+    Common = #{otp => Otp, suites => Suites, code => Code, key => key(Variant, Parts)},
     case Variant of
         stock ->
             Common#{vm => none, cc => "gcc"};
@@ -220,11 +221,11 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites,
 
 %% What a result depends on. The dynamic VM is made of what the static one is.
 key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime},
-               rewritten := Rewritten}) ->
+               code := Code}) ->
     Of = {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end},
-    case Rewritten of
-        {true, By} -> {By, Of};
-        false -> Of
+    case made_by(Code) of
+        [] -> Of;
+        By -> {By, Of}
     end.
 
 %%% Results, each in a file of its own

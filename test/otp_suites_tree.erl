@@ -15,12 +15,16 @@
 -module(otp_suites_tree).
 
 -export([ensure/3, user/0, environment/1]).
--export_type([variant/0, parts/0]).
+-export_type([variant/0, code/0, parts/0]).
 
 %% static: the VM as it is shipped. dynamic: the same objects, linked so that NIFs and
 %% drivers can be loaded. stock: the stock interpreter, to tell our failures from the
 %% environment's.
 -type variant() :: static | dynamic | stock.
+
+%% What kernel and stdlib are: OTP's, or all of it rewritten by whittle_beam, or shaken, with
+%% companions of what is cold.
+-type code() :: stock | rewritten | shaken.
 
 -type parts() ::
         #{otp := whittle_runtime:otp(),
@@ -28,7 +32,7 @@
           vm := file:filename() | none,  % none: the stock interpreter
           %% What compiles the suites' C parts: a command, or a target's.
           cc := string() | whittle_target:target(),
-          rewritten := boolean(),        % kernel and stdlib, by whittle_beam
+          code := code(),
           key := term()}.                % what all of it depends on
 
 -define(NOBODY, "65534").
@@ -73,13 +77,13 @@ reachable(Base) ->
     end.
 
 make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Compiler,
-            rewritten := Rewritten}) ->
+            code := Code}) ->
     {Cc, Headers} = compiler(Compiler, Dir),
     remove(Dir),
     ok = filelib:ensure_path(Dir),
     Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
                  {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc},
-                 {"REWRITTEN", case Rewritten of true -> "kernel stdlib"; false -> "" end}],
+                 {"REWRITTEN", case Code of rewritten -> "kernel stdlib"; _ -> "" end}],
     done(sh(lists:join("\n",
               ["set -e",
                lists:join("\n", Headers),
@@ -104,10 +108,11 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                " touch jquery-latest.js jquery.tablesorter.min.js)",
                "\"$OTP/bin/erlc\" -o \"$DIR/test_server\" \"$TESTS/otp_suites_events.erl\"",
                "cd \"$DIR\"",
-               "mkdir home logs",
-               %% The installation too: suites add applications to it.
-               "[ \"$(id -u)\" != 0 ] || chown -R " ?NOBODY ":" ?NOBODY " ."]),
+               "mkdir home logs"]),
             Variables, Dir)),
+    _ = [otp_suites_shaken:shake(filename:join(Dir, "otp")) || Code =:= shaken],
+    %% The installation too: suites add applications to it.
+    done(sh("[ \"$(id -u)\" != 0 ] || chown -R " ?NOBODY ":" ?NOBODY " .", [], Dir)),
     Install = words(user(), ["erl", "-noinput", "-eval",
                              "ok = ts_install:install(install_local, []), halt()."]),
     done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))).

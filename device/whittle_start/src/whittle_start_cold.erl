@@ -13,6 +13,11 @@
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
 
+%% Where companions lie: in the pack. OTP's own suites run without one (test/otp_suites_shaken).
+-ifndef(COMPANIONS).
+-define(COMPANIONS, "/.whittle/cold").
+-endif.
+
 %% @doc Loads the companion and goes on in it. Says once, at level info, what was asked for:
 %% `--keep' with that name has the next build keep it. Where there is no such function or
 %% companion, `undef', as of any other.
@@ -73,7 +78,8 @@ loader(Companion, Asked) ->
             receive {'DOWN', Monitor, process, _, _} -> loader(Companion, Asked) end
     end.
 
-path(Companion) -> <<"/.whittle/cold/", (atom_to_binary(Companion, utf8))/binary, ".beam">>.
+path(Companion) ->
+    <<?COMPANIONS "/"/utf8, (atom_to_binary(Companion, utf8))/binary, ".beam">>.
 
 finish(Companion, Code) ->
     erlang:finish_loading([erlang:prepare_loading(Companion, Code)]).
