@@ -24,8 +24,8 @@
                                              % virtual path
 
 -define(BLOCK_SIZE, 262144).
-%% What is read for one call.
--define(COLD_BLOCK_SIZE, 32768).
+%% What is read for one call: see docs/pack-format.md.
+-define(COLD_BLOCK_SIZE, 65536).
 %% The first file of the cold blocks: what is in them.
 -define(COLD, <<"cold/modules">>).
 %% The start block as one file.

@@ -62,7 +62,7 @@
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
     Summary = fun(M, Value) -> {M, whittle_shake_summary:module(Value)} end,
-    case whittle_pass_strip:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
+    case whittle_modules:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
         {ok, Own} ->
             Vm = whittle_each:map(fun({M, Bytes}) -> Summary(M, read(Bytes)) end,
                                   maps:to_list(Preloaded)),

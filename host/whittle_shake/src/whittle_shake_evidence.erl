@@ -122,7 +122,7 @@ of_system(Evidence, System) ->
     Seen = maps:from_list([{M, []} || {M, _} <- maps:keys(Evidence)]),
     Identity = fun(_, M, Beam) -> [{M, whittle_beam:identity(whittle_beam:chunks(Beam))}
                                    || is_map_key(M, Seen)] end,
-    case whittle_pass_strip:each(Identity, System) of
+    case whittle_modules:each(Identity, System) of
         {ok, Found} ->
             Here = lists:append(Found),
             case {[M || {M, _} = Code <- lists:sort(Here), not is_map_key(Code, Evidence)], Here} of

@@ -22,4 +22,4 @@ doc() -> "literals not deflated, so that the pack compresses them".
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 run(System, _) ->
     Otp = list_to_integer(whittle_system:otp(System)),
-    whittle_pass_strip:rewrite(#{keep => all, literals => {plain, Otp}}, System).
+    whittle_modules:rewrite(#{keep => all, literals => {plain, Otp}}, System).

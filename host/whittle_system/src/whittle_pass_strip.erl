@@ -24,8 +24,6 @@
 -behaviour(whittle_pass).
 
 -export([name/0, doc/0, run/2]).
-%% For what looks at every module, or rewrites it
--export([each/2, rewrite/2]).
 
 -export_type([options/0]).
 
@@ -51,47 +49,13 @@ run(System, Options) ->
        fun(Readers) ->
                Chunks = #{keep => [<<"Attr">> || Readers =/= []],
                           types => maps:get(types, Strip, keep), paths => drop},
-               case rewrite(Chunks, System) of
+               case whittle_modules:rewrite(Chunks, System) of
                    {ok, Small} -> {ok, note(Readers, Small)};
                    {error, _} = Error -> Error
                end
        end]).
 
-%% @doc What a function finds in each module of a system, which is checked before; on all
-%% schedulers, see {@link whittle_each:map/2}.
--spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
-           whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
-each(Fun, System) ->
-    Found = whittle_each:map(
-              fun({App, Module, Bytes}) ->
-                      case whittle_beam:read(Bytes) of
-                          {ok, Beam} -> {ok, Fun(App, Module, Beam)};
-                          {error, Error} ->
-                              {error, {bad_beam, {module_name(App, Module), Error}}}
-                      end
-              end, whittle_system:modules(System)),
-    case [Error || {error, _} = Error <- Found] of
-        [Error | _] -> Error;
-        [] -> {ok, [Result || {ok, Result} <- Found]}
-    end.
-
-%% @doc Replaces each module by what {@link whittle_beam:strip/2} makes of it.
--spec rewrite(whittle_beam:strip_options(), whittle_system:system()) ->
-          {ok, whittle_system:system()} | {error, whittle_system:error()}.
-rewrite(Options, System) ->
-    case each(fun(_, Module, Beam) -> {Module, whittle_beam:strip(Options, Beam)} end, System) of
-        {ok, Stripped} ->
-            Small = maps:from_list(Stripped),
-            {ok, lists:foldl(fun(#{modules := Modules} = App, Now) ->
-                                     Left = maps:with(maps:keys(Modules), Small),
-                                     whittle_system:put_app(App#{modules := Left}, Now)
-                             end, System, whittle_system:apps(System))};
-        {error, _} = Error -> Error
-    end.
-
 %% Internal
-
-module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
 
 readers(#{attributes := keep}, _) -> {ok, asked_for};
 readers(_, System) ->
@@ -104,7 +68,7 @@ readers(_, System) ->
                                                  orelse whittle_otp:is_otp(App))
                                             andalso calls_beam_lib(Beam))]
              end,
-    case each(Reader, System) of
+    case whittle_modules:each(Reader, System) of
         {ok, Readers} -> {ok, lists:uniq(lists:append(Readers))};
         {error, _} = Error -> Error
     end.

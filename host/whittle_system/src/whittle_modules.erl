@@ -1,0 +1,40 @@
+%% @doc All modules of a system: what is to be found in each, or done to each.
+-module(whittle_modules).
+
+-export([each/2, rewrite/2]).
+
+%% @doc What a function finds in each module; on all schedulers, see {@link whittle_each:map/2}.
+%% Errors: `bad_beam', the first that cannot be read.
+-spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
+           whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
+each(Fun, System) ->
+    Found = whittle_each:map(
+              fun({App, Module, Bytes}) ->
+                      case whittle_beam:read(Bytes) of
+                          {ok, Beam} -> {ok, Fun(App, Module, Beam)};
+                          {error, Error} ->
+                              {error, {bad_beam, {module_name(App, Module), Error}}}
+                      end
+              end, whittle_system:modules(System)),
+    case [Error || {error, _} = Error <- Found] of
+        [Error | _] -> Error;
+        [] -> {ok, [Result || {ok, Result} <- Found]}
+    end.
+
+%% @doc Replaces each module by what {@link whittle_beam:strip/2} makes of it.
+-spec rewrite(whittle_beam:strip_options(), whittle_system:system()) ->
+          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+rewrite(Options, System) ->
+    case each(fun(_, Module, Beam) -> {Module, whittle_beam:strip(Options, Beam)} end, System) of
+        {ok, Stripped} ->
+            Small = maps:from_list(Stripped),
+            {ok, lists:foldl(fun(#{modules := Modules} = App, Now) ->
+                                     Left = maps:with(maps:keys(Modules), Small),
+                                     whittle_system:put_app(App#{modules := Left}, Now)
+                             end, System, whittle_system:apps(System))};
+        {error, _} = Error -> Error
+    end.
+
+%% Internal
+
+module_name(App, Module) -> io_lib:format("module ~ts of ~ts", [Module, App]).
