@@ -9,7 +9,8 @@
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
          handlers/1, tracing/1, loops/1, at_once/1]).
--export([nothing_cold_at_start/1, said_once/1, sizes/1, why/1, doors_are_noted/1, in_directory/1]).
+-export([nothing_cold_at_start/1, said_once/1, said_of_modules/1, sizes/1, why/1]).
+-export([doors_are_noted/1, in_directory/1]).
 -export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
@@ -98,6 +99,15 @@ said_once(Config) ->
     {0, Said} = cut("said", [], Config),
     ?assertEqual(<<"{\"cut_lib:far/1 was called and had to be loaded: keep it (whittle build "
                    "--keep) to have it at hand\",no_more}">>, Said).
+
+%% Also of a module of which nothing is at hand.
+said_of_modules(Config) ->
+    File = file("late_fun", Config),
+    {0, _} = stock("late_fun_out", [File], Config),
+    Said = [{What ++ " was called and had to be loaded: keep it (whittle build --keep) to have "
+             "it at hand", no_more} || What <- ["dict:new/0", "a fun of cut_late"]],
+    ?assertEqual({0, iolist_to_binary(io_lib:format("~0p", [Said]))},
+                 cut("said_of_modules", [File], Config)).
 
 %% Hot and cold apart, both together little more than what is not shaken.
 sizes(Config) ->

@@ -5,8 +5,10 @@
 %% ```
 %% otp/lib/{kernel,stdlib}-VSN/ebin/M.beam    what is hot
 %% otp/companions/M~cold.beam                 what is cold
-%% otp/companions/whittle_start_cold.beam     what loads it: first of all, by each boot script
 %% '''
+%%
+%% What loads it, `whittle_start_cold', is in kernel here, and each boot script loads it first,
+%% those too that suites make.
 -module(otp_suites_shaken).
 
 -export([shake/1]).
@@ -23,16 +25,22 @@ shake(Otp) ->
     {ok, Plan} = whittle_shake:plan(System, #{preloaded => Preloaded, unit => functions}),
     Shaken = whittle_shake:carry_out(Plan, System),
     [begin
-         {ok, #{modules := Modules} = App} = whittle_system:app(Name, Shaken),
+         #{modules := Modules} = App = app(Name, Shaken),
          Ebin = filename:join([Otp, whittle_system:app_dir(App), "ebin"]),
          [ok = file:write_file(filename:join(place(M, Ebin, Companions),
                                              atom_to_list(M) ++ ".beam"), Beam)
           || {M, Beam} <- maps:to_list(Modules)]
      end || Name <- [kernel, stdlib]],
-    loader(Companions),
-    [with_loader(File) || Boot <- ["bin/*.boot", "releases/*/*.boot"],
-                          File <- filelib:wildcard(filename:join(Otp, Boot))],
-    ok.
+    [Kernel] = filelib:wildcard(filename:join(Lib, "kernel-*/ebin")),
+    loader(Companions, Kernel),
+    [edit(fun with_loader/1, File) || Boot <- ["bin/*.boot", "releases/*/*.boot"],
+                                      File <- filelib:wildcard(filename:join(Otp, Boot))],
+    [Maker] = filelib:wildcard(filename:join(Lib, "sasl-*/ebin/systools_make.beam")),
+    edit(fun making_with_loader/1, Maker).
+
+app(Name, System) ->
+    {ok, App} = whittle_system:app(Name, System),
+    App.
 
 place(Module, Ebin, Companions) ->
     case whittle_system:companion_of(Module) of
@@ -41,14 +49,35 @@ place(Module, Ebin, Companions) ->
     end.
 
 %% As on a device, but for where it looks.
-loader(Companions) ->
+loader(Companions, Ebin) ->
     Source = proplists:get_value(source, whittle_start_cold:module_info(compile)),
-    {ok, _} = compile:file(Source, [{outdir, Companions}, {d, 'COMPANIONS', Companions}, report]),
-    ok.
+    {ok, _} = compile:file(Source, [{outdir, Ebin}, {d, 'COMPANIONS', Companions}, report]),
+    edit(fun(Text) ->
+                 {ok, [{application, kernel, Props}]} = whittle_term:parse(Text),
+                 {modules, Modules} = lists:keyfind(modules, 1, Props),
+                 Listed = {modules, [whittle_start_cold | Modules]},
+                 io_lib:format("~p.~n", [{application, kernel,
+                                          lists:keyreplace(modules, 1, Props, Listed)}])
+         end, filename:join(Ebin, "kernel.app")).
 
-with_loader(File) ->
+with_loader(Boot) ->
+    {script, Id, Instructions} = binary_to_term(Boot),
+    {Before, [{primLoad, First} | After]} =
+        lists:splitwith(fun(I) -> element(1, I) =/= primLoad end, Instructions),
+    term_to_binary({script, Id, Before ++ [{primLoad, [whittle_start_cold | First]} | After]}).
+
+%% The modules that scripts load first are a list in a function.
+making_with_loader(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Maker} = whittle_beam:disassemble(Beam),
+    #{{mandatory_modules, 0} := #{code := [{move, [{literal, List}, X]} | Code]} = Function} =
+        whittle_beam_module:functions(Maker),
+    More = {literal, term_to_binary([whittle_start_cold | binary_to_term(List)])},
+    {ok, Made} = whittle_beam:assemble(
+                   #{}, whittle_beam_module:put(Function#{code := [{move, [More, X]} | Code]},
+                                                Maker)),
+    Made.
+
+edit(Change, File) ->
     {ok, Bytes} = file:read_file(File),
-    {script, Id, Instructions} = binary_to_term(Bytes),
-    {Before, After} = lists:splitwith(fun(I) -> element(1, I) =/= path end, Instructions),
-    Loader = [{path, ["$ROOT/companions"]}, {primLoad, [whittle_start_cold]}],
-    ok = file:write_file(File, term_to_binary({script, Id, Before ++ Loader ++ After})).
+    ok = file:write_file(File, Change(Bytes)).

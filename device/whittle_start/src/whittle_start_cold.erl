@@ -9,6 +9,7 @@
 -module(whittle_start_cold).
 
 -export([undefined_function/3, module_info/2, make_atoms/1]).
+-export([watch/1, called/3]).
 
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
@@ -48,7 +49,37 @@ make_atoms(File) ->
     _ = [binary_to_atom(Name, utf8) || Name <- binary:split(Names, <<0>>, [global])],
     ok.
 
+%% @doc Has {@link called/3} say what is called of these modules. They are cold as a whole: the
+%% code server loads them, as it does any that is not there yet.
+-spec watch([module(), ...]) -> ok.
+watch(Modules) ->
+    persistent_term:put(?MODULE, {Modules, atomics:new(length(Modules), [])}).
+
+%% @doc Whoever is to load what was called (`error_handler', see {@link whittle_shake_watch})
+%% asks here before. Says it of a module that is watched, once.
+-spec called(module(), atom() | fun(), [term()]) -> ok.
+called(Module, Function, Arguments) ->
+    case persistent_term:get(?MODULE, none) of
+        {Modules, Said} ->
+            case not erlang:module_loaded(Module) andalso place(Module, Modules, 1) of
+                Place when is_integer(Place) ->
+                    Asked = case Function of
+                                _ when is_atom(Function) -> [Module, Function, length(Arguments)];
+                                _ -> [Module]       % a fun of what is not loaded has no name
+                            end,
+                    _ = [spawn(fun() -> tell(Asked) end)
+                         || atomics:exchange(Said, Place, 1) =:= 0],
+                    ok;
+                false -> ok
+            end;
+        none -> ok
+    end.
+
 %% Internal
+
+place(_, [], _) -> false;
+place(Module, [Module | _], Place) -> Place;
+place(Module, [_ | Modules], Place) -> place(Module, Modules, Place + 1).
 
 %% Not in the process that calls: it may be ended at any time, and has a name of its own.
 load(Companion, Asked) ->
@@ -67,7 +98,7 @@ loader(Companion, Asked) ->
                     case prim_file:read_file(path(Companion)) of
                         {ok, Code} ->
                             ok = finish(Companion, Code),
-                            _ = spawn(fun() -> tell(Companion, Asked) end),
+                            _ = spawn(fun() -> tell(of_module(Companion, Asked)) end),
                             ok;
                         {error, enoent} -> ok
                     end
@@ -84,13 +115,20 @@ path(Companion) ->
 finish(Companion, Code) ->
     erlang:finish_loading([erlang:prepare_loading(Companion, Code)]).
 
-%% The logger may not be there yet, or no longer.
-tell(Companion, {Function, Arity}) ->
+of_module(Companion, {Function, Arity}) ->
     [Module, _] = binary:split(atom_to_binary(Companion, utf8), <<"~cold">>),
+    [binary_to_atom(Module, utf8), Function, Arity].
+
+%% The logger may not be there yet, or no longer.
+tell(Asked) ->
+    What = case Asked of
+               [_] -> "a fun of ~ts";
+               [_, _, _] -> "~ts:~tw/~b"
+           end,
     try
-        logger:log(info, "~ts:~tw/~b was called and had to be loaded: "
-                         "keep it (whittle build --keep) to have it at hand",
-                   [Module, Function, Arity], #{domain => [whittle, cold]})
+        logger:log(info, What ++ " was called and had to be loaded: "
+                                 "keep it (whittle build --keep) to have it at hand",
+                   Asked, #{domain => [whittle, cold]})
     catch
         _:_ -> ok
     end.

@@ -101,7 +101,7 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
     Done = maps:from_list(
              whittle_each:map(
                fun({M, Bytes, Kept, Answering}) ->
-                       {M, less(Missing, Bytes, maps:from_keys(Kept, []), Answering)}
+                       {M, less(Missing, {M, Bytes}, maps:from_keys(Kept, []), Answering)}
                end, [{M, Bytes, maps:get(M, Keep, []), maps:get(M, Stubs, [])}
                      || {_, M, Bytes} <- whittle_system:modules(System)])),
     {Less, Cold} = lists:foldl(
@@ -112,21 +112,28 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                              {whittle_system:put_app(App#{modules := Left}, Now),
                               lists:append(Late) ++ Before}
                      end, {System, []}, whittle_system:apps(System)),
-    with_atoms(Plan, whittle_system:set_cold(Cold, Less)).
+    with_cold(Plan, whittle_system:set_cold(Cold, Less)).
 
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
-less(load, Bytes, Kept, _) -> whittle_shake_companion:split(read(Bytes), Kept);
-less(crash, Bytes, Kept, Answering) -> whittle_shake_cut:module(read(Bytes), Kept, Answering).
+less(load, {error_handler, Bytes}, Kept, _) ->
+    Watching = whittle_shake_watch:error_handler(read(Bytes)),
+    case whittle_shake_companion:split(Watching, Kept) of
+        whole -> whittle_beam:assemble(#{}, Watching);
+        Parts -> Parts
+    end;
+less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(read(Bytes), Kept);
+less(crash, {_, Bytes}, Kept, Answering) -> whittle_shake_cut:module(read(Bytes), Kept, Answering).
 
 %% Who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
-with_atoms(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+with_cold(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+    Watched = whittle_boot:watch_cold(System),
     case whittle_shake_door:asks_for_atoms(Program, Summaries) of
-        true -> whittle_boot:make_atoms(System);
-        false -> System
+        true -> whittle_boot:make_atoms(Watched);
+        false -> Watched
     end;
-with_atoms(_, System) ->
+with_cold(#{missing := crash}, System) ->
     System.
 
 %% What becomes of a module: the modules in its place, and which of them are cold.

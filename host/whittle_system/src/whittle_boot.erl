@@ -13,6 +13,7 @@
 -module(whittle_boot).
 
 -export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
+         watch_cold/1,
          set_traced/1, early_modules/0, start_modules/1, control/1, loaded_at_once/3, root/0]).
 
 -export_type([step/0, plan/0]).
@@ -177,10 +178,16 @@ early_modules() ->
 %% @doc Has the start make the atoms of all modules, before any application of the system
 %% runs: {@link atoms/1} tells them.
 -spec make_atoms(whittle_system:system()) -> whittle_system:system().
-make_atoms(System) ->
-    {script, Id, Instructions} = whittle_system:boot(System),
-    {Before, [Completed | After]} = at_kernel_load(Instructions),
-    whittle_system:set_boot({script, Id, Before ++ [Completed, make_atoms() | After]}, System).
+make_atoms(System) -> when_loaded(make_atoms(), System).
+
+%% @doc Has the start name the modules that are cold as a whole to who says when they are called.
+-spec watch_cold(whittle_system:system()) -> whittle_system:system().
+watch_cold(System) ->
+    case [M || M <- lists:sort(maps:keys(whittle_system:cold(System))),
+               whittle_system:companion_of(M) =:= none] of
+        [] -> System;
+        Modules -> when_loaded({apply, {whittle_start_cold, watch, [Modules]}}, System)
+    end.
 
 %% @doc The names of the atoms that the start has to make, if it has to: those that no module
 %% has which it loads.
@@ -271,6 +278,12 @@ left(Rest, _) ->
     Rest.
 
 %% Internal
+
+%% With one instruction more, before the kernel's processes start.
+when_loaded(Instruction, System) ->
+    {script, Id, Instructions} = whittle_system:boot(System),
+    {Before, [Completed | After]} = at_kernel_load(Instructions),
+    whittle_system:set_boot({script, Id, Before ++ [Completed, Instruction | After]}, System).
 
 %% What loads the modules that the kernel needs to load others, and what follows.
 at_kernel_load(Instructions) ->
