@@ -5,7 +5,7 @@
 -include("shapes.hrl").
 -include_lib("kernel/include/file.hrl").
 
--export([area/1, name/0, kind/1]).
+-export([area/1, name/0, kind/1, main/1]).
 
 -spec area(#rectangle{}) -> number().
 area(#rectangle{width = Width, height = Height}) -> Width * Height.
@@ -17,3 +17,12 @@ name() -> unknown.
 kind(File) ->
     {ok, #file_info{type = Type}} = file:read_file_info(File),
     Type.
+
+-spec main([string()]) -> ok.
+main(Sums) ->
+    [begin
+         {ok, Tokens, _} = sums_scan:string(Sum),
+         {ok, Value} = sums_parse:parse(Tokens),
+         io:format("~s = ~b~n", [Sum, Value])
+     end || Sum <- Sums],
+    ok.
