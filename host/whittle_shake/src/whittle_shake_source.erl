@@ -7,16 +7,15 @@
 
 -export([calls/2, atoms/1]).
 
-%% Who names it: an application's file, or one of the release.
--type named() :: {unicode:chardata(), {call, module(), atom()} | {atom, atom()}}.
+-type named() :: {call, module(), Function :: atom()}
+               | {macros, module()}     % all of an Elixir module
+               | {atom, atom()}.
 
 %% @doc What is called by name, as whatever arity there is, each with the file that does.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules) ->
-    [{{M, F, A}, {root, From}}
-     || {From, {call, M, Name}} <- named(System), #{M := #{exports := Exports}} <- [Modules],
-        {F, A} <- named(Name, Exports)].
+    [{Mfa, {root, From}} || {From, Named} <- named(System), Mfa <- called(Named, Modules)].
 
 %% @doc The atoms that come to be about by it: parse transforms, modules and values in the
 %% configuration.
@@ -26,11 +25,18 @@ atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- named(System)]
 %% Internal
 
 %% Elixir has a macro in a function of another name.
-named(Name, Exports) ->
+called({call, M, Name}, Modules) ->
     Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
-    [FA || {F, _} = FA <- Exports, F =:= Name orelse F =:= Macro].
+    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                  F =:= Name orelse F =:= Macro];
+called({macros, M}, Modules) ->
+    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                  lists:prefix("MACRO-", atom_to_list(F))];
+called({atom, _}, _) ->
+    [].
 
--spec named(whittle_system:system()) -> [named()].
+%% What each file names: an application's, or one of the release.
+-spec named(whittle_system:system()) -> [{unicode:chardata(), named()}].
 named(System) ->
     [{["the header ", Path, " of ", atom_to_list(App)], What}
      || #{name := App, files := Files} <- whittle_system:apps(System),
@@ -63,7 +69,9 @@ in_header([]) -> [].
 
 %% `Module.name', `:module.name'; words and operators by themselves, which are Kernel's or
 %% Config's if anybody's; modules, atoms and keys. Lines that are comments are left out, and
-%% no others: what looks like one may stand in a string.
+%% no others: what looks like one may stand in a string. Macros are expanded as the program
+%% runs, and one expands to others (`||' to `in'): so all of Elixir's own that need no
+%% `require' can be asked for.
 script(Bytes) ->
     Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)), "^\\s*#.*$", "",
                       [global, multiline, unicode, {return, binary}]),
@@ -72,11 +80,13 @@ script(Bytes) ->
         ++ [{call, binary_to_atom(M), binary_to_atom(F)}
             || [M, F] <- found(":([a-z]\\w*)\\.([a-z_]\\w*[?!]?)", Text)]
         ++ [{call, M, binary_to_atom(Word)}
-            || [Word] <- found("([a-z_]\\w*[?!]?|[-+*/<>=!&|.^~@]+)", Text),
-               M <- ['Elixir.Kernel', 'Elixir.Kernel.SpecialForms', 'Elixir.Config']]
+            || [Word] <- found("([a-z_]\\w*[?!]?|[-+*/<>=!&|.^~@]+)", Text), M <- imported()]
+        ++ [{macros, M} || M <- imported()]
         ++ [{atom, elixir(M)} || [M] <- found("(" ++ name() ++ ")", Text)]
         ++ [{atom, binary_to_atom(Word)} || [Word] <- found(":([a-z_]\\w*[?!]?)", Text)]
         ++ [{atom, binary_to_atom(Word)} || [Word] <- found("([a-z_]\\w*[?!]?):(?!:)", Text)].
+
+imported() -> ['Elixir.Kernel', 'Elixir.Config'].
 
 name() -> "[A-Z]\\w*(?:\\.[A-Z]\\w*)*".
 

@@ -49,14 +49,18 @@ runtime_exs(_) ->
                   'Elixir.System', app, 'begin', lists, port, start, x],
                  [Atom || {Atom, "runtime.exs"} <- Atoms]).
 
+%% Functions by their names; macros by theirs, and all that are there without `require', as one
+%% expands to another: `unless' to `if'.
 macros(_) ->
-    System = with_script("if config_env() == :prod && not is_nil(System.get_env(\"A\")), do: 1\n"),
-    {Calls, _} = found(System, #{'Elixir.Kernel' => [{'MACRO-if', 3}, {'MACRO-&&', 3}, {'==', 2},
-                                                     {'MACRO-is_nil', 2}, {'MACRO-unless', 3}],
-                                 'Elixir.Config' => [{'MACRO-config_env', 1}]}),
+    System = with_script("require My\n"
+                         "unless 1 == System.get_env(\"A\"), do: My.own(1)\n"),
+    {Calls, _} = found(System, #{'Elixir.Kernel' => [{'MACRO-if', 3}, {'MACRO-unless', 3},
+                                                     {'==', 2}, {'not', 1}],
+                                 'Elixir.Config' => [{'MACRO-config_env', 1}, {'__env__!', 0}],
+                                 'Elixir.My' => [{'MACRO-own', 2}, {'MACRO-other', 2}]}),
     ?assertEqual([{'Elixir.Config', 'MACRO-config_env', 1}, {'Elixir.Kernel', '==', 2},
-                  {'Elixir.Kernel', 'MACRO-&&', 3}, {'Elixir.Kernel', 'MACRO-if', 3},
-                  {'Elixir.Kernel', 'MACRO-is_nil', 2}], [Mfa || {Mfa, _} <- Calls]).
+                  {'Elixir.Kernel', 'MACRO-if', 3}, {'Elixir.Kernel', 'MACRO-unless', 3},
+                  {'Elixir.My', 'MACRO-own', 2}], [Mfa || {Mfa, _} <- Calls]).
 
 %% But what only looks like one: `#{...}' in a string is code.
 comments(_) ->

@@ -33,13 +33,14 @@ defmodule Desk.Main do
 
     code =
       try do
-        for argument <- arguments, _ <- 1..copies do
-          printer.print(title, Desk.Work.run(argument))
+        for argument <- arguments do
+          what = Desk.Work.run(argument)
+          for _ <- 1..copies, do: printer.print(title, what)
         end
 
         0
       rescue
-        error in [ArgumentError, RuntimeError] ->
+        error ->
           IO.puts("failed: " <> Exception.message(error))
           4
       end
