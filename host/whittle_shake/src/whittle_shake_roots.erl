@@ -29,7 +29,7 @@ traps() ->
           {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
 
 %% @doc The atoms of the applications' environment, of `sys.config', of `vm.args', and of
-%% source that is packed.
+%% scripts.
 %% What only describes an application (its modules, its registered names, the
 %% applications it needs) is for tools.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].

@@ -5,26 +5,37 @@
 %% its grammar: of a macro of Erlang or of Elixir only who expands it can tell what it is.
 -module(whittle_shake_source).
 
--export([calls/2, atoms/1]).
+-export([headers/2, calls/2, atoms/1]).
 
 -type named() :: {call, module(), Function :: atom()}
                | {macros, module()}     % all of an Elixir module
                | {atom, atom()}.
 
-%% @doc What is called by name, as whatever arity there is, each with the file that does.
+%% @doc What is called by what is compiled with the headers: of `epp:open/1', which reads them.
+-spec headers(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
+          #{mfa() => [mfa()]}.
+headers(System, Modules) ->
+    #{{epp, open, 1} =>
+          lists:usort([Mfa || #{files := Files} <- whittle_system:apps(System),
+                              {<<"include/", _/binary>> = Path, #{bytes := Bytes}}
+                                  <- maps:to_list(Files),
+                              filename:extension(Path) =:= <<".hrl">>,
+                              Named <- header(Bytes), Mfa <- called(Named, Modules)])}.
+
+%% @doc What scripts call by name, as whatever arity there is, each with the file that does.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules) ->
-    [{Mfa, {root, From}} || {From, Named} <- named(System), Mfa <- called(Named, Modules)].
+    [{Mfa, {root, From}} || {From, Named} <- scripts(System), Mfa <- called(Named, Modules)].
 
-%% @doc The atoms that come to be about by it: parse transforms, modules and values in the
-%% configuration.
+%% @doc The atoms that come to be about by scripts: modules and values in the configuration.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
-atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- named(System)].
+atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
 
 %% Internal
 
 %% Elixir has a macro in a function of another name.
+-spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 called({call, M, Name}, Modules) ->
     Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
     [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
@@ -35,16 +46,10 @@ called({macros, M}, Modules) ->
 called({atom, _}, _) ->
     [].
 
-%% What each file names: an application's, or one of the release.
--spec named(whittle_system:system()) -> [{unicode:chardata(), named()}].
-named(System) ->
-    [{["the header ", Path, " of ", atom_to_list(App)], What}
-     || #{name := App, files := Files} <- whittle_system:apps(System),
-        {<<"include/", _/binary>> = Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
-        filename:extension(Path) =:= <<".hrl">>, What <- lists:usort(header(Bytes))]
-        ++ [{Path, What}
-            || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
-               filename:extension(Path) =:= <<".exs">>, What <- lists:usort(script(Bytes))].
+scripts(System) ->
+    [{Path, Named}
+     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+        filename:extension(Path) =:= <<".exs">>, Named <- lists:usort(script(Bytes))].
 
 %% Erlang's headers
 
@@ -54,10 +59,11 @@ header(Bytes) ->
         {error, _, _} -> []
     end.
 
-%% `-compile({parse_transform, M})'; `apply(M, F, ...)', as logger.hrl has it; `M:F'. Types
-%% look like calls too, and are the names of no function as a rule.
+%% `-compile({parse_transform, M})', of which the compiler asks two things; `apply(M, F, ...)',
+%% as logger.hrl has it; `M:F'. Types look like calls too, and are the names of no function as
+%% a rule.
 in_header([{atom, _, parse_transform}, {',', _}, {atom, _, M} | Tokens]) ->
-    [{atom, M} | in_header(Tokens)];
+    [{call, M, parse_transform}, {call, M, parse_transform_info} | in_header(Tokens)];
 in_header([{atom, _, apply}, {'(', _}, {atom, _, M}, {',', _}, {atom, _, F} | Tokens]) ->
     [{call, M, F} | in_header(Tokens)];
 in_header([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) ->

@@ -17,18 +17,19 @@ headers(_) ->
                        "-define(SAY(X), b:say(X, name:name(X))).\n"
                        "-define(LATE(X), apply(b,late,[X])).\n"
                        "-type t() :: b:type().\n"),
-    From = "the header include/a.hrl of a",
-    ?assertEqual({[{{b, late, 1}, From}, {{b, late, 2}, From}, {{b, say, 2}, From}],
-                  [{transform, From}]},
-                 found(System, #{b => [{late, 1}, {late, 2}, {say, 2}, {unsaid, 1}]})).
+    ?assertEqual([{b, late, 1}, {b, late, 2}, {b, say, 2}, {transform, parse_transform, 2},
+                  {transform, parse_transform_info, 0}],
+                 of_headers(System, #{b => [{late, 1}, {late, 2}, {say, 2}, {unsaid, 1}],
+                                      transform => [{other, 0}, {parse_transform, 2},
+                                                    {parse_transform_info, 0}]})).
 
 %% Only what the preprocessor is given.
 other_files(_) ->
-    [?assertEqual({[], []}, found(with_file(Path, "-define(X, b:say())."), #{b => [{say, 0}]}))
+    [?assertEqual([], of_headers(with_file(Path, "-define(X, b:say())."), #{b => [{say, 0}]}))
      || Path <- [<<"priv/a.hrl">>, <<"include/a.txt">>]].
 
 no_erlang(_) ->
-    [?assertEqual({[], []}, found(with_file(<<"include/a.hrl">>, Text), #{b => [{say, 0}]}))
+    [?assertEqual([], of_headers(with_file(<<"include/a.hrl">>, Text), #{b => [{say, 0}]}))
      || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]].
 
 %% Functions of modules and, of Elixir's own, those without a module; what configuration says
@@ -69,37 +70,40 @@ comments(_) ->
     {Calls, _} = found(System, #{'Elixir.Dead' => Exports, 'Elixir.Live' => Exports}),
     ?assertEqual([{'Elixir.Live', one, 0}, {'Elixir.Live', two, 0}], [Mfa || {Mfa, _} <- Calls]).
 
-%% With the compiler, which calls whatever transform a form names. Without the header nothing
-%% names this one, nor calls the other.
+%% Where something is that reads the headers.
 in_a_plan(_) ->
-    Compiler = ["-module(compiler). -export([main/1]).",
-                "main([{attribute, _, compile, {_, M}} | _] = Forms) ->",
-                "    M:parse_transform(Forms, [])."],
-    Transform = ["-module(transform). -export([parse_transform/2, dead/0]).",
-                 "parse_transform(Forms, _) -> Forms. dead() -> ok."],
-    Other = ["-module(other). -export([said/0, dead/0]). said() -> ok. dead() -> ok."],
+    Sources = [{epp, ["-module(epp). -export([open/1, other/0]). open(_) -> ok. other() -> ok."]},
+               {transform, ["-module(transform). -export([parse_transform/2, dead/0]).",
+                            "parse_transform(Forms, _) -> Forms. dead() -> ok."]},
+               {other, ["-module(other). -export([said/0, dead/0]). said() -> ok. dead() -> ok."]}],
     Modules = maps:from_list([{M, made:beam(lists:append(lists:join(" ", Source)))}
-                              || {M, Source} <- [{compiler, Compiler}, {transform, Transform},
-                                                 {other, Other}]]),
+                              || {M, Source} <- Sources]),
     Header = <<"-compile({parse_transform, transform}). -define(X, other:said()).">>,
     [begin
          App = app(#{Path => #{mode => 8#644, bytes => Header}}),
          System = whittle_system:put_app(App#{modules := Modules}, system()),
-         Options = #{preloaded => #{}, unit => functions, keep => [{compiler, main, 1}]},
+         Options = #{preloaded => #{}, unit => functions, keep => [Kept]},
          {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
          ?assertEqual(Live, [Mfa || {M, F, _} = Mfa <- lists:sort(maps:keys(Hot)),
-                                    M =/= compiler, F =/= module_info])
-     end || {Path, Live} <- [{<<"include/a.hrl">>,
-                              [{other, said, 0}, {transform, parse_transform, 2}]},
-                             {<<"include/a.txt">>, []}]].
+                                    M =/= epp, F =/= module_info])
+     end || {Path, Kept, Live} <- [{<<"include/a.hrl">>, {epp, open, 1},
+                                    [{other, said, 0}, {transform, parse_transform, 2}]},
+                                   {<<"include/a.hrl">>, {epp, other, 0}, []},
+                                   {<<"include/a.txt">>, {epp, open, 1}, []}]].
 
 %% Internal
 
 found(System, Exports) ->
-    Modules = maps:map(fun(_, Functions) -> #{exports => Functions} end, Exports),
+    Modules = summaries(Exports),
     Text = fun({What, {root, From}}) -> {What, lists:flatten([io_lib:format("~ts", [From])])} end,
     {lists:usort([Text(Call) || Call <- whittle_shake_source:calls(System, Modules)]),
      lists:usort([Text(Atom) || Atom <- whittle_shake_source:atoms(System)])}.
+
+of_headers(System, Exports) ->
+    #{{epp, open, 1} := Called} = whittle_shake_source:headers(System, summaries(Exports)),
+    Called.
+
+summaries(Exports) -> maps:map(fun(_, Functions) -> #{exports => Functions} end, Exports).
 
 with_file(Path, Text) ->
     whittle_system:put_app(app(#{Path => #{mode => 8#644, bytes => iolist_to_binary(Text)}}),
