@@ -419,8 +419,7 @@ project(Command, Env, Dir) ->
     _ = file:del_dir_r(Project),
     {0, <<>>} = running:run("/bin/cp", ["-R", filename:join(get(here), "project"), Project]),
     Rebar = fun(Words) ->
-                    {Code, Said} = run(Command, Words, [{"TERM", "dumb"} | Env], Project),
-                    {Code, Said}
+                    run(Command, Words, [{"TERM", "dumb"} | Env], Project)
             end,
     Write = fun(Name, Text) ->
                     ok = file:write_file(filename:join([Project, "test", Name ++ ".erl"]),
@@ -444,11 +443,13 @@ project(Command, Env, Dir) ->
             {escript, Rebar(["escriptize"])},
             {ran, running:run(os:find_executable("escript"),
                               [filename:join(Project, "_build/default/bin/shapes"), "1 + 2"])},
-            {unknown, Rebar(["unknown"])},
-            {clean, Rebar(["clean"])}],
-    Beams = filelib:wildcard("_build/default/lib/*/ebin/*", Project),
-    {[{beams, Beams} | [{What, Code, plain(Said)} || {What, {Code, Said}} <- Runs]],
-     [Said || {_, {_, Said}} <- Runs]}.
+            {unknown, Rebar(["unknown"])}],
+    Built = filelib:wildcard("_build/default/lib/*/ebin/*", Project),
+    {Code, Said} = Rebar(["clean"]),
+    {[{built, Built}, {clean, Code, plain(Said)},
+      {left, filelib:wildcard("_build/default/lib/*/ebin/*", Project)}
+      | [{What, Ended, plain(Printed)} || {What, {Ended, Printed}} <- Runs]],
+     [Said | [Printed || {_, {_, Printed}} <- Runs]]}.
 
 %% Without colours, how long it took, whose processes, and what `whittle trace' says.
 plain(Said) ->
