@@ -21,7 +21,7 @@ main(Words) ->
     Root = filename:dirname(filename:dirname(Here)),
     put(root, Root),
     put(here, Here),
-    Known = [pages, tsung_29, tsung, rebar3, mix],
+    Known = [pages, tsung_29, tsung, rebar3, mix, desk],
     Names = case Words of
                 [] -> Known;
                 _ -> [known(Word, Known) || Word <- Words]
@@ -92,12 +92,17 @@ given(tsung_29) ->
                 otp => "29"};
 given(rebar3) ->
     #{path => package(rebar3, "rebar3", "usr/bin/rebar3"), otp => "25", libs => [],
-      told => ["--atoms", "none", "--data", "none", "--remote", "none"],
+      told => ["--atoms", "none", "--code", "calendar:iso_week_number/1", "--data", "none",
+               "--remote", "none"],
       use => fun project/3};
 given(mix) ->
-    #{path => mix(package(mix, "elixir", "usr/lib/elixir")), otp => "25", libs => [],
-      told => ["--atoms", "none", "--data", "none", "--remote", "none"],
-      use => fun greet/3}.
+    (released())#{path => mix(mix, "greeter", running:fixture("greeter")), use => fun greet/3};
+given(desk) ->
+    (released())#{path => mix(desk, "desk", filename:join(get(here), "desk")), use => fun work/3}.
+
+released() ->
+    #{otp => "25", libs => [],
+      told => ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"]}.
 
 loaded() ->
     #{otp => "25", libs => [], told => ["--atoms", "ts_http,ts_os_mon_erlang", "--code", "none",
@@ -109,8 +114,7 @@ result(Name, #{told := Told} = Given) ->
             {crash, ["--shake", "functions", "--missing", "crash" | Told]}],
     Record = work([Name, "trace"]),
     Whole = build(Name, whole, [], Given),
-    Traced = used(Name, whole, [whittle(), "trace", "-o", Record, "--", file(Name, whole)], [],
-                  Given),
+    Traced = recorded(Name, Record, Given),
     Shaken = [{Way, Options, build(Name, Way, Options, Given)} || {Way, Options} <- tl(Ways)],
     Same = used(Name, whole, [file(Name, whole)], [], Given),
     Same =:= Traced orelse fail("what was recorded is another answer: ~0tp and ~0tp",
@@ -206,32 +210,56 @@ used(Name, Way, Command, Env, #{use := Use}) ->
     ok = file:write_file(work([Name, [atom_to_list(Way), ".txt"]]), Printed),
     Same.
 
+%% Each start of the program is a record of its own: one of them all.
+recorded(Name, Record, Given) ->
+    Dir = work([Name, "traces"]),
+    _ = file:del_dir_r(Dir),
+    ok = filelib:ensure_path(Dir),
+    Traced = used(Name, whole, [whittle(), "trace", "-o", {new_file, Dir}, "--",
+                                file(Name, whole)], [], Given),
+    Calls = [calls(filename:join(Dir, File)) || File <- lists:sort(element(2, file:list_dir(Dir)))],
+    ok = file:write_file(Record, whittle_shake_evidence:to_binary(
+                                   whittle_shake_evidence:merge(lists:append(Calls)))),
+    Traced.
+
+calls(File) ->
+    {ok, Bytes} = file:read_file(File),
+    {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
+    whittle_shake_evidence:calls(Evidence).
+
 %% What was called, as the record has it, and is cold in the second build: how many functions of
 %% which modules.
 cold(Record, File) ->
     {ok, Account} = whittle_plan_file:read(File),
-    {ok, Bytes} = file:read_file(Record),
-    {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
-    Cold = [Mfa || {M, _, Functions} <- whittle_shake_evidence:calls(Evidence), {F, A} <- Functions,
-                   {Mfa, {cold, _}} <- whittle_shake_account:why({M, F, A}, Account)],
-    [io_lib:format("~ts: ~b", [M, length(Mfas)])
-     || {M, Mfas} <- lists:sort(maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end,
-                                                                   Cold)))].
+    [io_lib:format("~ts: ~b", [M, length(Cold)])
+     || {M, _, Functions} <- calls(Record),
+        Cold <- [[FA || {{_, F, A}, {cold, _}} <- whittle_shake_account:why({M}, Account),
+                        FA <- [{F, A}], lists:member(FA, Functions)]],
+        Cold =/= []].
 
 %% What the log of the second says that it had to load: once for each module in two parts, and
-%% nothing of those that are wholly cold.
+%% nothing of those that are wholly cold. A handler of its own: tsung has nothing go to the one
+%% that there is.
 said(Name, #{use := Use}) ->
-    Info = [{"ERL_FLAGS", "-kernel logger_level info"}],
-    {_, Printed} = Use([file(Name, load)], Info, work([Name])),
-    ok = file:write_file(work([Name, "said.txt"]), Printed),
-    case re:run(Printed, "(\\S+)\\s+was\\s+called\\s+and\\s+had\\s+to\\s+be\\s+loaded",
+    Log = work([Name, "said.log"]),
+    _ = file:delete(Log),
+    Handler = io_lib:format("[{handler,said,logger_std_h,#{config=>#{file=>~w}}}]", [Log]),
+    Info = [{"ERL_FLAGS", lists:flatten(["-kernel logger_level info -kernel logger ", Handler])}],
+    _ = Use([file(Name, load)], Info, work([Name])),
+    {ok, Said} = file:read_file(Log),
+    case re:run(Said, "(\\S+)\\s+was\\s+called\\s+and\\s+had\\s+to\\s+be\\s+loaded",
                 [global, {capture, [1], list}]) of
         {match, Found} -> lists:usort(lists:append(Found));
         nomatch -> []
     end.
 
 start([Program | Words], More, Env, Dir) ->
-    running:start(Program, Words ++ More, #{env => Env, cd => Dir}).
+    Given = [case Word of
+                 {new_file, Below} ->
+                     filename:join(Below, integer_to_list(erlang:unique_integer([positive])));
+                 _ -> Word
+             end || Word <- Words],
+    running:start(Program, Given ++ More, #{env => Env, cd => Dir}).
 
 run(Command, More, Env, Dir) -> running:ended(start(Command, More, Env, Dir)).
 
@@ -381,15 +409,17 @@ counted(Log) ->
                             <<"page">>, <<"connect">>, <<"match">>, <<"200">>, <<"size_rcv">>,
                             <<"size_sent">>])].
 
-%% A project with includes, a parse transform and tests: built, tested, with a test that fails
-%% and one that is no Erlang.
+%% A project with includes, a parse transform, a lexer, a grammar and tests: built, tested, and
+%% whatever else rebar3 does with the OTP that is in the file; with a test that fails and one
+%% that is no Erlang. Debian's source of OTP has not the scripts that common_test's pages load,
+%% which it asks for without `--basic_html'. What the project calls of OTP and rebar3 does not
+%% comes in by a door: `--code'.
 project(Command, Env, Dir) ->
     Project = filename:join(Dir, "project"),
     _ = file:del_dir_r(Project),
     {0, <<>>} = running:run("/bin/cp", ["-R", filename:join(get(here), "project"), Project]),
     Rebar = fun(Words) ->
-                    {Code, Said} = run(Command, Words, [{"TERM", "dumb"} | Env], Project),
-                    {Code, Said}
+                    run(Command, Words, [{"TERM", "dumb"} | Env], Project)
             end,
     Write = fun(Name, Text) ->
                     ok = file:write_file(filename:join([Project, "test", Name ++ ".erl"]),
@@ -403,35 +433,64 @@ project(Command, Env, Dir) ->
                           Rebar(["eunit"])
                       end},
             {wrong, begin Write("wrong_tests", "bad( ->"), Rebar(["eunit"]) end},
-            {tree, Rebar(["tree"])}],
-    Beams = filelib:wildcard("_build/default/lib/*/ebin/*", Project),
-    {[{beams, Beams} | [{What, Code, plain(Said)} || {What, {Code, Said}} <- Runs]],
-     [Said || {_, {_, Said}} <- Runs]}.
+            {tree, Rebar(["tree"])}, {help, Rebar(["help", "compile"])},
+            {ct, begin
+                     [ok = file:delete(filename:join([Project, "test", Test]))
+                      || Test <- ["more_tests.erl", "wrong_tests.erl"]],
+                     Rebar(["ct", "--basic_html", "true"])
+                 end},
+            {covered, Rebar(["eunit", "--cover"])}, {cover, Rebar(["cover", "--verbose"])}, {xref, Rebar(["xref"])},
+            {escript, Rebar(["escriptize"])},
+            {ran, running:run(os:find_executable("escript"),
+                              [filename:join(Project, "_build/default/bin/shapes"), "1 + 2"])},
+            {unknown, Rebar(["unknown"])}],
+    Built = filelib:wildcard("_build/default/lib/*/ebin/*", Project),
+    {Code, Said} = Rebar(["clean"]),
+    {[{built, Built}, {clean, Code, plain(Said)},
+      {left, filelib:wildcard("_build/default/lib/*/ebin/*", Project)}
+      | [{What, Ended, plain(Printed)} || {What, {Ended, Printed}} <- Runs]],
+     [Said | [Printed || {_, {_, Printed}} <- Runs]]}.
 
-%% Without colours, how long it took, and what the log of a start says.
+%% Without colours, how long it took, whose processes, and what `whittle trace' says.
 plain(Said) ->
     lists:foldl(fun({Pattern, Instead}, Text) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])
                 end, Said, [{"\e\\[[0-9;]*m", ""}, {"[0-9.]+ seconds", "TIME"},
-                            {"<[0-9]+\\.[0-9.]+>", "PID"}]).
+                            {"<[0-9]+\\.[0-9.]+>", "PID"},
+                            {"\\S+: [0-9]+ functions of [0-9]+ modules, called in .*\n", ""}]).
 
-%% The tests' Elixir application, as `mix release' of Debian's package makes it.
-mix(Elixir) ->
-    Dir = work([mix, "greeter"]),
+%% An Elixir application, as `mix release' of Debian's package makes it.
+mix(Program, App, Source) ->
+    Elixir = package(Program, "elixir", "usr/lib/elixir"),
+    Dir = work([Program, "source"]),
     _ = file:del_dir_r(Dir),
-    {0, <<>>} = running:run("/bin/cp", ["-R", running:fixture("greeter"), Dir]),
+    {0, <<>>} = running:run("/bin/cp", ["-R", Source, Dir]),
     Path = filename:join(Elixir, "bin") ++ ":" ++ os:getenv("PATH"),
     case running:run(filename:join(Elixir, "bin/mix"), ["release"],
                      #{env => [{"MIX_ENV", "prod"}, {"HEX_OFFLINE", "1"}, {"PATH", Path}],
                        cd => Dir}) of
-        {0, _} -> filename:join(Dir, "_build/prod/rel/greeter");
+        {0, _} -> filename:join([Dir, "_build/prod/rel", App]);
         {_, Said} -> fail("mix release: ~ts", [Said])
     end.
 
+%% What it prints, and its exit code.
 greet(Command, Env, Dir) ->
-    Runs = [run(Command, [], Env, Dir),
-            run(Command, ["one", "two"], [{"GREETING", "Good morning"} | Env], Dir)],
-    {Runs, [Said || {_, Said} <- Runs]}.
+    answers([run(Command, [], Env, Dir),
+             run(Command, ["one", "two"], [{"GREETING", "Good morning"} | Env], Dir)]).
+
+%% All that the program can do, what it cannot, and an environment that is wrong (what it says
+%% then comes from two processes, in any order).
+work(Command, Env, Dir) ->
+    All = ["drawers", "stuck", "tasks", "agent", "words", "dates", "terms", "evaluated"],
+    {Answers, Printed} =
+        answers([run(Command, [One], Env, Dir) || One <- All]
+                ++ [run(Command, All, [{"TITLE", " my desk "}, {"COPIES", "2"} | Env], Dir),
+                    run(Command, ["tasks", "nothing"], Env, Dir)]),
+    {Wrong, Said} = run(Command, ["tasks"], [{"COPIES", "some"} | Env], Dir),
+    [_, _] = binary:split(Said, <<"ERROR! Config provider Config.Reader failed with:">>),
+    {[{Wrong, no_number} | Answers], [Said | Printed]}.
+
+answers(Runs) -> {[{Code, plain(Said)} || {Code, Said} <- Runs], [Said || {_, Said} <- Runs]}.
 
 print(Name, #{accounts := Accounts, parts := #{hot := Hot, cold := Rest}, told := Told,
               said := Said, cold := Cold, unplanned := Unplanned, checks := Checks}) ->

@@ -80,7 +80,7 @@ why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Accoun
                                       {To, Reason} <- Edges, To =:= Mfa]};
                Way -> {there(Mfa, Account), Way}
            end}
-     || Mfa <- lists:sort(maps:keys(Sizes)), matches(Name, Mfa)].
+     || Mfa <- lists:sort([Mfa || Mfa <- maps:keys(Sizes), matches(Name, Mfa)])].
 
 whole(System) ->
     Cold = whittle_system:cold(System),

@@ -24,7 +24,8 @@
           program := #{module() => []},         % who turns features on
           calls := [{mfa(), origin()}],         % roots
           kept := [{mfa(), origin()}],          % roots, whatever feature they are of
-          traps := #{mfa() => [mfa()]},         % what functions in C call by name
+          traps := #{mfa() => [mfa()]},         % what functions call that their code does
+                                                % not show: those in C, and epp's
           atoms := [{atom(), origin()}],        % names that are about by themselves
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),

@@ -12,7 +12,7 @@ start() -> root("the start").
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
             Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules, Missing) ->
-    vm(Modules) ++ boot(System)
+    vm(Modules) ++ boot(System) ++ whittle_shake_source:calls(System, Modules)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
                   ++ [{whittle_start_cold, whittle_start} || Missing =:= load],
                   System, Modules).
@@ -28,7 +28,8 @@ traps() ->
       ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
           {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
 
-%% @doc The atoms of the applications' environment, of `sys.config' and of `vm.args'.
+%% @doc The atoms of the applications' environment, of `sys.config', of `vm.args', and of
+%% scripts.
 %% What only describes an application (its modules, its registered names, the
 %% applications it needs) is for tools.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
@@ -37,7 +38,8 @@ atoms(System) ->
         ++ lists:append([of_file(Path, File)
                          || {Path, File} <- lists:sort(maps:to_list(whittle_system:files(System)))])
         ++ lists:append([named(Args, "the boot script")
-                         || {_, _, Args} <- boot_calls(System)]).
+                         || {_, _, Args} <- boot_calls(System)])
+        ++ whittle_shake_source:atoms(System).
 
 %% @doc The VM's flags that are packed: words of `vm.args' that begin with a dash.
 -spec flags(whittle_system:system()) -> [string()].

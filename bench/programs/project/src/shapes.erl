@@ -5,7 +5,7 @@
 -include("shapes.hrl").
 -include_lib("kernel/include/file.hrl").
 
--export([area/1, name/0, kind/1]).
+-export([area/1, name/0, kind/1, week/1, main/1]).
 
 -spec area(#rectangle{}) -> number().
 area(#rectangle{width = Width, height = Height}) -> Width * Height.
@@ -17,3 +17,16 @@ name() -> unknown.
 kind(File) ->
     {ok, #file_info{type = Type}} = file:read_file_info(File),
     Type.
+
+%% Of OTP, and nothing in rebar3 calls it.
+-spec week(calendar:date()) -> calendar:yearweeknum().
+week(Date) -> calendar:iso_week_number(Date).
+
+-spec main([string()]) -> ok.
+main(Sums) ->
+    [begin
+         {ok, Tokens, _} = sums_scan:string(Sum),
+         {ok, Value} = sums_parse:parse(Tokens),
+         io:format("~s = ~b~n", [Sum, Value])
+     end || Sum <- Sums],
+    ok.

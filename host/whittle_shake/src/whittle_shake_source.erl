@@ -1,0 +1,106 @@
+%% @doc Source that is packed, and what the program compiles with it while it runs may call:
+%% the applications' headers (which are packed where the compiler is), and `runtime.exs'.
+%%
+%% What it names comes from no module's code. It is found by the look of the text, not by
+%% its grammar: of a macro of Erlang or of Elixir only who expands it can tell what it is.
+-module(whittle_shake_source).
+
+-export([headers/2, calls/2, atoms/1]).
+
+-type named() :: {call, module(), Function :: atom()}
+               | {macros, module()}     % all of an Elixir module
+               | {atom, atom()}.
+
+%% @doc What is called by what is compiled with the headers: of `epp:open/1', which reads them.
+-spec headers(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
+          #{mfa() => [mfa()]}.
+headers(System, Modules) ->
+    #{{epp, open, 1} =>
+          lists:usort([Mfa || #{files := Files} <- whittle_system:apps(System),
+                              {<<"include/", _/binary>> = Path, #{bytes := Bytes}}
+                                  <- maps:to_list(Files),
+                              filename:extension(Path) =:= <<".hrl">>,
+                              Named <- header(Bytes), Mfa <- called(Named, Modules)])}.
+
+%% @doc What scripts call by name, as whatever arity there is, each with the file that does.
+-spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
+          [{mfa(), whittle_shake_reach:origin()}].
+calls(System, Modules) ->
+    [{Mfa, {root, From}} || {From, Named} <- scripts(System), Mfa <- called(Named, Modules)].
+
+%% @doc The atoms that come to be about by scripts: modules and values in the configuration.
+-spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
+atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
+
+%% Internal
+
+%% Elixir has a macro in a function of another name.
+-spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
+called({call, M, Name}, Modules) ->
+    Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
+    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                  F =:= Name orelse F =:= Macro];
+called({macros, M}, Modules) ->
+    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                  lists:prefix("MACRO-", atom_to_list(F))];
+called({atom, _}, _) ->
+    [].
+
+scripts(System) ->
+    [{Path, Named}
+     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+        filename:extension(Path) =:= <<".exs">>, Named <- lists:usort(script(Bytes))].
+
+%% Erlang's headers
+
+header(Bytes) ->
+    case erl_scan:string(whittle_term:text(Bytes)) of
+        {ok, Tokens, _} -> in_header(Tokens);
+        {error, _, _} -> []
+    end.
+
+%% `-compile({parse_transform, M})', of which the compiler asks two things; `apply(M, F, ...)',
+%% as logger.hrl has it; `M:F'. Types look like calls too, and are the names of no function as
+%% a rule.
+in_header([{atom, _, parse_transform}, {',', _}, {atom, _, M} | Tokens]) ->
+    [{call, M, parse_transform}, {call, M, parse_transform_info} | in_header(Tokens)];
+in_header([{atom, _, apply}, {'(', _}, {atom, _, M}, {',', _}, {atom, _, F} | Tokens]) ->
+    [{call, M, F} | in_header(Tokens)];
+in_header([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) ->
+    [{call, M, F} | in_header(Tokens)];
+in_header([_ | Tokens]) -> in_header(Tokens);
+in_header([]) -> [].
+
+%% Elixir's configuration
+
+%% `Module.name', `:module.name'; words and operators by themselves, which are Kernel's or
+%% Config's if anybody's; modules, atoms and keys. Lines that are comments are left out, and
+%% no others: what looks like one may stand in a string. Macros are expanded as the program
+%% runs, and one expands to others (`||' to `in'): so all of Elixir's own that need no
+%% `require' can be asked for.
+script(Bytes) ->
+    Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)), "^\\s*#.*$", "",
+                      [global, multiline, unicode, {return, binary}]),
+    [{call, elixir(M), binary_to_atom(F)}
+     || [M, F] <- found("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text)]
+        ++ [{call, binary_to_atom(M), binary_to_atom(F)}
+            || [M, F] <- found(":([a-z]\\w*)\\.([a-z_]\\w*[?!]?)", Text)]
+        ++ [{call, M, binary_to_atom(Word)}
+            || [Word] <- found("([a-z_]\\w*[?!]?|[-+*/<>=!&|.^~@]+)", Text), M <- imported()]
+        ++ [{macros, M} || M <- imported()]
+        ++ [{atom, elixir(M)} || [M] <- found("(" ++ name() ++ ")", Text)]
+        ++ [{atom, binary_to_atom(Word)} || [Word] <- found(":([a-z_]\\w*[?!]?)", Text)]
+        ++ [{atom, binary_to_atom(Word)} || [Word] <- found("([a-z_]\\w*[?!]?):(?!:)", Text)].
+
+imported() -> ['Elixir.Kernel', 'Elixir.Config'].
+
+name() -> "[A-Z]\\w*(?:\\.[A-Z]\\w*)*".
+
+found(Expression, Text) ->
+    case re:run(Text, Expression, [global, unicode, {capture, all_but_first, binary}]) of
+        {match, Found} -> Found;
+        nomatch -> []
+    end.
+
+elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
+

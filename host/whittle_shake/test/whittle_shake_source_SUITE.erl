@@ -1,0 +1,122 @@
+%% What source that is packed names: the headers of applications, an Elixir configuration.
+-module(whittle_shake_source_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([headers/1, other_files/1, no_erlang/1, runtime_exs/1, macros/1, comments/1,
+         in_a_plan/1]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+%% As eunit.hrl, assert.hrl and logger.hrl have it; `name/2' is of no such module, and `type'
+%% is no function of it.
+headers(_) ->
+    System = with_file(<<"include/a.hrl">>,
+                       "-compile({parse_transform, transform}).\n"
+                       "-define(SAY(X), b:say(X, name:name(X))).\n"
+                       "-define(LATE(X), apply(b,late,[X])).\n"
+                       "-type t() :: b:type().\n"),
+    ?assertEqual([{b, late, 1}, {b, late, 2}, {b, say, 2}, {transform, parse_transform, 2},
+                  {transform, parse_transform_info, 0}],
+                 of_headers(System, #{b => [{late, 1}, {late, 2}, {say, 2}, {unsaid, 1}],
+                                      transform => [{other, 0}, {parse_transform, 2},
+                                                    {parse_transform_info, 0}]})).
+
+%% Only what the preprocessor is given.
+other_files(_) ->
+    [?assertEqual([], of_headers(with_file(Path, "-define(X, b:say())."), #{b => [{say, 0}]}))
+     || Path <- [<<"priv/a.hrl">>, <<"include/a.txt">>]].
+
+no_erlang(_) ->
+    [?assertEqual([], of_headers(with_file(<<"include/a.hrl">>, Text), #{b => [{say, 0}]}))
+     || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]].
+
+%% Functions of modules and, of Elixir's own, those without a module; what configuration says
+%% may name any module. What stands in a string is read as well: `PORT' could be a module.
+runtime_exs(_) ->
+    System = with_script("import Config\n"
+                         "port = String.to_integer(System.get_env(\"PORT\") || \"1\")\n"
+                         "config :app, port: port, start: {My.Server, :begin},\n"
+                         "  x: :lists.max([1])\n"),
+    {Calls, Atoms} = found(System, #{'Elixir.Config' => [{config, 2}, {config, 3}, {unused, 1}],
+                                     'Elixir.String' => [{to_integer, 1}, {to_atom, 1}],
+                                     'Elixir.System' => [{get_env, 1}, {stop, 1}],
+                                     lists => [{max, 1}, {min, 1}]}),
+    ?assertEqual([{'Elixir.Config', config, 2}, {'Elixir.Config', config, 3},
+                  {'Elixir.String', to_integer, 1}, {'Elixir.System', get_env, 1},
+                  {lists, max, 1}], [Mfa || {Mfa, "runtime.exs"} <- Calls]),
+    ?assertEqual(['Elixir.Config', 'Elixir.My.Server', 'Elixir.PORT', 'Elixir.String',
+                  'Elixir.System', app, 'begin', lists, port, start, x],
+                 [Atom || {Atom, "runtime.exs"} <- Atoms]).
+
+%% Functions by their names; macros by theirs, and all that are there without `require', as one
+%% expands to another: `unless' to `if'.
+macros(_) ->
+    System = with_script("require My\n"
+                         "unless 1 == System.get_env(\"A\"), do: My.own(1)\n"),
+    {Calls, _} = found(System, #{'Elixir.Kernel' => [{'MACRO-if', 3}, {'MACRO-unless', 3},
+                                                     {'==', 2}, {'not', 1}],
+                                 'Elixir.Config' => [{'MACRO-config_env', 1}, {'__env__!', 0}],
+                                 'Elixir.My' => [{'MACRO-own', 2}, {'MACRO-other', 2}]}),
+    ?assertEqual([{'Elixir.Config', 'MACRO-config_env', 1}, {'Elixir.Kernel', '==', 2},
+                  {'Elixir.Kernel', 'MACRO-if', 3}, {'Elixir.Kernel', 'MACRO-unless', 3},
+                  {'Elixir.My', 'MACRO-own', 2}], [Mfa || {Mfa, _} <- Calls]).
+
+%% But what only looks like one: `#{...}' in a string is code.
+comments(_) ->
+    System = with_script("  # Dead.one()\nx = \"# #{Live.one()}\" # Live.two()\n"),
+    Exports = [{one, 0}, {two, 0}],
+    {Calls, _} = found(System, #{'Elixir.Dead' => Exports, 'Elixir.Live' => Exports}),
+    ?assertEqual([{'Elixir.Live', one, 0}, {'Elixir.Live', two, 0}], [Mfa || {Mfa, _} <- Calls]).
+
+%% Where something is that reads the headers.
+in_a_plan(_) ->
+    Sources = [{epp, ["-module(epp). -export([open/1, other/0]). open(_) -> ok. other() -> ok."]},
+               {transform, ["-module(transform). -export([parse_transform/2, dead/0]).",
+                            "parse_transform(Forms, _) -> Forms. dead() -> ok."]},
+               {other, ["-module(other). -export([said/0, dead/0]). said() -> ok. dead() -> ok."]}],
+    Modules = maps:from_list([{M, made:beam(lists:append(lists:join(" ", Source)))}
+                              || {M, Source} <- Sources]),
+    Header = <<"-compile({parse_transform, transform}). -define(X, other:said()).">>,
+    [begin
+         App = app(#{Path => #{mode => 8#644, bytes => Header}}),
+         System = whittle_system:put_app(App#{modules := Modules}, system()),
+         Options = #{preloaded => #{}, unit => functions, keep => [Kept]},
+         {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
+         ?assertEqual(Live, [Mfa || {M, F, _} = Mfa <- lists:sort(maps:keys(Hot)),
+                                    M =/= epp, F =/= module_info])
+     end || {Path, Kept, Live} <- [{<<"include/a.hrl">>, {epp, open, 1},
+                                    [{other, said, 0}, {transform, parse_transform, 2}]},
+                                   {<<"include/a.hrl">>, {epp, other, 0}, []},
+                                   {<<"include/a.txt">>, {epp, open, 1}, []}]].
+
+%% Internal
+
+found(System, Exports) ->
+    Modules = summaries(Exports),
+    Text = fun({What, {root, From}}) -> {What, lists:flatten([io_lib:format("~ts", [From])])} end,
+    {lists:usort([Text(Call) || Call <- whittle_shake_source:calls(System, Modules)]),
+     lists:usort([Text(Atom) || Atom <- whittle_shake_source:atoms(System)])}.
+
+of_headers(System, Exports) ->
+    #{{epp, open, 1} := Called} = whittle_shake_source:headers(System, summaries(Exports)),
+    Called.
+
+summaries(Exports) -> maps:map(fun(_, Functions) -> #{exports => Functions} end, Exports).
+
+with_file(Path, Text) ->
+    whittle_system:put_app(app(#{Path => #{mode => 8#644, bytes => iolist_to_binary(Text)}}),
+                           system()).
+
+with_script(Text) ->
+    whittle_system:put_file(<<"runtime.exs">>, #{mode => 8#644, bytes => iolist_to_binary(Text)},
+                            system()).
+
+app(Files) ->
+    #{name => a, vsn => "1", modules => #{}, files => Files,
+      spec => {application, a, [{vsn, "1"}, {modules, []}]}, origin => #{kind => input}}.
+
+system() ->
+    whittle_system:set_boot({script, {"s", "1"}, []},
+                            whittle_system:new(#{name => "s", vsn => "1", otp => "25"})).
