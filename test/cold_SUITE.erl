@@ -10,7 +10,7 @@
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
          handlers/1, tracing/1, loops/1, at_once/1]).
 -export([nothing_cold_at_start/1, said_once/1, said_of_modules/1, sizes/1, why/1]).
--export([doors_are_noted/1, in_directory/1]).
+-export([no_descriptors/1, doors_are_noted/1, in_directory/1]).
 -export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
@@ -89,6 +89,13 @@ tracing(Config) -> same("tracing", [], Config).
 loops(Config) -> same("loops", [], Config).
 
 at_once(Config) -> same("at_once", [], Config).
+
+%% The stock node has them.
+no_descriptors(Config) ->
+    {0, <<"{some,", Answers/binary>>} = stock("no_descriptors", ["0"], Config),
+    Words = ["-c", "ulimit -n 80; exec \"$@\"", "sh", proplists:get_value(cut, Config),
+             "cut_checks", "no_descriptors", "80"],
+    ?assertEqual({0, <<"{none,", Answers/binary>>}, answer(running:run("/bin/sh", Words))).
 
 nothing_cold_at_start(Config) ->
     ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Config)).

@@ -557,7 +557,7 @@ static int run_packed(int argc, char **argv)
     }
     if (flag == NULL || strcmp(flag->subject, "remote") != 0)
         process_stop_on_interrupt();
-    vfs_start();
+    vfs_start_vm();
     /* An escript asks for its own path too (escript:script_name/0). */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
     /* Before Linux 5.18 a program can be started without a single word. */

@@ -57,7 +57,16 @@ extern int REAL(symlink)(const char *to, const char *path);
 
 static int started;
 
+static int is_vm;
+static void keep_spare(void);
+
 void vfs_start(void) { started = 1; }
+
+void vfs_start_vm(void)
+{
+    started = is_vm = 1;
+    keep_spare();
+}
 
 /* ---- paths ------------------------------------------------------------- */
 
@@ -190,6 +199,51 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
 }
 
 /*
+ * One memfd in reserve. A program that has used up its descriptors may call what is not
+ * loaded yet, which is then read from the pack: likely what is to be done in that case.
+ */
+static int spare = -1;
+/* The VM dups a socket to 3 without looking, and gives its children lower ones. */
+#define SPARE_LOWEST_FD 20
+
+static int new_memfd(void)
+{
+    return memfd_create("whittle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+static void keep_spare(void)
+{
+    int problem = errno, fd, none = -1;
+
+    if (!is_vm || __atomic_load_n(&spare, __ATOMIC_RELAXED) >= 0)
+        return;
+    fd = new_memfd();
+    if (fd >= 0 && fd < SPARE_LOWEST_FD) {
+        int low = fd;
+        fd = fcntl(low, F_DUPFD_CLOEXEC, SPARE_LOWEST_FD);
+        REAL(close)(low);
+    }
+    if (fd >= 0 && !__atomic_compare_exchange_n(&spare, &none, fd, 0, __ATOMIC_ACQ_REL,
+                                                __ATOMIC_RELAXED))
+        REAL(close)(fd);
+    errno = problem;
+}
+
+static int take_memfd(int cloexec)
+{
+    int fd = new_memfd();
+
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        int problem = errno;
+        fd = __atomic_exchange_n(&spare, -1, __ATOMIC_ACQ_REL);
+        errno = problem;
+    }
+    if (fd >= 0 && !cloexec)
+        fcntl(fd, F_SETFD, 0);
+    return fd;
+}
+
+/*
  * A file of the pack as a descriptor: a sealed memfd with its bytes. The VM
  * may then read, seek, map and poll it as it likes.
  */
@@ -205,7 +259,7 @@ static int open_entry(const struct pack_entry *entry, int flags)
         errno = ENOTDIR;
         return -1;
     }
-    fd = memfd_create("whittle", (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    fd = take_memfd(flags & O_CLOEXEC);
     if (fd < 0)
         return -1;
     result = pack_read(entry, copy_to_memfd, &fd);
@@ -283,9 +337,13 @@ int WRAP(open)(const char *path, int flags, ...)
 
 int WRAP(close)(int fd)
 {
+    int result;
+
     if (is_null_fd(fd))
         mark_null_fd(fd, 0);
-    return REAL(close)(fd);
+    result = REAL(close)(fd);
+    keep_spare();
+    return result;
 }
 
 /*

@@ -9,6 +9,9 @@
 /* Turns the virtual tree on. Before this, every call goes to libc. */
 void vfs_start(void);
 
+/* The same, in the process that is to be the VM: it keeps a descriptor in reserve. */
+void vfs_start_vm(void);
+
 /*
  * An executable file of the pack as a descriptor that stays open across exec, so
  * that the interpreter of a script can read it; -1 when PATH is no such file. Works

@@ -100,7 +100,8 @@ loader(Companion, Asked) ->
                             ok = finish(Companion, Code),
                             _ = spawn(fun() -> tell(of_module(Companion, Asked)) end),
                             ok;
-                        {error, enoent} -> ok
+                        {error, enoent} -> ok;
+                        {error, Reason} -> exit(Reason)
                     end
             end
     catch
