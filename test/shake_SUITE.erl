@@ -112,6 +112,8 @@ why_cut(Config) ->
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
     ?assertEqual({1, <<"whittle: there never was a function nobody:f/1: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
+    ?assertEqual({1, <<"whittle: there never was a module nobody: correct the name\n">>},
+                 running:whittle(["why", Hello, "nobody"])),
     %% Of a module a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
     ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),

@@ -126,10 +126,11 @@ tell(Asked) ->
                [_] -> "a fun of ~ts";
                [_, _, _] -> "~ts:~tw/~b"
            end,
+    %% Without a domain: the default handler passes those that it does not know over.
     try
         logger:log(info, What ++ " was called and had to be loaded: "
                                  "keep it (whittle build --keep) to have it at hand",
-                   Asked, #{domain => [whittle, cold]})
+                   Asked, #{whittle => cold})
     catch
         _:_ -> ok
     end.

@@ -15,7 +15,7 @@ run(#{arguments := [Out, Text]}) ->
         {_, {error, _} = Error} -> Error;
         {{ok, Name}, {ok, Account}} ->
             case whittle_shake_account:why(Name, Account) of
-                [] -> {error, {work, ["there never was a function ", Text,
+                [] -> {error, {work, ["there never was a ", what(Name), $\s, Text,
                                       ": correct the name"]}};
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
@@ -23,6 +23,9 @@ run(#{arguments := [Out, Text]}) ->
     end.
 
 %% Internal
+
+what({_}) -> "module";
+what(_) -> "function".
 
 %% Of a whole module the last step of each way, and no function that the compiler made.
 text({_Module}, Verdicts) ->

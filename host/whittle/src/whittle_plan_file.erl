@@ -22,6 +22,9 @@ check(Out) ->
                 ok -> ok;
                 {error, Error} -> {error, {work, whittle_pack:format_error(Error)}}
             end;
+        {error, eisdir} ->
+            {error, {work, [path(Out), " is a directory, and the plan would be written there: move "
+                            "it, or name another output with -o"]}};
         {error, Reason} ->
             {error, {work, whittle_pack:format_error({unreadable, {path(Out), Reason}})}}
     end.
@@ -50,12 +53,15 @@ remove(Out) ->
 -spec read(file:filename()) ->
           {ok, whittle_shake_account:account()} | {error, whittle:failure()}.
 read(Out) ->
+    Dir = filelib:is_dir(Out),
     case {file:read_file(executable(Out)), file:read_file(path(Out))} of
+        {{error, enoent}, _} when Dir ->
+            {error, {work, [Out, " is no directory that `whittle build --format dir' made: name "
+                            "one, or an executable"]}};
         {{error, Reason}, _} ->
             {error, {work, whittle_pack:format_error({unreadable, {Out, Reason}})}};
-        {_, {error, enoent}} ->
-            {error, {work, [path(Out), " is not there: build with --shake functions, "
-                            "and keep it beside the output"]}};
+        {{ok, _}, {error, enoent}} ->
+            {error, {work, without_plan(Out)}};
         {_, {error, Reason}} ->
             {error, {work, whittle_pack:format_error({unreadable, {path(Out), Reason}})}};
         {{ok, Bytes}, {ok, Plan}} ->
@@ -67,6 +73,13 @@ read(Out) ->
     end.
 
 %% Internal
+
+without_plan(Out) ->
+    case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
+        {error, Error} -> whittle_pack:format_error(Error);
+        _ -> [path(Out), " is not there: build with --shake functions, and keep it beside the "
+              "output"]
+    end.
 
 %% Of a directory, its bill of materials: it has the sum of each part.
 executable(Out) ->

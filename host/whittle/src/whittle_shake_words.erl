@@ -41,11 +41,16 @@ features(#{feature := Text}, Options) ->
             {error, {words, ["--feature takes +X and -X with commas between, not `", Wrong,
                              "'; `whittle features' lists them"]}};
         [] ->
-            {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
-                          off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
+            both([Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)], Words, Options)
     end;
 features(_, Options) ->
     {ok, Options}.
+
+both([Name | _], _, _) ->
+    {error, {words, ["--feature has +", Name, " and -", Name, ": take one of them out"]}};
+both([], Words, Options) ->
+    {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
+                  off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}.
 
 keep(#{keep := File}, Options) ->
     with_file(keep, File,
@@ -98,6 +103,8 @@ declared(Door, Values, #{declared := Declared} = Options) ->
         #{Door := Text} ->
             case whittle_shake_name:parse_list(Text) of
                 {ok, Names} -> {ok, Options#{declared := Declared#{Door => Names}}};
+                {error, "none"} ->
+                    {error, {words, ["--", atom_to_list(Door), ": `none' stands alone"]}};
                 {error, Word} ->
                     {error, {words, ["--", atom_to_list(Door), ": `", Word,
                                      "' is no M, M:F or M:F/A"]}}

@@ -67,7 +67,7 @@ table() ->
             #{name => feature, long => "feature", value => "+X,-Y",
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",
-              help => "functions to keep, M, M:F or M:F/A a line"},
+              help => "functions to keep, M, M:F or M:F/A a line; % begins a comment"},
             #{name => evidence, long => "evidence", value => "FILE",
               help => "calls that `whittle trace' recorded, to check what is cut with"},
             #{name => seen, long => "seen", value => "WAY",
@@ -162,8 +162,9 @@ theirs(_, false, Words) -> {Words, []}.
 options(#{name := Name, options := Options, module := Module} = Command, Ours, Theirs) ->
     case getopt:parse([specification(Option) || Option <- Options], Ours) of
         {ok, {Given, Words}} ->
-            Values = maps:from_list([value(One) || One <- Given]),
-            case wrong(Command, Values, Words, Theirs) of
+            All = [value(One) || One <- Given],
+            Values = maps:from_list(All),
+            case twice(All, Options) ++ wrong(Command, Values, Words, Theirs) of
                 [] ->
                     {run, Module, maps:merge(defaults(Options),
                                              Values#{arguments => Words ++ Theirs})};
@@ -183,6 +184,12 @@ value(Name) -> {Name, true}.
 
 defaults(Options) ->
     maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
+
+%% Of two values one would be passed over.
+twice(Given, Options) ->
+    [["--", Long, " is given twice: give it once"]
+     || #{name := Name, long := Long, value := _} <- Options,
+        length([Name || {N, _} <- Given, N =:= Name]) > 1].
 
 wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
     [["`", Word, "' has to stand behind --: `whittle ", Name, $\s, First, $']];

@@ -96,7 +96,7 @@ help_of_command(Config) ->
            " (load, crash)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
-           "  --keep FILE           functions to keep, M, M:F or M:F/A a line\n"
+           "  --keep FILE           functions to keep, M, M:F or M:F/A a line; % begins a comment\n"
            "  --evidence FILE       calls that `whittle trace' recorded, to check what is cut"
            " with\n"
            "  --seen WAY            refuse to cut what it names, keep it, or have only that at"
@@ -158,6 +158,12 @@ wrong_words(Config) ->
               "lists them"},
              {["build", ".", "--shake", "functions", "--remote", "a b"],
               "--remote: `a b' is no M, M:F or M:F/A"},
+             {["build", ".", "--shake", "functions", "--remote", "none,lists"],
+              "--remote: `none' stands alone"},
+             {["build", ".", "--shake", "functions", "--feature", "+pg,-eval,-pg"],
+              "--feature has +pg and -pg: take one of them out"},
+             {["build", ".", "--keep", "one", "-o", "out", "--keep=other"],
+              "--keep is given twice: give it once; see `whittle help build'"},
              {["why", "out"], "`whittle why' needs NAME; see `whittle help why'"},
              {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
              {["size", "--by", "x", "o"],
@@ -517,6 +523,13 @@ bad_files(Config) ->
               "that whittle built"},
              {"flipped", "flipped: the file is damaged (checksum): get it or build it again"},
              {"cut", "cut: the executable is damaged (truncated): get it or build it again"}]],
+    [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
+     || {File, Line} <-
+            [{"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
+             {".", ". is no directory that `whittle build --format dir' made: name one, or an "
+                   "executable"},
+             {"hello", "hello.plan is not there: build with --shake functions, and keep it beside "
+                       "the output"}]],
     ok.
 
 %% Run

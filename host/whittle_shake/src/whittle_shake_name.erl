@@ -23,20 +23,25 @@ tokens([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A}]) when A
     {ok, {M, F, A}};
 tokens(_) -> error.
 
-%% `Foo.Bar.baz/1', `Foo.Bar'
+%% `Foo.Bar.baz/1', `Foo.Bar', `Elixir.Foo.Bar:baz/1'
 elixir(Text) ->
-    Expression = "^([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?)(/\\d+)?)?$",
+    Expression = "^(?:Elixir\\.)?([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:[.:]([a-z_]\\w*[?!]?)(/\\d+)?)?$",
     case re:run(Text, Expression, [{capture, all_but_first, list}]) of
         {match, [M]} -> "'Elixir." ++ M ++ "'";
         {match, [M, F | Arity]} -> lists:append(["'Elixir.", M, "':'", F, "'" | Arity]);
         nomatch -> "-"
     end.
 
-%% @doc Of a list with commas; `none' alone is no name. `{error, Word}' is the first that
-%% is none.
+%% @doc Of a list with commas; `none' alone is no name, and is an error among others.
+%% `{error, Word}' is the first that is no name.
 -spec parse_list(string()) -> {ok, [name()]} | {error, string()}.
 parse_list("none") -> {ok, []};
-parse_list(Text) -> parse_all(string:lexemes(Text, ","), []).
+parse_list(Text) ->
+    Words = string:lexemes(Text, ","),
+    case lists:member("none", Words) of
+        true -> {error, "none"};
+        false -> parse_all(Words, [])
+    end.
 
 %% @doc Of a file: a name a line; `%' begins a comment. `{error, Word}' is the first
 %% that is none.

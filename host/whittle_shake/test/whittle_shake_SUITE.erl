@@ -21,7 +21,8 @@ names(_) ->
                          {"'Elixir.A.B':'x?'/0", {'Elixir.A.B', 'x?', 0}},
                          {"a:'-f/1-fun-0-'/2", {a, '-f/1-fun-0-', 2}},
                          {"Foo", {'Elixir.Foo'}}, {"Foo.Bar.baz", {'Elixir.Foo.Bar', baz}},
-                         {"Foo.Bar.baz?/1", {'Elixir.Foo.Bar', 'baz?', 1}}]].
+                         {"Foo.Bar.baz?/1", {'Elixir.Foo.Bar', 'baz?', 1}},
+                         {"Elixir.Foo.Bar:baz/1", {'Elixir.Foo.Bar', baz, 1}}]].
 
 no_names(_) ->
     [?assertEqual({Text, error}, {Text, whittle_shake_name:parse(Text)})
@@ -38,7 +39,8 @@ names_come_back(_) ->
 lists_of_names(_) ->
     ?assertEqual({ok, []}, whittle_shake_name:parse_list("none")),
     ?assertEqual({ok, [{a}, {b, c, 1}]}, whittle_shake_name:parse_list("a,b:c/1")),
-    ?assertEqual({error, "1"}, whittle_shake_name:parse_list("a,1,2")).
+    ?assertEqual({error, "1"}, whittle_shake_name:parse_list("a,1,2")),
+    ?assertEqual({error, "none"}, whittle_shake_name:parse_list("a,none")).
 
 files_of_names(_) ->
     ?assertEqual({ok, [{a}, {b, c}]}, whittle_shake_name:parse_file(<<"a % all\n\n%x\n b:c \n">>)),

@@ -111,8 +111,8 @@ format({misnamed_module, {File, Module}}) ->
     line("~ts holds module ~ts: give the file the module's name", [File, Module]);
 format({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
     line("module ~ts of ~ts was compiled by OTP ~w (~ts), newer than the chosen "
-         "OTP ~ts: choose `--otp ~w' or compile it with OTP ~ts or older",
-         [Module, Name, Needs, Why, Otp, Needs, Otp]);
+         "OTP ~ts: compile it with OTP ~ts or older, or choose a newer `--otp' "
+         "(`whittle help build' lists them)", [Module, Name, Needs, Why, Otp, Otp]);
 format({too_old, {Name, Module, Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled by an OTP so old that OTP ~ts cannot load "
          "it (instruction ~ts), nor compile it again from debug information in it: "
