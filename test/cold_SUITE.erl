@@ -9,7 +9,8 @@
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
          handlers/1, tracing/1, loops/1, at_once/1]).
--export([nothing_cold_at_start/1, said_once/1, said_of_modules/1, sizes/1, why/1]).
+-export([nothing_cold_at_start/1, said_once/1, said_to_the_terminal/1, said_of_modules/1]).
+-export([sizes/1, why/1]).
 -export([no_descriptors/1, doors_are_noted/1, in_directory/1]).
 -export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
@@ -106,6 +107,14 @@ said_once(Config) ->
     {0, Said} = cut("said", [], Config),
     ?assertEqual(<<"{\"cut_lib:far/1 was called and had to be loaded: keep it (whittle build "
                    "--keep) to have it at hand\",no_more}">>, Said).
+
+%% By logger's own handler too, where its level lets it.
+said_to_the_terminal(Config) ->
+    Port = running:start(proplists:get_value(cut, Config), ["cut_checks", "stay"],
+                         #{env => [{"ERL_FLAGS", "-kernel logger_level info"}]}),
+    _ = running:until(Port, <<"\ncut_lib:far/1 was called and had to be loaded">>),
+    ok = running:signal(Port, "TERM"),
+    {0, _} = running:ended(Port).
 
 %% Also of a module of which nothing is at hand.
 said_of_modules(Config) ->
