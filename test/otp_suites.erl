@@ -97,7 +97,7 @@ run(Options = #{show := Show, code := Code}, Root) ->
         table ->
             verdict(Chosen, Parts, Options, Root, Out);
         run ->
-            Known = known(Root),
+            Known = known(Root, Code),
             Lock = lock(Out),
             lists:foreach(fun(Which) -> all_variants(Which, Known, Parts, Options, Out) end,
                           Chosen),
@@ -125,8 +125,14 @@ parts(Code) ->
 %% What makes it of OTP's, and so decides about the result.
 made_by(stock) -> [];
 made_by(rewritten) -> of_application(whittle_beam);
-made_by(shaken) -> lists:append([of_application(App) || App <- [whittle_beam, whittle_shake,
-                                                               whittle_start]]).
+made_by(shaken) ->
+    lists:append([of_application(App)
+                  || App <- [whittle_beam, whittle_shake, whittle_start, whittle_system]])
+        ++ [erlang:md5(Bytes) || File <- [filename:join(code:priv_dir(whittle_shake), Name)
+                                          || Name <- ["features.config", "names.config"]]
+                                     ++ [proplists:get_value(source,
+                                                             otp_suites_shaken:module_info(compile))],
+                                 {ok, Bytes} <- [file:read_file(File)]].
 
 of_application(App) ->
     Beams = filelib:wildcard(filename:join(code:lib_dir(App), "ebin/*.beam")),
@@ -247,21 +253,28 @@ keep(Variant, Which, Parts, Result, Out) ->
 file(Variant, {App, Suite}, Out) ->
     filename:join([Out, "results", atom_to_list(Variant), App ++ "." ++ Suite ++ ".config"]).
 
-known(Root) ->
-    {ok, Known} = file:consult(filename:join([Root, "test", "otp-suites.config"])),
-    Known.
+known(Root, Code) ->
+    Of = fun(Name) ->
+                 {ok, Known} = file:consult(filename:join([Root, "test", Name])),
+                 Known
+         end,
+    Of("otp-suites.config") ++ lists:append([Of("otp-suites-shaken.config") || Code =:= shaken]).
 
-verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}},
+verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}, code := Code},
         #{json := Json, show := Show}, Root, Out) ->
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
     Results =:= [] andalso throw({words, "nothing was run on VM " ++ short(Id) ++ " yet"}),
-    Account = otp_suites_table:account(Results, known(Root)),
+    Account = otp_suites_table:account(Results, known(Root, Code)),
     io:put_chars(case Json of
                      true -> [otp_suites_table:json(Account), "\n"];
                      false ->
-                         What = "OTP " ++ Vsn ++ ", VM " ++ short(Id),
+                         What = "OTP " ++ Vsn ++ ", VM " ++ short(Id)
+                             ++ case Code of
+                                    stock -> "";
+                                    _ -> ", kernel and stdlib " ++ atom_to_list(Code)
+                                end,
                          otp_suites_table:markdown(Account, #{'of' => What,
                                                               all => length(Chosen)})
                  end),
