@@ -7,10 +7,13 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([from_first_to_last/1, two_nodes/1, killed/1, halted/1, loaded_late/1]).
 -export([embedded/1, recorder_gone/1, recorder_of_a_newer/1]).
+-export([escript_that_returns/1, escript_that_fails/1, without_a_last_reading/1,
+         nothing_of_the_programs_own/1]).
 -export([the_commands_own/1, nothing_recorded/1, no_command/1, nowhere_to_write/1]).
 -export([not_written/1, odd_names/1, traced_is_ours/1]).
 -export([signals_are_passed_on/1, control_c/1, crash_dump/1]).
 -export([plan_holds/1, feature_that_was_used/1, edge_that_is_missing/1, other_build/1,
+         driver_of_another_otp/1, other_program/1, own_in_another_version/1, old_file/1,
          bad_evidence/1, bad_words/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
@@ -20,7 +23,12 @@ init_per_suite(Config) ->
     Hello = running:build(example(), out("hello", Config)),
     {0, _} = trace(out("hello.trace", Config), [Hello]),
     Probe = running:build(running:fixture("probe"), out("probe", Config)),
-    [{hello, Hello}, {probe, Probe} | Config].
+    Words = out("words.escript", Config),
+    ok = file:write_file(Words, "#!/usr/bin/env escript\n-module(words).\n-export([main/1]).\n"
+                         "main([\"fall\"]) -> error(on_purpose);\n"
+                         "main([\"halt\"]) -> halt(3);\n"
+                         "main(Words) -> io:format(\"~0p~n\", [Words]).\n"),
+    [{hello, Hello}, {probe, Probe}, {words, running:build(Words, out("words", Config))} | Config].
 
 end_per_suite(_) -> ok.
 
@@ -33,7 +41,7 @@ from_first_to_last(Config) ->
     {0, Output} = trace(File, [Hello]),
     ?assertMatch({match, _},
                  re:run(Output, "^Hello from one file.\n.*first.trace: \\d+ functions of \\d+ "
-                        "modules, called in one VM\n$")),
+                        "modules, 1 of them the program's own, called in one VM\n$")),
     [?assertEqual({Mfa, Is}, {Mfa, is_called(Mfa, File)})
      || {Mfa, Is} <- [{{logger_server, start_link, 0}, true}, {{kernel, init, 1}, true},
                       {{hello, start, 2}, true}, {{hello, stop, 1}, true}, {{hello, wait, 0}, true},
@@ -77,6 +85,47 @@ node_that(Goes) ->
      "Wait = fun(Wait) -> {ok, Bytes} = file:read_file(Mine),"
      " case binary:match(Bytes, <<\"empty_set\">>) of nomatch -> Wait(Wait); _ -> ok end end,"
      "Wait(Wait), " ++ Goes ++ "."].
+
+%% It is over long before the second reading, and is read once more.
+escript_that_returns(Config) ->
+    [begin
+         File = out("returns.trace", Config),
+         {0, Output} = trace(File, [proplists:get_value(words, Config), "a", "b"]),
+         ?assertMatch({match, _},
+                      re:run(Output, "^\\[\"a\",\"b\"\\]\n.*: \\d+ functions of \\d+ modules, 1 of "
+                             "them the program's own, called in one VM\n$")),
+         [?assert(is_called(Mfa, File)) || Mfa <- [{words, main, 1}, {io, format, 2}]]
+     end || _ <- lists:seq(1, 5)].
+
+escript_that_fails(Config) ->
+    File = out("fails.trace", Config),
+    {127, Output} = trace(File, [proplists:get_value(words, Config), "fall"]),
+    ?assertEqual(nomatch, binary:match(Output, <<"note">>)),
+    [?assert(is_called(Mfa, File)) || Mfa <- [{words, main, 1}, {erl_error, format_exception, 3}]].
+
+%% Of what halts by itself it is said that its end may be missing.
+without_a_last_reading(Config) ->
+    [begin
+         {3, Output} = trace(out("last.trace", Config),
+                             ["sh", "-c", Command, proplists:get_value(words, Config)]),
+         ?assertMatch({_, {_, _}}, {Command, binary:match(Output, [Note])})
+     end || {Command, Note} <-
+                [{"\"$0\"; \"$0\" halt",
+                  <<"\nwhittle: note: one VM ended without a last reading, by halt/1 or killed, or "
+                    "still runs: what it called last may be missing\n">>},
+                 {"\"$0\"; \"$0\" halt; \"$0\" halt",
+                  <<"\nwhittle: note: 2 VMs ended without a last reading, by halt/1 or killed, or "
+                    "still run: what they called last may be missing\n">>}]].
+
+nothing_of_the_programs_own(Config) ->
+    File = out("otp.trace", Config),
+    [begin
+         {0, Output} = trace(File, [Erl, "-noshell", "-s", "init", "stop"]),
+         ?assertMatch({match, _},
+                      re:run(Output, "modules, 0 of them the program's own, called in one VM\n"
+                             "whittle: note: no function of the program's own was seen: a VM that "
+                             "is halted soon after its start ends unread; see docs/shaking.md\n$"))
+     end || Erl <- ["erl", stock()]].
 
 %% A VM that loads nothing by itself goes on, recorded or not.
 embedded(Config) ->
@@ -262,7 +311,7 @@ feature_that_was_used(Config) ->
 edge_that_is_missing(Config) ->
     File = out("edge.trace", Config),
     {0, _} = trace(File, [stock(), "-noshell", "-boot", "no_dot_erlang", "-s", "sofs", "empty_set",
-                          "-s", "init", "stop"]),
+                          "-pa", ebin(), "-s", "hello", "stop", "now", "-s", "init", "stop"]),
     {1, Lines} = build("edge", ["--evidence", File], Config),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: nothing that is in can be seen "
                                     "to call it$")),
@@ -284,6 +333,63 @@ other_build(Config) ->
     ?assertMatch({match, _}, re:run(Line, "^whittle: the evidence is of another build: its \\w+ is "
                                     "not the one that is built; record it again with `whittle "
                                     "trace'\n$")).
+
+%% Tests are Erlang themselves, on the host's OTP; what they call there alone is no matter.
+driver_of_another_otp(Config) ->
+    case release("erl") =:= release(stock()) of
+        true -> {skip, "the stock OTP is the host's"};
+        false ->
+            File = out("driver.trace", Config),
+            {0, Output} = trace(File, ["erl", "-noshell", "-eval",
+                                       "digraph:new(),io:put_chars(os:cmd(os:getenv(\"PROGRAM\"))),"
+                                       "init:stop()."],
+                                [{"PROGRAM", proplists:get_value(hello, Config)}]),
+            ?assertMatch({_, _}, binary:match(Output, <<" in 2 VMs\n">>)),
+            ?assert(is_called({digraph, new, 0}, File)),
+            {0, Said} = build("driver", ["--evidence", File], Config),
+            ?assertMatch({_, _}, binary:match(Said, <<"the evidence is of 1 of the 2 VMs ">>)),
+            %% The driver alone is none.
+            Alone = out("alone.trace", Config),
+            {0, _} = trace(Alone, ["erl", "-noshell", "-eval", "digraph:new(), init:stop()."]),
+            {1, Line} = build("driver", ["--evidence", Alone], Config),
+            ?assertMatch({_, _}, binary:match(Line, <<"the evidence is of another build: its ">>))
+    end.
+
+%% On the same OTP: they have no more than that in common. Whatever becomes of the rest.
+other_program(Config) ->
+    Line = <<"whittle: the evidence names no function of the program: record it with `whittle "
+             "trace' from a build without --shake\n">>,
+    File = out("other_program.trace", Config),
+    {0, _} = trace(File, [proplists:get_value(words, Config)]),
+    ?assertEqual({1, Line}, build("other_program", ["--evidence", File], Config)),
+    ?assertEqual({1, Line}, running:whittle(["build", out("words.escript", Config), "-o",
+                                             out("other_program", Config), "--shake", "functions",
+                                             "--evidence", out("hello.trace", Config)])).
+
+own_in_another_version(Config) ->
+    Dir = out("changed", Config),
+    Source = filename:join(Dir, "src/hello.erl"),
+    {0, <<>>} = running:run("/bin/cp", ["-R", example(), Dir]),
+    {ok, Text} = file:read_file(Source),
+    ok = file:write_file(Source, binary:replace(Text, <<"Hello from">>, <<"Good bye from">>)),
+    File = out("changed.trace", Config),
+    {0, Output} = trace(File, ["sh", "-c", "\"$0\" && \"$1\"", proplists:get_value(hello, Config),
+                               running:build(Dir, out("changed_hello", Config))]),
+    ?assertMatch(<<"Hello from one file.\nGood bye from one file.\n", _/binary>>, Output),
+    %% One of both is the one that is built.
+    ?assertMatch({0, _}, build("changed_build", ["--evidence", File], Config)),
+    {0, _} = trace(File, [out("changed_hello", Config)]),
+    ?assertEqual({1, <<"whittle: the evidence is of another build: its hello is not the one that "
+                       "is built; record it again with `whittle trace'\n">>},
+                 build("changed_build", ["--evidence", File], Config)).
+
+%% As `whittle trace' wrote them once.
+old_file(Config) ->
+    File = out("old.trace", Config),
+    ok = file:write_file(File, "whittle evidence 1\n"),
+    ?assertEqual({1, iolist_to_binary(["whittle: ", File, " is of another version of whittle (1): "
+                                       "record it again with `whittle trace'\n"])},
+                 build("old", ["--evidence", File], Config)).
 
 bad_evidence(Config) ->
     File = out("bad.trace", Config),
@@ -329,6 +435,9 @@ nothing(File, Erl) ->
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 
+trace(File, Command, Env) ->
+    running:run(whittle(), ["trace", "-o", File, "--" | Command], #{env => Env}).
+
 build(Name, Options, Config) ->
     running:whittle(["build", example(), "-o", out(Name, Config), "--shake", "functions",
                      "--missing", "crash" | Options]).
@@ -338,6 +447,9 @@ is_called({M, F, A}, File) ->
     {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
     lists:any(fun({Of, _, Functions}) -> Of =:= M andalso lists:member({F, A}, Functions) end,
               whittle_shake_evidence:calls(Evidence)).
+
+%% Compiled where it is, when it was built.
+ebin() -> filename:join(example(), "_build/default/lib/hello/ebin").
 
 example() -> filename:join([running:root(), "examples", "hello"]).
 

@@ -217,15 +217,17 @@ recorded(Name, Record, Given) ->
     ok = filelib:ensure_path(Dir),
     Traced = used(Name, whole, [whittle(), "trace", "-o", {new_file, Dir}, "--",
                                 file(Name, whole)], [], Given),
-    Calls = [calls(filename:join(Dir, File)) || File <- lists:sort(element(2, file:list_dir(Dir)))],
-    ok = file:write_file(Record, whittle_shake_evidence:to_binary(
-                                   whittle_shake_evidence:merge(lists:append(Calls)))),
+    {ok, Files} = file:list_dir(Dir),
+    Evidence = whittle_shake_evidence:join([evidence(filename:join(Dir, File)) || File <- Files]),
+    ok = file:write_file(Record, whittle_shake_evidence:to_binary(Evidence)),
     Traced.
 
-calls(File) ->
+calls(File) -> whittle_shake_evidence:calls(evidence(File)).
+
+evidence(File) ->
     {ok, Bytes} = file:read_file(File),
     {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
-    whittle_shake_evidence:calls(Evidence).
+    Evidence.
 
 %% What was called, as the record has it, and is cold in the second build: how many functions of
 %% which modules.
@@ -457,7 +459,8 @@ plain(Said) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])
                 end, Said, [{"\e\\[[0-9;]*m", ""}, {"[0-9.]+ seconds", "TIME"},
                             {"<[0-9]+\\.[0-9.]+>", "PID"},
-                            {"\\S+: [0-9]+ functions of [0-9]+ modules, called in .*\n", ""}]).
+                            {"\\S+: [0-9]+ functions of [0-9]+ modules, .* called in .*\n", ""},
+                            {"whittle: note: .* without a last reading, .*\n", ""}]).
 
 %% An Elixir application, as `mix release' of Debian's package makes it.
 mix(Program, App, Source) ->

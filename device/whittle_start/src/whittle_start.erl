@@ -44,7 +44,7 @@ run(Module) ->
 main(Module) ->
     try
         _ = Module:main(arguments()),
-        halt(0)
+        halt_with(0)
     catch
         Class:Reason:Stack ->
             fail(erl_error:format_exception(Class, Reason, Stack))
@@ -59,4 +59,10 @@ arguments() ->
 -spec fail(unicode:chardata()) -> no_return().
 fail(Text) ->
     io:put_chars(standard_error, ["escript: ", Text, $\n]),
-    halt(?FAILED).
+    halt_with(?FAILED).
+
+%% A record of it (`whittle trace') would lack what was called since it was read before.
+-spec halt_with(0..127) -> no_return().
+halt_with(Code) ->
+    ok = whittle_start_trace:last(),
+    halt(Code).

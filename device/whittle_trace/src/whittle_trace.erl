@@ -4,14 +4,15 @@
 %% names, and has each VM start it: an executable of Whittle's before its kernel ({@link
 %% start_link/0}), any other by loading {@link whittle_trace_begin} before the program's own
 %% `-s', `-run' and `-eval' ({@link start/0}). Each VM writes a file of its own there, a packet
-%% of four bytes of length and a term `[{Module, MD5, [{Function, Arity}]}]' for what it called
-%% since the packet before.
+%% of four bytes of length and a term: `[{Module, MD5, [{Function, Arity}]}]' for what it called
+%% since the packet before, `last' where it was read for its end.
 %%
 %% How: a counter of calls (`call_count') at the head of each function, also of what is
 %% loaded later. They are read again and again; a function that was called loses its
 %% counter, so that what is called often costs nothing from then on. Of a node that is
 %% halted or killed the calls since the last reading are missing; one that stops in order
-%% (`init:stop/0') waits for a last reading.
+%% (`init:stop/0') waits for a last reading, and so does an escript that Whittle built, when its
+%% `main/1' has ended: it sends `{Pid, last}', and is answered `{Recorder, read}'.
 %%
 %% While it records, it calls nothing but what is preloaded or written in C: what it
 %% called would seem to be called by the program.
@@ -96,8 +97,16 @@ wait() ->
                 error ->
                     Caller ! {self(), ready},
                     %% A kernel process that is not there would end the node.
-                    receive {'EXIT', _, shutdown} -> ok end
+                    without_a_file()
             end
+    end.
+
+without_a_file() ->
+    receive
+        {'EXIT', _, shutdown} -> ok;
+        {Caller, last} ->
+            Caller ! {self(), read},
+            without_a_file()
     end.
 
 open(false) ->
@@ -114,15 +123,24 @@ open(Dir) ->
 record(#state{pause = Pause} = State) ->
     receive
         {'EXIT', _, shutdown} ->
-            Last = read(State),
+            Last = last(State),
             %% The applications may still have to stop.
-            _ = spawn(fun() -> to_the_end(Last) end)
+            _ = spawn(fun() -> to_the_end(Last) end);
+        {Caller, last} ->
+            Last = last(State),
+            Caller ! {self(), read},
+            record(Last)
     after Pause ->
             record(read(State))
     end.
 
 to_the_end(State) ->
     receive after ?ENDING_MS -> to_the_end(read(State)) end.
+
+last(#state{file = File} = State) ->
+    Last = read(State),
+    write_packet(last, File),
+    Last.
 
 read(#state{file = File, modules = Known} = State) ->
     Before = erlang:monotonic_time(microsecond),
@@ -175,7 +193,10 @@ called(_, [], Called, Left) ->
 write([], _) ->
     ok;
 write(Calls, File) ->
-    Packet = term_to_binary(Calls),
+    write_packet(Calls, File).
+
+write_packet(Term, File) ->
+    Packet = term_to_binary(Term),
     %% A disk that is full ends the record, not the program.
     _ = prim_file:write(File, [<<(byte_size(Packet)):32>>, Packet]),
     ok.

@@ -106,7 +106,7 @@ flags(Dir) ->
 
 collect(Dir, Out) ->
     Records = records(Dir),
-    Evidence = whittle_shake_evidence:merge(lists:append(Records)),
+    Evidence = whittle_shake_evidence:merge([Calls || {Calls, _} <- Records]),
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
             whittle_unfinished:remove_directory(Dir),
@@ -116,14 +116,42 @@ collect(Dir, Out) ->
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
-                    {ok, #{text => io_lib:format("~ts: ~b functions of ~b modules, called in ~ts~n",
-                                                 [Out, Functions, Modules,
-                                                  vms(length(Records))]),
+                    Own = length(whittle_shake_evidence:modules(Evidence) -- known()),
+                    {ok, #{text => [io_lib:format("~ts: ~b functions of ~b modules, ~b of them the "
+                                                  "program's own, called in ~ts~n",
+                                                  [Out, Functions, Modules, Own,
+                                                   vms(length(Records))])
+                                    | lists:map(fun note/1, doubts(Own, Records))],
                            json => null}};
                 {error, _} = Error ->
                     Error
             end
     end.
+
+note(Text) -> ["whittle: note: ", Text, $\n].
+
+%% Why it may hold less than was called.
+doubts(Own, Records) ->
+    CutShort = length([cut_short || {_, cut_short} <- Records]),
+    ["no function of the program's own was seen: a VM that is halted soon after its start ends "
+      "unread; see docs/shaking.md" || Own =:= 0]
+        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still runs: "
+             "what it called last may be missing"] || CutShort =:= 1]
+        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still run: "
+             "what they called last may be missing"] || CutShort > 1].
+
+%% The modules of OTP's and Whittle's: of the OTP that the host has, and of those to build for.
+%% Whoever records a stock VM of an OTP that is neither is told too many of his own.
+known() ->
+    modules(fun whittle_device:is_device/1, filename:dirname(code:lib_dir(whittle_system)))
+        ++ [M || Lib <- [code:lib_dir() | whittle_runtime:otp_libs(#{})],
+                 M <- modules(fun whittle_otp:is_otp/1, Lib)].
+
+modules(Is, Lib) ->
+    [list_to_atom(filename:basename(File, ".beam"))
+     || Dir <- filelib:wildcard("*/ebin", Lib),
+        Is(list_to_atom(hd(string:split(filename:dirname(Dir), "-")))),
+        File <- filelib:wildcard("*.beam", filename:join(Lib, Dir))].
 
 %% What each VM wrote; beside it lies the recorder. The command may have removed it all.
 records(Dir) ->

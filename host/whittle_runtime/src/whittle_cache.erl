@@ -17,7 +17,7 @@
 %% Where
 -export([root/1, hex/1, unwritten/2]).
 %% What is kept
--export([source/3, sources/2, forget_source/2, artefact/4]).
+-export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2]).
 
 -export_type([workplace/0]).
 
@@ -121,6 +121,16 @@ artefact(Name, Inputs, Make, Options) ->
     case kept("artefacts", Full, Build, Options) of
         {ok, Final, Meta} -> {ok, Meta#{dir => Final, id => Id}};
         Error -> Error
+    end.
+
+%% @doc The directories of the artefacts whose name begins with Name and a dash.
+-spec artefacts(string(), whittle_runtime:options()) -> [file:filename()].
+artefacts(Name, Options) ->
+    case root(Options) of
+        {ok, Root} ->
+            Dir = filename:join(Root, "artefacts"),
+            [filename:join(Dir, Found) || Found <- filelib:wildcard(Name ++ "-*", Dir)];
+        {error, _} -> []
     end.
 
 %% Maps have no defined order in the external format before OTP 26's

@@ -10,7 +10,7 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
+-export([ensure/2, otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1]).
 
 -export_type([spec/0, options/0, runtime/0, otp/0, suites/0, component/0,
@@ -96,6 +96,12 @@ ensure(Spec, Options) ->
 -spec otp(string(), options()) -> {ok, otp()} | error().
 otp(Release, Options) ->
     whittle_build:otp(Release, Options).
+
+%% @doc The `lib' directories of the OTP releases that were built here before: those in the
+%% cache.
+-spec otp_libs(options()) -> [file:filename()].
+otp_libs(Options) ->
+    [filename:join(Dir, "lib") || Dir <- whittle_cache:artefacts("otp", Options)].
 
 %% @doc OTP's own test suites, compiled by the stock OTP of the same release. The
 %% same options as {@link ensure/2}. The directory is shared: who runs them copies

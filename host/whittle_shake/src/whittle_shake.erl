@@ -44,6 +44,7 @@
           hot := #{mfa() => []},                    % what stays at hand
           doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
+          vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
 -type open_door() :: {whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}.
@@ -72,8 +73,8 @@ facts(System, Preloaded) ->
 
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
 %% and that the program calls (`feature_called'), where what is missing is gone a door that
-%% nobody declared (`open_doors'), evidence that is of another build, or names what would be
-%% cut (`unplanned') and is not to be kept (`seen').
+%% nobody declared (`open_doors'), evidence that is of another build or another program, or
+%% names what would be cut (`unplanned') and is not to be kept (`seen').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
@@ -81,7 +82,10 @@ plan(System, #{facts := Facts, unit := Unit} = Given) ->
     case Options of
         #{evidence := Evidence} ->
             steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
-                   fun(Seen) -> with(Seen, System, Options, Summaries) end]);
+                   fun(#{seen := Seen, counted := Counted, passed := Passed}) ->
+                           steps([fun(_) -> with(Seen, System, Options, Summaries) end,
+                                  fun(Plan) -> {ok, Plan#{vms => {Counted, Counted + Passed}}} end])
+                   end]);
         #{} ->
             decide(System, Options, Summaries)
     end;
@@ -155,7 +159,10 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
              "left: see docs/shaking.md"] || Missing =:= crash, Asking <- [asking(Plan)],
                                              Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
-            || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))].
+            || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
+        ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
+                          "the program, or are of another OTP", [Counted, All])
+            || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
 
 %% @doc Lines for a person: the doors that nobody declared, and what that comes to.
 -spec open_doors(plan()) -> [unicode:chardata()].

@@ -1,75 +1,114 @@
 %% @doc Evidence: the functions that a run of the whole system called, as `whittle trace'
 %% records them. What a plan has to do with them is {@link whittle_shake_unplanned}'s.
 %%
-%% The file is text: `whittle evidence 1', the SHA-256 of what follows, then a term for each
-%% version of a module, `{Module, MD5, [{Function, Arity}]}.'
+%% The file is text: `whittle evidence 2', the SHA-256 of what follows, then a term for each VM,
+%% `{1, [{Module, MD5, [{Function, Arity}]}]}.' VMs that called functions of the same code are
+%% one term, with how many they are in the place of the 1. What ran beside the program (tests
+%% that are Erlang themselves) so stays apart from it.
 -module(whittle_shake_evidence).
 
--export([packets/1, merge/1, calls/1, size/1, to_binary/1, from_binary/1]).
+-export([packets/1, merge/1, join/1, calls/1, modules/1, size/1, to_binary/1, from_binary/1]).
 -export([of_system/2]).
 -export([format_error/1]).
 
--export_type([evidence/0, calls/0, error/0]).
+-export_type([evidence/0, calls/0, of_system/0, error/0]).
 
 -type md5() :: <<_:128>>.
 
 %% What one version of a module was seen to call; the recorder writes lists of these.
 -type calls() :: {module(), md5(), [whittle_shake_summary:fa()]}.
 
--opaque evidence() :: #{{module(), md5()} => [whittle_shake_summary:fa()]}.
+%% Of VMs that ran the same code: how many they are, and what they called of it.
+-opaque evidence() :: #{[code(), ...] => {pos_integer(), functions()}}.
+
+-type code() :: {module(), md5()}.
+-type functions() :: #{code() => [whittle_shake_summary:fa()]}.
+
+-type of_system() ::
+        #{seen := [mfa()],                          % what was called of the system
+          counted := pos_integer(),                 % VMs that it is of
+          passed := non_neg_integer()}.             % VMs that are no evidence for the system
 
 -type error() ::
         no_evidence | damaged | {version, binary()}     % of the file
       | {other_code, module()}                          % than the system's
-      | nothing_of_it                                   % no module of the system
+      | nothing_of_it                                   % no module of the program
       | whittle_system:error().
 
 %% Files
 
-%% @doc What the recorder wrote. A packet that is not whole was being written when its node
-%% was killed, and ends the record.
--spec packets(binary()) -> [calls()].
-packets(<<Size:32, Packet:Size/binary, Rest/binary>>) ->
+%% @doc What the recorder wrote of one VM, and whether that is `whole': it was read for its end.
+%% A packet that is not whole was being written when its node was killed, and ends the record.
+-spec packets(binary()) -> {[calls()], whole | cut_short}.
+packets(Bytes) -> packets(Bytes, [], cut_short).
+
+packets(<<Size:32, Packet:Size/binary, Rest/binary>>, Before, End) ->
     try binary_to_term(Packet) of
+        last -> packets(Rest, Before, whole);
         Calls ->
             case are_calls(Calls) of
-                true -> Calls ++ packets(Rest);
-                false -> []
+                true -> packets(Rest, [Calls | Before], End);
+                false -> {lists:append(lists:reverse(Before)), End}
             end
     catch
-        error:badarg -> []
+        error:badarg -> {lists:append(lists:reverse(Before)), End}
     end;
-packets(_) ->
-    [].
+packets(_, Before, End) ->
+    {lists:append(lists:reverse(Before)), End}.
 
-%% @doc Of several records, whichever nodes they are of.
--spec merge([calls()]) -> evidence().
-merge(Calls) ->
-    Grouped = maps:groups_from_list(fun({M, Md5, _}) -> {M, Md5} end,
-                                    fun({_, _, Functions}) -> Functions end, Calls),
-    maps:map(fun(_, Lists) -> lists:usort(lists:append(Lists)) end, Grouped).
+%% @doc Of the calls of each VM.
+-spec merge([[calls()]]) -> evidence().
+merge(Vms) -> vms([{1, functions(Calls)} || [_ | _] = Calls <- Vms]).
+
+%% @doc Of several files.
+-spec join([evidence()]) -> evidence().
+join(Evidences) -> vms([Vm || Evidence <- Evidences, Vm <- maps:values(Evidence)]).
+
+vms(Vms) ->
+    lists:foldl(fun({Count, Functions}, Evidence) ->
+                        maps:update_with(lists:sort(maps:keys(Functions)),
+                                         fun({Before, These}) ->
+                                                 {Before + Count, both(These, Functions)}
+                                         end, {Count, Functions}, Evidence)
+                end, #{}, Vms).
+
+functions(Calls) ->
+    maps:map(fun(_, Lists) -> lists:usort(lists:append(Lists)) end,
+             maps:groups_from_list(fun({M, Md5, _}) -> {M, Md5} end,
+                                   fun({_, _, Functions}) -> Functions end, Calls)).
+
+both(One, Other) -> maps:merge_with(fun(_, Some, More) -> lists:umerge(Some, More) end, One, Other).
 
 %% @doc How many functions it names, of how many modules.
 -spec size(evidence()) -> {Functions :: non_neg_integer(), Modules :: non_neg_integer()}.
 size(Evidence) ->
-    {lists:sum([length(Functions) || Functions <- maps:values(Evidence)]), map_size(Evidence)}.
+    All = union(maps:values(Evidence)),
+    {lists:sum([length(Functions) || Functions <- maps:values(All)]), map_size(All)}.
 
-%% @doc What was called, sorted: of each version of a module once.
+%% @doc The modules that it names, each once.
+-spec modules(evidence()) -> [module()].
+modules(Evidence) -> lists:usort([M || {M, _} <- lists:append(maps:keys(Evidence))]).
+
+%% @doc What was called in any VM, sorted: of each version of a module once.
 -spec calls(evidence()) -> [calls()].
-calls(Evidence) ->
-    [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:to_list(Evidence))].
+calls(Evidence) -> listed(union(maps:values(Evidence))).
+
+union(Vms) -> lists:foldl(fun({_, Functions}, Others) -> both(Others, Functions) end, #{}, Vms).
+
+listed(All) -> [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:to_list(All))].
 
 %% @doc The file's bytes.
 -spec to_binary(evidence()) -> binary().
 to_binary(Evidence) ->
     Terms = unicode:characters_to_binary(
-              [io_lib:format("~0tp.~n", [{M, binary:encode_hex(Md5), Functions}])
-               || {M, Md5, Functions} <- calls(Evidence)]),
-    iolist_to_binary(["whittle evidence 1\n", sum(Terms), $\n, Terms]).
+              [io_lib:format("~0tp.~n", [{Count, [{M, binary:encode_hex(Md5), Called}
+                                                  || {M, Md5, Called} <- listed(Functions)]}])
+               || {_, {Count, Functions}} <- lists:sort(maps:to_list(Evidence))]),
+    iolist_to_binary(["whittle evidence 2\n", sum(Terms), $\n, Terms]).
 
 %% @doc Reads it back. Errors: `no_evidence' (another kind of file), `version', `damaged'.
 -spec from_binary(binary()) -> {ok, evidence()} | {error, error()}.
-from_binary(<<"whittle evidence 1\n", Sum:64/binary, $\n, Terms/binary>>) ->
+from_binary(<<"whittle evidence 2\n", Sum:64/binary, $\n, Terms/binary>>) ->
     case sum(Terms) of
         Sum ->
             case whittle_term:parse(Terms) of
@@ -80,7 +119,7 @@ from_binary(<<"whittle evidence 1\n", Sum:64/binary, $\n, Terms/binary>>) ->
     end;
 from_binary(<<"whittle evidence ", Rest/binary>>) ->
     case binary:split(Rest, <<"\n">>) of
-        [<<"1">>, _] -> {error, damaged};
+        [<<"2">>, _] -> {error, damaged};
         [Version, _] -> {error, {version, Version}};
         [_] -> {error, damaged}
     end;
@@ -88,9 +127,11 @@ from_binary(_) ->
     {error, no_evidence}.
 
 from_terms(Terms) ->
-    Calls = [{M, from_hex(Hex), Functions} || {M, Hex, Functions} <- Terms],
-    case length(Calls) =:= length(Terms) andalso are_calls(Calls) of
-        true -> {ok, merge(Calls)};
+    Vms = [{Count, [from_hex(Code) || Code <- Listed]}
+           || {Count, Listed} <- Terms, is_integer(Count), Count > 0, is_proper(Listed)],
+    case length(Vms) =:= length(Terms)
+        andalso lists:all(fun({_, Calls}) -> Calls =/= [] andalso are_calls(Calls) end, Vms) of
+        true -> {ok, vms([{Count, functions(Calls)} || {Count, Calls} <- Vms])};
         false -> {error, damaged}
     end.
 
@@ -106,33 +147,79 @@ is_calls({M, <<_:128>>, Functions}) when is_atom(M) ->
 is_calls(_) ->
     false.
 
-from_hex(Hex) ->
-    try binary:decode_hex(Hex)
+from_hex({M, Hex, Functions}) ->
+    try {M, binary:decode_hex(Hex), Functions}
     catch error:badarg -> none
-    end.
+    end;
+from_hex(_) ->
+    none.
 
 sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 
 %% What it says of a system
 
-%% @doc The functions of the system that it names. What is not of the system (tests, tools
-%% that ran them) does not count. Errors: `other_code', `nothing_of_it'.
--spec of_system(evidence(), whittle_system:system()) -> {ok, [mfa()]} | {error, error()}.
+%% @doc The functions of the system that it names, of the VMs that are evidence for it:
+%%
+%% A VM is passed over where it has a module of OTP's, or of Whittle's, only in other versions than
+%% the system: it is one of another OTP. Of the others those count that ran the program, that is
+%% called a function of a module that is the system's own, neither OTP's nor Whittle's; all where
+%% it has none. So do those that asked a node of the program (`whittle_control').
+%%
+%% Errors: `other_code' where the record has a module of the program's own only in other versions,
+%% or all VMs that ran the program are of another OTP; `nothing_of_it' where no VM ran it.
+-spec of_system(evidence(), whittle_system:system()) -> {ok, of_system()} | {error, error()}.
 of_system(Evidence, System) ->
-    Seen = maps:from_list([{M, []} || {M, _} <- maps:keys(Evidence)]),
+    Named = maps:from_keys(modules(Evidence), []),
     Identity = fun(_, M, Beam) -> [{M, whittle_beam:identity(whittle_beam:chunks(Beam))}
-                                   || is_map_key(M, Seen)] end,
+                                   || is_map_key(M, Named)] end,
     case whittle_modules:each(Identity, System) of
-        {ok, Found} ->
-            Here = lists:append(Found),
-            case {[M || {M, _} = Code <- lists:sort(Here), not is_map_key(Code, Evidence)], Here} of
-                {[M | _], _} -> {error, {other_code, M}};
-                {[], []} -> {error, nothing_of_it};
-                {[], _} -> {ok, lists:usort([{M, F, A} || {M, _} = Code <- Here,
-                                                          {F, A} <- maps:get(Code, Evidence)])}
-            end;
+        {ok, Found} -> of_code(Evidence, maps:from_list(lists:append(Found)), System);
         {error, _} = Error -> Error
     end.
+
+%% `Here' has the versions of the system's modules, as far as the evidence names them.
+of_code(Evidence, Here, System) ->
+    Names = of_apps(fun(#{origin := #{kind := Kind}}) -> Kind =:= input end, System),
+    {Own, Others} = {maps:with(Names, Here), maps:without(Names, Here)},
+    Program = case Names of [] -> Others; _ -> Own end,
+    Asking = maps:with(of_apps(fun(#{name := Name}) -> Name =:= whittle_control end, System), Here),
+    All = maps:values(Evidence),
+    Vms = [{Vm, changed(Functions, Others)} || {_, Functions} = Vm <- All],
+    Ran = [Found || {{_, Functions}, _} = Found <- Vms,
+                    runs(Functions, maps:merge(Program, Asking))],
+    Counted = [Vm || {Vm, []} <- Ran],
+    Called = union(Counted),
+    case {changed(union(All), Own), runs(Called, Program)} of
+        {[M | _], _} -> {error, {other_code, M}};
+        {[], true} ->
+            {ok, #{seen => lists:sort([{M, F, A} || {M, _} = Code <- maps:to_list(Here),
+                                                    {F, A} <- maps:get(Code, Called, [])]),
+                   counted => count(Counted), passed => count(All) - count(Counted)}};
+        {[], false} ->
+            {error, not_of_it([Changed || {_, Changed} <- case Ran of [] -> Vms; _ -> Ran end])}
+    end.
+
+%% Of all the VMs that might have run it, each was of another OTP; or not.
+not_of_it(Changed) ->
+    case lists:member([], Changed) of
+        false when Changed =/= [] -> {other_code, hd(hd(Changed))};
+        _ -> nothing_of_it
+    end.
+
+of_apps(Is, System) ->
+    [M || #{modules := Modules} = App <- whittle_system:apps(System), Is(App),
+          M <- maps:keys(Modules)].
+
+runs(Functions, Versions) ->
+    lists:any(fun(Code) -> is_map_key(Code, Functions) end, maps:to_list(Versions)).
+
+%% Those of which functions were called, but none of this version.
+changed(Functions, Versions) ->
+    Named = maps:from_keys([M || {M, _} <- maps:keys(Functions)], []),
+    [M || {M, _} = Code <- lists:sort(maps:to_list(Versions)), is_map_key(M, Named),
+          not is_map_key(Code, Functions)].
+
+count(Vms) -> lists:sum([Count || {Count, _} <- Vms]).
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
@@ -146,7 +233,7 @@ format_error({other_code, Module}) ->
     ["the evidence is of another build: its ", whittle_shake_name:text({Module}),
      " is not the one that is built; record it again with `whittle trace'"];
 format_error(nothing_of_it) ->
-    "the evidence names no function of what is built: record it with `whittle trace' from a "
+    "the evidence names no function of the program: record it with `whittle trace' from a "
         "build without --shake";
 format_error(Error) ->
     whittle_system:format_error(Error).

@@ -6,6 +6,8 @@
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
 -export([of_this_code/1, as_it_is_packed/1, other_code/1, nothing_of_it/1]).
+-export([vm_beside/1, vm_of_another_otp/1, own_in_another_version/1, ran_on_another_otp/1,
+         who_asked/1, nothing_of_its_own/1]).
 -export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
          module_info_of_what_is_gone/1]).
 -export([answered/1, behind_an_answer/1, called_beside_an_answer/1, answer_that_ends/1,
@@ -16,26 +18,30 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 %% The file
 
 comes_back(_) ->
-    made:holds(200, proper_types:list(calls()),
-               fun(Calls) ->
-                       Evidence = whittle_shake_evidence:merge(Calls),
+    made:holds(200, vms(),
+               fun(Vms) ->
+                       Evidence = whittle_shake_evidence:merge(Vms),
                        {ok, Evidence} =:= whittle_shake_evidence:from_binary(
                                             whittle_shake_evidence:to_binary(Evidence))
                end).
 
 damaged(_) ->
-    made:holds(1000, {proper_types:non_empty(proper_types:list(calls())), damage()},
-               fun({Calls, Damage}) ->
-                       Bytes = whittle_shake_evidence:to_binary(
-                                 whittle_shake_evidence:merge(Calls)),
+    made:holds(1000, {proper_types:non_empty(vms()), damage()},
+               fun({Vms, Damage}) ->
+                       Bytes = whittle_shake_evidence:to_binary(whittle_shake_evidence:merge(Vms)),
                        Damaged = damage(Damage, Bytes),
                        Damaged =:= Bytes
                            orelse error =:= element(1, whittle_shake_evidence:from_binary(Damaged))
                end).
 
+vms() -> proper_types:list(proper_types:resize(6, proper_types:list(calls()))).
+
 calls() ->
     {proper_types:atom(), proper_types:binary(16),
-     proper_types:list({proper_types:atom(), proper_types:range(0, 255)})}.
+     proper_types:list({name(), proper_types:range(0, 255)})}.
+
+%% A few: atoms made at random stay.
+name() -> proper_types:oneof([f, '', 'F g', 'x\'y', '\n', '\x{e9}\x{3b1}', '-main/1-lc$^0/1-0-']).
 
 damage() ->
     {proper_types:oneof([cut, flip, insert]), proper_types:non_neg_integer(),
@@ -54,31 +60,45 @@ damage({insert, At, Byte}, Bytes) ->
 other_files(_) ->
     [?assertEqual({Bytes, {error, Error}}, {Bytes, whittle_shake_evidence:from_binary(Bytes)})
      || {Bytes, Error} <- [{<<>>, no_evidence}, {<<"lists:map/2\n">>, no_evidence},
-                           {<<"whittle evidence 1\n">>, damaged},
-                           {<<"whittle evidence 1">>, damaged},
-                           {<<"whittle evidence 2\nx">>, {version, <<"2">>}}]],
+                           {<<"whittle evidence 2\n">>, damaged},
+                           {<<"whittle evidence 2">>, damaged},
+                           {<<"whittle evidence 1\nx">>, {version, <<"1">>}}]],
     %% Its sum is right, but it is none of ours.
     [?assertEqual({Terms, {error, damaged}}, {Terms, whittle_shake_evidence:from_binary(
                                                        with_sum(Terms))})
-     || Terms <- [<<"{lists,<<\"00\">>,[]}.\n">>, <<"{lists,no,[]}.\n">>, <<"lists.\n">>,
-                  <<"{lists,<<\"", (binary:copy(<<"0">>, 32))/binary, "\">>,[{1,2}]}.\n">>,
-                  <<"{lists,<<\"", (binary:copy(<<"0">>, 32))/binary, "\">>,[a|b]}.\n">>,
-                  <<"{lists">>]].
+     || Terms <- [<<"lists.\n">>, <<"{1">>, <<"{1,[]}.\n">>, <<"{1,lists}.\n">>,
+                  <<"{0,", (vm("[]"))/binary, "}.\n">>, <<"{a,", (vm("[]"))/binary, "}.\n">>,
+                  <<"{1,[lists]}.\n">>, <<"{1,[{lists,<<\"00\">>,[]}]}.\n">>,
+                  <<"{1,[{lists,no,[]}]}.\n">>,
+                  <<"{1,", (vm("[{1,2}]"))/binary, "}.\n">>,
+                  <<"{1,", (vm("[a|b]"))/binary, "}.\n">>]],
+    ?assertMatch({ok, _}, whittle_shake_evidence:from_binary(
+                            with_sum(<<"{1,", (vm("[{map,2}]"))/binary, "}.\n">>))).
+
+vm(Functions) ->
+    iolist_to_binary(["[{lists,<<\"", binary:copy(<<"0">>, 32), "\">>,", Functions, "}]"]).
 
 with_sum(Terms) ->
-    <<"whittle evidence 1\n", (binary:encode_hex(crypto:hash(sha256, Terms)))/binary, $\n,
+    <<"whittle evidence 2\n", (binary:encode_hex(crypto:hash(sha256, Terms)))/binary, $\n,
       Terms/binary>>.
 
 %% A node that was killed while it wrote.
 packets_that_are_whole(_) ->
     One = [{lists, <<1:128>>, [{map, 2}]}],
     Bytes = <<(packet(One))/binary, (packet([{sets, <<2:128>>, [{new, 0}]}]))/binary>>,
-    [?assertEqual(One, whittle_shake_evidence:packets(binary:part(Bytes, 0, Size)))
+    [?assertEqual({One, cut_short}, whittle_shake_evidence:packets(binary:part(Bytes, 0, Size)))
      || Size <- lists:seq(byte_size(packet(One)), byte_size(Bytes) - 1)],
-    ?assertMatch([_, {sets, _, _}], whittle_shake_evidence:packets(Bytes)).
+    ?assertMatch({[_, {sets, _, _}], cut_short}, whittle_shake_evidence:packets(Bytes)),
+    %% Until it has ended it goes on to read.
+    Last = packet(last),
+    ?assertMatch({[_, {sets, _, _}], whole},
+                 whittle_shake_evidence:packets(<<Bytes/binary, Last/binary>>)),
+    ?assertMatch({[{lists, _, _}, _, {sets, _, _}], whole},
+                 whittle_shake_evidence:packets(<<(packet(One))/binary, Last/binary,
+                                                  Bytes/binary>>)).
 
 no_packets(_) ->
-    [?assertEqual([], whittle_shake_evidence:packets(Bytes))
+    [?assertEqual({[], cut_short}, whittle_shake_evidence:packets(Bytes))
      || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
                   packet([{lists, <<>>, []}])]].
 
@@ -88,17 +108,23 @@ packet(Term) ->
 
 %% Of several nodes, some with another version of a module.
 merged(_) ->
-    Evidence = whittle_shake_evidence:merge([{m, <<1:128>>, [{f, 1}, {g, 0}]},
-                                             {m, <<2:128>>, [{f, 1}]},
-                                             {m, <<1:128>>, [{f, 1}, {h, 0}]}]),
-    ?assertEqual({4, 2}, whittle_shake_evidence:size(Evidence)).
+    Vm = [{m, <<1:128>>, [{f, 1}, {g, 0}]}, {m, <<2:128>>, [{f, 1}]}],
+    Next = [{m, <<2:128>>, [{i, 0}]}, {m, <<1:128>>, [{f, 1}]}, {m, <<1:128>>, [{h, 0}]}],
+    Other = [{m, <<1:128>>, [{f, 1}]}],
+    Evidence = whittle_shake_evidence:merge([Vm, Next, [], Other]),
+    ?assertEqual({5, 2}, whittle_shake_evidence:size(Evidence)),
+    ?assertEqual(Evidence, whittle_shake_evidence:join(
+                             [whittle_shake_evidence:merge(Vms) || Vms <- [[Vm], [Other, Next]]])),
+    ?assertEqual([m], whittle_shake_evidence:modules(Evidence)),
+    ?assertEqual([{m, <<1:128>>, [{f, 1}, {g, 0}, {h, 0}]}, {m, <<2:128>>, [{f, 1}, {i, 0}]}],
+                 whittle_shake_evidence:calls(Evidence)).
 
-%% Whose code
+%% Whose code: what the program holds is called, what is OTP's is called with `otp'
 
 of_this_code(_) ->
-    ?assertEqual({ok, [{lists, map, 2}]}, of_system([calls_of(lists, [{map, 2}]),
-                                                     {no_part_of_it, <<1:128>>, [{f, 0}]}],
-                                                    [lists, sets])).
+    ?assertEqual({ok, seen([{lists, map, 2}])},
+                 of_system([[calls_of(lists, [{map, 2}]), {no_part_of_it, <<1:128>>, [{f, 0}]}]],
+                           [lists, sets])).
 
 %% With literals that are not deflated: it says itself which module it was.
 as_it_is_packed(_) ->
@@ -107,29 +133,87 @@ as_it_is_packed(_) ->
     {ok, Plain} = whittle_beam:read(Packed),
     Md5 = whittle_beam:identity(whittle_beam:chunks(Plain)),
     ?assertEqual(unicode_util:module_info(md5), Md5),
-    ?assertEqual({ok, [{unicode_util, gc, 1}]},
-                 of_system([{unicode_util, Md5, [{gc, 1}]}], [unicode_util])).
+    ?assertEqual({ok, seen([{unicode_util, gc, 1}])},
+                 of_system([[{unicode_util, Md5, [{gc, 1}]}]], [unicode_util])).
 
 %% One version that is built is enough: a node may have loaded others since.
 other_code(_) ->
     Other = {sets, <<1:128>>, [{new, 0}]},
-    {error, Error} = of_system([calls_of(lists, [{map, 2}]), Other], [lists, sets]),
+    {error, Error} = of_system([[calls_of(lists, [{map, 2}]), Other]], [lists, sets]),
     ?assertEqual({other_code, sets}, Error),
     ?assertEqual("the evidence is of another build: its sets is not the one that is built; record "
                  "it again with `whittle trace'", words(Error)),
-    ?assertEqual({ok, [{sets, size, 1}]}, of_system([calls_of(sets, [{size, 1}]), Other], [sets])).
+    [?assertEqual({ok, seen([{lists, map, 2}, {sets, size, 1}])},
+                  of_system([[calls_of(lists, [{map, 2}]), calls_of(sets, [{size, 1}]), Other]],
+                            Own, Otp)) || {Own, Otp} <- [{[lists, sets], []}, {[lists], [sets]}]].
 
 nothing_of_it(_) ->
-    ?assertEqual({error, nothing_of_it}, of_system([calls_of(lists, [{map, 2}])], [sets])),
-    ?assertEqual({error, nothing_of_it}, of_system([], [sets])).
+    ?assertEqual({error, nothing_of_it}, of_system([[calls_of(lists, [{map, 2}])]], [sets])),
+    ?assertEqual({error, nothing_of_it}, of_system([], [sets])),
+    ?assertEqual("the evidence names no function of the program: record it with `whittle trace' "
+                 "from a build without --shake", words(nothing_of_it)).
 
-of_system(Calls, Modules) ->
-    System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
-    App = #{name => s, vsn => "1", spec => {application, s, []}, files => #{},
-            modules => maps:from_list([{M, code(M)} || M <- Modules]),
-            origin => #{kind => input}},
-    whittle_shake_evidence:of_system(whittle_shake_evidence:merge(Calls),
-                                     whittle_system:put_app(App, System)).
+%% Of the same OTP, or of another one: what it calls beside is not the program's.
+vm_beside(_) ->
+    Program = [calls_of(lists, [{map, 2}]), calls_of(sets, [{new, 0}])],
+    [?assertEqual({ok, (seen([{lists, map, 2}, {sets, new, 0}]))#{passed := 2}},
+                  of_system([Program, Beside, Beside], [lists], [sets, gb_sets]))
+     || Beside <- [[calls_of(sets, [{size, 1}])], [{sets, <<1:128>>, [{size, 1}]}],
+                   [{gb_sets, <<1:128>>, [{size, 1}]}]]].
+
+%% Though it has a module of the program's: tests may use one of them.
+vm_of_another_otp(_) ->
+    Program = [calls_of(lists, [{map, 2}])],
+    Tests = [calls_of(lists, [{nth, 2}]), {gb_sets, <<1:128>>, [{size, 1}]}],
+    ?assertEqual({ok, (seen([{lists, map, 2}]))#{passed := 1}},
+                 of_system([Tests, Program], [lists], [sets, gb_sets])).
+
+own_in_another_version(_) ->
+    Program = [calls_of(lists, [{map, 2}])],
+    ?assertEqual({error, {other_code, sets}},
+                 of_system([Program, [{sets, <<1:128>>, [{new, 0}]}]], [lists, sets])).
+
+ran_on_another_otp(_) ->
+    Old = {gb_sets, <<1:128>>, [{size, 1}]},
+    ?assertEqual({error, {other_code, gb_sets}},
+                 of_system([[calls_of(lists, [{map, 2}]), Old], [calls_of(sets, [{new, 0}])]],
+                           [lists], [sets, gb_sets])),
+    ?assertEqual({error, {other_code, gb_sets}}, of_system([[Old]], [lists], [gb_sets])).
+
+%% The short node of `--whittle-ping' is as good as the program, but does not stand for it.
+who_asked(_) ->
+    Asks = [calls_of(ordsets, [{new, 0}])],
+    System = put_app(whittle_control, device, [ordsets],
+                     put_app(s, input, [lists], put_app(stdlib, otp, [sets], system()))),
+    Of = fun(Vms) ->
+                 whittle_shake_evidence:of_system(whittle_shake_evidence:merge(Vms), System)
+         end,
+    ?assertEqual({ok, (seen([{lists, map, 2}, {ordsets, new, 0}]))#{counted := 2}},
+                 Of([Asks, [calls_of(lists, [{map, 2}])]])),
+    ?assertEqual({error, nothing_of_it}, Of([Asks])).
+
+%% A program of OTP's modules alone: all that ran on that OTP.
+nothing_of_its_own(_) ->
+    Vm = [calls_of(sets, [{new, 0}])],
+    ?assertEqual({ok, (seen([{sets, new, 0}]))#{passed := 1}},
+                 of_system([Vm, [{gb_sets, <<1:128>>, [{size, 1}]}]], [], [sets, gb_sets])),
+    ?assertEqual({error, {other_code, gb_sets}},
+                 of_system([[{gb_sets, <<1:128>>, [{size, 1}]}]], [], [sets, gb_sets])).
+
+seen(Mfas) -> #{seen => Mfas, counted => 1, passed => 0}.
+
+of_system(Vms, Own) -> of_system(Vms, Own, []).
+
+of_system(Vms, Own, Otp) ->
+    whittle_shake_evidence:of_system(whittle_shake_evidence:merge(Vms),
+                                     put_app(s, input, Own, put_app(stdlib, otp, Otp, system()))).
+
+system() -> whittle_system:new(#{name => "s", vsn => "1", otp => "25"}).
+
+put_app(Name, Kind, Modules, System) ->
+    whittle_system:put_app(#{name => Name, vsn => "1", spec => {application, Name, []},
+                             files => #{}, origin => #{kind => Kind},
+                             modules => maps:from_list([{M, code(M)} || M <- Modules])}, System).
 
 calls_of(M, Functions) -> {M, M:module_info(md5), Functions}.
 

@@ -3,7 +3,14 @@
 %% `--whittle-ping' and its kin. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1]).
+-export([read/1, add/1, is_device/1]).
+
+%% What every system has.
+-define(ADDED, [whittle_start, whittle_control]).
+
+%% @doc Whether it is one of them that every system has.
+-spec is_device(whittle_system:app_name()) -> boolean().
+is_device(Name) -> lists:member(Name, ?ADDED).
 
 %% @doc Reads one of them.
 -spec read(whittle_system:app_name()) ->
@@ -21,7 +28,7 @@ read(Name) ->
 -spec add(whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
-    add([whittle_start, whittle_control], System).
+    add(?ADDED, System).
 
 add([], System) ->
     {ok, System};
