@@ -31,8 +31,6 @@ extern char **environ;
 
 /* The parent tells the child-setup program its descriptor by this name. */
 #define SELF_VARIABLE "WHITTLE_SELF_FD"
-/* The VM dups a socket to 3 without looking, so ours stays well above. */
-#define SELF_LOWEST_FD 20
 
 static int self_fd = -1;
 
@@ -128,7 +126,7 @@ void process_keep_self(void)
         fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
     if (fd < 0)
         return;
-    self_fd = fcntl(fd, F_DUPFD_CLOEXEC, SELF_LOWEST_FD);
+    self_fd = fcntl(fd, F_DUPFD_CLOEXEC, PROCESS_LOWEST_FD);
     close(fd);
 }
 

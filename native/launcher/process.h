@@ -5,6 +5,9 @@
 #ifndef WHITTLE_PROCESS_H
 #define WHITTLE_PROCESS_H
 
+/* The VM dups a socket to 3 without looking, so descriptors of ours stay well above. */
+#define PROCESS_LOWEST_FD 20
+
 /*
  * Keeps a way to run this executable again that outlives its file: the
  * descriptor that our parent handed down, or a new one on AT_EXECFN.

@@ -57,16 +57,7 @@ extern int REAL(symlink)(const char *to, const char *path);
 
 static int started;
 
-static int is_vm;
-static void keep_spare(void);
-
 void vfs_start(void) { started = 1; }
-
-void vfs_start_vm(void)
-{
-    started = is_vm = 1;
-    keep_spare();
-}
 
 /* ---- paths ------------------------------------------------------------- */
 
@@ -200,47 +191,44 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
 
 /*
  * One memfd in reserve. A program that has used up its descriptors may call what is not
- * loaded yet, which is then read from the pack: likely what is to be done in that case.
+ * loaded yet, which is then read from the pack: likely what is to be done in that case. It
+ * is lent to one reader at a time, who gives it back by closing it; so nobody else's
+ * descriptor is ever taken for it.
  */
-static int spare = -1;
-/* The VM dups a socket to 3 without looking, and gives its children lower ones. */
-#define SPARE_LOWEST_FD 20
+static int spare = -1, lent = -1;
 
-static int new_memfd(void)
+void vfs_start_vm(void)
 {
-    return memfd_create("whittle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
+    int fd = memfd_create("whittle", MFD_CLOEXEC);
 
-static void keep_spare(void)
-{
-    int problem = errno, fd, none = -1;
-
-    if (!is_vm || __atomic_load_n(&spare, __ATOMIC_RELAXED) >= 0)
-        return;
-    fd = new_memfd();
-    if (fd >= 0 && fd < SPARE_LOWEST_FD) {
-        int low = fd;
-        fd = fcntl(low, F_DUPFD_CLOEXEC, SPARE_LOWEST_FD);
-        REAL(close)(low);
-    }
-    if (fd >= 0 && !__atomic_compare_exchange_n(&spare, &none, fd, 0, __ATOMIC_ACQ_REL,
-                                                __ATOMIC_RELAXED))
+    if (fd >= 0) {
+        spare = fcntl(fd, F_DUPFD_CLOEXEC, PROCESS_LOWEST_FD);
         REAL(close)(fd);
-    errno = problem;
+    }
+    vfs_start();
 }
 
-static int take_memfd(int cloexec)
+static int borrow_spare(void)
 {
-    int fd = new_memfd();
+    int problem = errno, fd = __atomic_exchange_n(&spare, -1, __ATOMIC_ACQ_REL);
 
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-        int problem = errno;
-        fd = __atomic_exchange_n(&spare, -1, __ATOMIC_ACQ_REL);
-        errno = problem;
-    }
-    if (fd >= 0 && !cloexec)
-        fcntl(fd, F_SETFD, 0);
+    if (fd >= 0)
+        __atomic_store_n(&lent, fd, __ATOMIC_RELEASE);
+    errno = problem;
     return fd;
+}
+
+/* Whether this was the reserve: then it is back, empty, and stays open. */
+static int return_spare(int fd)
+{
+    if (fd < 0 || fd != __atomic_load_n(&lent, __ATOMIC_ACQUIRE))
+        return 0;
+    if (ftruncate(fd, 0) != 0)
+        return 0;
+    lseek(fd, 0, SEEK_SET);
+    __atomic_store_n(&lent, -1, __ATOMIC_RELEASE);
+    __atomic_store_n(&spare, fd, __ATOMIC_RELEASE);
+    return 1;
 }
 
 /*
@@ -259,16 +247,19 @@ static int open_entry(const struct pack_entry *entry, int flags)
         errno = ENOTDIR;
         return -1;
     }
-    fd = take_memfd(flags & O_CLOEXEC);
+    fd = memfd_create("whittle", (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        fd = borrow_spare();
     if (fd < 0)
         return -1;
     result = pack_read(entry, copy_to_memfd, &fd);
     if (result < 0) {
-        REAL(close)(fd);
+        WRAP(close)(fd);
         errno = -result;
         return -1;
     }
     lseek(fd, 0, SEEK_SET);
+    /* The reserve, which has to be emptied again, cannot be sealed: it was made so. */
     fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     return fd;
 }
@@ -337,13 +328,15 @@ int WRAP(open)(const char *path, int flags, ...)
 
 int WRAP(close)(int fd)
 {
-    int result;
+    int kept = fd;
 
+    if (return_spare(fd))
+        return 0;
+    /* Who closes all that there is closes the reserve too. */
+    __atomic_compare_exchange_n(&spare, &kept, -1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     if (is_null_fd(fd))
         mark_null_fd(fd, 0);
-    result = REAL(close)(fd);
-    keep_spare();
-    return result;
+    return REAL(close)(fd);
 }
 
 /*
