@@ -128,11 +128,11 @@ made_by(rewritten) -> of_application(whittle_beam);
 made_by(shaken) ->
     lists:append([of_application(App)
                   || App <- [whittle_beam, whittle_shake, whittle_start, whittle_system]])
-        ++ [erlang:md5(Bytes) || File <- [filename:join(code:priv_dir(whittle_shake), Name)
-                                          || Name <- ["features.config", "names.config"]]
-                                     ++ [proplists:get_value(source,
-                                                             otp_suites_shaken:module_info(compile))],
-                                 {ok, Bytes} <- [file:read_file(File)]].
+        ++ [otp_suites_shaken:module_info(md5)
+            | [begin
+                   {ok, Bytes} = file:read_file(filename:join(code:priv_dir(whittle_shake), Name)),
+                   erlang:md5(Bytes)
+               end || Name <- ["features.config", "names.config"]]].
 
 of_application(App) ->
     Beams = filelib:wildcard(filename:join(code:lib_dir(App), "ebin/*.beam")),

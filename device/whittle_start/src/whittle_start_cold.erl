@@ -49,37 +49,39 @@ make_atoms(File) ->
     _ = [binary_to_atom(Name, utf8) || Name <- binary:split(Names, <<0>>, [global])],
     ok.
 
-%% @doc Has {@link called/3} say what is called of these modules. They are cold as a whole: the
-%% code server loads them, as it does any that is not there yet.
--spec watch([module(), ...]) -> ok.
+%% @doc Has {@link called/3} say what is called of these modules, which are numbered from 1 on.
+%% They are cold as a whole: the code server loads them, as it does any that is not there yet.
+-spec watch(#{module() => pos_integer()}) -> ok.
 watch(Modules) ->
-    persistent_term:put(?MODULE, {Modules, atomics:new(length(Modules), [])}).
+    persistent_term:put(?MODULE, {Modules, atomics:new(map_size(Modules), [])}).
 
 %% @doc Whoever is to load what was called (`error_handler', see {@link whittle_shake_watch})
-%% asks here before. Says it of a module that is watched, once.
+%% asks here before. Has it said, of a module that is watched, once.
 -spec called(module(), atom() | fun(), [term()]) -> ok.
 called(Module, Function, Arguments) ->
     case persistent_term:get(?MODULE, none) of
-        {Modules, Said} ->
-            case not erlang:module_loaded(Module) andalso place(Module, Modules, 1) of
-                Place when is_integer(Place) ->
-                    Asked = case Function of
-                                _ when is_atom(Function) -> [Module, Function, length(Arguments)];
-                                _ -> [Module]       % a fun of what is not loaded has no name
-                            end,
-                    _ = [spawn(fun() -> tell(Asked) end)
-                         || atomics:exchange(Said, Place, 1) =:= 0],
-                    ok;
-                false -> ok
-            end;
-        none -> ok
+        {#{Module := Number}, Said} ->
+            _ = [spawn(fun() -> tell_when_loaded(Module, Function, length(Arguments)) end)
+                 || not erlang:module_loaded(Module), atomics:exchange(Said, Number, 1) =:= 0],
+            ok;
+        _ -> ok
     end.
 
 %% Internal
 
-place(_, [], _) -> false;
-place(Module, [Module | _], Place) -> Place;
-place(Module, [_ | Modules], Place) -> place(Module, Modules, Place + 1).
+%% A fun of what is not loaded has no name.
+tell_when_loaded(Module, Function, Arity) when is_atom(Function) ->
+    [tell([Module, Function, Arity]) || may_be_there(Module, Function, Arity)];
+tell_when_loaded(Module, _, _) ->
+    tell([Module]).
+
+%% The code server may not be there yet.
+may_be_there(Module, Function, Arity) ->
+    try code:ensure_loaded(Module) of
+        _ -> erlang:function_exported(Module, Function, Arity)
+    catch
+        _:_ -> true
+    end.
 
 %% Not in the process that calls: it may be ended at any time, and has a name of its own.
 load(Companion, Asked) ->

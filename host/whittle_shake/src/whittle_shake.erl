@@ -121,6 +121,7 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
 less(load, {error_handler, Bytes}, Kept, _) ->
+    %% It has to be another file, also where it is not worth parting.
     Watching = whittle_shake_watch:error_handler(read(Bytes)),
     case whittle_shake_companion:split(Watching, Kept) of
         whole -> whittle_beam:assemble(#{}, Watching);
@@ -129,7 +130,8 @@ less(load, {error_handler, Bytes}, Kept, _) ->
 less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(read(Bytes), Kept);
 less(crash, {_, Bytes}, Kept, Answering) -> whittle_shake_cut:module(read(Bytes), Kept, Answering).
 
-%% Who asks whether an atom exists must not be told that it does not because what it is in
+%% The start names what is cold as a whole to who says when it is called; and it makes atoms:
+%% who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
 with_cold(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
     Watched = whittle_boot:watch_cold(System),

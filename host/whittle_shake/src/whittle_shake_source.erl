@@ -7,8 +7,11 @@
 
 -export([headers/2, calls/2, atoms/1]).
 
+%% Bytes: two names and `Elixir.' fit into an atom.
+-define(LONGEST, 120).
+
 -type named() :: {call, module(), Function :: atom()}
-               | {macros, module()}     % all of an Elixir module
+               | {implied, module()}    % macros and operators of an Elixir module
                | {atom, atom()}.
 
 %% @doc What is called by what is compiled with the headers: of `epp:open/1', which reads them.
@@ -40,11 +43,14 @@ called({call, M, Name}, Modules) ->
     Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
     [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
                   F =:= Name orelse F =:= Macro];
-called({macros, M}, Modules) ->
+called({implied, M}, Modules) ->
     [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
-                  lists:prefix("MACRO-", atom_to_list(F))];
+                  Name <- [atom_to_list(F)],
+                  lists:prefix("MACRO-", Name) orelse not lists:member(hd(Name), word())];
 called({atom, _}, _) ->
     [].
+
+word() -> [$_ | lists:seq($a, $z)].
 
 scripts(System) ->
     [{Path, Named}
@@ -73,34 +79,58 @@ in_header([]) -> [].
 
 %% Elixir's configuration
 
-%% `Module.name', `:module.name'; words and operators by themselves, which are Kernel's or
-%% Config's if anybody's; modules, atoms and keys. Lines that are comments are left out, and
-%% no others: what looks like one may stand in a string. Macros are expanded as the program
-%% runs, and one expands to others (`||' to `in'): so all of Elixir's own that need no
-%% `require' can be asked for.
+%% `Module.name', `:module.name'; words by themselves, which are of Kernel, of Config or of a
+%% module that is named (`import'), if of anybody; modules, atoms and keys. Lines that are
+%% comments are left out, and no others: what looks like one may stand in a string. Macros are
+%% expanded as the program runs, and one expands to others (`||' to `in'): so all of Elixir's own
+%% that need no `require' can be asked for, and its operators.
 script(Bytes) ->
-    Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)), "^\\s*#.*$", "",
-                      [global, multiline, unicode, {return, binary}]),
-    [{call, elixir(M), binary_to_atom(F)}
-     || [M, F] <- found("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text)]
+    Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)),
+                      "^[ \\t]*#(?!\\{).*$", "", [global, multiline, unicode, {return, binary}]),
+    Aliases = aliases(Text),
+    Modules = lists:usort([M || [Name] <- found("(" ++ name() ++ ")", Text),
+                                M <- modules(Name, Aliases)]),
+    [{call, M, binary_to_atom(F)}
+     || [Name, F] <- found("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text),
+        M <- modules(Name, Aliases)]
         ++ [{call, binary_to_atom(M), binary_to_atom(F)}
             || [M, F] <- found(":([a-z]\\w*)\\.([a-z_]\\w*[?!]?)", Text)]
         ++ [{call, M, binary_to_atom(Word)}
-            || [Word] <- found("([a-z_]\\w*[?!]?|[-+*/<>=!&|.^~@]+)", Text), M <- imported()]
-        ++ [{macros, M} || M <- imported()]
-        ++ [{atom, elixir(M)} || [M] <- found("(" ++ name() ++ ")", Text)]
+            || [Word] <- found("([a-z_]\\w*[?!]?)", Text), M <- imported() ++ Modules]
+        ++ [{implied, M} || M <- imported()]
+        ++ [{atom, M} || M <- Modules]
         ++ [{atom, binary_to_atom(Word)} || [Word] <- found(":([a-z_]\\w*[?!]?)", Text)]
         ++ [{atom, binary_to_atom(Word)} || [Word] <- found("([a-z_]\\w*[?!]?):(?!:)", Text)].
 
 imported() -> ['Elixir.Kernel', 'Elixir.Config'].
 
+%% What a name may mean: itself, or what an alias has made of its first part.
+modules(Name, Aliases) ->
+    [First | More] = binary:split(Name, <<".">>),
+    [elixir(Name) | [elixir(iolist_to_binary(lists:join($., [Full | More])))
+                     || {Short, Full} <- Aliases, Short =:= First]].
+
+%% `alias A.B', `alias A.B, as: C', `alias A.{B, C.D}'.
+aliases(Text) ->
+    [{lists:last(binary:split(Full, <<".">>, [global])), Full}
+     || [Full] <- found("\\balias\\s+(" ++ name() ++ ")(?!\\.\\{)", Text)]
+        ++ [{As, Full} || [Full, As] <- found("\\balias\\s+(" ++ name() ++ "),\\s*as:\\s*("
+                                              ++ name() ++ ")", Text)]
+        ++ [{lists:last(binary:split(Each, <<".">>, [global])), <<Prefix/binary, $., Each/binary>>}
+            || [Prefix, Group] <- matches("\\balias\\s+(" ++ name() ++ ")\\.\\{([^}]*)\\}", Text),
+               [Each] <- found("(" ++ name() ++ ")", Group)].
+
 name() -> "[A-Z]\\w*(?:\\.[A-Z]\\w*)*".
 
+%% Of words that an atom can be, with `Elixir.' and an alias's name before them.
 found(Expression, Text) ->
+    [Words || Words <- matches(Expression, Text),
+              lists:all(fun(Word) -> byte_size(Word) =< ?LONGEST end, Words)].
+
+matches(Expression, Text) ->
     case re:run(Text, Expression, [global, unicode, {capture, all_but_first, binary}]) of
         {match, Found} -> Found;
         nomatch -> []
     end.
 
 elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
-

@@ -25,7 +25,7 @@ error_handler(#{module := Module, functions := Functions, form := #{chunks := Ch
 %% The three arguments are kept over the call. Who is to answer may not be there: in a VM that
 %% was given another boot script.
 asking(#{entry := Entry, info := Info, code := Code}) ->
-    Absent = max(Entry, Info) + 1 + lists:max([0 | [Label || {label, [Label]} <- Code]]),
+    Absent = 1 + lists:max([Entry, Info | [Label || {label, [Label]} <- Code]]),
     Arguments = [{{x, N}, {y, N}} || N <- [0, 1, 2]],
     [{allocate, [3, 3]}]
         ++ [{move, [X, Y]} || {X, Y} <- Arguments]

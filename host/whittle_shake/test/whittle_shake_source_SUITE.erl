@@ -5,7 +5,7 @@
 
 -export([all/0]).
 -export([headers/1, other_files/1, no_erlang/1, runtime_exs/1, macros/1, comments/1,
-         in_a_plan/1]).
+         aliases/1, long_words/1, in_a_plan/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -68,7 +68,29 @@ comments(_) ->
     System = with_script("  # Dead.one()\nx = \"# #{Live.one()}\" # Live.two()\n"),
     Exports = [{one, 0}, {two, 0}],
     {Calls, _} = found(System, #{'Elixir.Dead' => Exports, 'Elixir.Live' => Exports}),
-    ?assertEqual([{'Elixir.Live', one, 0}, {'Elixir.Live', two, 0}], [Mfa || {Mfa, _} <- Calls]).
+    ?assertEqual([{'Elixir.Live', one, 0}, {'Elixir.Live', two, 0}], [Mfa || {Mfa, _} <- Calls]),
+    Text = with_script("x = \"\"\"\n  #{Live.one()}\n\"\"\"\n"),
+    ?assertMatch({[{{'Elixir.Live', one, 0}, _}], _}, found(Text, #{'Elixir.Live' => [{one, 0}]})).
+
+%% Other names for modules, and functions without one.
+aliases(_) ->
+    System = with_script("alias My.Server\nalias My.{A, B.C}\nalias Other.Long, as: L\n"
+                         "import Dotenv\n"
+                         "config :app, x: Server.go(), y: C.d(A.b()), z: L.e(), w: env!(\"W\")\n"),
+    Exports = maps:from_list([{list_to_atom("Elixir." ++ M), [{F, 0}]}
+                              || {M, F} <- [{"My.Server", go}, {"My.A", b}, {"My.B.C", d},
+                                            {"Other.Long", e}, {"Dotenv", 'env!'},
+                                            {"Server", stop}, {"Else", go}]]),
+    {Calls, _} = found(System, Exports),
+    ?assertEqual([{'Elixir.Dotenv', 'env!', 0}, {'Elixir.My.A', b, 0}, {'Elixir.My.B.C', d, 0},
+                  {'Elixir.My.Server', go, 0}, {'Elixir.Other.Long', e, 0}],
+                 [Mfa || {Mfa, _} <- Calls]).
+
+%% A key in hexadecimal is no atom.
+long_words(_) ->
+    Long = lists:duplicate(400, $a),
+    ?assertMatch({[], _}, found(with_script(["x = \"", Long, "\"; :", Long, ".", Long]),
+                                #{'Elixir.Kernel' => []})).
 
 %% Where something is that reads the headers.
 in_a_plan(_) ->

@@ -186,7 +186,9 @@ watch_cold(System) ->
     case [M || M <- lists:sort(maps:keys(whittle_system:cold(System))),
                whittle_system:companion_of(M) =:= none] of
         [] -> System;
-        Modules -> when_loaded({apply, {whittle_start_cold, watch, [Modules]}}, System)
+        Modules ->
+            Numbered = maps:from_list([{M, N} || {N, M} <- lists:enumerate(Modules)]),
+            when_loaded({apply, {whittle_start_cold, watch, [Numbered]}}, System)
     end.
 
 %% @doc The names of the atoms that the start has to make, if it has to: those that no module
