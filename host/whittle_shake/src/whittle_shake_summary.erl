@@ -7,7 +7,7 @@
 
 -export([module/1, atoms/1, bytes/1]).
 
--export_type([summary/0, func/0, fa/0, site/0]).
+-export_type([summary/0, func/0, fa/0, site/0, form/0]).
 
 -type fa() :: {atom(), arity()}.
 
@@ -21,8 +21,14 @@
         #{calls := [mfa()],                 % by name; funs that are made; BIFs too
           atoms := [atom()],                % may become a call's module or function
           tags := [atom()],                 % first elements of tuples
+          forms := [form()],
           sites := [site()],
           bytes := non_neg_integer()}.      % of its code, about
+
+%% Data that is known by its look: eight integers are an address of IPv6, a map with the key
+%% `family' is one of the socket module, `{local, Path}' is one with a path (and with an atom
+%% in its place a name that a process has).
+-type form() :: ipv6 | sockaddr | local.
 
 %% `Module:Function(...)' where one or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
@@ -68,6 +74,7 @@ func(Module, #{code := Code} = Function) ->
     #{calls => lists:usort(Funs ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
+      forms => lists:usort(lists:append(lists:map(fun forms/1, Mentions))),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
 
@@ -98,6 +105,26 @@ term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
     [M, F, A] = [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]],
     {As, Ts, [{M, F, A} | Fs]};
 term(_, Found) -> Found.
+
+forms({atom, family, key}) -> [sockaddr];
+forms({atom, local, tag}) -> [local];
+forms({literal, Literal, Use}) when Use =/= compared ->
+    {ok, Term} = whittle_beam:literal(Literal),
+    in_term(Term);
+forms(_) -> [].
+
+in_term([Head | Tail]) -> in_term(Head) ++ in_term(Tail);
+in_term({local, Name}) when is_atom(Name) -> [];
+in_term({local, _}) -> [local];
+in_term(Tuple) when is_tuple(Tuple) ->
+    Elements = tuple_to_list(Tuple),
+    case tuple_size(Tuple) =:= 8 andalso lists:all(fun is_integer/1, Elements) of
+        true -> [ipv6];
+        false -> in_term(Elements)
+    end;
+in_term(Map) when is_map(Map) ->
+    [sockaddr || is_map_key(family, Map)] ++ in_term(maps:values(Map));
+in_term(_) -> [].
 
 %% The calls of `apply', and the atoms that were put into a register for one of them and
 %% can be nowhere else: those that it finds in the same stretch of code.
