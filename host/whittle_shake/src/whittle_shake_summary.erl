@@ -60,7 +60,7 @@ atoms(_, Found) -> Found.
 always([], Summaries) ->
     Summaries;
 always(Mentions, Summaries) ->
-    {Atoms, Tags, Funs} = mentioned(Mentions),
+    {Atoms, Tags, Funs} = mentioned(Mentions, terms(Mentions)),
     maps:map(fun(_, #{atoms := A, tags := T, calls := C} = Func) ->
                      Func#{atoms := lists:usort(Atoms ++ A), tags := lists:usort(Tags ++ T),
                            calls := lists:usort(Funs ++ C)}
@@ -69,12 +69,13 @@ always(Mentions, Summaries) ->
 func(Module, #{code := Code} = Function) ->
     {Sites, Taken} = sites(Code, #{}, [], []),
     Mentions = whittle_beam_module:references(Function),
-    {Atoms, Tags, Funs} = mentioned(Mentions),
+    Terms = terms(Mentions),
+    {Atoms, Tags, Funs} = mentioned(Mentions, Terms),
     Calls = [Call || Mention <- Mentions, {ok, Call} <- [call(Module, Mention)]],
     #{calls => lists:usort(Funs ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
-      forms => lists:usort(lists:append(lists:map(fun forms/1, Mentions))),
+      forms => forms(Mentions, Terms),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
 
@@ -83,15 +84,14 @@ call(Module, {local, {F, A}}) -> {ok, {Module, F, A}};
 call(Module, {lambda, {F, A}, _}) -> {ok, {Module, F, A}};
 call(_, _) -> none.
 
-mentioned(Mentions) ->
-    lists:foldl(fun({atom, Atom, value}, {As, Ts, Fs}) -> {[Atom | As], Ts, Fs};
-                   ({atom, Atom, tag}, {As, Ts, Fs}) -> {As, [Atom | Ts], Fs};
-                   ({literal, _, compared}, Found) -> Found;
-                   ({literal, Literal, _}, Found) ->
-                        {ok, Term} = whittle_beam:literal(Literal),
-                        term(Term, Found);
-                   (_, Found) -> Found
-                end, {[], [], []}, Mentions).
+terms(Mentions) ->
+    [Term || {literal, Literal, Use} <- Mentions, Use =/= compared,
+             {ok, Term} <- [whittle_beam:literal(Literal)]].
+
+mentioned(Mentions, Terms) ->
+    lists:foldl(fun term/2,
+                {[Atom || {atom, Atom, value} <- Mentions],
+                 [Atom || {atom, Atom, tag} <- Mentions], []}, Terms).
 
 term(Atom, {As, Ts, Fs}) when is_atom(Atom) -> {[Atom | As], Ts, Fs};
 term([Head | Tail], Found) -> term(Tail, term(Head, Found));
@@ -106,25 +106,22 @@ term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
     {As, Ts, [{M, F, A} | Fs]};
 term(_, Found) -> Found.
 
-forms({atom, family, key}) -> [sockaddr];
-forms({atom, local, tag}) -> [local];
-forms({literal, Literal, Use}) when Use =/= compared ->
-    {ok, Term} = whittle_beam:literal(Literal),
-    in_term(Term);
-forms(_) -> [].
+forms(Mentions, Terms) ->
+    lists:usort([local || {atom, local, tag} <- Mentions]
+                ++ [sockaddr || {atom, family, key} <- Mentions]
+                ++ lists:foldl(fun form/2, [], Terms)).
 
-in_term([Head | Tail]) -> in_term(Head) ++ in_term(Tail);
-in_term({local, Name}) when is_atom(Name) -> [];
-in_term({local, _}) -> [local];
-in_term(Tuple) when is_tuple(Tuple) ->
-    Elements = tuple_to_list(Tuple),
-    case tuple_size(Tuple) =:= 8 andalso lists:all(fun is_integer/1, Elements) of
-        true -> [ipv6];
-        false -> in_term(Elements)
-    end;
-in_term(Map) when is_map(Map) ->
-    [sockaddr || is_map_key(family, Map)] ++ in_term(maps:values(Map));
-in_term(_) -> [].
+form([Head | Tail], Found) -> form(Tail, form(Head, Found));
+form({local, Name}, Found) when is_atom(Name) -> Found;
+form({local, _}, Found) -> [local | Found];
+form({A, B, C, D, E, F, G, H}, Found)
+  when is_integer(A), is_integer(B), is_integer(C), is_integer(D), is_integer(E), is_integer(F),
+       is_integer(G), is_integer(H) ->
+    [ipv6 | Found];
+form(Tuple, Found) when is_tuple(Tuple) -> form(tuple_to_list(Tuple), Found);
+form(Map, Found) when is_map_key(family, Map) -> [sockaddr | form(maps:values(Map), Found)];
+form(Map, Found) when is_map(Map) -> form(maps:values(Map), Found);
+form(_, Found) -> Found.
 
 %% The calls of `apply', and the atoms that were put into a register for one of them and
 %% can be nowhere else: those that it finds in the same stretch of code.

@@ -263,7 +263,7 @@ feature_called_through(_) ->
                     {"dets:table(x)", [dets, eval, terms]},
                     {"escript:create(x, [])", [archives, eval, terms]},
                     {"net_adm:host_file()", [distribution, inet, terms]},
-                    {"inet_res:lookup(x, in, a)", [inet, resolver]},
+                    {"inet_res:lookup(x, in, a)", [inet, inet6, resolver]},
                     {"uri_string:parse(x)", []},
                     {"gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}])", [inet]},
                     {"gen_tcp:listen(0, [inet6])", [inet, inet6]},
