@@ -2,7 +2,7 @@
 %% (docs/shaking.md).
 -module(whittle_start_without).
 
--export([uppercase/1, lowercase/1]).
+-export([uppercase/1, lowercase/1, pid/3]).
 -export([control/0, terms/1, terms/3, terms/4]).
 
 -type text() :: unicode:chardata().
@@ -23,6 +23,12 @@ lowercase(Text) ->
         [C | Rest] when C >= $A, C =< $Z -> [C - $A + $a | Rest];
         Other -> Other
     end.
+
+%% @doc Without `shell': the process whose numbers these are, as `c:pid/3' gives it.
+-spec pid(integer(), integer(), integer()) -> pid().
+pid(Node, Number, Serial) ->
+    list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
+                              integer_to_list(Serial), ">"])).
 
 %% @doc Without `control': says so to whoever asks by `--whittle-ping' and its kin.
 -spec control() -> no_return().
