@@ -8,10 +8,11 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([hello_size/1, relay_size/1, whole_modules/1, same_faults/1, same_bytes/1]).
--export([without_terms/1, without_control/1]).
+-export([without_terms/1, without_control/1, end_of_input/1]).
+-export([direct_calls/1, direct_calls_are_not_off/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
--export([doors/1, who_asks/1, feature_that_is_called/1, keep/1, bad_keep/1, plans_of_others/1,
-         file_with_a_plans_name/1, plan_goes_with_it/1]).
+-export([doors/1, all_doors/1, who_asks/1, feature_that_is_called/1, keep/1, bad_keep/1,
+         plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
 
 %% The bars of docs/shaking.md: bytes of the pack, notices and all.
 -define(HELLO, 350_000).
@@ -90,6 +91,69 @@ without_control(Config) ->
                  running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
                              #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
 
+%% Nothing is read there, and the process of standard input is the one that asks.
+end_of_input(_) ->
+    [?assertEqual(erl_scan:tokens([], eof, At), whittle_start_without:terms([], eof, At))
+     || At <- [1, {3, 1}]],
+    ?assertEqual(erl_scan:tokens([], eof, 1, [text]),
+                 whittle_start_without:terms([], eof, 1, [text])).
+
+%% What the program calls in kernel and stdlib turns on each feature that it goes through, and
+%% no other; so it does what it did.
+direct_calls(Config) ->
+    {ok, Calls} = file:consult(filename:join(running:fixture("direct"), "calls.config")),
+    Whole = running:build(escript("whole", [["main([\"", atom_to_list(Name), "\"]) -> print(catch ",
+                                            Call, ")"] || {Name, Call, _} <- Calls], Config),
+                          out("direct/whole", Config)),
+    ?assertEqual([], [{Name, Expected, Got, Features}
+                      || {Name, Call, On} <- Calls,
+                         Expected <- [{said(Whole, Name, Config), On}],
+                         {Shaken, Features} <- [direct(Name, Call, Config)],
+                         Got <- [{said(Shaken, Name, Config), Features}],
+                         Got =/= Expected]).
+
+%% The program, and the features that are on.
+direct(Name, Call, Config) ->
+    Shaken = out("direct/" ++ atom_to_list(Name), Config),
+    Source = escript("direct_" ++ atom_to_list(Name), [["main(_) -> print(catch ", Call, ")"]],
+                     Config),
+    {0, Said} = running:whittle(["build", Source, "-o", Shaken] ++ functions()
+                                ++ ["--data", "none", "--remote", "none"]),
+    On = case re:run(Said, "note: feature (\\w+) is on", [global, {capture, [1], list}]) of
+             {match, Matches} -> [list_to_atom(Feature) || [Feature] <- Matches];
+             nomatch -> []
+         end,
+    {Shaken, On}.
+
+escript(Name, Clauses, Config) ->
+    File = out("direct/" ++ Name ++ ".escript", Config),
+    ok = file:write_file(File, ["#!/usr/bin/env escript\n%%\n-mode(compile).\n",
+                                lists:join(";\n", Clauses), ".\n",
+                                "print(X) -> io:format(\"~p~n\", [X]).\n"]),
+    File.
+
+said(Program, Name, Config) ->
+    Dir = out("direct/in/" ++ filename:basename(Program) ++ "." ++ atom_to_list(Name), Config),
+    ok = filelib:ensure_path(Dir),
+    ok = file:write_file(filename:join(Dir, "terms.txt"), "{b, <<\"x\">>}.\n{a, \"y\"}.\n"),
+    ok = file:write_file(filename:join(Dir, "script.txt"), "X = 1 + 1.\n{X, <<X>>}.\n"),
+    running:run(Program, [atom_to_list(Name)], #{cd => Dir, input => "{read,1}.\n"}).
+
+direct_calls_are_not_off(Config) ->
+    [?assertEqual({1, iolist_to_binary(["whittle: the feature ", Feature, " cannot be off: ", Name,
+                                        ":main/1 uses it (", What, "); take it out of "
+                                        "--feature\n"])},
+                  refused(escript(Name, [["main(_) -> ", Call]], Config),
+                          ["--data", "none", "--feature", "-" ++ Feature], Config))
+     || {Name, Call, Feature, What} <-
+            [{"consults", "file:consult(x)", "terms", "file:consult/1"},
+             {"scripts", "file:script(x)", "terms", "file:script/1"},
+             {"evals", "file:eval(x)", "eval", "file:eval/1"},
+             {"reads", "io:read('')", "terms", "io:read/1"},
+             {"listens", "gen_tcp:listen(0, [inet6])", "inet6", "inet6"},
+             {"logs", "logger:add_handler(h, logger_disk_log_h, #{})", "disk_log",
+              "logger_disk_log_h"}]].
+
 %% Explaining
 
 why_in(Config) ->
@@ -149,6 +213,22 @@ doors(Config) ->
              "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:upgrade/1): declare them "
              "with --code M[:F[/A]],... or --code none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
+
+%% In one error, so that they are not found one after another, with words that declare all.
+all_doors(Config) ->
+    Source = escript("all_doors", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
+                                    "code:load_abs(X)})"]], Config),
+    ?assertEqual(
+       {1, <<"terms that are read may name any function (all_doors:main/1)\n"
+             "atoms that are made of text may name any module or function (all_doors:main/1)\n"
+             "code that is loaded while the program runs may call any function "
+             "(all_doors:main/1)\n"
+             "whittle: names of functions come in by ways that nobody declared: declare what "
+             "comes in with --data none --atoms none --code none, or M[:F[/A]],... in the place "
+             "of a none\n">>},
+       refused(Source, [], Config)),
+    running:build(Source, out("all_doors", Config),
+                  functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).
 
 %% Who is told what is left, and not what there was.
 who_asks(Config) ->

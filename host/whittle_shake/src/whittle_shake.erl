@@ -186,9 +186,13 @@ format_error({not_there, {Where, Name}}) ->
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
-format_error({open_doors, [{Door, _} = Open | _]}) ->
+format_error({open_doors, [{Door, _} = Open]}) ->
     [door(Open), ": declare them with ", whittle_shake_door:declaration(Door),
      " M[:F[/A]],... or ", whittle_shake_door:declaration(Door), " none"];
+format_error({open_doors, Open}) ->
+    ["names of functions come in by ways that nobody declared: declare what comes in with",
+     [[" ", whittle_shake_door:declaration(Door), " none"] || {Door, _} <- Open],
+     ", or M[:F[/A]],... in the place of a none"];
 format_error({unplanned, Unplanned}) ->
     [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
      "cut: keep them with --seen keep, or decide with --keep FILE and --feature"];
@@ -198,6 +202,7 @@ format_error(Error) ->
 %% @doc Lines for a person that say what the one line is about, to be printed above it.
 -spec details(error()) -> [unicode:chardata()].
 details({unplanned, Unplanned}) -> lists:map(fun whittle_shake_unplanned:text/1, Unplanned);
+details({open_doors, [_, _ | _] = Open}) -> lists:map(fun door/1, Open);
 details(_) -> [].
 
 %% Internal

@@ -38,7 +38,10 @@ asking(Has, Own, Modules) ->
 %% Terms of the network or of disk.
 data() ->
     [{erlang, binary_to_term, 1}, {erlang, binary_to_term, 2}, {erlang, binary_to_fun, 1},
-     {file, consult, 1}, {file, path_consult, 2}, {file, script, 1}, {file, eval, 1},
+     {file, consult, 1}, {file, path_consult, 2},
+     {file, script, 1}, {file, script, 2}, {file, path_script, 2}, {file, path_script, 3},
+     {file, eval, 1}, {file, eval, 2}, {file, path_eval, 2}, {file, path_eval, 3},
+     {io, read, 1}, {io, read, 2}, {io, read, 3}, {io, read, 4},
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
      {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1}].
 

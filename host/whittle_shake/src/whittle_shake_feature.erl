@@ -9,8 +9,11 @@
 %%          words => [module()],               % of the modules, those whose names are words
 %%                                             % too: that the program mentions one of them
 %%                                             % does not turn the feature on, a call does
-%%          used => [module() | mfa() | {Tag}], % a module or function that the program calls,
-%%                                             % a name that it mentions, a tuple that begins so
+%%          used => [use() | [use()]],         % what turns it on where the program has it: a
+%%                                             % module or function that it calls, a name that
+%%                                             % it mentions, `{Tag}' a tuple that begins so,
+%%                                             % `{form, Form}' data that looks so; of a list
+%%                                             % all, wherever in the program each stands
 %%          needs => [Name],                   % on with it
 %%          starts => true,                    % stock nodes start with it: on where it is
 %%                                             % not answered for
@@ -26,7 +29,7 @@
 -export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
 -export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2, goes_on/1]).
 
--export_type([name/0, features/0, definition/0, answer/0]).
+-export_type([name/0, features/0, definition/0, use/0, answer/0]).
 
 -type name() :: atom().
 -type definition() ::
@@ -35,7 +38,7 @@
           except => [mfa()],
           functions => [mfa()],
           words => [module()],
-          used => [module() | mfa() | {atom()}],
+          used => [use() | [use()]],
           needs => [name()],
           starts => true,
           brings => [atom()],
@@ -43,6 +46,7 @@
           files => [string()],
           config => [atom()],
           answers => [{mfa(), answer()}]}.
+-type use() :: module() | mfa() | {Tag :: atom()} | {form, whittle_shake_summary:form()}.
 %% A term, or what another function of the same arity gives.
 -type answer() :: {value, term()} | {call, {module(), Function :: atom()}}.
 -opaque features() ::
@@ -51,7 +55,7 @@
             functions := #{mfa() => name()},
             except := #{mfa() => []},
             words := #{module() => []},
-            used := #{module() | mfa() | {atom()} => name()},
+            used := #{use() => [{name(), All :: [use()]}]},
             answers := #{mfa() => answer()}}.
 
 %% @doc The features of OTP's kernel and stdlib.
@@ -72,13 +76,20 @@ new(Terms) ->
                                              Mfa <- maps:get(except, Feature, [])]),
       words => maps:from_list([{M, []} || {_, Feature} <- Terms,
                                           M <- maps:get(words, Feature, [])]),
-      used => maps:from_list([{M, Name} || {Name, Feature} <- Terms,
-                                           M <- maps:get(used, Feature, [])]),
+      used => maps:groups_from_list(fun({Use, _}) -> Use end, fun({_, Means}) -> Means end,
+                                    [{Use, {Name, All}} || {Name, Feature} <- Terms,
+                                                           All <- used(Feature), Use <- All]),
       answers => maps:from_list([Answer || {_, Feature} <- Terms,
                                            Answer <- maps:get(answers, Feature, [])])}.
 
 functions(Feature) ->
     maps:get(functions, Feature, []) ++ [Mfa || {Mfa, _} <- maps:get(answers, Feature, [])].
+
+used(Feature) ->
+    [case Use of
+         [_ | _] -> Use;
+         _ -> [Use]
+     end || Use <- maps:get(used, Feature, [])].
 
 %% @doc Their names, sorted.
 -spec names(features()) -> [name()].
@@ -142,14 +153,10 @@ of_name(M, #{modules := Modules, words := Words}) ->
         _ -> none
     end.
 
-%% @doc The feature that is on where the program calls a module that is no part of it,
-%% mentions a name, or a tuple with that tag.
--spec of_use(module() | mfa() | {atom()}, features()) -> {ok, name()} | none.
-of_use(What, #{used := Used}) ->
-    case Used of
-        #{What := Name} -> {ok, Name};
-        _ -> none
-    end.
+%% @doc The features that may be on where the program has this, each with all that it has to
+%% have for that.
+-spec of_use(use(), features()) -> [{name(), All :: [use()]}].
+of_use(What, #{used := Used}) -> maps:get(What, Used, []).
 
 %% @doc What a function answers where its feature is off.
 -spec answer(mfa(), features()) -> {ok, answer()} | none.

@@ -62,6 +62,7 @@
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
          choices = #{} :: #{{module(), arity()} => mfa()},
          on = #{}, off = [], blocked = #{},
+        met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
          todo = [] :: [mfa()]}).
 
@@ -130,11 +131,13 @@ follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
                false -> Next
            end).
 
-mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, sites := Sites}, State) ->
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms, sites := Sites},
+         State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
-    lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State3, Sites).
+    State4 = lists:foldl(fun(Form, S) -> used({form, Form}, Mfa, S) end, State3, Forms),
+    lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State4, Sites).
 
 %% Edges
 
@@ -282,10 +285,26 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
         _ -> State
     end.
 
-%% Calls of a module by the program, a name or a tag that it mentions may turn on what is
-%% no part of that module.
+%% Calls of a module or function by the program, a name, a tag or a form that it mentions may
+%% turn on what is no part of that module.
 used(What, Origin, #state{features = Features} = State) ->
-    by_program(whittle_shake_feature:of_use(What, Features), Origin, none, State).
+    lists:foldl(fun({Feature, All}, S) -> used(What, All, Feature, Origin, S) end, State,
+                whittle_shake_feature:of_use(What, Features)).
+
+used(What, All, Feature, Origin, #state{met = Met} = State) ->
+    case within(Origin, Feature, State) of
+        program ->
+            Now = Met#{What => []},
+            case lists:all(fun(Use) -> is_map_key(Use, Now) end, All) of
+                true -> turn_on(Feature, Origin, called(What), State#state{met = Now});
+                false -> State#state{met = Now}
+            end;
+        _ -> State
+    end.
+
+called({_, _, _} = Mfa) -> Mfa;
+called(Name) when is_atom(Name) -> Name;
+called(_) -> none.
 
 by_program(none, _, _, State) -> State;
 by_program({ok, Feature}, Origin, What, State) ->

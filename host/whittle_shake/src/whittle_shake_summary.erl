@@ -7,7 +7,7 @@
 
 -export([module/1, atoms/1, bytes/1]).
 
--export_type([summary/0, func/0, fa/0, site/0]).
+-export_type([summary/0, func/0, fa/0, site/0, form/0]).
 
 -type fa() :: {atom(), arity()}.
 
@@ -21,8 +21,14 @@
         #{calls := [mfa()],                 % by name; funs that are made; BIFs too
           atoms := [atom()],                % may become a call's module or function
           tags := [atom()],                 % first elements of tuples
+          forms := [form()],
           sites := [site()],
           bytes := non_neg_integer()}.      % of its code, about
+
+%% Data that is known by its look: eight integers are an address of IPv6, a map with the key
+%% `family' is one of the socket module, `{local, Path}' is one with a path (and with an atom
+%% in its place a name that a process has).
+-type form() :: ipv6 | sockaddr | local.
 
 %% `Module:Function(...)' where one or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
@@ -54,7 +60,7 @@ atoms(_, Found) -> Found.
 always([], Summaries) ->
     Summaries;
 always(Mentions, Summaries) ->
-    {Atoms, Tags, Funs} = mentioned(Mentions),
+    {Atoms, Tags, Funs} = mentioned(Mentions, terms(Mentions)),
     maps:map(fun(_, #{atoms := A, tags := T, calls := C} = Func) ->
                      Func#{atoms := lists:usort(Atoms ++ A), tags := lists:usort(Tags ++ T),
                            calls := lists:usort(Funs ++ C)}
@@ -63,11 +69,13 @@ always(Mentions, Summaries) ->
 func(Module, #{code := Code} = Function) ->
     {Sites, Taken} = sites(Code, #{}, [], []),
     Mentions = whittle_beam_module:references(Function),
-    {Atoms, Tags, Funs} = mentioned(Mentions),
+    Terms = terms(Mentions),
+    {Atoms, Tags, Funs} = mentioned(Mentions, Terms),
     Calls = [Call || Mention <- Mentions, {ok, Call} <- [call(Module, Mention)]],
     #{calls => lists:usort(Funs ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
+      forms => forms(Mentions, Terms),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
 
@@ -76,15 +84,14 @@ call(Module, {local, {F, A}}) -> {ok, {Module, F, A}};
 call(Module, {lambda, {F, A}, _}) -> {ok, {Module, F, A}};
 call(_, _) -> none.
 
-mentioned(Mentions) ->
-    lists:foldl(fun({atom, Atom, value}, {As, Ts, Fs}) -> {[Atom | As], Ts, Fs};
-                   ({atom, Atom, tag}, {As, Ts, Fs}) -> {As, [Atom | Ts], Fs};
-                   ({literal, _, compared}, Found) -> Found;
-                   ({literal, Literal, _}, Found) ->
-                        {ok, Term} = whittle_beam:literal(Literal),
-                        term(Term, Found);
-                   (_, Found) -> Found
-                end, {[], [], []}, Mentions).
+terms(Mentions) ->
+    [Term || {literal, Literal, Use} <- Mentions, Use =/= compared,
+             {ok, Term} <- [whittle_beam:literal(Literal)]].
+
+mentioned(Mentions, Terms) ->
+    lists:foldl(fun term/2,
+                {[Atom || {atom, Atom, value} <- Mentions],
+                 [Atom || {atom, Atom, tag} <- Mentions], []}, Terms).
 
 term(Atom, {As, Ts, Fs}) when is_atom(Atom) -> {[Atom | As], Ts, Fs};
 term([Head | Tail], Found) -> term(Tail, term(Head, Found));
@@ -98,6 +105,23 @@ term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
     [M, F, A] = [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]],
     {As, Ts, [{M, F, A} | Fs]};
 term(_, Found) -> Found.
+
+forms(Mentions, Terms) ->
+    lists:usort([local || {atom, local, tag} <- Mentions]
+                ++ [sockaddr || {atom, family, key} <- Mentions]
+                ++ lists:foldl(fun form/2, [], Terms)).
+
+form([Head | Tail], Found) -> form(Tail, form(Head, Found));
+form({local, Name}, Found) when is_atom(Name) -> Found;
+form({local, _}, Found) -> [local | Found];
+form({A, B, C, D, E, F, G, H}, Found)
+  when is_integer(A), is_integer(B), is_integer(C), is_integer(D), is_integer(E), is_integer(F),
+       is_integer(G), is_integer(H) ->
+    [ipv6 | Found];
+form(Tuple, Found) when is_tuple(Tuple) -> form(tuple_to_list(Tuple), Found);
+form(Map, Found) when is_map_key(family, Map) -> [sockaddr | form(maps:values(Map), Found)];
+form(Map, Found) when is_map(Map) -> form(maps:values(Map), Found);
+form(_, Found) -> Found.
 
 %% The calls of `apply', and the atoms that were put into a register for one of them and
 %% can be nowhere else: those that it finds in the same stretch of code.

@@ -10,7 +10,7 @@
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
-         feature_answers/1,
+         feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
 -export([way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
 -export([reached_from/1]).
@@ -199,17 +199,90 @@ function_named(_) ->
 feature_used(_) ->
     Definition = #{functions => [{f, feature, 0}], used => [m]},
     #{on := On, live := Live} = reached(["m:go()"], Definition, #{}),
-    ?assertEqual(#{it => {{a, main, 0}, none}}, On),
+    ?assertEqual(#{it => {{a, main, 0}, m}}, On),
     ?assert(is_map_key({f, feature, 0}, Live)),
     [?assertEqual(Turned, maps:is_key(it, maps:get(on, reached([Does], #{used => [Used]}, #{}))))
      || {Does, Used, Turned} <- [{"word", word, true}, {"{word, 1}", word, false},
                                  {"{word, 1}", {word}, true}, {"[word]", {word}, false},
-                                 {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false}]].
+                                 {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false},
+                           {"m:go(), word", [{m, go, 0}, word], true},
+                           {"word, m:go()", [m, word], true},
+                           {"m:go()", [{m, go, 0}, word], false}, {"word", [m, word], false}]].
+
+%% Data that is asked for by its look, also within other data and where it is put together.
+feature_form(_) ->
+    [?assertEqual({Does, Turned},
+                  {Does, maps:is_key(it, maps:get(on, reached([Does], #{used => [{form, Form}]},
+                                                              #{})))})
+     || {Does, Form, Turned} <-
+            [{"[{ip, {0, 0, 0, 0, 0, 0, 0, 1}}]", ipv6, true},
+             {"#{ip => {0, 0, 0, 0, 0, 0, 0, 1}}", ipv6, true},
+             {"[{127, 0, 0, 1}, {0, 0, 0, 0, 0, 0, 0, x}]", ipv6, false},
+             {"case node() =:= {1, 2, 3, 4, 5, 6, 7, 8} of true -> 1; false -> 2 end", ipv6,
+              false},
+             {"#{family => inet}", sockaddr, true},
+             {"#{family => node(), port => 1}", sockaddr, true},
+             {"#{kind => family}", sockaddr, false},
+             {"[{ifaddr, {local, \"path\"}}]", local, true},
+             {"{local, atom_to_list(node())}", local, true},
+             {"{local, name}", local, false}]].
+
+%% What the program calls in OTP goes through a feature; what OTP calls itself does not ask.
+feature_called_through(_) ->
+    Otp = [otp(M) || M <- [file, io, ets, dets, qlc, epp, erl_eval, erl_scan, disk_log, file_sorter,
+                           gen_tcp, gen_udp, inet, inet_res, uri_string, escript, net_adm]],
+    On = fun(Does, Input) ->
+                 A = compiled(["-module(a). -export([main/0]).", "main() -> " ++ Does ++ "."]),
+                 #{on := On, refused := Refused} =
+                     reached([A | Otp], maps:merge(#{features => whittle_shake_feature:standard()},
+                                                   Input)),
+                 {lists:sort(maps:keys(On)), Refused}
+         end,
+    [begin
+         ?assertEqual({Does, {Features, []}}, {Does, On(Does, #{})}),
+         ?assertEqual({Does, {[], []}}, {Does, On(Does, #{program => #{}})})
+     end || {Does, Features} <-
+                [{Does, [terms]} || Does <- ["file:consult(x)", "file:path_consult([], x)",
+                                             "lists:map(fun file:consult/1, [])",
+                                             "apply(file, consult, [x])", "io:read(x)",
+                                             "io:read(x, y)", "io:read(x, y, 1)",
+                                             "io:read(x, y, 1, [])", "io:scan_erl_exprs(x)",
+                                             "io:scan_erl_form(x)", "io:parse_erl_exprs(x)",
+                                             "io:parse_erl_form(x)", "file_sorter:sort(x)"]]
+                ++ [{Does, [eval, terms]} || Does <- ["file:eval(x)", "file:eval(x, [])",
+                                                      "file:path_eval([], x)", "file:script(x)",
+                                                      "file:script(x, [])",
+                                                      "file:path_script([], x)",
+                                                      "file:path_script([], x, [])",
+                                                      "ets:table(x)", "ets:table(x, [])"]]
+                ++ [{"ets:tab2file(x, y)", [disk_log]}, {"ets:tab2file(x, y, [])", [disk_log]},
+                    {"ets:file2tab(x)", [disk_log]}, {"ets:file2tab(x, [])", [disk_log]},
+                    {"ets:tabfile_info(x)", [disk_log]},
+                    {"{h, logger_disk_log_h, []}", [disk_log]},
+                    {"ets:to_dets(x, y)", [dets]}, {"ets:from_dets(x, y)", [dets]},
+                    {"dets:table(x)", [dets, eval, terms]},
+                    {"escript:create(x, [])", [archives, eval, terms]},
+                    {"net_adm:host_file()", [distribution, inet, terms]},
+                    {"inet_res:lookup(x, in, a)", [inet, inet6, resolver]},
+                    {"uri_string:parse(x)", []},
+                    {"gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}])", [inet]},
+                    {"gen_tcp:listen(0, [inet6])", [inet, inet6]},
+                    {"gen_udp:open(0, [{ifaddr, {local, \"x\"}}])", [inet, local_sockets]},
+                    {"{gen_tcp:listen(0, []), {local, name}}", [inet]},
+                    {"gen_tcp:listen(0, [{inet_backend, socket}])", [inet, sockets]},
+                    {"gen_tcp:connect(#{family => inet}, [])", [inet, sockets]},
+                    {"inet:i()", [inet, sockets]}]],
+    [?assertMatch({Does, {_, [{Feature, {a, main, 0}, What} | _]}},
+                  {Does, On(Does, #{off => [Feature]})})
+     || {Does, Feature, What} <- [{"file:consult(x)", terms, {file, consult, 1}},
+                                  {"io:read(x)", terms, {io, read, 1}},
+                                  {"file:script(x)", eval, {file, script, 1}},
+                                  {"gen_tcp:listen(0, [inet6])", inet6, inet6}]].
 
 %% Also where it was called by another before.
 feature_used_by_another(_) ->
     Definition = #{functions => [{f, feature, 0}], used => [{f, kept, 0}]},
-    [?assertEqual(#{it => {{a, main, 0}, none}},
+    [?assertEqual(#{it => {{a, main, 0}, {f, kept, 0}}},
                   maps:get(on, reached(["f:kept()"], Definition, #{calls => Calls})))
      || Calls <- [[{{a, main, 0}, ?ROOT}, {{m, go, 0}, ?ROOT}],
                   [{{m, go, 0}, ?ROOT}, {{a, main, 0}, ?ROOT}]]].
