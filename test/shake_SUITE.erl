@@ -305,7 +305,14 @@ file_with_a_plans_name(Config) ->
                                        "-o\n"])},
                  running:whittle(["build", running:example("hello"), "-o", Out] ++ functions())),
     Out = running:build(running:example("hello"), Out),
-    ?assertEqual({ok, <<"mine">>}, file:read_file(Out ++ ".plan")).
+    ?assertEqual({ok, <<"mine">>}, file:read_file(Out ++ ".plan")),
+    Dir = out("mine_too", Config),
+    ok = file:make_dir(Dir ++ ".plan"),
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Dir, ".plan is a directory, and the plan would "
+                                       "be written there: move it, or name another output with "
+                                       "-o\n"])},
+                 running:whittle(["build", running:example("hello"), "-o", Dir] ++ functions())),
+    ?assertNot(filelib:is_file(Dir)).
 
 %% Internal
 

@@ -239,8 +239,7 @@ cold(Record, File) ->
                         FA <- [{F, A}], lists:member(FA, Functions)]],
         Cold =/= []].
 
-%% What the log of the second says that it had to load: once for each module in two parts, and
-%% nothing of those that are wholly cold. A handler of its own: tsung has nothing go to the one
+%% What the log of the second says that it had to load: once for each module. A handler of its own: tsung has nothing go to the one
 %% that there is.
 said(Name, #{use := Use}) ->
     Log = work([Name, "said.log"]),

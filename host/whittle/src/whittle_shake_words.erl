@@ -35,22 +35,20 @@ missing(_) -> load.
 features(#{feature := Text}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
     Words = string:lexemes(Text, ","),
-    case [Word || Word <- Words, not lists:member(tl(Word), Known)
-                                     orelse not lists:member(hd(Word), "+-")] of
-        [Wrong | _] ->
+    case {[Word || Word <- Words, not lists:member(tl(Word), Known)
+                                      orelse not lists:member(hd(Word), "+-")],
+          [Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)]} of
+        {[Wrong | _], _} ->
             {error, {words, ["--feature takes +X and -X with commas between, not `", Wrong,
                              "'; `whittle features' lists them"]}};
-        [] ->
-            both([Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)], Words, Options)
+        {[], [Both | _]} ->
+            {error, {words, ["--feature has +", Both, " and -", Both, ": take one of them out"]}};
+        {[], []} ->
+            {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
+                          off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
     end;
 features(_, Options) ->
     {ok, Options}.
-
-both([Name | _], _, _) ->
-    {error, {words, ["--feature has +", Name, " and -", Name, ": take one of them out"]}};
-both([], Words, Options) ->
-    {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
-                  off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}.
 
 keep(#{keep := File}, Options) ->
     with_file(keep, File,

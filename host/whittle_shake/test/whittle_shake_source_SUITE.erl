@@ -30,7 +30,10 @@ other_files(_) ->
 
 no_erlang(_) ->
     [?assertEqual([], of_headers(with_file(<<"include/a.hrl">>, Text), #{b => [{say, 0}]}))
-     || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]].
+     || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]],
+    %% What is not UTF-8 is Latin-1.
+    Latin = with_file(<<"include/a.hrl">>, <<"% ", 255, "\nb:say()">>),
+    ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})).
 
 %% Functions of modules and, of Elixir's own, those without a module; what configuration says
 %% may name any module. What stands in a string is read as well: `PORT' could be a module.
