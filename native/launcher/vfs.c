@@ -221,12 +221,15 @@ static int borrow_spare(void)
 /* Whether this was the reserve: then it is back, empty, and stays open. */
 static int return_spare(int fd)
 {
-    if (fd < 0 || fd != __atomic_load_n(&lent, __ATOMIC_ACQUIRE))
+    int back = fd;
+
+    /* No longer lent, whatever comes now: its number may be another file's after this. */
+    if (fd < 0 || !__atomic_compare_exchange_n(&lent, &back, -1, 0, __ATOMIC_ACQ_REL,
+                                               __ATOMIC_RELAXED))
         return 0;
     if (ftruncate(fd, 0) != 0)
         return 0;
     lseek(fd, 0, SEEK_SET);
-    __atomic_store_n(&lent, -1, __ATOMIC_RELEASE);
     __atomic_store_n(&spare, fd, __ATOMIC_RELEASE);
     return 1;
 }

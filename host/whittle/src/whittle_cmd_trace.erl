@@ -135,10 +135,12 @@ doubts(Own, Records) ->
     CutShort = length([cut_short || {_, cut_short} <- Records]),
     ["no function of the program's own was seen: a VM that is halted soon after its start ends "
       "unread; see docs/shaking.md" || Own =:= 0]
-        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still runs: "
-             "what it called last may be missing"] || CutShort =:= 1]
-        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still run: "
-             "what they called last may be missing"] || CutShort > 1].
+        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still ", Run,
+             ": what ", They, " called last may be missing"]
+            || CutShort > 0, {Run, They} <- [case CutShort of
+                                                 1 -> {"runs", "it"};
+                                                 _ -> {"run", "they"}
+                                             end]].
 
 %% The modules of OTP's and Whittle's: of the OTP that the host has, and of those to build for.
 %% Whoever records a stock VM of an OTP that is neither is told too many of his own.

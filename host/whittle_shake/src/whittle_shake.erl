@@ -65,7 +65,7 @@ facts(System, Preloaded) ->
     Summary = fun(M, Value) -> {M, whittle_shake_summary:module(Value)} end,
     case whittle_modules:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
         {ok, Own} ->
-            Vm = whittle_each:map(fun({M, Bytes}) -> Summary(M, read(Bytes)) end,
+            Vm = whittle_each:map(fun({M, Bytes}) -> Summary(M, taken_apart(Bytes)) end,
                                   maps:to_list(Preloaded)),
             {ok, maps:from_list(Own ++ Vm)};
         {error, _} = Error -> Error
@@ -122,13 +122,14 @@ less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
 less(load, {error_handler, Bytes}, Kept, _) ->
     %% It has to be another file, also where it is not worth parting.
-    Watching = whittle_shake_watch:error_handler(read(Bytes)),
+    Watching = whittle_shake_watch:error_handler(taken_apart(Bytes)),
     case whittle_shake_companion:split(Watching, Kept) of
         whole -> whittle_beam:assemble(#{}, Watching);
         Parts -> Parts
     end;
-less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(read(Bytes), Kept);
-less(crash, {_, Bytes}, Kept, Answering) -> whittle_shake_cut:module(read(Bytes), Kept, Answering).
+less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(taken_apart(Bytes), Kept);
+less(crash, {_, Bytes}, Kept, Answering) ->
+    whittle_shake_cut:module(taken_apart(Bytes), Kept, Answering).
 
 %% The start names what is cold as a whole to who says when it is called; and it makes atoms:
 %% who asks whether an atom exists must not be told that it does not because what it is in
@@ -321,7 +322,7 @@ program(System) ->
                                Kind =/= device, Name =/= kernel, Name =/= stdlib,
                                M <- maps:keys(Modules)]).
 
-read(Bytes) ->
+taken_apart(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     value(Beam).
 

@@ -62,7 +62,7 @@
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
          choices = #{} :: #{{module(), arity()} => mfa()},
          on = #{}, off = [], blocked = #{},
-        met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
+         met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
          todo = [] :: [mfa()]}).
 
