@@ -51,7 +51,7 @@ check_shebang(File) ->
         {ok, <<"#!", Rest/binary>>} ->
             [Line | _] = binary:split(Rest, <<"\n">>),
             case binary:match(Line, <<"escript">>) of
-                nomatch -> fail({other_script, {File, string:trim(Line)}});
+                nomatch -> fail({other_script, {File, string:trim(whittle_term:text(Line))}});
                 _ -> ok
             end;
         {ok, _} -> fail({no_escript, File});

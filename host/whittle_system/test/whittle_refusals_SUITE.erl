@@ -78,6 +78,8 @@ damaged_escript(Config) ->
                           {error, Error} -> one_line(Error)
                       end
               end,
+    %% Not UTF-8, before the word that says what it is.
+    true = Damaged({15, 172}),
     made:holds(100, {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()}, Damaged).
 
 %% Shared objects
