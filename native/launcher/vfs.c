@@ -133,25 +133,26 @@ static const struct pack_entry *find_fallback(const char *path)
 /*
  * Stands in for /dev/null where there is none: an empty sealed memfd reads as
  * end of file, and write and writev below count what they are given as
- * written. One bit a descriptor; descriptors past the set are never marked.
+ * written. One bit a descriptor, in words, since not every processor has atomic
+ * bytes; descriptors past the set are never marked.
  */
 #define NULL_FDS 1024
-static unsigned char null_fds[NULL_FDS / 8];
+static unsigned null_fds[NULL_FDS / 32];
 
 static int is_null_fd(int fd)
 {
-    return fd >= 0 && fd < NULL_FDS && (null_fds[fd / 8] & 1u << fd % 8) != 0;
+    return fd >= 0 && fd < NULL_FDS && (null_fds[fd / 32] & 1u << fd % 32) != 0;
 }
 
 static void mark_null_fd(int fd, int is_null)
 {
-    unsigned char bit = (unsigned char)(1u << fd % 8);
+    unsigned bit = 1u << fd % 32;
     if (fd < 0 || fd >= NULL_FDS)
         return;
     if (is_null)
-        __atomic_or_fetch(&null_fds[fd / 8], bit, __ATOMIC_RELAXED);
+        __atomic_or_fetch(&null_fds[fd / 32], bit, __ATOMIC_RELAXED);
     else
-        __atomic_and_fetch(&null_fds[fd / 8], (unsigned char)~bit, __ATOMIC_RELAXED);
+        __atomic_and_fetch(&null_fds[fd / 32], ~bit, __ATOMIC_RELAXED);
 }
 
 static int open_null(int cloexec)

@@ -44,10 +44,11 @@ get_otp(#{values := #{otp := Release}} = Build) ->
         Error -> runtime_error(Error)
     end.
 
-read(#{path := Path, otp := #{lib := Lib}} = Build) ->
+read(#{path := Path, otp := #{lib := Lib}, values := Values} = Build) ->
     whittle_progress:step("reading"),
     Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs}) of
+    Natives = string:lexemes(maps:get(native, Values, ""), ","),
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.

@@ -81,6 +81,9 @@ table() ->
               help => "functions whose names the program makes of text; or none"},
             #{name => code, long => "code", value => "NAMES",
               help => "functions that code which is loaded later calls; or none"},
+            #{name => native, long => "native", value => "FILES",
+              help => "descriptions of NIFs and drivers to link in, with commas between "
+                      "(docs/natives.md)"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},

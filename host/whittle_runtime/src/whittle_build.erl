@@ -7,6 +7,7 @@
 
 -export([otp/2, runtime/2, suites/2]).
 
+%% NIFs of OTP; others bring their sources.
 -define(NATIVES, [crypto, asn1]).
 %% The release of OpenSSL that crypto is linked with, in priv/sources.config.
 -define(OPENSSL, "3.0").
@@ -71,14 +72,27 @@ runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) 
            fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
 
 fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
-    case {lists:member(Flavour, Flavours), Natives -- ?NATIVES} of
+    Unknown = [N || N <- Natives, is_atom(N)] -- ?NATIVES,
+    case {lists:member(Flavour, Flavours), Unknown} of
         {false, _} ->
             {error, {unsupported_flavour, #{flavour => Flavour, target => Name,
                                             known => Flavours}}};
         {true, [Native | _]} ->
             {error, {unsupported_native, #{native => Native, known => ?NATIVES}}};
         {true, []} ->
-            {ok, whittle_target:for_flavour(Target, Flavour)}
+            case [Error || #{} = Native <- Natives, {error, _} = Error <- [fits(Target, Native)]] of
+                [] -> {ok, whittle_target:for_flavour(Target, Flavour)};
+                [Error | _] -> Error
+            end
+    end.
+
+fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native) ->
+    IsThere = Archives =:= #{} orelse is_map_key(For, Archives) orelse is_map_key("", Archives),
+    case whittle_recipe_native:is_cxx(Native) andalso Cxx =:= "" of
+        true -> {error, {no_cxx, #{native => Name, target => For}}};
+        false when not IsThere ->
+            {error, {no_archive, #{native => Name, target => For, known => maps:keys(Archives)}}};
+        false -> ok
     end.
 
 %%% The libraries of a runtime, each an artefact: #{soft_float, libc, terminfo, erts,
@@ -91,7 +105,46 @@ libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Opt
         ++ [{terminfo, ncurses, newest(ncurses)}, {erts, erlang, Release}]
         ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
         ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
-    libraries(Wanted, Target, Flavour, #{}, Options).
+    steps([fun(_) -> libraries(Wanted, Target, Flavour, #{}, Options) end,
+           fun({_, Parts}) ->
+                   brought([N || #{} = N <- Natives], Target, Flavour, Parts, Options)
+           end]).
+
+%% What applications bring.
+brought([], Target, _Flavour, Parts, _Options) ->
+    {ok, {Target, Parts}};
+brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) ->
+    #{erts := #{dir := Erts, id := Id, vsn := Vsn}} = Parts,
+    #{name := For, identify := Identify} = Target,
+    Job = #{name => string:join(["native", Name, For, atom_to_list(Flavour)], "-"),
+            task => Name ++ " for " ++ For,
+            plan => whittle_recipe_native:plan(Target, Flavour, Native),
+            identify => Identify,
+            inputs => (toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
+            files => native_files(For, Native),
+            variables => [{"ERTS", Erts} | toolchain_variables(Parts)],
+            describe => fun(_) -> {ok, #{vsn => Vsn}} end},
+    case build(Job, Options) of
+        {ok, Built} ->
+            brought(Natives, Target, Flavour, Parts#{{native, Name} => Built}, Options);
+        Error ->
+            Error
+    end.
+
+%% What it is compiled from, by content.
+essence(#{files := Files, archives := Archives} = Native) ->
+    Digest = fun(_, Bytes) -> whittle_cache:hex(crypto:hash(sha256, Bytes)) end,
+    maps:remove(module, Native#{files := maps:map(Digest, Files),
+                                archives := maps:map(Digest, Archives)}).
+
+native_files(For, #{files := Files, archives := Archives}) ->
+    Sources = maps:from_list([{filename:join("src", Path), Bytes}
+                              || {Path, Bytes} <- maps:to_list(Files)]),
+    case Archives of
+        #{For := Archive} -> Sources#{"archive.a" => Archive};
+        #{"" := Archive} -> Sources#{"archive.a" => Archive};
+        #{} -> Sources
+    end.
 
 newest(Component) ->
     hd(whittle_source:releases(Component)).
@@ -193,14 +246,16 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         ++ toolchain_variables(Parts)
         ++ [{"TERMINFO_LIB", Dir} || #{terminfo := Dir} <- [Trees]]
         ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
-        ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]],
+        ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]]
+        ++ [{"NATIVE_" ++ N, Dir} || {{native, N}, Dir} <- maps:to_list(Trees)],
+    Names = [native_name(N) || N <- Natives],
     Describe =
         fun(Out) ->
                 case whittle_components:collect(
                        Trees, #{flavour => Flavour, target => Target,
                                 versions => Versions}, Out) of
                     {ok, Components} ->
-                        {ok, Spec#{otp_vsn => maps:get(erts, Versions),
+                        {ok, Spec#{natives := Names, otp_vsn => maps:get(erts, Versions),
                                    erts_vsn => erts_vsn(Erts),
                                    components => Components}};
                     Error ->
@@ -209,7 +264,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
-                                      | [atom_to_list(N) || N <- Natives]]
+                                      | [atom_to_list(N) || N <- Names]]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
@@ -217,9 +272,11 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                                                 Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
-                             cxx => case Flavour of
-                                        speed -> contents(Cxx);
-                                        size -> none
+                             cxx => case Flavour =:= speed
+                                        orelse lists:any(fun whittle_recipe_native:is_cxx/1,
+                                                         [N || #{} = N <- Natives]) of
+                                        true -> contents(Cxx);
+                                        false -> none
                                     end,
                              target => Target,
                              components => whittle_components:table()},
@@ -231,6 +288,9 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         Error ->
             Error
     end.
+
+native_name(Native) when is_atom(Native) -> Native;
+native_name(#{name := Name}) -> list_to_atom(Name).
 
 erts_vsn(Erts) ->
     {ok, Text} = file:read_file(filename:join([Erts, "erts", "vsn.mk"])),
@@ -265,12 +325,23 @@ build(Job, Options) ->
     Make = fun(Place = #{out := Out}) ->
                    steps([fun(_) -> Check() end,
                           fun(_) -> verified(Source, Options) end,
+                          fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
                           fun(_) -> whittle_plan:run(Task, Plan, Variables
                                                      ++ source_variable(Source),
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
     whittle_cache:artefact(Name, Key, Make, Options).
+
+%% Files that a plan finds where it begins to work.
+lay_out(Files, #{work := Work}) ->
+    Written = [whittle_cache:unwritten(Reason, Work)
+               || {Path, Bytes} <- maps:to_list(Files), To <- [filename:join(Work, Path)],
+                  {error, Reason} <- [filelib:ensure_dir(To), file:write_file(To, Bytes)]],
+    case Written of
+        [] -> ok;
+        [Error | _] -> {error, Error}
+    end.
 
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).

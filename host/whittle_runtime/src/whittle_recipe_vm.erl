@@ -114,12 +114,14 @@ erts(Target, Flavour, Source, Patches) ->
 
 %% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
 %% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
-%% C++ needs; TERMINFO_LIB, OPENSSL and ZSTD, the artefacts of those, where Natives or the release
-%% ask for them. Linked dynamically it can load NIFs and drivers when it runs, which
+%% C++ needs; TERMINFO_LIB, OPENSSL, ZSTD and NATIVE_name, the artefacts of those, where
+%% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers when it runs, which
 %% only OTP's own suites ask of it.
--spec link(whittle_target:target(), {string(), size | speed}, [crypto | asn1],
+-spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
            static | dynamic) -> whittle_plan:plan().
-link(Target, {Release, Flavour}, Natives, Linkage) ->
+link(Target, {Release, Flavour}, AllNatives, Linkage) ->
+    {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
+    Cxx = Flavour =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
     %% The debug symbols name sources: without the places of this machine. What LTO
     %% has kept names them from here, by the workplace beside this one.
@@ -145,10 +147,10 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
        script => ["mkdir natives"] ++ tools(Target, Flags ++ lto(Flavour))
            ++ includes(Triple, Flavour)
            ++ lists:append([native(N) || N <- Natives])
-           ++ driver_table(Natives)},
+           ++ driver_table(Natives, Brought)},
      #{name => "link", seconds => 60, lines => 5,
        script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavour)])
-           ++ cxx(Target, Flavour)
+           ++ cxx(Target, Cxx)
            ++ ["LDFLAGS=${LDFLAGS#-static}" || Linkage =:= dynamic]
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
                "inside=$(find \"$ERTS/erts/emulator\" -path '*/obj/*/opt/*.a')",
@@ -163,6 +165,7 @@ link(Target, {Release, Flavour}, Natives, Linkage) ->
                   " natives/driver_tab.o -Wl,--no-whole-archive",
                   [" launcher/without_zstd_compressor.o" || has_zstd(Release)],
                   [" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives],
+                  [" \"$NATIVE_" ++ N ++ "/" ++ N ++ ".o\"" || #{name := N} <- Brought],
                   " -Wl,--start-group $inside",
                   [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
                   [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
@@ -206,15 +209,17 @@ nif(Name, Library, Directory, Flags) ->
      "$AR rc natives/" ++ Name ++ ".a natives/" ++ Name ++ "-*.o"].
 
 %% ERTS's own generator, given what it was given when ERTS was built, and ours.
-driver_table(Natives) ->
+driver_table(Natives, Brought) ->
     Libraries = [case N of crypto -> "crypto.a"; asn1 -> "asn1rt_nif.a" end
-                 || N <- Natives],
+                 || N <- Natives]
+        ++ [Name ++ ".a" || #{kind := nif, name := Name} <- Brought],
+    Drivers = [Name ++ ".a" || #{kind := driver, name := Name} <- Brought],
     ["old=$(find \"$ERTS/erts/emulator\" -name driver_tab.c)",
      "nifs=$(sed -n 's/^void \\*\\(.*\\)_nif_init(void);$/\\1_nif.o/p' \"$old\")",
      "drivers=$(sed -n 's/^extern ErlDrvEntry \\(.*\\)driver_entry;$/\\1drv.o/p'"
      " \"$old\")",
      "perl \"$ERTS/erts/emulator/utils/make_driver_tab\" -o natives/driver_tab.c"
-     " -nifs $nifs" ++ words(Libraries) ++ " -drivers $drivers",
+     " -nifs $nifs" ++ words(Libraries) ++ " -drivers $drivers" ++ words(Drivers),
      "$CC $CFLAGS -w " ?DEFINES " $INCLUDES -c natives/driver_tab.c"
      " -o natives/driver_tab.o"].
 
@@ -238,9 +243,9 @@ lto(size) -> ["-flto"];
 lto(speed) -> [].
 
 %% Sets $cxx to what C++ needs when it is linked.
-cxx(_, size) ->
+cxx(_, false) ->
     ["cxx="];
-cxx(#{cxx_libs := Libs}, speed) ->
+cxx(#{cxx_libs := Libs}, true) ->
     ["$CC $CFLAGS -c \"$CXX_PARTS/libstdcxx_on_musl.c\" -o libstdcxx_on_musl.o",
      "cxx=\"libstdcxx_on_musl.o " ++ Libs ++ "\""].
 
@@ -257,7 +262,10 @@ tools(Target, Cflags0) ->
                           #{} -> {" -specs=$LIBC/lib/musl-gcc.specs",
                                   ["-ffile-prefix-map=$LIBC=libc" | Cflags0]}
                       end,
-    [Cc, Cxx] = [Command ++ Specs || Command <- [Cc0, Cxx0]],
+    [Cc, Cxx] = [case Command of
+                     "" -> "false";
+                     _ -> Command ++ Specs
+                 end || Command <- [Cc0, Cxx0]],
     ["export CC=\"" ++ Cc ++ "\" LD=\"" ++ Cc ++ "\" CXX=\"" ++ Cxx ++ "\"",
      "export AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
      "export CFLAGS=\"" ++ string:join(Cflags, " ") ++ "\"",

@@ -13,14 +13,14 @@
 -export([ensure/2, otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1]).
 
--export_type([spec/0, options/0, runtime/0, otp/0, suites/0, component/0,
+-export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, error/0]).
 
 -type spec() ::
         #{target := string(),           % a name that targets/0 lists
           otp := string(),              % an OTP release: "29"
           flavour := size | speed,      % the interpreter, or the JIT
-          natives := [crypto | asn1],   % NIFs of OTP to link in
+          natives := [native()],        % to link in
           linkage => static | dynamic}. % default: static; dynamic: needs musl's
                                         % libc.so, and can load NIFs, which OTP's
                                         % own suites do
@@ -34,13 +34,25 @@
                                         % (default: this project's native/)
           progress => fun((progress()) -> term())}.
 
+%% A NIF of OTP, or C that somebody brings: whittle_system's, as it stands.
+-type native() ::
+        crypto | asn1
+      | #{kind := nif | driver,
+          name := string(),             % of the library, a C identifier
+          sources := [binary()],        % of the files, those to compile
+          include := [string()],        % directories of the files
+          cflags := [string()],
+          archives := #{string() => binary()},  % by target, "" for any: compiled
+          files := #{binary() => binary()},
+          module := module()}.          % that loads it
+
 -type runtime() ::
         #{target := string(),
           otp := string(),              % "29"
           otp_vsn := string(),          % "29.1.1"
           erts_vsn := string(),         % "17.1"
           flavour := size | speed,
-          natives := [crypto | asn1],
+          natives := [atom()],          % by name
           executable := file:filename(),% stripped, without a pack
           symbols := file:filename(),   % its debug symbols
           components := [component()],

@@ -14,6 +14,12 @@ format({unsupported_flavour, #{flavour := Flavour, target := Target,
                                known := Known}}) ->
     ["target ", Target, " has no flavour ", atom_to_list(Flavour),
      "; take one of ", commas([atom_to_list(K) || K <- Known])];
+format({no_cxx, #{native := Native, target := Target}}) ->
+    [Native, " has C++ in it, and target ", Target, " has no C++ compiler; take another"
+     " target, or a version of the library in C"];
+format({no_archive, #{native := Native, target := Target, known := Known}}) ->
+    [Native, " is compiled for ", commas(Known), ", not for ", Target,
+     "; add an archive for that"];
 format({unsupported_native, #{native := Native, known := Known}}) ->
     ["there is no native part ", atom_to_list(Native), "; there are ",
      commas([atom_to_list(K) || K <- Known])];

@@ -22,7 +22,8 @@
           page_size := pos_integer(),   % largest page of its kernels, in bytes
           cc := string(),               % commands, each words that sh expands and
           cxx := string(),              % splits: "gcc -march=..."
-          cxx_libs := string(),         % what the JIT's C++ is linked with
+          cxx_libs := string(),         % what C++ is linked with; "" for both: there
+                                        % is none
           ar := string(),
           ranlib := string(),
           strip := string(),

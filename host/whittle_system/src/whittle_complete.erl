@@ -26,7 +26,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
     Used0 = maps:with(whittle_needs:reachable(Needed, Apps0), Apps0),
-    {Used, Fitted} = fit(Used0, Otp),
+    {Used1, Fitted} = fit(Used0, Otp),
+    Used = native(maps:get(natives, Options, []), Used1),
     Apps = maps:merge(Apps0, Used),
     Notes = Notes0 ++ Fitted,
     ok = check_modules(Used),
@@ -185,6 +186,20 @@ fit(Apps, Otp) ->
     case whittle_fit:fit(Apps, Otp) of
         {ok, Fitting, Notes} -> {Fitting, Notes};
         {error, Error} -> fail(Error)
+    end.
+
+%% Those that the command line describes, beside those of the applications themselves.
+native(Files, Apps) ->
+    Described = [{File, case whittle_native:read(File) of
+                            {ok, Natives} -> Natives;
+                            {error, Error} -> fail(Error)
+                        end} || File <- Files],
+    case whittle_native:assign([{File, Native} || {File, Natives} <- Described,
+                                                  Native <- Natives], Apps) of
+        {ok, Assigned} ->
+            maps:map(fun(_, App) -> whittle_native:without_libraries(App) end, Assigned);
+        {error, Error} ->
+            fail(Error)
     end.
 
 refuse_prebuilt(#{name := Name} = App) ->

@@ -28,7 +28,12 @@
 %% @doc Reads the application in a directory.
 -spec read(file:filename(), context()) -> read().
 read(Dir, Context) ->
-    from_files(Dir, files(Dir), Context).
+    case {from_files(Dir, files(Dir), Context), whittle_native:of_application(Dir)} of
+        {{ok, App, Notes}, {ok, [_ | _] = Natives}} -> {ok, App#{natives => Natives}, Notes};
+        {{ok, _, _} = Read, {ok, []}} -> Read;
+        {{ok, _, _}, {error, _} = Error} -> Error;
+        {{error, _} = Error, _} -> Error
+    end.
 
 %% @doc The files of an application's directory that a release holds.
 -spec files(file:filename()) -> [source()].

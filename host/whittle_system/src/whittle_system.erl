@@ -50,6 +50,7 @@
           modules := #{module() => binary()},   % BEAM file of each module
           files := #{path() => file()},         % below the application, without
                                                 % ebin/: <<"priv/www/a.html">>
+          natives => [whittle_native:native()], % C that it brings; default: none
           origin := origin()}.
 
 -type boot_script() :: {script, {string(), string()}, [term()]}.
@@ -61,9 +62,9 @@
 %% `always': set in any case.
 -type env_value() :: {default | always, binary()}.
 
-%% A library that OTP's own application expects as NIF or driver, and that the
-%% runtime has to link: the application that brings it.
--type native() :: crypto | asn1.
+%% A NIF or driver that the runtime has to link: an application of OTP that expects its
+%% own, or one that another application brings.
+-type native() :: crypto | asn1 | whittle_native:native().
 
 -type entry() ::
         #{pass := atom(),                           % the pass, or `read'
@@ -228,11 +229,11 @@ put_env(Name, {How, Value} = EnvValue, #system{env = Env} = System)
 is_notice(Path) ->
     re:run(Path, "^(priv/)?(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
 
-%% @doc What the runtime has to link for OTP's own applications, sorted.
+%% @doc What the runtime has to link, sorted: for the modules that are here.
 -spec natives(system()) -> [native()].
 natives(System) ->
     lists:usort([Native || App <- apps(System),
-                           Native <- whittle_otp:natives(App)]).
+                           Native <- whittle_otp:natives(App) ++ brought(App)]).
 
 %% @doc The bytes of each application: its modules and files.
 -spec sizes(system()) -> #{app_name() => non_neg_integer()}.
@@ -262,6 +263,11 @@ enter(Pass, Doc, Before, #system{ledger = Ledger, notes = Notes} = System) ->
     System#system{ledger = [Entry | Ledger], notes = []}.
 
 %% Internal
+
+brought(#{natives := Natives, modules := Modules}) ->
+    [Native || #{module := Module} = Native <- Natives, is_map_key(Module, Modules)];
+brought(_) ->
+    [].
 
 app_size(#{modules := Modules, files := Files}) ->
     Add = fun(_, Beam, Sum) when is_binary(Beam) -> Sum + byte_size(Beam);

@@ -91,9 +91,14 @@ format({circular_applications, Circle}) ->
          "another's `applications'", [list(Circle)]);
 format({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts brings the shared object ~ts, loaded by ~ts; a static "
-         "VM cannot load one: use a version of the application without it, or "
+         "VM cannot load one: describe its sources with --native (docs/natives.md), or "
          "remove the file if it is never loaded",
          [Name, Path, case Loaders of [] -> "no module of it"; _ -> list(Loaders) end]);
+format({bad_native, {File, Why}}) ->
+    line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
+format({native_unused, {File, Name, Module}}) ->
+    line("~ts: no application has the module ~ts, which loads ~ts: name the one that does "
+         "with {module, NAME}", [File, Module, Name]);
 format({absent_application, {Name, Vsn, Dir}}) ->
     line("the release lists ~ts ~ts, which is neither in ~ts/lib nor in the "
          "chosen OTP: make the release again", [Name, Vsn, Dir]);

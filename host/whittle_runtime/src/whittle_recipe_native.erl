@@ -1,0 +1,66 @@
+%% @doc The recipe of a NIF or driver that an application brings: one object file, which
+%% shows the linker nothing but the function that the VM asks it for. So two of them may
+%% use one name for different things.
+%%
+%% Compiled without LTO, which would keep the linker from joining the objects. C++ has
+%% neither exceptions nor types at run time, like the JIT's.
+-module(whittle_recipe_native).
+
+-export([plan/3, is_cxx/1, symbol/1]).
+
+%% @doc Variables: ERTS, for its headers. The files lie below `src'.
+-spec plan(whittle_target:target(), size | speed, whittle_runtime:native()) ->
+          whittle_plan:plan().
+plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
+    #{name := Name, sources := Sources, include := Include, cflags := Cflags,
+      archives := Archives} = Native,
+    Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."
+             | whittle_recipe_vm:cflags(Target, Flavour)],
+    Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
+            "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
+    Own = [" -I" ++ quoted("src/" ++ Dir) || Dir <- Include],
+    Compile = [case is_cxx_file(Source) of
+                   true -> "$CXX $CXXFLAGS";
+                   false -> "$CC $CFLAGS"
+               end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
+               ++ lists:append([" " ++ Flag || Flag <- Cflags])
+               ++ " -c " ++ quoted("src/" ++ unicode:characters_to_list(Source))
+               ++ " -o objects/" ++ integer_to_list(N) ++ ".o"
+               || {N, Source} <- lists:enumerate(Sources)],
+    Compiled = case Archives of
+                   #{For := _} -> " -Wl,--whole-archive archive.a";
+                   #{"" := _} -> " -Wl,--whole-archive archive.a";
+                   #{} -> ""
+               end,
+    [#{name => "compile " ++ Name, seconds => 2 + length(Sources), lines => 5,
+       script => ["mkdir -p objects src"]
+           ++ whittle_recipe_vm:kernel_headers(Target, "\"$WORK/kernel\"")
+           ++ whittle_recipe_vm:tools(Target, ["-idirafter $WORK/kernel" | Flags])
+           ++ ["INCLUDES=\"" ++ lists:append([" -I$ERTS/" ++ Dir || Dir <- Dirs]) ++ "\""]
+           ++ Compile
+           ++ ["$CC -nostdlib -r -o native.o"
+               ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
+               Objcopy ++ " -G " ++ symbol(Native) ++ " native.o \"$OUT/" ++ Name ++ ".o\"",
+               %% A library of another name than it says would end as an unknown symbol.
+               "grep -q " ++ symbol(Native) ++ " \"$OUT/" ++ Name ++ ".o\" ||"
+               " { echo \"" ++ Name ++ ": there is no function " ++ symbol(Native) ++
+               "; is its name another?\"; exit 1; }"]}].
+
+%% @doc Whether it is C++, so that its library has to be linked too.
+-spec is_cxx(whittle_runtime:native()) -> boolean().
+is_cxx(#{sources := Sources}) ->
+    lists:any(fun is_cxx_file/1, Sources).
+
+%% @doc The function that the VM calls, as erl_nif.h and erl_driver.h name it.
+-spec symbol(whittle_runtime:native()) -> string().
+symbol(#{kind := nif, name := Name}) -> Name ++ "_nif_init";
+symbol(#{kind := driver, name := Name}) -> Name ++ "_driver_init".
+
+is_cxx_file(Source) ->
+    filename:extension(Source) =/= <<".c">>.
+
+define(#{kind := nif, name := Name}) -> "-DSTATIC_ERLANG_NIF_LIBNAME=" ++ Name;
+define(#{kind := driver}) -> "-DSTATIC_ERLANG_DRIVER".
+
+quoted(Path) ->
+    "'" ++ lists:flatten(string:replace(Path, "'", "'\\''", all)) ++ "'".

@@ -1,0 +1,188 @@
+%% @doc NIFs and drivers that an application brings as C or C++, for the VM to have linked
+%% in: a static executable loads no library.
+%%
+%% A description is a file of terms, `native.config' at the top of the application, or one
+%% that the command line names for an application that has none:
+%%
+%% ```
+%% {nif, "jiffy", [{sources, ["c_src/*.c", "c_src/*.cc"]}, {include, ["c_src"]}]}.
+%% {driver, "setuid_drv", [{sources, ["c_src/setuid_drv.c"]}, {module, yaws}]}.
+%% {nif, "meter", [{archive, "lib/$TARGET/libmeter.a"}]}.
+%% '''
+%%
+%% The name is that of the library which the application loads. Paths are below the
+%% description's directory. Options: `sources', wildcards of C and C++ files; `archive', a
+%% static library that is compiled already, with `$TARGET' for the target's name;
+%% `include', directories of headers, beside those of the sources; `cflags', further flags
+%% of the compiler; `module', the one that loads it (default: of the library's name). It is
+%% linked in when that module is in the output.
+-module(whittle_native).
+
+-export([of_application/1, read/1, assign/2, without_libraries/1]).
+
+-export_type([native/0]).
+
+-type native() ::
+        #{kind := nif | driver,
+          name := string(),
+          module := module(),                           % that loads it
+          sources := [whittle_system:path()],           % among the files
+          include := [string()],                        % directories; "." for the top
+          cflags := [string()],
+          archives := #{string() => binary()},          % by target: compiled already
+          files := #{whittle_system:path() => binary()}}.   % sources and headers
+
+-type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
+
+%% What a compiler may read beside the sources it is given.
+-define(HEADERS, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp}").
+-define(SOURCES, [".c", ".cc", ".cpp", ".cxx"]).
+
+%% @doc What the description at the top of an application's directory names; nothing where
+%% there is none. rebar3 makes for a project's own application a directory that holds only
+%% links to its parts: the description lies beside what `src' links to.
+-spec of_application(file:filename()) -> {ok, [native()]} | {error, whittle_system:error()}.
+of_application(Dir) ->
+    Linked = case file:read_link(filename:join(Dir, "src")) of
+                 {ok, To} -> [filename:dirname(filename:absname(To, Dir))];
+                 {error, _} -> []
+             end,
+    Files = [File || Place <- [Dir | Linked],
+                     File <- [filename:join(Place, "native.config")], filelib:is_regular(File)],
+    case Files of
+        [] -> {ok, []};
+        [File | _] -> read(File)
+    end.
+
+%% @doc What a description names.
+-spec read(file:filename()) -> {ok, [native()]} | {error, whittle_system:error()}.
+read(File) ->
+    try
+        {ok, [native(Term, File) || Term <- terms(File)]}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% @doc Gives each native to the application that has the module which loads it.
+-spec assign([{file:filename(), native()}], apps()) ->
+          {ok, apps()} | {error, whittle_system:error()}.
+assign(Natives, Apps) ->
+    lists:foldl(fun({File, Native}, {ok, Given}) -> assign(File, Native, Given);
+                   (_, {error, _} = Error) -> Error
+                end, {ok, Apps}, Natives).
+
+%% @doc An application without the shared objects that stand for what is linked in.
+-spec without_libraries(whittle_system:app()) -> whittle_system:app().
+without_libraries(#{natives := Natives, files := Files} = App) ->
+    Names = [unicode:characters_to_binary(Name) || #{name := Name} <- Natives],
+    App#{files := maps:filter(fun(Path, _) -> not is_library_of(Path, Names) end, Files)};
+without_libraries(App) ->
+    App.
+
+%% Internal
+
+assign(File, #{module := Module, name := Name} = Native, Apps) ->
+    case [App || #{modules := Modules} = App <- maps:values(Apps), is_map_key(Module, Modules)] of
+        [#{name := Owner} = App | _] ->
+            Others = [N || #{name := Other} = N <- maps:get(natives, App, []), Other =/= Name],
+            {ok, Apps#{Owner := App#{natives => Others ++ [Native]}}};
+        [] ->
+            {error, {native_unused, {File, Name, Module}}}
+    end.
+
+is_library_of(Path, Names) ->
+    Base = filename:basename(Path),
+    filename:extension(Base) =:= <<".so">>
+        andalso lists:member(filename:rootname(Base), Names).
+
+terms(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case whittle_term:parse(Bytes) of
+                {ok, Terms} -> Terms;
+                {error, Why} -> fail({bad_native, {File, Why}})
+            end;
+        {error, Reason} ->
+            fail({unreadable, {File, Reason}})
+    end.
+
+native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
+    Words = is_name(Name) andalso is_list(Options)
+        andalso lists:all(fun is_option/1, Options),
+    Words orelse fail({bad_native, {File, io_lib:format("not understood: ~0tp", [Name])}}),
+    native(Kind, Name, Options, File);
+native(Term, File) ->
+    fail({bad_native, {File, io_lib:format("neither a nif nor a driver: ~0tP", [Term, 10])}}).
+
+native(Kind, Name, Options, File) ->
+    Dir = filename:dirname(File),
+    Sources = [Path || Pattern <- proplists:get_value(sources, Options, []),
+                       Path <- found(Pattern, Dir, Name, File)],
+    Archives = archives(proplists:get_value(archive, Options), Dir),
+    Sources =:= [] andalso Archives =:= #{}
+        andalso fail({bad_native, {File, [Name, " has neither sources nor an archive"]}}),
+    Include = proplists:get_value(include, Options, []),
+    Headers = [filename:join(Below, Header)
+               || Below <- lists:usort(Include ++ [filename:dirname(S) || S <- Sources]),
+                  Header <- filelib:wildcard("**/" ?HEADERS, filename:join(Dir, Below))],
+    #{kind => Kind, name => Name,
+      module => proplists:get_value(module, Options, list_to_atom(Name)),
+      sources => [path(Path) || Path <- Sources],
+      include => Include,
+      cflags => proplists:get_value(cflags, Options, []),
+      archives => Archives,
+      files => maps:from_list([{path(Path), bytes(filename:join(Dir, Path))}
+                               || Path <- lists:usort(Sources ++ Headers)])}.
+
+%% A name becomes a C identifier and part of a path.
+is_name(Name) ->
+    is_text(Name) andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$", [{capture, none}]) =:= match.
+
+is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
+    is_list(Texts) andalso lists:all(fun is_below/1, Texts);
+is_option({cflags, Flags}) ->
+    %% They become words of sh.
+    is_list(Flags) andalso lists:all(fun is_flag/1, Flags);
+is_option({archive, Path}) -> is_below(Path);
+is_option({module, Module}) -> is_atom(Module);
+is_option(_) -> false.
+
+is_text(Text) -> io_lib:printable_unicode_list(Text) andalso Text =/= [].
+
+is_below(Path) ->
+    is_text(Path) andalso filename:pathtype(Path) =:= relative
+        andalso not lists:member("..", filename:split(Path)).
+
+is_flag(Flag) ->
+    is_text(Flag) andalso re:run(Flag, "^[-A-Za-z0-9_=.,+/:]+$", [{capture, none}]) =:= match.
+
+found(Pattern, Dir, Name, File) ->
+    case [Path || Path <- filelib:wildcard(Pattern, Dir),
+                  lists:member(filename:extension(Path), ?SOURCES)] of
+        [] -> fail({bad_native, {File, [Name, ": there is no C or C++ file ", Pattern]}});
+        Paths -> Paths
+    end.
+
+archives(undefined, _) ->
+    #{};
+archives(Path, Dir) ->
+    case string:split(Path, "$TARGET") of
+        [Before, After] ->
+            Files = filelib:wildcard(Before ++ "*" ++ After, Dir),
+            maps:from_list([{string:slice(File, length(Before),
+                                          length(File) - length(Before) - length(After)),
+                             bytes(filename:join(Dir, File))} || File <- Files]);
+        [_] ->
+            #{"" => bytes(filename:join(Dir, Path))}
+    end.
+
+bytes(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> Bytes;
+        {error, Reason} -> fail({unreadable, {File, Reason}})
+    end.
+
+path(Path) -> unicode:characters_to_binary(Path).
+
+-spec fail(whittle_system:error()) -> no_return().
+fail(Error) -> throw({?MODULE, Error}).
