@@ -664,6 +664,19 @@ static ERL_NIF_TERM nif_resume(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     return answer;
 }
 
+/* Server, any scheduler. -> none | the tag of the send under way */
+static ERL_NIF_TERM nif_sending(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    ERL_NIF_TERM answer, why;
+    struct line *line = own_line(env, argv[0], &why);
+    if (line == NULL)
+        return why;
+    enif_mutex_lock(line->lock);
+    answer = line->sending ? enif_make_copy(env, line->tag) : atom_none;
+    enif_mutex_unlock(line->lock);
+    return answer;
+}
+
 /* Server, any scheduler. (Line, Tag | all): takes back what was not written yet.
  * -> none | {rest, Tag, Bytes} */
 static ERL_NIF_TERM nif_cancel(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -679,8 +692,11 @@ static ERL_NIF_TERM nif_cancel(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     if (line->sending && (enif_is_identical(argv[1], atom_all)
                           || enif_compare(argv[1], line->tag) == 0)) {
         enif_inspect_binary(line->env, line->rest, &rest);
+        /* Of a send that has not begun the length is not told either: it can be repeated. */
+        if (line->at == 0)
+            line->at = line->rest_head;
         head = line->at < line->rest_head ? line->rest_head - line->at : 0;
-        from = line->at - (line->rest_head - head);
+        from = line->at + head - line->rest_head;
         if (head == 0) {
             bytes = enif_make_sub_binary(env, enif_make_copy(env, line->rest), from,
                                          rest.size - from);
@@ -874,6 +890,7 @@ static ErlNifFunc functions[] = {
     {"nif_read", 1, nif_read, 0},
     {"nif_send", 3, nif_send, 0},
     {"nif_resume", 1, nif_resume, 0},
+    {"nif_sending", 1, nif_sending, 0},
     {"nif_cancel", 2, nif_cancel, 0},
     {"nif_reserve", 2, nif_reserve, 0},
     {"nif_packet", 2, nif_packet, 0},

@@ -43,7 +43,7 @@
 %% For whittle_serial_port only: they are here since a VM that has them linked in finds them
 %% by the name of this module.
 -export([nif_open/2, nif_configure/2, nif_settings/1, nif_read/1, nif_send/3, nif_resume/1,
-         nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2, nif_drain/1,
+         nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2, nif_drain/1,
          nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1, nif_close/1]).
 -export_type([serial/0, device/0, option/0, option_name/0, error/0, line/0, tag/0,
               modem_line/0, info/0]).
@@ -104,8 +104,8 @@
         %% Bytes in the kernel's queues, and read but not delivered yet.
         queued_in := non_neg_integer(), queued_out := non_neg_integer(),
         buffered := non_neg_integer(),
-        %% Sends that wait for their turn.
-        senders := non_neg_integer(),
+        %% Sends (and drains and breaks) that wait, and recvs.
+        senders := non_neg_integer(), receivers := non_neg_integer(),
         %% Frames dropped (emsgsize, etimedout).
         dropped := non_neg_integer(),
         %% What the driver counted since the machine started, where it counts.
@@ -167,7 +167,8 @@ send(Port, Data) -> send(Port, Data, default).
 
 %% @doc Sends; returns when the kernel has all of it, in the order in which processes asked,
 %% never one within another. `{error, {timeout, Rest}}' after Timeout milliseconds: Rest was
-%% not sent (with `{packet, N}' it may begin within the length), and will not be.
+%% not sent, and will not be. It is all of Data, or what is left on the wire of it (with
+%% `{packet, N}' it may begin within the length).
 %% `{error, emsgsize}': longer than the packet's length can say; `{error, ecanceled}': flushed.
 -spec send(serial(), iodata(), timeout() | default) ->
           ok | error() | {error, {timeout, binary()} | ecanceled}.
@@ -304,6 +305,9 @@ nif_send(_, _, _) -> not_loaded().
 -spec nif_resume(line()) ->
           none | wait | {done, tag(), ok | {error, atom()}} | {error, closed}.
 nif_resume(_) -> not_loaded().
+%% @private
+-spec nif_sending(line()) -> none | tag() | {error, closed}.
+nif_sending(_) -> not_loaded().
 %% @private
 -spec nif_cancel(line(), tag() | all) ->
           none | {rest, tag(), binary()} | {error, closed}.

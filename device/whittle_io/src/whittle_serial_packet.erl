@@ -81,6 +81,7 @@ take(_, Input) -> pop(Input).
 %% @doc Nothing has come for long enough: what there is, is a message, or dropped when a
 %% length said that there is more of it.
 -spec silent(input()) -> input().
+silent(#input{mode = raw} = Input) -> Input;
 silent(#input{mode = Mode, bytes = Bytes} = Input) ->
     case next(Input) of
         {ok, Message, Input1} -> silent(ended(Message, Input1));

@@ -106,12 +106,18 @@ handle_call({give, New}, {Pid, _}, #port{owner = Pid, held = true, watch = Watch
     deliver_reply(ok, Port#port{owner = New, watch = monitor(process, New), held = false});
 handle_call(info, _, Port) -> {reply, {ok, info(Port)}, Port};
 handle_call(_, _, #port{hung_up = true} = Port) -> {reply, {error, closed}, Port};
-handle_call({sent, Tag, Timeout}, From, #port{waiting = Waiting, results = Results} = Port) ->
+handle_call({sent, Tag, Timeout}, From,
+            #port{line = Line, waiting = Waiting, results = Results} = Port) ->
     case maps:take(Tag, Results) of
         {Result, Results1} -> {reply, Result, Port#port{results = Results1}};
         error ->
-            Entry = {From, send_timer(Timeout, Tag, Port)},
-            {noreply, Port#port{waiting = Waiting#{Tag => Entry}}}
+            case whittle_serial:nif_sending(Line) of
+                Tag ->
+                    Entry = {From, send_timer(Timeout, Tag, Port)},
+                    {noreply, Port#port{waiting = Waiting#{Tag => Entry}}};
+                %% Its result was thrown away, as its sender died after it had asked.
+                _ -> {noreply, Port}
+            end
     end;
 handle_call({send, Tag, Bytes, Timeout}, From, Port) ->
     {noreply, add_turn({Tag, Bytes}, From, send_timer(Timeout, Tag, Port), Port)};
@@ -547,7 +553,7 @@ getopts(Names, #port{options = Options, line = Line, hung_up = HungUp}) ->
     end.
 
 info(#port{path = Path, owner = Owner, line = Line, input = Input, turns = Turns,
-           waiting = Waiting, dropped = Dropped, hung_up = HungUp}) ->
+           recvs = Recvs, waiting = Waiting, break = Break, dropped = Dropped, hung_up = HungUp}) ->
     {In, Out, Read, Written} =
         case not HungUp andalso whittle_serial:nif_queues(Line) of
             {A, B, C, D, _} -> {A, B, C, D};
@@ -556,7 +562,8 @@ info(#port{path = Path, owner = Owner, line = Line, input = Input, turns = Turns
     Info = #{device => Path, owner => Owner, read => Read, written => Written,
              queued_in => In, queued_out => Out, dropped => Dropped,
              buffered => whittle_serial_packet:size(Input),
-             senders => queue:len(Turns) + map_size(Waiting)},
+             senders => queue:len(Turns) + map_size(Waiting) + length([on || Break =/= none]),
+             receivers => queue:len(Recvs)},
     case not HungUp andalso whittle_serial:nif_counters(Line) of
         {ok, Counters} ->
             Names = [cts, dsr, ri, cd, rx, tx, frame, overrun, parity, break, buffer_overrun],

@@ -84,6 +84,44 @@ static uint32_t number(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* Waits for the master, which does not block while requests are served, and ends with the
+ * input: who asked is gone, and nobody would end us. */
+static short wait_master(short events)
+{
+    struct pollfd ready[2] = {{master, events, 0}, {0, 0, 0}};
+    if (poll(ready, 2, -1) < 0 || (ready[1].revents & (POLLHUP | POLLERR)))
+        exit(0);
+    return ready[0].revents;
+}
+
+static int read_master(unsigned char *to, size_t size)
+{
+    while (size > 0) {
+        ssize_t got = read(master, to, size);
+        if (got < 0 && errno == EAGAIN && wait_master(POLLIN) != POLLNVAL)
+            continue;
+        if (got <= 0)
+            return -1;
+        to += got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+static int write_master(const unsigned char *from, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(master, from, size);
+        if (put < 0 && errno == EAGAIN && wait_master(POLLOUT) != POLLNVAL)
+            continue;
+        if (put < 0)
+            return -1;
+        from += put;
+        size -= (size_t)put;
+    }
+    return 0;
+}
+
 static void reply(const void *bytes, size_t size)
 {
     unsigned char head[4] = {(unsigned char)(size >> 24), (unsigned char)(size >> 16),
@@ -110,19 +148,15 @@ static void flood(uint32_t to_write, uint32_t to_read)
 {
     static unsigned char bytes[65536];
     uint64_t written = 0, got = 0;
-    fcntl(master, F_SETFL, O_NONBLOCK);
     while (written < to_write || got < to_read) {
-        struct pollfd ready = {master, 0, 0};
-        if (got < to_read)
-            ready.events |= POLLIN;
-        if (written < to_write)
-            ready.events |= POLLOUT;
-        if (poll(&ready, 1, -1) < 0 || (ready.revents & (POLLERR | POLLHUP | POLLNVAL))) {
+        short ready = wait_master((short)((got < to_read ? POLLIN : 0)
+                                          | (written < to_write ? POLLOUT : 0)));
+        if (ready & (POLLERR | POLLHUP | POLLNVAL)) {
             say("hung up after %llu written, %llu read", (unsigned long long)written,
                 (unsigned long long)got);
             return;
         }
-        if (ready.revents & POLLIN) {
+        if (ready & POLLIN) {
             size_t most = to_read - got < sizeof bytes ? to_read - got : sizeof bytes;
             ssize_t size = read(master, bytes, most);
             for (ssize_t i = 0; i < size; i++, got++)
@@ -131,7 +165,7 @@ static void flood(uint32_t to_write, uint32_t to_read)
                     return;
                 }
         }
-        if (ready.revents & POLLOUT) {
+        if (ready & POLLOUT) {
             size_t size = 0;
             while (size < 4096 && written + size < to_write) {
                 bytes[size] = numbered(written + size);
@@ -142,13 +176,13 @@ static void flood(uint32_t to_write, uint32_t to_read)
                 written += (uint64_t)put;
         }
     }
-    fcntl(master, F_SETFL, 0);
     say("ok");
 }
 
 static void serve(void)
 {
     unsigned char head[4];
+    fcntl(master, F_SETFL, O_NONBLOCK);
     reply(path, strlen(path));
     while (read_all(0, head, 4) == 0) {
         size_t size = number(head);
@@ -157,17 +191,17 @@ static void serve(void)
             break;
         switch (request[0]) {
         case 'w':
-            say(write_all(master, request + 1, size - 1) < 0 ? "error" : "ok");
+            say(write_master(request + 1, size - 1) < 0 ? "error" : "ok");
             break;
         case 's':
             for (size_t i = 1; i < size; i++)
-                if (write_all(master, request + i, 1) < 0)
+                if (write_master(request + i, 1) < 0)
                     fail("write");
             say("ok");
             break;
         case 'r':
             bytes = malloc(number(request + 1) + 1);
-            if (bytes == NULL || read_all(master, bytes, number(request + 1)) < 0)
+            if (bytes == NULL || read_master(bytes, number(request + 1)) < 0)
                 say("error");
             else
                 reply(bytes, number(request + 1));
