@@ -86,7 +86,28 @@ build(App, Out) ->
     Modules = [compile(F, Ebin, []) || F <- Behaviours ++ Others],
     {ok, [{application, Id, Props}]} = file:consult(Spec),
     ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
-                         io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])).
+                         io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
+    natives(filename:join(App, "c_src"), filename:join([Out, Name, "priv"])).
+
+%% NIFs, with the headers of the OTP that runs this: c_src/Makefile makes them in PRIV.
+natives(Source, Priv) ->
+    case filelib:is_regular(filename:join(Source, "Makefile")) of
+        false -> ok;
+        true ->
+            Include = filename:join([code:root_dir(), "usr", "include"]),
+            Make = open_port({spawn_executable, os:find_executable("make")},
+                             [{args, ["-s", "-C", Source, "PRIV=" ++ Priv,
+                                      "ERL_INCLUDE=" ++ Include]},
+                              exit_status, use_stdio, stderr_to_stdout]),
+            made(Make)
+    end.
+
+made(Make) ->
+    receive
+        {Make, {data, Text}} -> io:put_chars(Text), made(Make);
+        {Make, {exit_status, 0}} -> ok;
+        {Make, {exit_status, _}} -> halt(1)
+    end.
 
 is_behaviour(File) ->
     {ok, Text} = file:read_file(File),

@@ -1,0 +1,79 @@
+%% @hidden Names of serial devices, and those that this machine has.
+-module(whittle_serial_device).
+
+-export([path/1, list/0, list/1]).
+-export_type([found/0]).
+
+-type found() :: #{name := string(), path := file:filename(), driver := string(),
+                   %% USB, as its four hexadecimal digits.
+                   vendor_id => string(), product_id => string(),
+                   manufacturer => string(), product => string(), serial_number => string()}.
+
+-define(CLASS, "/sys/class/tty").
+
+%% @doc The path in bytes; a name without a slash is in /dev.
+-spec path(term()) -> {ok, binary()} | {error, {bad_option, term()} | enoent}.
+path(Device) when is_list(Device); is_binary(Device) ->
+    case bytes(Device) of
+        {ok, <<>>} -> {error, enoent};
+        {ok, Bytes} ->
+            case {binary:match(Bytes, <<0>>), binary:match(Bytes, <<"/">>)} of
+                {nomatch, nomatch} -> {ok, <<"/dev/", Bytes/binary>>};
+                {nomatch, _} -> {ok, Bytes};
+                _ -> {error, {bad_option, Device}}
+            end;
+        error -> {error, {bad_option, Device}}
+    end;
+path(Device) -> {error, {bad_option, Device}}.
+
+bytes(Device) when is_binary(Device) -> {ok, Device};
+bytes(Device) ->
+    try unicode:characters_to_binary(Device) of
+        Bytes when is_binary(Bytes) -> {ok, Bytes};
+        _ -> error
+    catch error:badarg -> error
+    end.
+
+%% @doc Those with a driver behind them: consoles and pseudo-terminals have none.
+-spec list() -> [found()].
+list() -> list(?CLASS).
+
+%% @doc The same of a directory of that form.
+-spec list(file:filename()) -> [found()].
+list(Class) ->
+    case file:list_dir(Class) of
+        {ok, Names} -> lists:append([look(Class, Name) || Name <- lists:sort(Names)]);
+        {error, _} -> []
+    end.
+
+look(Class, Name) ->
+    Device = filename:join([Class, Name, "device"]),
+    %% A port that the 8250 driver has room for, and no hardware, is of type 0.
+    Type = attribute(filename:join([Class, Name, "type"])),
+    case file:read_link(filename:join(Device, "driver")) of
+        {ok, Driver} when Type =/= "0" ->
+            [maps:merge(#{name => Name, path => "/dev/" ++ Name,
+                          driver => filename:basename(Driver)}, usb(Device))];
+        _ -> []
+    end.
+
+%% The USB device is the directory above the interface, which is the tty's device (as of
+%% cdc_acm), or one above that (as of usb-serial).
+usb(Device) ->
+    case [Dir || Up <- ["..", "../.."], Dir <- [filename:join(Device, Up)],
+                 attribute(filename:join(Dir, "idVendor")) =/= none] of
+        [Dir | _] ->
+            Names = [{vendor_id, "idVendor"}, {product_id, "idProduct"},
+                     {manufacturer, "manufacturer"}, {product, "product"},
+                     {serial_number, "serial"}],
+            maps:from_list([{Key, Value} || {Key, File} <- Names,
+                                            Value <- [attribute(filename:join(Dir, File))],
+                                            Value =/= none]);
+        [] -> #{}
+    end.
+
+attribute(File) ->
+    case file:read_file(File) of
+        {ok, Text} -> string:trim(binary_to_list(Text));
+        {error, _} -> none
+    end.

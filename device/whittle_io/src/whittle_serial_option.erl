@@ -1,0 +1,95 @@
+%% @hidden Options of a serial line: what they may be, and how the NIF takes them. Pure.
+-module(whittle_serial_option).
+
+-export([parse/1, check/1, names/1, settings/1, from_settings/1, is_device/1]).
+-export_type([options/0]).
+
+%% All of them.
+-type options() :: #{whittle_serial:option_name() => term()}.
+-type failure() :: {error, {bad_option, term()}}.
+
+%% @doc All options, with their defaults.
+-spec parse(term()) -> {ok, options()} | failure().
+parse(Options) ->
+    case collect(Options, #{}) of
+        {ok, Given} -> {ok, maps:merge(defaults(), Given)};
+        Error -> Error
+    end.
+
+%% @doc Options to change.
+-spec check(term()) -> {ok, options()} | failure().
+check(Options) ->
+    case collect(Options, #{}) of
+        {ok, #{exclusive := Value}} -> {error, {bad_option, {exclusive, Value}}};
+        Result -> Result
+    end.
+
+%% @doc Whether all are names of options.
+-spec names(term()) -> ok | failure().
+names([]) -> ok;
+names([Name | Names]) ->
+    case is_map_key(Name, defaults()) of
+        true -> names(Names);
+        false -> {error, {bad_option, Name}}
+    end;
+names(Other) -> {error, {bad_option, Other}}.
+
+defaults() ->
+    #{rate => 9600, bits => 8, parity => none, stop_bits => 1, flow => none,
+      active => true, packet => raw, packet_size => 65536, mode => binary,
+      inter_byte_timeout => infinity, exclusive => true, buffer => 16384,
+      send_timeout => infinity, linger => 5000}.
+
+collect(Options, Found) when is_map(Options) -> collect(maps:to_list(Options), Found);
+collect([], Found) -> {ok, Found};
+collect([{Name, Value} = Option | Options], Found) ->
+    case valid(Name, Value) of
+        true -> collect(Options, Found#{Name => Value});
+        false -> {error, {bad_option, Option}}
+    end;
+%% As gen_tcp has them.
+collect([Mode | Options], Found) when Mode =:= binary; Mode =:= list ->
+    collect(Options, Found#{mode => Mode});
+collect([Option | _], _) -> {error, {bad_option, Option}};
+collect(Other, _) -> {error, {bad_option, Other}}.
+
+%% A rate is 32 bits in the kernel; a timer takes no more than 32 bits of milliseconds.
+valid(rate, V) -> between(V, 1, 16#ffffffff);
+valid(bits, V) -> between(V, 5, 8);
+valid(parity, V) -> lists:member(V, parities());
+valid(stop_bits, V) -> between(V, 1, 2);
+valid(flow, V) -> lists:member(V, flows());
+valid(active, V) -> lists:member(V, [true, once, false]) orelse between(V, -32768, 32767);
+valid(packet, V) -> lists:member(V, [raw, line, 1, 2, 4]);
+valid(packet_size, V) -> between(V, 1, 16#4000000);
+valid(mode, V) -> lists:member(V, [binary, list]);
+valid(inter_byte_timeout, V) -> V =:= infinity orelse between(V, 1, 16#ffffffff);
+valid(exclusive, V) -> is_boolean(V);
+valid(buffer, V) -> between(V, 1, 16#4000000);
+valid(send_timeout, V) -> V =:= infinity orelse between(V, 0, 16#ffffffff);
+valid(linger, V) -> between(V, 0, 16#ffffffff);
+valid(_, _) -> false.
+
+between(Value, Low, High) -> is_integer(Value) andalso Value >= Low andalso Value =< High.
+
+parities() -> [none, odd, even, mark, space].
+flows() -> [none, hardware, software].
+
+%% @doc Whether one of the options is of the device's.
+-spec is_device(options()) -> boolean().
+is_device(Options) ->
+    lists:any(fun(Name) -> is_map_key(Name, Options) end, [rate, bits, parity, stop_bits, flow]).
+
+%% @doc As nif_configure takes them: names by their place.
+-spec settings(options()) -> tuple().
+settings(#{rate := Rate, bits := Bits, parity := Parity, stop_bits := Stop, flow := Flow}) ->
+    {Rate, Bits, place(Parity, parities()), Stop, place(Flow, flows())}.
+
+%% @doc As nif_settings gives them.
+-spec from_settings(tuple()) -> options().
+from_settings({Rate, Bits, Parity, Stop, Flow}) ->
+    #{rate => Rate, bits => Bits, parity => lists:nth(Parity + 1, parities()),
+      stop_bits => Stop, flow => lists:nth(Flow + 1, flows())}.
+
+place(Value, [Value | _]) -> 0;
+place(Value, [_ | Values]) -> 1 + place(Value, Values).
