@@ -10,6 +10,8 @@
 -export([path/1, offsets/2]).
 
 -define(AT_ONCE, 64).
+%% GPIO_PATH_SIZE in c_src/whittle_gpio_device.h, without the 0.
+-define(PATH_MAX, 255).
 
 -spec all() -> {ok, [binary()]} | {error, atom()}.
 all() ->
@@ -78,8 +80,9 @@ path(Number) when is_integer(Number), Number >= 0 ->
 path(Chip) ->
     Text = whittle_gpio_config:text(Chip),
     case {binary:match(Text, <<"/">>), Text} of
-        {nomatch, <<"gpiochip", _/binary>>} -> {ok, <<"/dev/", Text/binary>>};
+        {nomatch, <<"gpiochip", _/binary>>} -> path(<<"/dev/", Text/binary>>);
         {nomatch, _} -> labelled(Text);
+        {_, _} when byte_size(Text) > ?PATH_MAX -> {error, enametoolong};
         {_, _} -> {ok, Text}
     end.
 
