@@ -262,7 +262,8 @@ expected(Options) ->
 
 read(Index, {Default, Attributes}) ->
     First = fun(Id, Otherwise) ->
-                    case [V || {I, V, Mask} <- Attributes, I =:= Id, (Mask bsr Index) band 1 =:= 1] of
+                    case [V || {I, V, Mask} <- Attributes,
+                               I =:= Id, (Mask bsr Index) band 1 =:= 1] of
                         [V | _] -> V;
                         [] -> Otherwise
                     end
@@ -451,7 +452,8 @@ asleep_with_credit(Config) ->
     none(In),
     ok = whittle_gpio:set_active(In, true),
     ?assertEqual(1000 - 32, receive {gpio_lost, In, Count} -> Count after ?WAIT -> none end),
-    ?assertEqual(lists:seq(970, 1001), [N || #{seqno := N} <- [event(In) || _ <- lists:seq(1, 32)]]),
+    ?assertEqual(lists:seq(970, 1001),
+                 [N || #{seqno := N} <- [event(In) || _ <- lists:seq(1, 32)]]),
     none(In).
 
 gaps(_Config) ->
@@ -472,10 +474,11 @@ late_numbers(_Config) ->
                       Positions = [I || {I, true} <- indexed(Kept)],
                       Order = lists:sort(lists:zipwith3(fun(I, K, N) -> {I + K, N} end, Positions,
                                                         padded(Keys, length(Numbers)), Numbers)),
-                      {Lost, _} = lists:foldl(fun({_, N}, {Sum, Next}) ->
-                                                      {G, Next1} = whittle_gpio_request:gap(N, Next),
-                                                      {Sum + G, Next1}
-                                              end, {0, First}, Order),
+                      Count = fun({_, N}, {Sum, Next}) ->
+                                      {Gap, Next1} = whittle_gpio_request:gap(N, Next),
+                                      {Sum + Gap, Next1}
+                              end,
+                      {Lost, _} = lists:foldl(Count, {0, First}, Order),
                       Lost =:= lists:max([0 | [P + 1 || P <- Positions]]) - length(Positions)
                   end)).
 
@@ -860,7 +863,8 @@ until(Fun, End) ->
 check(Property) -> check(Property, 300).
 
 check(Property, Times) ->
-    case proper:quickcheck(Property, [{numtests, Times}, {on_output, fun(_, _) -> ok end}, noshrink]) of
+    Quiet = fun(_, _) -> ok end,
+    case proper:quickcheck(Property, [{numtests, Times}, {on_output, Quiet}, noshrink]) of
         true -> ok;
         Other -> error({property, Other, proper:counterexample()})
     end.
