@@ -32,6 +32,9 @@ extern char **environ;
 /* The parent tells the child-setup program its descriptor by this name. */
 #define SELF_VARIABLE "WHITTLE_SELF_FD"
 
+/* `whittle run` names by it the program that runs another processor's programs here. */
+#define EMULATOR_VARIABLE "WHITTLE_EMULATOR"
+
 static int self_fd = -1;
 
 /* ---- ERTS's own programs -------------------------------------------------- */
@@ -130,24 +133,46 @@ void process_keep_self(void)
     close(fd);
 }
 
+/*
+ * Under an emulator the kernel cannot run this file: the emulator is told to, in the
+ * manner of qemu's (-0 WORD is argv[0]). ARGV has room for three words before it.
+ */
+static void exec_by_emulator(const char *emulator, char **argv, char *const envp[])
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", self_fd);
+    fcntl(self_fd, F_SETFD, 0);
+    argv[-3] = (char *)emulator;
+    argv[-2] = "-0";
+    argv[-1] = argv[0];
+    argv[0] = path;
+    REAL(execve)(emulator, argv - 3, envp);
+}
+
 int process_exec_self(const char *program, char *const argv[], char *const envp[])
 {
+    const char *emulator = secure_getenv(EMULATOR_VARIABLE);
     char name[64];
     size_t count = 0, i;
-    char **own;
+    char **words, **own;
 
     while (argv[count] != NULL)
         count++;
-    own = malloc((count + 2) * sizeof *own);
-    if (own == NULL)
+    words = malloc((count + 5) * sizeof *words);
+    if (words == NULL)
         return -1;
+    own = words + 3;
     snprintf(name, sizeof name, PROGRAMS "%s", program);
     own[0] = name; /* main chooses by it */
     for (i = 1; i < count; i++)
         own[i] = argv[i];
     own[count > 0 ? count : 1] = NULL;
-    syscall(SYS_execveat, self_fd, "", own, envp, AT_EMPTY_PATH);
-    free(own);
+    if (emulator != NULL)
+        exec_by_emulator(emulator, own, envp);
+    else
+        syscall(SYS_execveat, self_fd, "", own, envp, AT_EMPTY_PATH);
+    free(words);
     return -1;
 }
 

@@ -29,12 +29,25 @@
 #define F_SEAL_WRITE 8
 #endif
 
-#define REAL(name) __real_##name
-#define WRAP(name) __wrap_##name
+#define REAL(name) REAL_OF(name)
+#define WRAP(name) WRAP_OF(name)
+#define REAL_OF(name) __real_##name
+#define WRAP_OF(name) __wrap_##name
+
+/* musl's headers give these calls other names where time_t had 32 bits once. */
+#ifdef _REDIR_TIME64
+#define STAT __stat_time64
+#define LSTAT __lstat_time64
+#define UTIME __utime64
+#else
+#define STAT stat
+#define LSTAT lstat
+#define UTIME utime
+#endif
 
 extern int REAL(open)(const char *path, int flags, ...);
-extern int REAL(stat)(const char *path, struct stat *to);
-extern int REAL(lstat)(const char *path, struct stat *to);
+extern int REAL(STAT)(const char *path, struct stat *to);
+extern int REAL(LSTAT)(const char *path, struct stat *to);
 extern int REAL(access)(const char *path, int mode);
 extern ssize_t REAL(readlink)(const char *path, char *to, size_t size);
 extern DIR *REAL(opendir)(const char *path);
@@ -49,7 +62,7 @@ extern int REAL(rmdir)(const char *path);
 extern int REAL(unlink)(const char *path);
 extern int REAL(chmod)(const char *path, mode_t mode);
 extern int REAL(chown)(const char *path, uid_t owner, gid_t group);
-extern int REAL(utime)(const char *path, const struct utimbuf *times);
+extern int REAL(UTIME)(const char *path, const struct utimbuf *times);
 extern int REAL(truncate)(const char *path, off_t size);
 extern int REAL(rename)(const char *from, const char *to);
 extern int REAL(link)(const char *from, const char *to);
@@ -429,9 +442,9 @@ static int stat_with(int (*real)(const char *, struct stat *), const char *path,
     return result < 0 && stat_fallback(path, to) ? 0 : result;
 }
 
-int WRAP(stat)(const char *path, struct stat *to) { return stat_with(REAL(stat), path, to); }
+int WRAP(STAT)(const char *path, struct stat *to) { return stat_with(REAL(STAT), path, to); }
 
-int WRAP(lstat)(const char *path, struct stat *to) { return stat_with(REAL(lstat), path, to); }
+int WRAP(LSTAT)(const char *path, struct stat *to) { return stat_with(REAL(LSTAT), path, to); }
 
 int WRAP(access)(const char *path, int mode)
 {
@@ -608,9 +621,9 @@ int WRAP(chown)(const char *path, uid_t owner, gid_t group)
     return is_virtual(path) ? -1 : REAL(chown)(path, owner, group);
 }
 
-int WRAP(utime)(const char *path, const struct utimbuf *times)
+int WRAP(UTIME)(const char *path, const struct utimbuf *times)
 {
-    return is_virtual(path) ? -1 : REAL(utime)(path, times);
+    return is_virtual(path) ? -1 : REAL(UTIME)(path, times);
 }
 
 int WRAP(truncate)(const char *path, off_t size)

@@ -13,17 +13,37 @@
 run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
         {ok, Info} ->
-            Words = emulator(Info) ++ [filename:absname(Out) | Arguments],
-            case whittle_shell:hand_over(lists:join($\s, [quoted(Word) || Word <- Words])) of
-                ok -> {ok, #{text => "", json => null}};
+            case emulator(Info) of
+                {ok, Emulator} -> start(Emulator ++ [filename:absname(Out) | Arguments]);
                 {error, _} = Error -> Error
             end;
         {error, Error} ->
             {error, {work, whittle_pack:format_error(Error)}}
     end.
 
+start(Words) ->
+    case whittle_shell:hand_over(lists:join($\s, [quoted(Word) || Word <- Words])) of
+        ok -> {ok, #{text => "", json => null}};
+        {error, _} = Error -> Error
+    end.
+
+%% The executable starts programs of its own, which are itself: the launcher is told who
+%% can run them (native/launcher/process.c).
 emulator(Info) ->
     {match, [Target]} = re:run(Info, "^target ([^,]*),",
                                [multiline, {capture, all_but_first, list}]),
-    lists:append([Emulator || #{name := Name, emulator := Emulator}
-                                  <- whittle_runtime:targets(), Name =:= Target]).
+    case [Words || #{name := Name, emulator := [_ | _] = Words} <- whittle_runtime:targets(),
+                   Name =:= Target] of
+        [] ->
+            {ok, []};
+        [Words] ->
+            Program = lists:last(Words),
+            case os:find_executable(Program) of
+                false ->
+                    {error, {work, ["it is for ", Target, ", and there is no ", Program,
+                                    " to run that here: install it (Debian package qemu-user),"
+                                    " or copy the file to the board"]}};
+                Path ->
+                    {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | Words]}
+            end
+    end.

@@ -81,15 +81,20 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
             {ok, whittle_target:for_flavour(Target, Flavour)}
     end.
 
-%%% The libraries of a runtime, each an artefact: #{terminfo, erts, crypto, zstd}
+%%% The libraries of a runtime, each an artefact: #{soft_float, libc, terminfo, erts,
+%%% crypto, zstd}. What is linked into a later one comes first.
 
 libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
-    Wanted = [{terminfo, ncurses, hd(whittle_source:releases(ncurses))},
-              {erts, erlang, Release}]
+    #{libc := Libc, soft_float := SoftFloat} = Target,
+    Wanted = [{soft_float, gcc, newest(gcc)} || SoftFloat =/= ""]
+        ++ [{libc, musl, newest(musl)} || Libc =/= ""]
+        ++ [{terminfo, ncurses, newest(ncurses)}, {erts, erlang, Release}]
         ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
-        ++ [{zstd, erlang, hd(whittle_source:releases(erlang))}
-            || not whittle_recipe_vm:has_zstd(Release)],
+        ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
     libraries(Wanted, Target, Flavour, #{}, Options).
+
+newest(Component) ->
+    hd(whittle_source:releases(Component)).
 
 libraries([], Target, _Flavour, Parts, _Options) ->
     {ok, {Target, Parts}};
@@ -107,6 +112,16 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
             Error
     end.
 
+library(soft_float, Source, Target, Flavour, Parts, Options) ->
+    built(#{name => "soft-float", part => "floats without an FPU",
+            plan => whittle_recipe_lib:soft_float(Target, Source),
+            source => Source, inputs => #{}, variables => []},
+          Target, Flavour, Parts, Options);
+library(libc, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
+    built(#{name => "musl", part => "musl " ++ Vsn,
+            plan => whittle_recipe_lib:libc(Target, Source),
+            source => Source, inputs => #{}, variables => []},
+          Target, Flavour, Parts, Options);
 library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts, Options) ->
     #{terminfo := #{dir := Terminfo, id := TerminfoId}} = Parts,
     Patches = filename:join(native(Options), "patches"),
@@ -118,25 +133,25 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts
                           plan => Plan, source => Source,
                           inputs => #{patches => Fitting, terminfo => TerminfoId},
                           variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
-                        Target, Flavour, Options), Vsn);
+                        Target, Flavour, Parts, Options), Vsn);
         Error ->
             Error
     end;
-library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, _Parts, Options) ->
+library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
     built(#{name => "terminfo", part => "ncurses " ++ Vsn,
             plan => whittle_recipe_lib:terminfo(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Options);
-library(crypto, Source = #{vsn := Vsn}, Target, Flavour, _Parts, Options) ->
+          Target, Flavour, Parts, Options);
+library(crypto, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
     built(#{name => "openssl", part => "OpenSSL " ++ Vsn,
             plan => whittle_recipe_lib:openssl(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Options);
-library(zstd, Source, Target, Flavour, _Parts, Options) ->
+          Target, Flavour, Parts, Options);
+library(zstd, Source, Target, Flavour, Parts, Options) ->
     built(#{name => "zstd", part => "zstd",
             plan => whittle_recipe_lib:zstd(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Options).
+          Target, Flavour, Parts, Options).
 
 %% A patch that does not apply is an error of its own.
 named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
@@ -144,15 +159,25 @@ named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tai
 named(Result, _) ->
     Result.
 
-built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}}, Target, Flavour,
-      Options) ->
+built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
+              variables := Variables}, Target, Flavour, Parts, Options) ->
     #{name := For, identify := Identify} = Target,
     Flavoured = atom_to_list(Flavour),
     build(Job#{name := string:join([Name, For, Flavoured], "-"),
+               inputs := maps:merge(Inputs, toolchain_ids(Parts)),
+               variables := Variables ++ toolchain_variables(Parts),
                task => Part ++ " for " ++ For ++ ", flavour " ++ Flavoured,
                identify => Identify,
                check => fun() -> whittle_components:check(Target) end,
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
+
+%% What the compiler takes from artefacts of ours.
+toolchain_ids(Parts) ->
+    maps:map(fun(_, #{id := Id}) -> Id end, maps:with([soft_float, libc], Parts)).
+
+toolchain_variables(Parts) ->
+    [{"SOFT_FLOAT", Dir} || #{soft_float := #{dir := Dir}} <- [Parts]]
+        ++ [{"LIBC", Dir} || #{libc := #{dir := Dir}} <- [Parts]].
 
 %%% The executable
 
@@ -165,6 +190,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
     Cxx = filename:join(native(Options), "cxx"),
     Variables = [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]
+        ++ toolchain_variables(Parts)
         ++ [{"TERMINFO_LIB", Dir} || #{terminfo := Dir} <- [Trees]]
         ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
         ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]],

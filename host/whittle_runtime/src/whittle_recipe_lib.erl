@@ -1,9 +1,10 @@
 %% @doc The recipes of libraries that a VM needs and its ERTS does not hold:
-%% OpenSSL's libcrypto for the NIF of crypto, ncurses' terminfo for the shell, and
-%% zstd's decompressor for releases of OTP that come without zstd.
+%% OpenSSL's libcrypto for the NIF of crypto, ncurses' terminfo for the shell,
+%% zstd's decompressor for releases of OTP that come without zstd; and below them
+%% all, for most targets, the C library.
 -module(whittle_recipe_lib).
 
--export([openssl/3, terminfo/3, zstd/3]).
+-export([soft_float/2, libc/2, openssl/3, terminfo/3, zstd/3]).
 
 %% Terminals that need no file on the machine, about 5 kB each: what people sit at,
 %% and consoles.
@@ -18,6 +19,66 @@
          "autoload-config", "comp", "ui-console", "sock", "srtp", "ts", "cms",
          "ct", "ocsp", "gost", "cmp", "ktls", "dgram", "ssl", "tls", "dtls",
          "filenames", "rfc3779", "secure-memory"]).
+
+%% @doc The arithmetic of floats as functions, for a processor without an FPU whose gcc
+%% was made for one that has it: what libgcc's own makefile (config/t-softfp-sfdf) takes
+%% out of its soft-fp. Variables: SOURCE.
+-spec soft_float(whittle_target:target(), whittle_source:source()) -> whittle_plan:plan().
+soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
+    Wanted = "'libgcc/soft-fp/*' libgcc/config/" ++ Processor ++ "/sfp-machine.h"
+        " include/longlong.h COPYING3 COPYING.RUNTIME",
+    [#{name => "unpack", seconds => 6, lines => 5,
+       %% Debian's archive holds the publisher's.
+       script => ["mkdir src"] ++
+           case Source of
+               #{kind := debian} ->
+                   ["tar -xOf \"${SOURCE%_*}\"_*.orig.tar.* --wildcards '*/gcc-*.tar.xz' > gcc.tar.xz"];
+               #{kind := tarball} ->
+                   ["ln -s \"$SOURCE\" gcc.tar.xz"]
+           end
+           ++ ["tar -xJf gcc.tar.xz -C src --strip-components=1 --wildcards"
+               " $(for name in " ++ Wanted ++ "; do printf '*/%s ' \"$name\"; done)"]},
+     #{name => "compile", seconds => 5, lines => 5,
+       script => ["cd src/libgcc/soft-fp",
+                  "for source in add?f3 sub?f3 mul?f3 div?f3 neg?f2 eq?f2 ge?f2 le?f2 unord?f2"
+                  " fix?f?i fixuns?f?i float?i?f floatun?i?f extendsfdf2 truncdfsf2; do",
+                  "  for file in $source.c; do",
+                  "    case $file in *tf*|*hf*|*xf*|*ti*) continue;; esac",
+                  "    " ++ Cc ++ " -Os -w -ffunction-sections -fno-pie -fno-unwind-tables"
+                  " -fno-asynchronous-unwind-tables -I. -I../config/" ++ Processor ++
+                  " -I../../include -c \"$file\"",
+                  "  done",
+                  "done",
+                  Ar ++ " rc \"$OUT/libsoft_float.a\" *.o",
+                  "cp ../../COPYING3 ../../COPYING.RUNTIME \"$OUT\""]}].
+
+%% @doc musl for a target whose compiler comes with another C library: headers, start
+%% files, libc.a, and the specs by which gcc takes them. Variables: SOURCE; SOFT_FLOAT,
+%% the artefact of {@link soft_float/2}, if the target asks for it.
+-spec libc(whittle_target:target(), whittle_source:source()) -> whittle_plan:plan().
+libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat}, Source) ->
+    [#{name => "unpack", seconds => 1, lines => 20,
+       script => whittle_source:unpack(Source)},
+     #{name => "configure", seconds => 5, lines => 100,
+       %% -Os, and -O3 for copying and comparing memory: musl's own choice where it is
+       %% not told.
+       script => ["cd src",
+                  "export CC=\"" ++ Cc ++ "\" AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
+                  "export CFLAGS=\"-fno-asynchronous-unwind-tables -fno-unwind-tables"
+                  " -ffunction-sections -fdata-sections -ffile-prefix-map=$WORK=.\"",
+                  "./configure --target=" ++ Name ++ " --prefix=/libc --disable-shared"
+                  " --enable-wrapper=gcc"]},
+     #{name => "compile", seconds => 25, lines => 1400,
+       script => ["cd src", "make -j\"$JOBS\"", "make install DESTDIR=\"$WORK/installed\"",
+                  "cp -R ../installed/libc/include ../installed/libc/lib COPYRIGHT \"$OUT\"",
+                  %% The specs name the place where it was to be installed.
+                  "sed -E -i 's,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
+                  " \"$OUT/lib/musl-gcc.specs\""]
+           ++ case SoftFloat of
+                  "" -> [];
+                  _ -> ["cp \"$SOFT_FLOAT/libsoft_float.a\" \"$OUT/lib\"",
+                        "sed -i 's,^libgcc.a%s,& -lsoft_float,' \"$OUT/lib/musl-gcc.specs\""]
+              end}].
 
 %% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.
 -spec openssl(whittle_target:target(), size | speed, whittle_source:source()) ->

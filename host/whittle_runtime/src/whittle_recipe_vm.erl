@@ -247,10 +247,17 @@ cxx(#{cxx_libs := Libs}, speed) ->
 jit(size) -> "--disable-jit";
 jit(speed) -> "--enable-jit".
 
-%% @doc Lines that set the tools and the flags of a target for what follows.
+%% @doc Lines that set the tools and the flags of a target for what follows. Where its C
+%% library is one of ours, the variable LIBC names the artefact.
 -spec tools(whittle_target:target(), [string()]) -> [string()].
-tools(Target, Cflags) ->
-    #{cc := Cc, cxx := Cxx, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
+tools(Target, Cflags0) ->
+    #{cc := Cc0, cxx := Cxx0, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
+    {Specs, Cflags} = case Target of
+                          #{libc := ""} -> {"", Cflags0};
+                          #{} -> {" -specs=$LIBC/lib/musl-gcc.specs",
+                                  ["-ffile-prefix-map=$LIBC=libc" | Cflags0]}
+                      end,
+    [Cc, Cxx] = [Command ++ Specs || Command <- [Cc0, Cxx0]],
     ["export CC=\"" ++ Cc ++ "\" LD=\"" ++ Cc ++ "\" CXX=\"" ++ Cxx ++ "\"",
      "export AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
      "export CFLAGS=\"" ++ string:join(Cflags, " ") ++ "\"",

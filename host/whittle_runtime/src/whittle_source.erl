@@ -21,7 +21,7 @@
 
 -export_type([source/0, component/0, digest/0]).
 
--type component() :: erlang | openssl | ncurses.
+-type component() :: erlang | openssl | ncurses | musl | gcc.
 
 -type source() ::
         #{component := component(),

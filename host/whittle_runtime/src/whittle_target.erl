@@ -12,17 +12,26 @@
 -type target() ::
         #{name := string(),             % the file's name
           summary := string(),          % one line for a person
+          cpu := string(),              % which processors run it, for a person
           triple := string(),           % OTP's --host, as config.sub takes it
           word_size := 32 | 64,         % bits
           endian := little | big,
+          float := hard | softfp | soft,% soft: no instruction of an FPU is used;
+                                        % softfp: some are, numbers are passed as
+                                        % without
           page_size := pos_integer(),   % largest page of its kernels, in bytes
           cc := string(),               % commands, each words that sh expands and
-          cxx := string(),              % splits: "zig cc -target ..."
+          cxx := string(),              % splits: "gcc -march=..."
           cxx_libs := string(),         % what the JIT's C++ is linked with
           ar := string(),
           ranlib := string(),
           strip := string(),
           objcopy := string(),
+          libc := string(),             % musl's name of the target, where musl is built
+                                        % from source; "" if cc brings it
+          soft_float := string(),       % the processor's directory in libgcc, where
+                                        % floats are computed by functions that the
+                                        % compiler's own libgcc lacks; ""
           kernel_headers := [string()], % directories of Linux's headers, which sh
                                         % expands; [] if the compiler finds them
           cflags := [string()],         % what the processor needs
@@ -30,7 +39,8 @@
           configure := [string()],      % further arguments for OTP's configure
           openssl := string(),          % the name in OpenSSL's Configure
           flavours := [size | speed],
-          emulator := [string()],       % runs it here; [] if this machine does
+          emulator := [string()],       % words that run it here, of which the last is
+                                        % the emulator; [] if this machine does
           identify := [string()],       % commands whose output names compiler
                                         % and C library; part of the cache's key
           packages := [string()],       % Debian packages that bring them
@@ -84,9 +94,9 @@ read(File) ->
     Target#{name => filename:basename(File, ".config")}.
 
 keys() ->
-    [summary, triple, word_size, endian, page_size, cc, cxx, cxx_libs, ar, ranlib, strip,
-     objcopy, kernel_headers, cflags, ldflags, configure, openssl, flavours, emulator,
-     identify, packages, libraries, notes].
+    [summary, cpu, triple, word_size, endian, float, page_size, cc, cxx, cxx_libs, ar, ranlib,
+     strip, objcopy, libc, soft_float, kernel_headers, cflags, ldflags, configure, openssl,
+     flavours, emulator, identify, packages, libraries, notes].
 
 directory() ->
     filename:join(code:priv_dir(whittle_runtime), "targets").
