@@ -15,7 +15,7 @@
          asleep/1, asleep_with_credit/1, gaps/1, late_numbers/1, reconfigured/1, busy/1,
          released/1, owner_dies/1, server_killed/1, handed_over/1, handed_over_in_order/1,
          unplugged/1, unplugged_passive/1, watched/1, descriptors/1, slow_chip/1,
-         schedulers_stay_free/1, called_by_many/1, fuzzed/1, upgraded/1]).
+         schedulers_stay_free/1, called_by_many/1, fuzzed/1, readme/1, upgraded/1]).
 
 -define(WAIT, 20000).
 
@@ -25,7 +25,7 @@ all() ->
      edges_in_order, each_edge, clocks, passive, once, some, asleep, asleep_with_credit, gaps,
      late_numbers, reconfigured, busy, released, owner_dies, server_killed, handed_over,
      handed_over_in_order, unplugged, unplugged_passive, watched, descriptors, slow_chip,
-     schedulers_stay_free, called_by_many, fuzzed, upgraded].
+     schedulers_stay_free, called_by_many, fuzzed, readme, upgraded].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "gpio"),
@@ -39,7 +39,7 @@ end_per_testcase(_Case, _Config) -> ok.
 
 %% The stub is a library of its own, so that two of ours share its chips (upgraded/1).
 load(Dir) ->
-    Here = filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))),
+    Here = here(),
     Out = filename:join(Dir, "1"),
     ok = filelib:ensure_dir(filename:join(Out, "x")),
     Include = case filelib:wildcard(filename:join(code:root_dir(), "{usr,erts-*}/include")) of
@@ -56,6 +56,8 @@ load(Dir) ->
     code:delete(whittle_gpio),
     ok = application:set_env(whittle_io, nif_dir, Out),
     {module, _} = code:load_file(whittle_gpio).
+
+here() -> filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))).
 
 run(Command) ->
     case os:cmd(lists:flatten([Command, " 2>&1 && printf done"])) of
@@ -799,6 +801,16 @@ fuzzed(Config) ->
                       end
                   end), 20000),
     ?assertMatch({ok, _}, whittle_gpio:get(R)).
+
+%% What the README shows.
+readme(Config) ->
+    {ok, Text} = file:read_file(filename:join(here(), "../README.md")),
+    [_, Gpio] = binary:split(Text, <<"## GPIO\n">>),
+    {match, [Block]} = re:run(Gpio, "```erlang\n(.*?)```", [dotall, {capture, [1], list}]),
+    Shown = string:replace(Block, "gpiochip0", chip(Config), all),
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(Shown)),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, ok, _} = erl_eval:exprs(Expressions, []).
 
 %% New code, with a library of its own, takes over what is open; the old library goes.
 upgraded(Config) ->
