@@ -78,21 +78,21 @@ start(Kernel, Initramfs, Words) ->
                       {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
     {os_pid, Os} = erlang:port_info(Port, os_pid),
     %% It waits for the UART's other end before it does anything else.
-    UartSocket = connect(Uart, Port),
-    MonitorSocket = connect(Monitor, Port),
+    UartSocket = connect(Uart, Port, []),
+    MonitorSocket = connect(Monitor, Port, []),
     _ = reply(MonitorSocket, <<>>),
     ok = file:del_dir_r(Dir),
     #{port => Port, os => Os, monitor => MonitorSocket, uart => UartSocket}.
 
-connect(Path, Port) ->
+connect(Path, Port, Said) ->
     case gen_tcp:connect({local, Path}, 0, [local, binary, {active, false}]) of
         {ok, Socket} ->
             Socket;
         {error, _} ->
             receive
-                {Port, {exit_status, Status}} -> error({qemu, Status});
-                {Port, {data, {_, Text}}} -> error({qemu, Text})
-            after 20 -> connect(Path, Port)
+                {Port, {exit_status, Status}} -> error({qemu, Status, Said});
+                {Port, {data, {_, Text}}} -> connect(Path, Port, [Text | Said])
+            after 20 -> connect(Path, Port, Said)
             end
     end.
 
