@@ -490,7 +490,8 @@ padded(List, N) -> lists:sublist(List ++ lists:duplicate(N, 0), N).
 
 reconfigured(Config) ->
     Chip = chip(Config),
-    {ok, Out} = whittle_gpio:request(Chip, [{0, #{value => 1}}, 2], #{direction => output}),
+    {ok, Out} = whittle_gpio:request(Chip, [0, 2], #{direction => output}),
+    ok = whittle_gpio:set(Out, 0, 1),
     {ok, In} = whittle_gpio:request(Chip, [1, 3], #{edges => rising}),
     ok = whittle_gpio:configure(Out, #{bias => pull_up}),
     ?assertEqual({ok, #{1 => 1, 3 => 0}}, whittle_gpio:get(In)),
@@ -757,11 +758,11 @@ called_by_many(Config) ->
          {ok, R} = whittle_gpio:request(Chip, [{0, #{edges => both}}, {1, #{direction => output}}]),
          Callers = [spawn_monitor(fun() -> hammer(R, K) end) || K <- lists:seq(1, 8)],
          ok = whittle_gpio:release(R),
+         %% The lines are free as soon as it was released.
+         {ok, R2} = whittle_gpio:request(Chip, [0, 1]),
          [receive {'DOWN', M, process, P, Reason} -> ?assertEqual(normal, Reason)
           after ?WAIT -> error(stuck)
           end || {P, M} <- Callers],
-         %% The lines are free as soon as it was released.
-         {ok, R2} = whittle_gpio:request(Chip, [0, 1]),
          ok = whittle_gpio:release(R2)
      end || _ <- lists:seq(1, 200)].
 
