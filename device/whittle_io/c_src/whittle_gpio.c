@@ -1,0 +1,869 @@
+/*
+ * Lines of Linux's GPIO character device (version 2 of its interface, kernel 5.10) as
+ * NIFs of the module whittle_gpio. Inside -errno, at the edge {error, Posix}.
+ *
+ * Loaded from priv by a stock VM, or linked into one with
+ * -DSTATIC_ERLANG_NIF_LIBNAME=whittle_gpio. There is no thread here, no process of the
+ * system and no timer: descriptors are watched by the VM's own poll (enif_select).
+ *
+ * Who owns what
+ *   A `handle' is the resource behind a request's reference in Erlang: the descriptor of
+ *   requested lines, or of a chip whose lines are watched. It is served by the Erlang
+ *   process that made it, and closed when that says so or dies (handle_down), whoever
+ *   still holds the reference.
+ *   `users' counts the calls that are inside the kernel with the descriptor. Closing
+ *   waits for the last of them, which then closes: a number is never used after the
+ *   kernel may have given it to somebody else.
+ *   The poll may hold the descriptor too, so it is closed by handle_stop alone, which
+ *   the VM calls when it has let go.
+ *
+ * Which scheduler
+ *   Opening, requesting, reconfiguring and closing may sleep in the kernel (interrupts
+ *   are allocated and freed): dirty I/O. Getting and setting take less than a
+ *   microsecond on a controller in memory, and milliseconds on an expander behind I2C.
+ *   The kernel does not tell which it is, so the time tells: a call above SLOW_US sends
+ *   the next ones of this handle to dirty I/O, until SLOW_CALLS of them in a row were
+ *   quick. Reading events copies from the kernel's memory: normal.
+ */
+#include "whittle_gpio_device.h"
+
+#include <erl_nif.h>
+#include <stdint.h>
+
+/* Events of one read: 3 KB of stack, and far below a millisecond to make terms of. */
+#define EVENTS_MAX 64
+#define CHANGES_MAX 8
+
+/* A normal scheduler should not be held for longer than a millisecond (erl_nif.h's
+ * documentation); a tenth of that leaves room for a machine ten times slower. */
+#define SLOW_US 100
+#define SLOW_CALLS 16
+
+struct handle {
+    ErlNifMutex *lock; /* of the fields down to slow */
+    int fd;            /* -1: closed */
+    unsigned users;
+    int closing;
+    int tell; /* the server waits for a message when it is closed */
+    unsigned slow;
+
+    /* Constant from here on. */
+    int watches; /* a chip with watched lines, not a request */
+    ErlNifPid server;
+    ErlNifMonitor monitor;
+    uint32_t count;
+    uint32_t offsets[GPIO_V2_LINES_MAX];
+    ErlNifEnv *keys_env; /* of keys, what the caller calls each line */
+    ERL_NIF_TERM keys[GPIO_V2_LINES_MAX];
+};
+
+static ErlNifResourceType *handle_type;
+
+static struct {
+    ERL_NIF_TERM ok, error, closed, rising, falling, undefined, whittle_gpio_closed;
+} atom;
+
+/* ---- terms ------------------------------------------------------------------ */
+
+static const struct {
+    int number;
+    const char *name;
+} errors[] = {
+    {E2BIG, "e2big"},         {EACCES, "eacces"},     {EAGAIN, "eagain"},
+    {EBADF, "ebadf"},         {EBUSY, "ebusy"},       {EFAULT, "efault"},
+    {EINVAL, "einval"},       {EIO, "eio"},           {EISDIR, "eisdir"},
+    {ELOOP, "eloop"},         {EMFILE, "emfile"},     {ENAMETOOLONG, "enametoolong"},
+    {ENFILE, "enfile"},       {ENODEV, "enodev"},     {ENOENT, "enoent"},
+    {ENOMEM, "enomem"},       {ENOSYS, "enosys"},     {ENOTDIR, "enotdir"},
+    {ENOTTY, "enotty"},       {ENXIO, "enxio"},       {EOPNOTSUPP, "eopnotsupp"},
+    {EPERM, "eperm"},         {EREMOTEIO, "eremoteio"}, {EROFS, "erofs"},
+    {ETIMEDOUT, "etimedout"},
+};
+
+static ERL_NIF_TERM ok(ErlNifEnv *env, ERL_NIF_TERM value)
+{
+    return enif_make_tuple2(env, atom.ok, value);
+}
+
+/* Drivers of chips give what they like: what has no name above is `unknown', since
+ * an atom for each number would be as many as there are numbers. */
+static ERL_NIF_TERM failed(ErlNifEnv *env, int result)
+{
+    const char *name = "unknown";
+    size_t i;
+    for (i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].number == -result)
+            name = errors[i].name;
+    return enif_make_tuple2(env, atom.error, enif_make_atom(env, name));
+}
+
+static ERL_NIF_TERM closed(ErlNifEnv *env)
+{
+    return enif_make_tuple2(env, atom.error, atom.closed);
+}
+
+static ERL_NIF_TERM text(ErlNifEnv *env, const char *from, size_t size)
+{
+    ERL_NIF_TERM term;
+    size_t length = strnlen(from, size);
+    memcpy(enif_make_new_binary(env, length, &term), from, length);
+    return term;
+}
+
+/* A binary that fits into size with its 0 and holds no other. */
+static int get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *to, size_t size)
+{
+    ErlNifBinary binary;
+    if (!enif_inspect_binary(env, term, &binary) || binary.size >= size ||
+        memchr(binary.data, 0, binary.size) != NULL)
+        return 0;
+    memcpy(to, binary.data, binary.size);
+    to[binary.size] = 0;
+    return 1;
+}
+
+/* ErlNifUInt64 is unsigned long on some machines and unsigned long long on others. */
+static int get_u64(ErlNifEnv *env, ERL_NIF_TERM term, __u64 *to)
+{
+    ErlNifUInt64 value;
+    if (!enif_get_uint64(env, term, &value))
+        return 0;
+    *to = value;
+    return 1;
+}
+
+/* [{Id, Value, Mask}] as whittle_gpio_config packs them. */
+static int get_config(ErlNifEnv *env, ERL_NIF_TERM flags, ERL_NIF_TERM attributes,
+                      struct gpio_v2_line_config *to)
+{
+    ERL_NIF_TERM head;
+    __u64 word;
+    memset(to, 0, sizeof *to);
+    if (!get_u64(env, flags, &word))
+        return 0;
+    to->flags = word;
+    while (enif_get_list_cell(env, attributes, &head, &attributes)) {
+        struct gpio_v2_line_config_attribute *one = &to->attrs[to->num_attrs];
+        const ERL_NIF_TERM *part;
+        int arity;
+        __u64 value, mask;
+        unsigned id;
+        if (to->num_attrs == GPIO_V2_LINE_NUM_ATTRS_MAX ||
+            !enif_get_tuple(env, head, &arity, &part) || arity != 3 ||
+            !enif_get_uint(env, part[0], &id) || !get_u64(env, part[1], &value) ||
+            !get_u64(env, part[2], &mask))
+            return 0;
+        one->attr.id = id;
+        if (id == GPIO_V2_LINE_ATTR_ID_DEBOUNCE) {
+            if (value > UINT32_MAX)
+                return 0;
+            one->attr.debounce_period_us = (__u32)value;
+        } else {
+            one->attr.values = value;
+        }
+        one->mask = mask;
+        to->num_attrs++;
+    }
+    return enif_is_empty_list(env, attributes);
+}
+
+/* ---- handles ---------------------------------------------------------------- */
+
+/* A new handle that nobody else knows yet; its descriptor is fd, which is now its. */
+static struct handle *handle_new(ErlNifEnv *env, int fd, int watches)
+{
+    struct handle *handle = enif_alloc_resource(handle_type, sizeof *handle);
+    if (handle == NULL)
+        return NULL;
+    memset(handle, 0, sizeof *handle);
+    handle->fd = fd;
+    handle->watches = watches;
+    handle->lock = enif_mutex_create("whittle_gpio");
+    handle->keys_env = enif_alloc_env();
+    enif_self(env, &handle->server);
+    return handle;
+}
+
+/* The descriptor for one call; -1 if it is closed, else handle_drop() has to follow. */
+static int handle_hold(struct handle *handle)
+{
+    int fd = -1;
+    enif_mutex_lock(handle->lock);
+    if (!handle->closing) {
+        fd = handle->fd;
+        handle->users++;
+    }
+    enif_mutex_unlock(handle->lock);
+    return fd;
+}
+
+/* Without the lock: handle_stop may be called in here, and takes it. */
+static void handle_let_go(ErlNifEnv *env, struct handle *handle)
+{
+    enif_select(env, handle->fd, ERL_NIF_SELECT_STOP, handle, NULL, atom.undefined);
+}
+
+static void handle_drop(ErlNifEnv *env, struct handle *handle)
+{
+    int last;
+    enif_mutex_lock(handle->lock);
+    last = --handle->users == 0 && handle->closing;
+    enif_mutex_unlock(handle->lock);
+    if (last)
+        handle_let_go(env, handle);
+}
+
+/* Whether this call is the one that closes it. */
+static int handle_close(ErlNifEnv *env, struct handle *handle, int tell)
+{
+    int first, idle;
+    enif_mutex_lock(handle->lock);
+    first = !handle->closing;
+    idle = first && handle->users == 0;
+    handle->closing = 1;
+    handle->tell |= first && tell;
+    enif_mutex_unlock(handle->lock);
+    if (idle)
+        handle_let_go(env, handle);
+    return first;
+}
+
+/*
+ * The VM has let go of the descriptor. On the thread that said STOP (a dirty one, or
+ * that of the call that was last), or on one of the poll's.
+ */
+static void handle_stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int is_direct)
+{
+    struct handle *handle = object;
+    int tell;
+
+    gpio_close(fd);
+    enif_mutex_lock(handle->lock);
+    handle->fd = -1;
+    tell = handle->tell;
+    enif_mutex_unlock(handle->lock);
+    if (tell) {
+        ErlNifEnv *message = enif_alloc_env();
+        ERL_NIF_TERM reference = enif_make_resource(message, handle);
+        enif_send(env, &handle->server, message,
+                  enif_make_tuple2(message, atom.whittle_gpio_closed, reference));
+        enif_free_env(message);
+    }
+}
+
+/* The process that serves it has died without closing it: on any scheduler. */
+static void handle_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
+{
+    handle_close(env, object, 0);
+}
+
+/* Nobody knows it any more. The descriptor is there only if making it failed midway. */
+static void handle_free(ErlNifEnv *env, void *object)
+{
+    struct handle *handle = object;
+    if (handle->fd >= 0)
+        gpio_close(handle->fd);
+    if (handle->keys_env != NULL)
+        enif_free_env(handle->keys_env);
+    if (handle->lock != NULL)
+        enif_mutex_destroy(handle->lock);
+}
+
+/* The names and offsets of a handle's lines, lists of the same length. */
+static int get_lines(ErlNifEnv *env, ERL_NIF_TERM keys, ERL_NIF_TERM offsets,
+                     struct handle *handle)
+{
+    ERL_NIF_TERM key, offset;
+    unsigned number;
+    while (enif_get_list_cell(env, keys, &key, &keys)) {
+        if (handle->count == GPIO_V2_LINES_MAX ||
+            !enif_get_list_cell(env, offsets, &offset, &offsets) ||
+            !enif_get_uint(env, offset, &number))
+            return 0;
+        handle->keys[handle->count] = enif_make_copy(handle->keys_env, key);
+        handle->offsets[handle->count++] = number;
+    }
+    return enif_is_empty_list(env, keys) && enif_is_empty_list(env, offsets);
+}
+
+/* The index of the line that the caller calls so, by its name or its offset; -1 none. */
+static int index_of(ErlNifEnv *env, struct handle *handle, ERL_NIF_TERM key)
+{
+    unsigned offset, i;
+    for (i = 0; i < handle->count; i++)
+        if (enif_is_identical(handle->keys[i], key))
+            return (int)i;
+    if (enif_get_uint(env, key, &offset))
+        for (i = 0; i < handle->count; i++)
+            if (handle->offsets[i] == offset)
+                return (int)i;
+    return -1;
+}
+
+static ERL_NIF_TERM key_of(ErlNifEnv *env, struct handle *handle, unsigned index)
+{
+    return enif_make_copy(env, handle->keys[index]);
+}
+
+static __u64 mask_of(const struct handle *handle)
+{
+    return ~(__u64)0 >> (GPIO_V2_LINES_MAX - handle->count);
+}
+
+static int get_handle(ErlNifEnv *env, ERL_NIF_TERM term, struct handle **handle)
+{
+    return enif_get_resource(env, term, handle_type, (void **)handle);
+}
+
+static int get_request(ErlNifEnv *env, ERL_NIF_TERM term, struct handle **handle)
+{
+    return get_handle(env, term, handle) && !(*handle)->watches;
+}
+
+/* ---- chips ------------------------------------------------------------------- */
+
+struct paths {
+    ErlNifEnv *env;
+    ERL_NIF_TERM list;
+};
+
+static void add_path(void *context, const char *path)
+{
+    struct paths *paths = context;
+    paths->list = enif_make_list_cell(
+        paths->env, text(paths->env, path, GPIO_PATH_SIZE), paths->list);
+}
+
+/* nif_chips() -> {ok, [Path]} | {error, Posix}. Dirty I/O: reads a directory. */
+static ERL_NIF_TERM nif_chips(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct paths paths = {env, enif_make_list(env, 0)};
+    int result = gpio_each_chip(add_path, &paths);
+    return result < 0 ? failed(env, result) : ok(env, paths.list);
+}
+
+/* nif_chip(Path) -> {ok, {Name, Label, Lines}} | {error, Posix}. Dirty I/O. */
+static ERL_NIF_TERM nif_chip(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    char path[GPIO_PATH_SIZE];
+    struct gpiochip_info info;
+    int fd, result;
+
+    if (!get_text(env, argv[0], path, sizeof path))
+        return enif_make_badarg(env);
+    fd = gpio_open(path);
+    if (fd < 0)
+        return failed(env, fd);
+    memset(&info, 0, sizeof info);
+    result = gpio_ioctl(fd, GPIO_GET_CHIPINFO_IOCTL, &info);
+    gpio_close(fd);
+    if (result < 0)
+        return failed(env, result);
+    return ok(env, enif_make_tuple3(env, text(env, info.name, sizeof info.name),
+                                    text(env, info.label, sizeof info.label),
+                                    enif_make_uint(env, info.lines)));
+}
+
+/* {Offset, Name, Consumer, Flags, Debounce | undefined} */
+static ERL_NIF_TERM line_info(ErlNifEnv *env, const struct gpio_v2_line_info *info)
+{
+    ERL_NIF_TERM debounce = atom.undefined;
+    unsigned i;
+    for (i = 0; i < info->num_attrs && i < GPIO_V2_LINE_NUM_ATTRS_MAX; i++)
+        if (info->attrs[i].id == GPIO_V2_LINE_ATTR_ID_DEBOUNCE)
+            debounce = enif_make_uint(env, info->attrs[i].debounce_period_us);
+    return enif_make_tuple5(env, enif_make_uint(env, info->offset),
+                            text(env, info->name, sizeof info->name),
+                            text(env, info->consumer, sizeof info->consumer),
+                            enif_make_uint64(env, info->flags), debounce);
+}
+
+/*
+ * nif_lines(Path, First, Count) -> {ok, [line_info()]} | {error, Posix}: of Count lines
+ * from offset First on, at most GPIO_V2_LINES_MAX. Dirty I/O.
+ */
+static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    char path[GPIO_PATH_SIZE];
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    struct gpio_v2_line_info info;
+    unsigned first, count;
+    int fd, result = 0;
+
+    if (!get_text(env, argv[0], path, sizeof path) || !enif_get_uint(env, argv[1], &first) ||
+        !enif_get_uint(env, argv[2], &count) || count > GPIO_V2_LINES_MAX)
+        return enif_make_badarg(env);
+    fd = gpio_open(path);
+    if (fd < 0)
+        return failed(env, fd);
+    while (count-- > 0 && result == 0) {
+        memset(&info, 0, sizeof info);
+        info.offset = first + count;
+        result = gpio_ioctl(fd, GPIO_V2_GET_LINEINFO_IOCTL, &info);
+        if (result == 0)
+            list = enif_make_list_cell(env, line_info(env, &info), list);
+    }
+    gpio_close(fd);
+    return result < 0 ? failed(env, result) : ok(env, list);
+}
+
+/* ---- requests ---------------------------------------------------------------- */
+
+/* The handle goes to the caller, which from now on serves it. */
+static ERL_NIF_TERM give(ErlNifEnv *env, struct handle *handle)
+{
+    ERL_NIF_TERM term;
+    if (enif_monitor_process(env, handle, &handle->server, &handle->monitor) != 0) {
+        enif_release_resource(handle);
+        return closed(env);
+    }
+    term = enif_make_resource(env, handle);
+    enif_release_resource(handle);
+    return ok(env, term);
+}
+
+/*
+ * nif_request(Path, Keys, Offsets, Consumer, Flags, Attributes, EventBuffer) ->
+ * {ok, Handle} | {error, Posix}. The caller becomes the server. Dirty I/O.
+ */
+static ERL_NIF_TERM nif_request(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    char path[GPIO_PATH_SIZE];
+    struct gpio_v2_line_request request;
+    struct handle *handle;
+    unsigned buffer;
+    int chip, result;
+
+    memset(&request, 0, sizeof request);
+    if (!get_text(env, argv[0], path, sizeof path) ||
+        !get_text(env, argv[3], request.consumer, sizeof request.consumer) ||
+        !get_config(env, argv[4], argv[5], &request.config) ||
+        !enif_get_uint(env, argv[6], &buffer))
+        return enif_make_badarg(env);
+    handle = handle_new(env, -1, 0);
+    if (handle == NULL)
+        return failed(env, -ENOMEM);
+    if (!get_lines(env, argv[1], argv[2], handle)) {
+        enif_release_resource(handle);
+        return enif_make_badarg(env);
+    }
+    memcpy(request.offsets, handle->offsets, sizeof request.offsets);
+    request.num_lines = handle->count;
+    request.event_buffer_size = buffer;
+    chip = result = gpio_open(path);
+    if (chip >= 0) {
+        result = gpio_ioctl(chip, GPIO_V2_GET_LINE_IOCTL, &request);
+        gpio_close(chip);
+    }
+    if (result < 0) {
+        enif_release_resource(handle);
+        return failed(env, result);
+    }
+    handle->fd = request.fd;
+    return give(env, handle);
+}
+
+/*
+ * nif_watch(Path, Keys, Offsets) -> {ok, Handle, [line_info()]} | {error, Posix}: what
+ * happens to these lines from the moment that the list describes. Dirty I/O.
+ */
+static ERL_NIF_TERM nif_watch(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    char path[GPIO_PATH_SIZE];
+    struct gpio_v2_line_info info;
+    struct handle *handle;
+    ERL_NIF_TERM given, list = enif_make_list(env, 0);
+    const ERL_NIF_TERM *part;
+    unsigned i;
+    int fd, arity, result = 0;
+
+    if (!get_text(env, argv[0], path, sizeof path))
+        return enif_make_badarg(env);
+    fd = gpio_open(path);
+    if (fd < 0)
+        return failed(env, fd);
+    handle = handle_new(env, fd, 1);
+    if (handle == NULL) {
+        gpio_close(fd);
+        return failed(env, -ENOMEM);
+    }
+    if (!get_lines(env, argv[1], argv[2], handle)) {
+        enif_release_resource(handle);
+        return enif_make_badarg(env);
+    }
+    for (i = handle->count; i-- > 0 && result == 0;) {
+        memset(&info, 0, sizeof info);
+        info.offset = handle->offsets[i];
+        result = gpio_ioctl(fd, GPIO_V2_GET_LINEINFO_WATCH_IOCTL, &info);
+        list = enif_make_list_cell(env, line_info(env, &info), list);
+    }
+    if (result < 0) {
+        enif_release_resource(handle);
+        return failed(env, result);
+    }
+    given = give(env, handle);
+    enif_get_tuple(env, given, &arity, &part);
+    if (part[0] != atom.ok)
+        return given;
+    return enif_make_tuple3(env, atom.ok, part[1], list);
+}
+
+/* nif_configure(Request, Flags, Attributes) -> ok | {error, Posix}. Dirty I/O. */
+static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct gpio_v2_line_config config;
+    struct handle *handle;
+    int fd, result;
+
+    if (!get_request(env, argv[0], &handle) || !get_config(env, argv[1], argv[2], &config))
+        return enif_make_badarg(env);
+    fd = handle_hold(handle);
+    if (fd < 0)
+        return closed(env);
+    result = gpio_ioctl(fd, GPIO_V2_LINE_SET_CONFIG_IOCTL, &config);
+    handle_drop(env, handle);
+    return result < 0 ? failed(env, result) : atom.ok;
+}
+
+/*
+ * nif_close(Handle) -> ok | {error, closed}. After ok the server gets
+ * {whittle_gpio_closed, Handle} when the kernel has the lines back, which may be later:
+ * another process may be inside a call, or the poll has to be told. Dirty I/O.
+ */
+static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    if (!get_handle(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    return handle_close(env, handle, 1) ? atom.ok : closed(env);
+}
+
+/* nif_server(Handle) -> Pid. */
+static ERL_NIF_TERM nif_server(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    if (!get_handle(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    return enif_make_pid(env, &handle->server);
+}
+
+/* ---- values ------------------------------------------------------------------ */
+
+typedef ERL_NIF_TERM nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+
+/*
+ * Gets or sets values (call), here or on a dirty scheduler (the head of this file).
+ * Gives 1 if the call was made and the descriptor dropped, and its result; 0 if `again'
+ * is to be returned instead, which is the call anew on a dirty scheduler.
+ */
+static int values(ErlNifEnv *env, struct handle *handle, unsigned long call,
+                  struct gpio_v2_line_values *values, int *result, const char *name, nif *self,
+                  int argc, const ERL_NIF_TERM argv[], ERL_NIF_TERM *again)
+{
+    ErlNifTime before, took;
+    int dirty = enif_thread_type() == ERL_NIF_THR_DIRTY_IO_SCHEDULER;
+    unsigned slow;
+    int fd;
+
+    if (!dirty) {
+        enif_mutex_lock(handle->lock);
+        slow = handle->slow;
+        enif_mutex_unlock(handle->lock);
+        if (slow > 0) {
+            *again = enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_IO_BOUND, self, argc, argv);
+            return 0;
+        }
+    }
+    fd = handle_hold(handle);
+    if (fd < 0) {
+        *again = closed(env);
+        return 0;
+    }
+    before = enif_monotonic_time(ERL_NIF_USEC);
+    *result = gpio_ioctl(fd, call, values);
+    took = enif_monotonic_time(ERL_NIF_USEC) - before;
+    if (took > SLOW_US || dirty) {
+        enif_mutex_lock(handle->lock);
+        if (took > SLOW_US)
+            handle->slow = SLOW_CALLS;
+        else if (handle->slow > 0)
+            handle->slow--;
+        enif_mutex_unlock(handle->lock);
+    }
+    handle_drop(env, handle);
+    return 1;
+}
+
+/* What a call of nif_get() is to give. */
+enum want { ONE, LIST, MAP, BITS };
+
+/*
+ * nif_get(Request, {one, Line} | {list, [Line]} | map | bits) -> {ok, 0 | 1 | [0 | 1] |
+ * #{Line => 0 | 1} | Bits} | {error, Posix | closed}. Normal, or dirty I/O: values().
+ */
+static ERL_NIF_TERM nif_get(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct gpio_v2_line_values wanted = {0, 0};
+    struct handle *handle;
+    ERL_NIF_TERM list, head, result, key[GPIO_V2_LINES_MAX], value[GPIO_V2_LINES_MAX];
+    int place[GPIO_V2_LINES_MAX], arity, error = 0;
+    const ERL_NIF_TERM *part;
+    char word[8];
+    enum want want;
+    unsigned count = 0, i;
+
+    if (!get_request(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    if (enif_get_tuple(env, argv[1], &arity, &part)) {
+        if (arity != 2 || !enif_get_atom(env, part[0], word, sizeof word, ERL_NIF_LATIN1))
+            return enif_make_badarg(env);
+        if (strcmp(word, "one") == 0) {
+            want = ONE;
+            place[count++] = index_of(env, handle, part[1]);
+        } else if (strcmp(word, "list") == 0) {
+            want = LIST;
+            for (list = part[1]; enif_get_list_cell(env, list, &head, &list);) {
+                if (count == GPIO_V2_LINES_MAX)
+                    return failed(env, -EINVAL);
+                place[count++] = index_of(env, handle, head);
+            }
+            if (!enif_is_empty_list(env, list))
+                return enif_make_badarg(env);
+            if (count == 0)
+                return ok(env, list);
+        } else {
+            return enif_make_badarg(env);
+        }
+        for (i = 0; i < count; i++) {
+            if (place[i] < 0)
+                return failed(env, -EINVAL);
+            wanted.mask |= (__u64)1 << place[i];
+        }
+    } else if (enif_get_atom(env, argv[1], word, sizeof word, ERL_NIF_LATIN1)) {
+        if (strcmp(word, "map") == 0)
+            want = MAP;
+        else if (strcmp(word, "bits") == 0)
+            want = BITS;
+        else
+            return enif_make_badarg(env);
+        wanted.mask = mask_of(handle);
+    } else {
+        return enif_make_badarg(env);
+    }
+    if (!values(env, handle, GPIO_V2_LINE_GET_VALUES_IOCTL, &wanted, &error, "nif_get", nif_get,
+                argc, argv, &result))
+        return result;
+    if (error < 0)
+        return failed(env, error);
+    switch (want) {
+    case ONE:
+        result = enif_make_uint(env, wanted.bits >> place[0] & 1);
+        break;
+    case LIST:
+        for (i = 0; i < count; i++)
+            value[i] = enif_make_uint(env, wanted.bits >> place[i] & 1);
+        result = enif_make_list_from_array(env, value, count);
+        break;
+    case MAP:
+        for (i = 0; i < handle->count; i++) {
+            key[i] = key_of(env, handle, i);
+            value[i] = enif_make_uint(env, wanted.bits >> i & 1);
+        }
+        /* Fails if two lines go by one name. */
+        if (!enif_make_map_from_arrays(env, key, value, handle->count, &result))
+            return failed(env, -EINVAL);
+        break;
+    default:
+        result = enif_make_uint64(env, wanted.bits & wanted.mask);
+    }
+    return ok(env, result);
+}
+
+/*
+ * nif_set(Request, [{Line, 0 | 1}] | {Bits, Mask}) -> ok | {error, Posix | closed}.
+ * Normal, or dirty I/O: values().
+ */
+static ERL_NIF_TERM nif_set(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct gpio_v2_line_values wanted = {0, 0};
+    struct handle *handle;
+    ERL_NIF_TERM list = argv[1], head, result;
+    const ERL_NIF_TERM *part;
+    int arity, error = 0;
+
+    if (!get_request(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    if (enif_get_tuple(env, argv[1], &arity, &part)) {
+        __u64 bits, mask;
+        if (arity != 2 || !get_u64(env, part[0], &bits) || !get_u64(env, part[1], &mask))
+            return enif_make_badarg(env);
+        wanted.bits = bits;
+        wanted.mask = mask;
+        if (wanted.mask & ~mask_of(handle))
+            return failed(env, -EINVAL);
+    } else {
+        while (enif_get_list_cell(env, list, &head, &list)) {
+            unsigned value;
+            int index;
+            if (!enif_get_tuple(env, head, &arity, &part) || arity != 2 ||
+                !enif_get_uint(env, part[1], &value) || value > 1)
+                return enif_make_badarg(env);
+            index = index_of(env, handle, part[0]);
+            if (index < 0)
+                return failed(env, -EINVAL);
+            wanted.mask |= (__u64)1 << index;
+            wanted.bits &= ~((__u64)1 << index);
+            wanted.bits |= (__u64)value << index;
+        }
+        if (!enif_is_empty_list(env, list))
+            return enif_make_badarg(env);
+    }
+    if (wanted.mask == 0)
+        return atom.ok;
+    if (!values(env, handle, GPIO_V2_LINE_SET_VALUES_IOCTL, &wanted, &error, "nif_set", nif_set,
+                argc, argv, &result))
+        return result;
+    return error < 0 ? failed(env, error) : atom.ok;
+}
+
+/* ---- events ------------------------------------------------------------------- */
+
+/*
+ * nif_arm(Handle, Ref) -> ok | {error, closed}: the server, which is the caller, gets
+ * {select, Handle, Ref, ready_input} once when there is something to read. Normal.
+ */
+static ERL_NIF_TERM nif_arm(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    int fd, result;
+
+    if (!get_handle(env, argv[0], &handle) || !enif_is_ref(env, argv[1]))
+        return enif_make_badarg(env);
+    fd = handle_hold(handle);
+    if (fd < 0)
+        return closed(env);
+    result = enif_select(env, fd, ERL_NIF_SELECT_READ, handle, &handle->server, argv[1]);
+    handle_drop(env, handle);
+    return result < 0 ? failed(env, -EBADF) : atom.ok;
+}
+
+/* {Line, rising | falling, Nanoseconds, Seqno, LineSeqno} */
+static ERL_NIF_TERM event_term(ErlNifEnv *env, struct handle *handle,
+                               const struct gpio_v2_line_event *event)
+{
+    ERL_NIF_TERM line = enif_make_uint(env, event->offset);
+    unsigned i;
+    for (i = 0; i < handle->count; i++)
+        if (handle->offsets[i] == event->offset)
+            line = key_of(env, handle, i);
+    return enif_make_tuple5(
+        env, line, event->id == GPIO_V2_LINE_EVENT_RISING_EDGE ? atom.rising : atom.falling,
+        enif_make_uint64(env, event->timestamp_ns), enif_make_uint(env, event->seqno),
+        enif_make_uint(env, event->line_seqno));
+}
+
+/* {Line, Type, Nanoseconds, line_info()} */
+static ERL_NIF_TERM change_term(ErlNifEnv *env, struct handle *handle,
+                                const struct gpio_v2_line_info_changed *change)
+{
+    ERL_NIF_TERM line = enif_make_uint(env, change->info.offset);
+    unsigned i;
+    for (i = 0; i < handle->count; i++)
+        if (handle->offsets[i] == change->info.offset)
+            line = key_of(env, handle, i);
+    return enif_make_tuple4(env, line, enif_make_uint(env, change->event_type),
+                            enif_make_uint64(env, change->timestamp_ns),
+                            line_info(env, &change->info));
+}
+
+/*
+ * nif_read(Handle, Max) -> {ok, [event]} | {error, Posix | closed}: at most Max of what
+ * waits in the kernel, the eldest first, [] if nothing does. Nothing is kept here: the
+ * only memory of events is the kernel's, of the size that was requested. Normal.
+ */
+static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    union {
+        struct gpio_v2_line_event event[EVENTS_MAX];
+        struct gpio_v2_line_info_changed change[CHANGES_MAX];
+    } read;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    struct handle *handle;
+    unsigned max, limit;
+    size_t size;
+    ssize_t got;
+    int fd;
+
+    if (!get_handle(env, argv[0], &handle) || !enif_get_uint(env, argv[1], &max) || max == 0)
+        return enif_make_badarg(env);
+    size = handle->watches ? sizeof *read.change : sizeof *read.event;
+    limit = handle->watches ? CHANGES_MAX : EVENTS_MAX;
+    if (max < limit)
+        limit = max;
+    fd = handle_hold(handle);
+    if (fd < 0)
+        return closed(env);
+    got = gpio_read(fd, &read, limit * size);
+    handle_drop(env, handle);
+    if (got == -EAGAIN)
+        return ok(env, list);
+    if (got < 0)
+        return failed(env, (int)got);
+    for (got /= (ssize_t)size; got-- > 0;)
+        list = enif_make_list_cell(env,
+                                   handle->watches ? change_term(env, handle, &read.change[got])
+                                                   : event_term(env, handle, &read.event[got]),
+                                   list);
+    return ok(env, list);
+}
+
+/* ---- loading ------------------------------------------------------------------- */
+
+/*
+ * The name of the resource type stands for the layout of `struct handle': a library that
+ * changes it changes the name as well, and the handles of the one before keep that one's
+ * functions until they are gone.
+ */
+static int open_types(ErlNifEnv *env, ErlNifResourceFlags flags)
+{
+    static ErlNifResourceTypeInit init = {.dtor = handle_free,
+                                          .stop = handle_stop,
+                                          .down = handle_down};
+    handle_type = enif_open_resource_type_x(env, "whittle_gpio_1", &init, flags, NULL);
+    atom.ok = enif_make_atom(env, "ok");
+    atom.error = enif_make_atom(env, "error");
+    atom.closed = enif_make_atom(env, "closed");
+    atom.rising = enif_make_atom(env, "rising");
+    atom.falling = enif_make_atom(env, "falling");
+    atom.undefined = enif_make_atom(env, "undefined");
+    atom.whittle_gpio_closed = enif_make_atom(env, "whittle_gpio_closed");
+    return handle_type == NULL ? -1 : 0;
+}
+
+static int load(ErlNifEnv *env, void **data, ERL_NIF_TERM info)
+{
+    return open_types(env, ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER);
+}
+
+/* New code of the module: open requests go on, by the functions of this library. */
+static int upgrade(ErlNifEnv *env, void **data, void **old, ERL_NIF_TERM info)
+{
+    return open_types(env, ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER);
+}
+
+static ErlNifFunc functions[] = {
+    {"nif_chips", 0, nif_chips, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_chip", 1, nif_chip, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_lines", 3, nif_lines, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_request", 7, nif_request, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_watch", 3, nif_watch, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_configure", 3, nif_configure, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_close", 1, nif_close, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_server", 1, nif_server, 0},
+    {"nif_get", 2, nif_get, 0},
+    {"nif_set", 2, nif_set, 0},
+    {"nif_arm", 2, nif_arm, 0},
+    {"nif_read", 2, nif_read, 0},
+};
+
+ERL_NIF_INIT(whittle_gpio, functions, load, NULL, upgrade, NULL)

@@ -1,0 +1,306 @@
+%% @doc Lines of GPIO chips, through Linux's GPIO character device (kernel 5.10 or later).
+%%
+%% ```
+%% {ok, R} = whittle_gpio:request("gpiochip0", [17, {"LED", #{direction => output}}],
+%%                                #{edges => both, debounce => 5000}),
+%% receive {gpio, R, #{line := 17, edge := falling}} -> whittle_gpio:set(R, "LED", 1) end
+%% '''
+%%
+%% A request holds its lines until {@link release/1}, or until its owner dies: at first
+%% the process that asked for it, later that of {@link controlling_process/2}. It is a
+%% term that can be compared and sent. Getting and setting go straight to the kernel;
+%% events come from a process of the request's own, which reads them when the VM's poll
+%% says that there are some. There is no thread and no program beside the VM.
+%%
+%% == What the owner gets ==
+%% <ul>
+%% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
+%% <li>`{gpio_lost, Request, Count}': so many edges were dropped, by the kernel's numbers,
+%%   before the event that follows;</li>
+%% <li>`{gpio_passive, Request}': the last of N events was delivered (active => N);</li>
+%% <li>`{gpio_error, Request, Posix}' and `{gpio_closed, Request}': the lines are gone, as
+%%   when the chip was unplugged (enodev);</li>
+%% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
+%% </ul>
+%%
+%% == An owner that sleeps ==
+%% Delivery follows the option `active' as gen_tcp's does. Beyond that no more than about
+%% `backlog' messages (default 1000) are put into an owner's mailbox: while more wait
+%% there, events stay in the kernel, which keeps `event_buffer' of them (default 16 for
+%% each line, 1024 at most) and drops the eldest. What was dropped is told by
+%% `gpio_lost', from gaps in the sequence numbers, and counted by {@link stats/1}. So
+%% memory has a bound whatever the lines do.
+%%
+%% == Errors ==
+%% `{error, Posix}': enoent (no such chip), eacces, enotty (not a chip), ebusy (a line is
+%% taken), einval (an offset that the chip does not have, a line that is not of the
+%% request, more than 64 lines, settings that exclude each other), enxio (no line of
+%% that name; or the line cannot tell edges), e2big (settings of more than ten kinds in
+%% one request), eperm (a value for an input), enodev (unplugged); `unknown' for an error
+%% that has no name here. `{error, closed}' once the request is released. What is no
+%% option at all is a mistake of the program: the call fails with `{bad_option, Term}'.
+%%
+%% Texts may be binaries or charlists; those in answers are binaries, lines are called as
+%% the request called them.
+-module(whittle_gpio).
+
+%% Chips and lines
+-export([chips/0, info/1, lines/1, line_info/2, find/1, watch/2]).
+%% Requests
+-export([request/2, request/3, configure/2, configure/3, release/1,
+         controlling_process/2, set_active/2, stats/1]).
+%% Values
+-export([get/1, get/2, get_many/2, get_bits/1, set/2, set/3, set_bits/3]).
+%% For the other modules of whittle_gpio: c_src/whittle_gpio.c says what each does
+-export([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
+         nif_close/1, nif_server/1, nif_get/2, nif_set/2, nif_arm/2, nif_read/2]).
+
+-export_type([request/0, chip/0, line/0, name/0, value/0, options/0, line_options/0, active/0,
+              event/0, change/0, posix/0]).
+
+-nifs([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
+       nif_close/1, nif_server/1, nif_get/2, nif_set/2, nif_arm/2, nif_read/2]).
+-on_load(load/0).
+
+-opaque request() :: reference().
+%% Requested lines, or a watch.
+-type name() :: binary() | string().
+-type chip() :: non_neg_integer() | name().
+%% 0 and "gpiochip0" are /dev/gpiochip0; a text with a "/" is a path; any other is the
+%% label of a chip, of which the first that bears it is meant.
+-type line() :: non_neg_integer() | name().
+%% An offset, or a name, of which the chip's first line that bears it is meant.
+-type value() :: 0 | 1.
+%% 1: active, which is high unless the line is active_low.
+-type posix() :: atom().
+-type active() :: boolean() | once | pos_integer().
+%% As in inet:setopts/2.
+
+-type line_options() ::
+        #{direction => input | output | as_is,   % default: input
+          value => value(),                      % an output's at first; default 0
+          bias => as_is | none | pull_up | pull_down,       % default: as_is
+          drive => push_pull | open_drain | open_source,    % default: push_pull
+          active_low => boolean(),               % default: false
+          edges => none | rising | falling | both,          % default: none
+          debounce => non_neg_integer(),         % microseconds; default 0: none
+          clock => monotonic | realtime}.        % of the timestamps; default: monotonic
+
+-type options() ::
+        #{consumer => name(),                    % who holds the lines, as others see it:
+                                                 % 31 bytes at most; default: whittle
+          event_buffer => non_neg_integer(),     % events that the kernel keeps; default 0:
+                                                 % 16 for each line
+          active => active(),                    % default: true
+          backlog => pos_integer(),              % messages; default: 1000
+          %% and any of line_options(), for the lines that do not say otherwise
+          _ => _}.
+
+-type event() ::
+        #{line := line(),                        % as the request called it
+          edge := rising | falling,              % to active, to inactive
+          timestamp := non_neg_integer(),        % nanoseconds of the request's clock
+          seqno := non_neg_integer(),            % of the request's events, from 1, 32 bits
+          line_seqno := non_neg_integer()}.      % of the line's
+
+-type line_info() ::
+        #{offset := non_neg_integer(), name := binary(), consumer := binary(),
+          used := boolean(), direction := input | output, active_low := boolean(),
+          bias := as_is | none | pull_up | pull_down,
+          drive := push_pull | open_drain | open_source,
+          edges := none | rising | falling | both, debounce := non_neg_integer(),
+          clock := monotonic | realtime | hardware}.
+
+-type change() ::
+        #{line := line(), change := requested | released | configured,
+          timestamp := non_neg_integer(),        % nanoseconds, monotonic
+          info := line_info()}.
+
+%% @doc The paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
+-spec chips() -> {ok, [binary()]} | {error, posix()}.
+chips() -> whittle_gpio_chip:all().
+
+%% @doc What a chip says about itself.
+-spec info(chip()) -> {ok, #{path := binary(), name := binary(), label := binary(),
+                             lines := non_neg_integer()}} | {error, posix()}.
+info(Chip) -> whittle_gpio_chip:info(Chip).
+
+%% @doc All lines of a chip, by offset.
+-spec lines(chip()) -> {ok, [line_info()]} | {error, posix()}.
+lines(Chip) -> whittle_gpio_chip:lines(Chip).
+
+%% @doc One line of a chip.
+-spec line_info(chip(), line()) -> {ok, line_info()} | {error, posix()}.
+line_info(Chip, Line) -> whittle_gpio_chip:line_info(Chip, Line).
+
+%% @doc The chip and the offset of the first line with this name on any chip. enxio: none
+%% has it. Chips that may not be opened are passed over.
+-spec find(name()) -> {ok, {binary(), non_neg_integer()}} | {error, posix()}.
+find(Name) -> whittle_gpio_chip:find(Name).
+
+%% @doc Watches what others do with lines: `{gpio_changed, Watch, Change}' comes when one
+%% is requested, released or configured, by whatever program. Gives what they are now as
+%% well. The kernel keeps 32 changes and drops further ones without a number. A watch has
+%% an owner and is released as a request is.
+-spec watch(chip(), [line()]) -> {ok, request(), [line_info()]} | {error, posix()}.
+watch(Chip, Lines) when is_list(Lines) -> whittle_gpio_request:watch(self(), Chip, Lines).
+
+%% @equiv request(Chip, Lines, #{})
+-spec request(chip(), [line() | {line(), line_options()}]) -> {ok, request()} | {error, posix()}.
+request(Chip, Lines) -> request(Chip, Lines, #{}).
+
+%% @doc Requests lines of a chip, 1 to 64, each with options of its own or those of all.
+%% The caller becomes the owner. Either all lines are had or none.
+-spec request(chip(), [line() | {line(), line_options()}], options()) ->
+          {ok, request()} | {error, posix()}.
+request(Chip, Lines, Options) when is_list(Lines), is_map(Options) ->
+    whittle_gpio_request:start(self(), Chip, whittle_gpio_config:request(Lines, Options)).
+
+%% @doc Changes options of all lines of a request; see configure/3.
+-spec configure(request(), line_options()) -> ok | {error, posix() | closed}.
+configure(Request, Options) -> configure(Request, all, Options).
+
+%% @doc Changes options of some lines; what is not named stays. An output keeps its value
+%% unless `value' names one (values that another process sets meanwhile may be undone: the
+%% kernel wants a value for each output). After an error of the chip the lines before the
+%% one that failed have their new settings already.
+-spec configure(request(), all | [line()], line_options()) -> ok | {error, posix() | closed}.
+configure(Request, Lines, Options) when is_map(Options) ->
+    call(Request, {configure, Lines, whittle_gpio_config:line_options(Options)}).
+
+%% @doc Gives the lines back. When it returns, others can have them. Any process may.
+-spec release(request()) -> ok | {error, closed}.
+release(Request) -> call(Request, release).
+
+%% @doc Makes another process the owner; events that wait in the mailbox of the caller go
+%% with it, in their order. Only the owner may: not_owner.
+-spec controlling_process(request(), pid()) -> ok | {error, closed | not_owner}.
+controlling_process(Request, Pid) when is_pid(Pid), node(Pid) =:= node() ->
+    case call(Request, {hand_over, self()}) of
+        ok ->
+            forward(Request, Pid),
+            call(Request, {owner, Pid});
+        Error ->
+            Error
+    end.
+
+forward(Request, Pid) ->
+    receive
+        Message when element(2, Message) =:= Request,
+                     element(1, Message) =:= gpio orelse element(1, Message) =:= gpio_lost
+                     orelse element(1, Message) =:= gpio_passive
+                     orelse element(1, Message) =:= gpio_changed ->
+            Pid ! Message,
+            forward(Request, Pid)
+    after 0 ->
+        ok
+    end.
+
+%% @doc Whether events are delivered: all, the next one, the next N (added to those that
+%% are still open), or none.
+-spec set_active(request(), active()) -> ok | {error, closed}.
+set_active(Request, Active) ->
+    call(Request, {active, whittle_gpio_config:active(Active)}).
+
+%% @doc Since the request was made: events delivered and lost, and how often delivery
+%% was held up because more than `backlog' messages waited for the owner.
+-spec stats(request()) -> {ok, #{delivered := non_neg_integer(), lost := integer(),
+                                 held_up := non_neg_integer()}} | {error, closed}.
+stats(Request) -> call(Request, stats).
+
+%% @doc The values of all lines, read together. einval: two lines go by the same name.
+-spec get(request()) -> {ok, #{line() => value()}} | {error, posix() | closed}.
+get(Request) -> nif_get(Request, map).
+
+%% @doc The value of one line. An output's is what the chip reads back from it.
+-spec get(request(), line()) -> {ok, value()} | {error, posix() | closed}.
+get(Request, Line) -> nif_get(Request, {one, Line}).
+
+%% @doc The values of some lines, read together, in the order asked for.
+-spec get_many(request(), [line()]) -> {ok, [value()]} | {error, posix() | closed}.
+get_many(Request, Lines) -> nif_get(Request, {list, Lines}).
+
+%% @doc The values of all lines as an integer; bit 0 is the request's first line.
+-spec get_bits(request()) -> {ok, non_neg_integer()} | {error, posix() | closed}.
+get_bits(Request) -> nif_get(Request, bits).
+
+%% @doc Sets some lines at once, as far as the chip can.
+-spec set(request(), #{line() => value()} | [{line(), value()}]) ->
+          ok | {error, posix() | closed}.
+set(Request, Values) when is_map(Values) -> nif_set(Request, maps:to_list(Values));
+set(Request, Values) when is_list(Values) -> nif_set(Request, Values).
+
+%% @doc Sets one line.
+-spec set(request(), line(), value()) -> ok | {error, posix() | closed}.
+set(Request, Line, Value) -> nif_set(Request, [{Line, Value}]).
+
+%% @doc Sets the lines in Mask to the bits of Bits; bit 0 is the request's first line.
+-spec set_bits(request(), non_neg_integer(), non_neg_integer()) ->
+          ok | {error, posix() | closed}.
+set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
+
+%% The process is gone once the request is closed, or goes while it is asked.
+call(Request, Question) ->
+    try
+        gen_server:call(nif_server(Request), Question, infinity)
+    catch
+        exit:_ -> {error, closed}
+    end.
+
+%% The library lies in priv, or where the environment of whittle_io says (nif_dir). Linked
+%% into the VM it is found by its name alone. The code server and the environment need not
+%% be there yet when this module is loaded at boot.
+load() ->
+    Dir = try application:get_env(whittle_io, nif_dir) of
+              {ok, Named} -> Named;
+              undefined -> code:priv_dir(whittle_io)
+          catch
+              _:_ -> none
+          end,
+    erlang:load_nif(case is_list(Dir) of
+                        true -> filename:join(Dir, "whittle_gpio");
+                        false -> "whittle_gpio"
+                    end, 0).
+
+%% @private
+-spec nif_chips() -> {ok, [binary()]} | {error, posix()}.
+nif_chips() -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_chip(binary()) -> {ok, {binary(), binary(), non_neg_integer()}} | {error, posix()}.
+nif_chip(_Path) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_lines(binary(), non_neg_integer(), 0..64) -> {ok, [tuple()]} | {error, posix()}.
+nif_lines(_Path, _First, _Count) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_request(binary(), [line()], [non_neg_integer()], binary(), non_neg_integer(),
+                  [tuple()], non_neg_integer()) -> {ok, request()} | {error, posix()}.
+nif_request(_Path, _Keys, _Offsets, _Consumer, _Flags, _Attributes, _Buffer) ->
+    erlang:nif_error(not_loaded).
+%% @private
+-spec nif_watch(binary(), [line()], [non_neg_integer()]) ->
+          {ok, request(), [tuple()]} | {error, posix()}.
+nif_watch(_Path, _Keys, _Offsets) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_configure(request(), non_neg_integer(), [tuple()]) ->
+          ok | {error, posix() | closed}.
+nif_configure(_Handle, _Flags, _Attributes) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_close(request()) -> ok | {error, closed}.
+nif_close(_Handle) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_server(request()) -> pid().
+nif_server(_Handle) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_get(request(), {one, line()} | {list, [line()]} | map | bits) ->
+          {ok, term()} | {error, posix() | closed}.
+nif_get(_Handle, _What) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_set(request(), [{line(), value()}] | {non_neg_integer(), non_neg_integer()}) ->
+          ok | {error, posix() | closed}.
+nif_set(_Handle, _Values) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_arm(request(), reference()) -> ok | {error, posix() | closed}.
+nif_arm(_Handle, _Ref) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_read(request(), pos_integer()) -> {ok, [tuple()]} | {error, posix() | closed}.
+nif_read(_Handle, _Max) -> erlang:nif_error(not_loaded).

@@ -1,0 +1,271 @@
+%% @hidden
+%% The process of a request (or a watch): holds its lines for the owner, and brings the
+%% events from the kernel to it.
+%%
+%% It waits until the VM's poll says that there is something to read, reads as much as
+%% the owner may have, and asks the poll again. It reads nothing while the owner is
+%% passive or has more than `backlog' messages waiting: then the kernel's queue fills,
+%% and drops. Nothing is queued here.
+%%
+%% What was dropped is seen from the sequence numbers. Those of several lines may come
+%% out of order, since the kernel numbers an edge in its interrupt and queues it in a
+%% thread of the line: a number that was counted as lost and comes late is taken back
+%% from the next count.
+-module(whittle_gpio_request).
+-behaviour(gen_server).
+
+-export([start/3, watch/3]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+%% Pure, for tests
+-export([gap/2]).
+
+%% As many as one read gives. The owner's mailbox is looked at once in as many messages.
+-define(BATCH, 64).
+%% Nobody tells when a mailbox has become shorter, so it is looked at again; ms. The
+%% kernel's smallest queue, 16 events, then holds edges at 1.6 kHz without a loss.
+-define(LOOK_AGAIN, 10).
+-define(FIRST_SEQNO, 1).
+
+-record(state, {kind :: request | watch,
+                handle :: whittle_gpio:request() | undefined,
+                owner :: pid(),
+                monitor :: reference() | undefined,
+                config :: whittle_gpio_config:request(),
+                offsets :: [non_neg_integer()],
+                active = false :: whittle_gpio:active() | 0,
+                %% none; the poll's, of the select message to come; a timer's or a message's
+                %% that will look again; the owner is being changed
+                waits = none :: none | {poll, reference()} | later | hand_over,
+                %% sent since the owner's mailbox was looked at
+                sent = 0 :: non_neg_integer(),
+                next = ?FIRST_SEQNO :: non_neg_integer(),
+                owed = 0 :: integer(),
+                delivered = 0 :: non_neg_integer(),
+                lost = 0 :: integer(),
+                held_up = 0 :: non_neg_integer()}).
+
+-spec start(pid(), whittle_gpio:chip(), whittle_gpio_config:request()) ->
+          {ok, whittle_gpio:request()} | {error, atom()}.
+start(Owner, Chip, Config) -> made(gen_server:start(?MODULE, {Owner, request, Chip, Config}, [])).
+
+-spec watch(pid(), whittle_gpio:chip(), [whittle_gpio:line()]) ->
+          {ok, whittle_gpio:request(), [map()]} | {error, atom()}.
+watch(Owner, Chip, Lines) ->
+    Config = whittle_gpio_config:request(Lines, #{}),
+    made(gen_server:start(?MODULE, {Owner, watch, Chip, Config}, [])).
+
+made({ok, Pid}) -> gen_server:call(Pid, made, infinity);
+made({error, {shutdown, Posix}}) -> {error, Posix};
+made({error, Reason}) -> error(Reason).
+
+%% @private
+init({Owner, Kind, Chip, Config = #{lines := Lines}}) ->
+    case whittle_gpio_chip:path(Chip) of
+        {ok, Path} ->
+            case whittle_gpio_chip:offsets(Path, Lines) of
+                {ok, Offsets} ->
+                    opened(open(Kind, Path, Offsets, Config),
+                           #state{kind = Kind, owner = Owner, config = Config,
+                                  offsets = Offsets});
+                {error, Posix} -> {stop, {shutdown, Posix}}
+            end;
+        {error, Posix} ->
+            {stop, {shutdown, Posix}}
+    end.
+
+open(_, _, Offsets, _) when length(Offsets) > 64 ->
+    {error, einval};
+open(watch, Path, Offsets, #{lines := Lines}) ->
+    whittle_gpio:nif_watch(Path, Lines, Offsets);
+open(request, Path, Offsets, #{lines := Lines, each := Each, consumer := Consumer,
+                               event_buffer := Buffer}) ->
+    case whittle_gpio_config:pack(Each) of
+        {ok, {Flags, Attributes}} ->
+            whittle_gpio:nif_request(Path, Lines, Offsets, Consumer, Flags, Attributes, Buffer);
+        Error ->
+            Error
+    end.
+
+opened({error, Posix}, _) ->
+    {stop, {shutdown, Posix}};
+opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
+    %% What the caller of start/3 or watch/3 will ask for.
+    put(made, case Opened of
+                  {ok, _} -> Opened;
+                  {ok, _, Lines} ->
+                      setelement(3, Opened, [whittle_gpio_config:line_info(L) || L <- Lines])
+              end),
+    {ok, State#state{handle = element(2, Opened), active = Active,
+                     monitor = erlang:monitor(process, Owner)}}.
+
+%% @private
+handle_call(made, _, State) ->
+    %% Events only from now on: the caller has to know the request before they come.
+    {reply, erase(made), look(State)};
+handle_call(release, _, State) ->
+    {stop, normal, closed(State), State};
+handle_call(stats, _, State = #state{delivered = Delivered, lost = Lost, held_up = HeldUp}) ->
+    {reply, {ok, #{delivered => Delivered, lost => Lost, held_up => HeldUp}}, State};
+handle_call({active, Active}, _, State) ->
+    {reply, ok, look(State#state{active = more(Active, State#state.active)})};
+handle_call({hand_over, Owner}, _, State = #state{owner = Owner}) ->
+    {reply, ok, State#state{waits = hand_over}};
+handle_call({hand_over, _}, _, State) ->
+    {reply, {error, not_owner}, State};
+handle_call({owner, Owner}, {Caller, _}, State = #state{owner = Caller, monitor = Monitor}) ->
+    erlang:demonitor(Monitor, [flush]),
+    {reply, ok, look(State#state{owner = Owner, monitor = erlang:monitor(process, Owner),
+                                 waits = none, sent = 0})};
+handle_call({configure, _, _}, _, State = #state{kind = watch}) ->
+    {reply, {error, einval}, State};
+handle_call({configure, Lines, Options}, _, State = #state{config = Config}) ->
+    #{lines := Names, each := Each} = Config,
+    Chosen = [Lines =:= all orelse lists:member(Name, Lines) orelse lists:member(Offset, Lines)
+              || {Name, Offset} <- lists:zip(Names, State#state.offsets)],
+    Known = Lines =:= all orelse Lines -- (Names ++ State#state.offsets) =:= [],
+    New = [case C of true -> maps:merge(Old, Options); false -> Old end
+           || {C, Old} <- lists:zip(Chosen, Each)],
+    Given = [C andalso is_map_key(value, Options) || C <- Chosen],
+    case Known andalso configured(State, Given, New) of
+        false -> {reply, {error, einval}, State};
+        ok -> {reply, ok, State#state{config = Config#{each := New}}};
+        Error -> {reply, Error, State}
+    end.
+
+%% @private
+handle_cast(_, State) -> {noreply, State}.
+
+%% @private
+handle_info({select, Handle, Ref, ready_input},
+            State = #state{handle = Handle, waits = {poll, Ref}}) ->
+    step(State#state{waits = none});
+handle_info(look_again, State = #state{waits = later}) ->
+    step(State#state{waits = none});
+handle_info({'DOWN', Monitor, process, _, _}, State = #state{monitor = Monitor}) ->
+    _ = closed(State),
+    {stop, normal, State};
+handle_info(_, State) ->
+    {noreply, State}.
+
+%% @private
+%% However it ends, the descriptor is closed: the library watches this process.
+terminate(_, _) -> ok.
+
+%% The kernel has the lines back when this returns.
+closed(#state{handle = Handle}) ->
+    case whittle_gpio:nif_close(Handle) of
+        ok -> receive {whittle_gpio_closed, Handle} -> ok end;
+        Error -> Error
+    end.
+
+%% An output's value would become 0 if none were given.
+configured(#state{handle = Handle}, Given, New) ->
+    case whittle_gpio:nif_get(Handle, bits) of
+        {ok, Bits} ->
+            Valued = [keep(G, O, (Bits bsr I) band 1)
+                      || {I, G, O} <- lists:zip3(lists:seq(0, length(New) - 1), Given, New)],
+            case whittle_gpio_config:pack(Valued) of
+                {ok, {Flags, Attributes}} ->
+                    whittle_gpio:nif_configure(Handle, Flags, Attributes);
+                Error ->
+                    Error
+            end;
+        Error ->
+            Error
+    end.
+
+keep(false, Options = #{direction := output}, Value) -> Options#{value => Value};
+keep(_, Options, _) -> Options.
+
+%% ---- delivery ----------------------------------------------------------------
+
+more(N, M) when is_integer(N), is_integer(M) -> N + M;
+more(Active, _) -> Active.
+
+%% Waits for what comes next, if the owner may have it and nothing is waited for already.
+look(State = #state{waits = none, active = Active, handle = Handle}) when Active =/= false ->
+    Ref = make_ref(),
+    case whittle_gpio:nif_arm(Handle, Ref) of
+        ok -> State#state{waits = {poll, Ref}};
+        {error, _} -> State
+    end;
+look(State) ->
+    State.
+
+step(State = #state{active = false}) ->
+    {noreply, State};
+step(State = #state{sent = Sent, config = #{backlog := Backlog}}) when Sent >= ?BATCH;
+                                                                        Sent >= Backlog ->
+    %% Asks the owner, who answers when it is next scheduled; until then nothing is read.
+    case erlang:process_info(State#state.owner, message_queue_len) of
+        {message_queue_len, Length} when Length >= Backlog ->
+            _ = erlang:send_after(?LOOK_AGAIN, self(), look_again),
+            {noreply, State#state{waits = later, held_up = State#state.held_up + 1}};
+        _ ->
+            step(State#state{sent = 0})
+    end;
+step(State = #state{handle = Handle}) ->
+    Max = allowed(State),
+    case whittle_gpio:nif_read(Handle, Max) of
+        {ok, Events} when length(Events) =:= Max ->
+            %% There may be more, but others may have asked something first.
+            Next = passive(lists:foldl(fun deliver/2, State, Events)),
+            case Next of
+                #state{active = false} -> {noreply, Next};
+                #state{} -> self() ! look_again, {noreply, Next#state{waits = later}}
+            end;
+        {ok, Events} ->
+            {noreply, look(passive(lists:foldl(fun deliver/2, State, Events)))};
+        {error, Reason} ->
+            _ = closed(State),
+            State#state.owner ! {gpio_error, Handle, Reason},
+            State#state.owner ! {gpio_closed, Handle},
+            {stop, normal, State}
+    end.
+
+allowed(#state{active = once}) -> 1;
+allowed(#state{active = N, config = #{backlog := Backlog}}) when is_integer(N) ->
+    lists:min([N, ?BATCH, Backlog]);
+allowed(#state{config = #{backlog := Backlog}}) -> min(?BATCH, Backlog).
+
+deliver({Line, Edge, Timestamp, Seqno, LineSeqno}, State0) ->
+    State = #state{handle = Handle, owner = Owner} = lost(Seqno, State0),
+    Owner ! {gpio, Handle, #{line => Line, edge => Edge, timestamp => Timestamp,
+                             seqno => Seqno, line_seqno => LineSeqno}},
+    sent(State);
+deliver(Change, State = #state{handle = Handle, owner = Owner}) ->
+    Owner ! {gpio_changed, Handle, whittle_gpio_config:change(Change)},
+    sent(State).
+
+lost(Seqno, State = #state{handle = Handle, owner = Owner, next = Next0, owed = Owed}) ->
+    {Lost, Next} = gap(Seqno, Next0),
+    case Owed + Lost of
+        Count when Count > 0 ->
+            Owner ! {gpio_lost, Handle, Count},
+            State#state{next = Next, owed = 0, lost = State#state.lost + Lost};
+        Count ->
+            State#state{next = Next, owed = Count, lost = State#state.lost + Lost}
+    end.
+
+sent(State = #state{sent = Sent, delivered = Delivered, active = Active}) ->
+    State#state{sent = Sent + 1, delivered = Delivered + 1,
+                active = case Active of
+                             once -> false;
+                             N when is_integer(N) -> N - 1;
+                             Boolean -> Boolean
+                         end}.
+
+passive(State = #state{active = 0, handle = Handle, owner = Owner}) ->
+    Owner ! {gpio_passive, Handle},
+    State#state{active = false};
+passive(State) ->
+    State.
+
+%% @doc How many numbers are missing before this one (-1: it was counted as missing
+%% already), and the number to come. They have 32 bits and go round.
+-spec gap(non_neg_integer(), non_neg_integer()) -> {integer(), non_neg_integer()}.
+gap(Seqno, Next) ->
+    case (Seqno - Next) band 16#FFFFFFFF of
+        Missing when Missing < 16#80000000 -> {Missing, (Seqno + 1) band 16#FFFFFFFF};
+        _ -> {-1, Next}
+    end.
