@@ -125,4 +125,42 @@ const shorten = (context) => (file) => {
     return ts.visitNode(file, visit);
 };
 
-program.emit(undefined, undefined, undefined, false, { before: [shorten] });
+/**
+ * Makes `export * as read from "./read.js"` an object of what it exports: to a bundler a namespace
+ * is a function for each name.
+ */
+const unwrap = (context) => (file) => {
+    const { factory } = context;
+    const visit = (node) => {
+        if (!ts.isExportDeclaration(node) || !node.exportClause?.name) return node;
+        const { exportClause: { name }, moduleSpecifier } = node;
+        const all = factory.createUniqueName(name.text);
+        const properties = checker
+            .getExportsOfModule(checker.getSymbolAtLocation(moduleSpecifier))
+            .filter(({ flags }) => flags & ts.SymbolFlags.Value)
+            .map((symbol) =>
+                factory.createPropertyAssignment(
+                    symbol.name,
+                    factory.createPropertyAccessExpression(all, symbol.name),
+                ),
+            );
+        const value = factory.createObjectLiteralExpression(properties);
+        return [
+            factory.createImportDeclaration(
+                undefined,
+                factory.createImportClause(false, undefined, factory.createNamespaceImport(all)),
+                moduleSpecifier,
+            ),
+            factory.createVariableStatement(
+                [factory.createModifier(ts.SyntaxKind.ExportKeyword)],
+                factory.createVariableDeclarationList(
+                    [factory.createVariableDeclaration(name, undefined, undefined, value)],
+                    ts.NodeFlags.Const,
+                ),
+            ),
+        ];
+    };
+    return ts.visitEachChild(file, visit, context);
+};
+
+program.emit(undefined, undefined, undefined, false, { before: [shorten, unwrap] });

@@ -79,7 +79,7 @@ const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
 
 function inOrder(map: ErlMap): Columns {
     let columns = sorted.get(map);
-    if (columns === undefined) {
+    if (!columns) {
         const entries = [...map].sort(([key], [other]) => compare(key, other, true));
         columns = [entries.map(([key]) => key), entries.map(([, value]) => value)];
         sorted.set(map, columns);

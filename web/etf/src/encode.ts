@@ -88,7 +88,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
     };
     const encode = (value: Encodable): Bytes => {
         const bytes = using((output) => output.fresh(value));
-        return deflate === undefined ? bytes : compressed(bytes, deflate);
+        return deflate ? compressed(bytes, deflate) : bytes;
     };
     return {
         encode,

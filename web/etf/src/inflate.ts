@@ -43,7 +43,7 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     function wrongSize(): never {
-        fail("not of the size that its header gives");
+        fail("not of the promised size");
     }
 
     function byte(): number {

@@ -166,7 +166,7 @@ export class Output {
 
     /** Bytes in a field of a term, which has to hold some. */
     private octets(bytes: Uint8Array): void {
-        if (!isBytes(bytes)) throw noTerm("the bytes of a term are a Uint8Array");
+        if (!isBytes(bytes)) throw noTerm("bytes are a Uint8Array");
         this.bytes(bytes);
     }
 
@@ -212,7 +212,7 @@ export class Output {
                     : this.instance(value);
             }
             default:
-                throw noTerm(`a ${typeof value} is no term`);
+                return this.instance(value);
         }
     }
 
@@ -238,7 +238,7 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (!Number.isFinite(value)) throw noTerm(`${value} is no term: floats are finite`);
+        if (!Number.isFinite(value)) throw noTerm(`${value} is no term`);
         if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -301,20 +301,17 @@ export class Output {
             }
             if (at === length) return length;
         }
-        const written =
-            utf8Write !== undefined
-                ? utf8Write.call(buf, text, start, 3 * length)
-                : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
+        const written = utf8Write
+            ? utf8Write.call(buf, text, start, 3 * length)
+            : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
         checkSurrogates(text, written);
         return written;
     }
 
     private atom(name: string | undefined): void {
-        if (typeof name !== "string")
-            throw noTerm(`an atom's name is a string, not ${typeof name}`);
-        const length = name.length;
-        if (length > 255 && [...name].length > 255)
-            throw noTerm("an atom has at most 255 characters");
+        if (typeof name !== "string" || (name.length > 255 && [...name].length > 255))
+            throw noTerm("an atom's name is a string of at most 255 characters");
+        const { length } = name;
         this.room(3 + 3 * length);
         const { buf, pos } = this;
         if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
@@ -346,7 +343,7 @@ export class Output {
     }
 
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (!(items.length > 0)) throw noTerm("an improper list has an item");
+        if (!(items.length > 0)) throw noTerm("an empty improper list");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -411,7 +408,7 @@ export class Output {
     }
 
     /** Instances of the term model's classes, and of the platform's that have a term. */
-    private instance(value: object): void {
+    private instance(value: object | Function): void {
         if (value instanceof Binary) return this.binary(value.bytes);
         if (value instanceof Atom) return this.atom(value.name);
         if (value instanceof Float) return this.float(value.value);
@@ -436,7 +433,7 @@ export class Output {
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
         if (bytes.length * unsigned(bits, 3) === 0)
-            throw noTerm("a bit string ends in 1 to 7 bits");
+            throw noTerm("an empty bit string");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.octets(bytes);
@@ -512,7 +509,7 @@ export class Output {
     private record({ module, name, exported, fields, values }: ErlRecord): void {
         const { length } = fields;
         if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
-            throw noTerm("a record has different fields, each with a value");
+            throw noTerm("a record has different fields with values");
         this.head(Tag.Record, length);
         this.u8(Number(exported));
         this.atom(module.name);

@@ -105,7 +105,7 @@ export function utf8Length(text: string): number {
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
-    if (hasLone(text)) throw noTerm("text with a lone surrogate has no UTF-8 form");
+    if (hasLone(text)) throw noTerm("text with a lone surrogate");
 }
 
 /** Only lone surrogates are code points of their own to a regular expression with the flag u. */
@@ -114,5 +114,5 @@ const lone = /[\ud800-\udfff]/u;
 function hasLone(text: string): boolean {
     // Node 20 and the browsers of 2023 have this, which is many times as fast.
     const { isWellFormed } = text as { isWellFormed?: () => boolean };
-    return isWellFormed === undefined ? lone.test(text) : !isWellFormed.call(text);
+    return isWellFormed ? !isWellFormed.call(text) : lone.test(text);
 }
