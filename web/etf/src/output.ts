@@ -24,7 +24,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, isBytes } from "./utf8.js";
+import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -317,7 +317,7 @@ export class Output {
         if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
             this.u8(Tag.Atom);
             this.u16(length);
-            return this.bytes(Array.from(name, (character) => character.charCodeAt(0)));
+            return this.bytes(codePoints(name));
         }
         const bytes = this.characters(name, pos + 2);
         buf[pos] = Tag.SmallAtomUtf8;

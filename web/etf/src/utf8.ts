@@ -87,6 +87,11 @@ export function encodeUtf8(text: string): Uint8Array {
     return bytes;
 }
 
+/** The numbers of a text's characters. */
+export function codePoints(text: string): number[] {
+    return Array.from(text, (character) => character.codePointAt(0)!);
+}
+
 /** How many bytes a text has in UTF-8. */
 export function utf8Length(text: string): number {
     let length = text.length;
