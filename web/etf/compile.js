@@ -133,7 +133,10 @@ const unwrap = (context) => (file) => {
     const { factory } = context;
     const visit = (node) => {
         if (!ts.isExportDeclaration(node) || !node.exportClause?.name) return node;
-        const { exportClause: { name }, moduleSpecifier } = node;
+        const {
+            exportClause: { name },
+            moduleSpecifier,
+        } = node;
         const all = factory.createUniqueName(name.text);
         const properties = checker
             .getExportsOfModule(checker.getSymbolAtLocation(moduleSpecifier))
@@ -163,4 +166,29 @@ const unwrap = (context) => (file) => {
     return ts.visitEachChild(file, visit, context);
 };
 
-program.emit(undefined, undefined, undefined, false, { before: [shorten, unwrap] });
+/**
+ * Makes `class A {}` a constant whose value is a class without a name of its own: for that esbuild
+ * sets a letter aside in all methods, which then have others than functions have.
+ */
+const unname = (context) => (file) => {
+    const { factory } = context;
+    const visit = (node) => {
+        if (!ts.isClassDeclaration(node)) return node;
+        const { heritageClauses, members, modifiers, name } = node;
+        const value = factory.createClassExpression([], undefined, [], heritageClauses, members);
+        const constant = factory.createVariableStatement(
+            modifiers,
+            factory.createVariableDeclarationList(
+                [factory.createVariableDeclaration(name, undefined, undefined, value)],
+                ts.NodeFlags.Const,
+            ),
+        );
+        return ts.setTextRange(ts.setOriginalNode(constant, node), node);
+    };
+    return ts.visitEachChild(file, visit, context);
+};
+
+program.emit(undefined, undefined, undefined, false, {
+    before: [shorten, unwrap],
+    after: [unname],
+});

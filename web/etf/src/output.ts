@@ -24,7 +24,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
+import { checkSurrogates, codePoints, encoder, isBytes } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -33,7 +33,6 @@ const COPIED = 65536;
 /** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
 const SHORT = 24;
 
-const encoder = new TextEncoder();
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
 /** Node's (and Bun's) own conversion, where there is one; its result is the same. */
 const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer
@@ -432,8 +431,7 @@ export class Output {
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
-        if (bytes.length * unsigned(bits, 3) === 0)
-            throw noTerm("an empty bit string");
+        if (bytes.length * unsigned(bits, 3) === 0) throw noTerm("an empty bit string");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.octets(bytes);

@@ -2,7 +2,8 @@
 import { EtfError, kindName, noTerm } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-const encoder = /* @__PURE__ */ new TextEncoder();
+/** @internal */
+export const encoder = /* @__PURE__ */ new TextEncoder();
 
 /** Up to this many bytes {@link decodeShort} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
