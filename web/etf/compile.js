@@ -107,8 +107,32 @@ function short({ name, member }) {
     return ts.setTextRange(ts.setOriginalNode(ts.factory.createIdentifier(letter), name), name);
 }
 
+/** The number that a module's constant is, if the identifier names one that is written as one. */
+function numberOf(node) {
+    if (!ts.isIdentifier(node) || !/^[A-Z_]+$/.test(node.text)) return undefined;
+    if (ts.isImportSpecifier(node.parent) || ts.isExportSpecifier(node.parent)) return undefined;
+    const symbol = checker.getSymbolAtLocation(node);
+    const isAlias = symbol && symbol.flags & ts.SymbolFlags.Alias;
+    const constant = (isAlias ? checker.getAliasedSymbol(symbol) : symbol)?.valueDeclaration;
+    if (!constant || constant === node.parent || !ts.isVariableDeclaration(constant))
+        return undefined;
+    const text = constant.initializer?.getText() ?? "";
+    const isNumber = /^(0x[\da-f]+|\d+)( (\*|<<|\|) \d+)*$/.test(text);
+    return isNumber ? Number(new Function(`return ${text}`)()) : undefined;
+}
+
+function literal(number) {
+    const { factory } = ts;
+    const digits = factory.createNumericLiteral(Math.abs(number));
+    return number < 0
+        ? factory.createPrefixUnaryExpression(ts.SyntaxKind.MinusToken, digits)
+        : digits;
+}
+
 const shorten = (context) => (file) => {
     const visit = (node) => {
+        const number = numberOf(node);
+        if (number !== undefined) return literal(number);
         const found = named(node);
         if (found !== undefined) return short(found);
         const apart = takenApart(node);

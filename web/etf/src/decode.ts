@@ -46,8 +46,10 @@ export interface ReaderOptions {
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
 const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: "function" };
+// No spread of the one before, which esbuild would keep where it is not used.
 const plainChoices: Choices<DecodeOptions> = {
-    ...termChoices,
+    limits: undefined,
+    inflate: "function",
     atoms: '"string"|"symbol"|"class"',
     binaries: '"text"|"bytes"|"either"',
     maps: '"object"|"map"',
