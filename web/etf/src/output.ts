@@ -75,8 +75,7 @@ export class Output {
         this.layoutOf = layouts(
             this.keyTerm,
             (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
-            options.deterministic ?? false,
-            options.codegen !== false,
+            options,
         );
     }
 

@@ -3,9 +3,8 @@
  * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
-import type { Limits } from "./limits.js";
+import type { DecodeOptions } from "./decode.js";
 import { checkNames } from "./options.js";
-import type { Inflate } from "./reader.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
@@ -76,12 +75,10 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
 
-    constructor(
-        private readonly options: PlainOptions,
-        limits: Limits,
-        inflate: Inflate | undefined,
-    ) {
-        super(limits, inflate);
+    declare protected readonly options: DecodeOptions;
+
+    constructor(options: DecodeOptions) {
+        super(options);
         const { records = {} } = options;
         checkNames(records, records);
         this.records = new Map(Object.entries(records));

@@ -4,7 +4,8 @@
  */
 import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
-import type { Limits } from "./limits.js";
+import type { ReaderOptions } from "./decode.js";
+import { checkedLimits, type Limits } from "./limits.js";
 import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
@@ -35,11 +36,11 @@ export type Inflate = (
  */
 export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
-    protected elements = 0;
-    protected depth = 0;
+    protected elements!: number;
+    protected depth!: number;
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
-    protected sp = 0;
+    protected sp!: number;
     protected readonly known = new Map<string, Atom>();
     /** The last key that was read and led to no known shape. */
     protected stray: K | undefined;
@@ -50,11 +51,11 @@ export abstract class Reader<T, K, L> extends Input {
     );
     private shapes = 0;
 
-    constructor(
-        protected readonly limits: Limits,
-        private readonly inflate: Inflate | undefined,
-    ) {
+    protected readonly limits: Limits;
+
+    constructor(protected readonly options: ReaderOptions) {
         super();
+        this.limits = checkedLimits(options.limits);
     }
 
     /** Reads the term at `pos`. */
@@ -76,8 +77,9 @@ export abstract class Reader<T, K, L> extends Input {
                 this.pos = 2;
                 const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
-                if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
-                const inflated = this.inflate(bytes, 6, size);
+                const { inflate } = this.options;
+                if (!inflate) this.fail("inflate", "no inflate was given", 1);
+                const inflated = inflate(bytes, 6, size);
                 this.load(inflated.bytes);
                 used = 6 + inflated.used;
             }
