@@ -5,10 +5,17 @@
 // the form that minifiers make the least of. Source maps lead back to what is in src/.
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
+import { letters, lettersOf } from "./letters.js";
 
-// Of some 20,000 orders tried by a search, the one that gzip made smallest (15 bytes of all).
-const letters = [..."et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP"];
-const shortNames = [...letters, ...letters.map((letter) => `e${letter}`)];
+/** Names for members from the most used on, those of its class first. */
+function namesFor(root, count) {
+    const at = Array.from({ length: count }, (_, index) => index);
+    // What bench/etf/letters.js searches with.
+    if (process.argv.includes("--marked")) return at.map((index) => `q_${root}_${index}_q`);
+    const own = lettersOf[root]?.split(" ") ?? [];
+    const others = [...letters, ...[...letters].map((letter) => `e${letter}`)];
+    return [...own, ...others.filter((name) => !own.includes(name))].slice(0, count);
+}
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const { config } = ts.readConfigFile(`${here}tsconfig.json`, ts.sys.readFile);
@@ -99,7 +106,8 @@ sources.forEach(count);
 const shortened = new Map(
     [...uses].map(([root, names]) => {
         const byUse = [...names].sort(([, a], [, b]) => b - a);
-        return [root, new Map(byUse.map(([name], at) => [name, shortNames[at]]))];
+        const given = namesFor(root.name.text, byUse.length);
+        return [root, new Map(byUse.map(([name], at) => [name, given[at]]))];
     }),
 );
 
