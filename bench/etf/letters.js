@@ -1,6 +1,6 @@
-// Searches for the letters of web/etf/letters.js with which the package is smallest after gzip, from
-// those that are there on: node letters.js [SECONDS [SEED]]. Swaps two letters of a class at a time
-// and keeps what makes the pages smaller; writes the file anew and compiles.
+// Searches for the letters of web/etf/letters.js with which the package is smallest after gzip,
+// from those that are there on: node letters.js [SECONDS [SEED]]. Swaps two letters of a class at
+// a time and keeps what makes the pages smaller; writes the file anew and compiles.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -17,15 +17,15 @@ test("the package is no larger than promised", async () => {
         pages: Record<string, string>;
     };
     // What was reached, by esbuild alone and with terser after it. The bars are 6 kB for a decoder
-    // alone, which is met with both, and 14 kB for all.
+    // alone, which is met with both, and 14 kB for all, which is not (bench/etf/README.md).
     const limits: Record<string, readonly [esbuild: number, terser: number]> = {
-        "decoder alone (plain view)": [5750, 5680],
-        "the same with inflate": [6850, 6700],
-        "the same with the platform's inflate": [6150, 6090],
-        "decoder alone (term model)": [5880, 5810],
-        encode: [6740, 6600],
-        all: [15660, 15130],
-        "all, and the platform's inflate": [15980, 15460],
+        "decoder alone (plain view)": [5720, 5660],
+        "the same with inflate": [6830, 6680],
+        "the same with the platform's inflate": [6140, 6070],
+        "decoder alone (term model)": [5850, 5780],
+        encode: [6750, 6590],
+        all: [15550, 15020],
+        "all, and the platform's inflate": [15870, 15330],
     };
     assert.deepEqual(Object.keys(pages), Object.keys(limits));
     for (const [name, code] of Object.entries(pages)) {
