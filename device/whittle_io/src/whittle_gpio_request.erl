@@ -59,8 +59,7 @@ made({error, {shutdown, Posix}}) -> {error, Posix};
 made({error, Reason}) -> error(Reason).
 
 %% @private
--spec init({pid(), request | watch, whittle_gpio:chip(), whittle_gpio_config:request()}) ->
-          {ok, #state{}} | {stop, {shutdown, atom()}}.
+-spec init(term()) -> {ok, term()} | {stop, term()}.
 init({Owner, Kind, Chip, Config = #{lines := Lines}}) ->
     case whittle_gpio_chip:path(Chip) of
         {ok, Path} ->
@@ -101,8 +100,7 @@ opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
                      monitor = erlang:monitor(process, Owner)}}.
 
 %% @private
--spec handle_call(term(), gen_server:from(), #state{}) ->
-          {reply, term(), #state{}} | {stop, normal, term(), #state{}}.
+-spec handle_call(term(), gen_server:from(), term()) -> term().
 handle_call(made, _, State) ->
     %% Events only from now on: the caller has to know the request before they come.
     {reply, erase(made), look(State)};
@@ -137,11 +135,11 @@ handle_call({configure, Lines, Options}, _, State = #state{config = Config}) ->
     end.
 
 %% @private
--spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+-spec handle_cast(term(), term()) -> {noreply, term()}.
 handle_cast(_, State) -> {noreply, State}.
 
 %% @private
--spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
+-spec handle_info(term(), term()) -> term().
 handle_info({select, Handle, Ref, ready_input},
             State = #state{handle = Handle, waits = {poll, Ref}}) ->
     step(State#state{waits = none});
@@ -155,7 +153,7 @@ handle_info(_, State) ->
 
 %% @private
 %% However it ends, the descriptor is closed: the library watches this process.
--spec terminate(term(), #state{}) -> ok.
+-spec terminate(term(), term()) -> term().
 terminate(_, _) -> ok.
 
 %% The kernel has the lines back when this returns.

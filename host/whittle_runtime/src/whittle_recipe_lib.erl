@@ -69,10 +69,13 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                   "./configure --target=" ++ Name ++ " --prefix=/libc --disable-shared"
                   " --enable-wrapper=gcc"]},
      #{name => "compile", seconds => 25, lines => 1400,
-       script => ["cd src", "make -j\"$JOBS\"", "make install DESTDIR=\"$WORK/installed\"",
+       %% Without the start file of programs that may lie anywhere, which these never are.
+       script => ["cd src", "crt='CRT_LIBS=lib/crt1.o lib/crti.o lib/crtn.o'",
+                  "make -j\"$JOBS\" \"$crt\"",
+                  "make install DESTDIR=\"$WORK/installed\" \"$crt\"",
                   "cp -R ../installed/libc/include ../installed/libc/lib COPYRIGHT \"$OUT\"",
                   %% The specs name the place where it was to be installed.
-                  "sed -E -i 's,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
+                  "sed -E -i 's,Scrt1,crt1,;s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
                   " \"$OUT/lib/musl-gcc.specs\""]
            ++ case SoftFloat of
                   "" -> [];
