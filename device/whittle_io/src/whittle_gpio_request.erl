@@ -59,7 +59,8 @@ made({error, {shutdown, Posix}}) -> {error, Posix};
 made({error, Reason}) -> error(Reason).
 
 %% @private
--spec init(term()) -> {ok, term()} | {stop, term()}.
+-spec init({pid(), request | watch, whittle_gpio:chip(), whittle_gpio_config:request()}) ->
+          {ok, #state{}} | {stop, {shutdown, atom()}}.
 init({Owner, Kind, Chip, Config = #{lines := Lines}}) ->
     case whittle_gpio_chip:path(Chip) of
         {ok, Path} ->
@@ -100,7 +101,8 @@ opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
                      monitor = erlang:monitor(process, Owner)}}.
 
 %% @private
--spec handle_call(term(), gen_server:from(), term()) -> term().
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+          {reply, term(), #state{}} | {stop, normal, term(), #state{}}.
 handle_call(made, _, State) ->
     %% Events only from now on: the caller has to know the request before they come.
     {reply, erase(made), look(State)};
@@ -135,11 +137,11 @@ handle_call({configure, Lines, Options}, _, State = #state{config = Config}) ->
     end.
 
 %% @private
--spec handle_cast(term(), term()) -> {noreply, term()}.
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_, State) -> {noreply, State}.
 
 %% @private
--spec handle_info(term(), term()) -> term().
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
 handle_info({select, Handle, Ref, ready_input},
             State = #state{handle = Handle, waits = {poll, Ref}}) ->
     step(State#state{waits = none});
@@ -153,7 +155,7 @@ handle_info(_, State) ->
 
 %% @private
 %% However it ends, the descriptor is closed: the library watches this process.
--spec terminate(term(), term()) -> term().
+-spec terminate(term(), #state{}) -> ok.
 terminate(_, _) -> ok.
 
 %% The kernel has the lines back when this returns.
