@@ -46,6 +46,7 @@ lines_and_uart(Config) ->
              press(Machine, 2 * N - 1)
          end || {N, Bits} <- [{1, 4}, {2, 0}, {3, 5}, {4, 2}, {5, 7}]],
         ?assertEqual(<<"watched [requested,configured,released]">>, said(Machine)),
+        ?assertEqual(<<"often">>, said(Machine)),
         ?assertEqual(<<"debounced">>, said(Machine)),
         press(Machine, 11),
         ?assertEqual(<<"stats [{delivered,12},{held_up,0},{lost,0}]">>, said(Machine)),
