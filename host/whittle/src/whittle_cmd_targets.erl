@@ -8,16 +8,18 @@
 -spec run(whittle_words:values()) -> {ok, whittle:result()}.
 run(_) ->
     Targets = whittle_runtime:targets(),
-    Table = whittle_table:text([[Name, lists:join(", ", flavours(Target)), Summary]
-                                || #{name := Name, summary := Summary} = Target <- Targets]),
+    Table = whittle_table:text([[Name, lists:join(", ", flavours(Target)), Summary, Cpu]
+                                || #{name := Name, summary := Summary, cpu := Cpu} = Target
+                                       <- Targets]),
     Notes = [[Name, ": ", Note, $\n] || #{name := Name, notes := Notes} <- Targets, Note <- Notes],
     {ok, #{text => [Table, [$\n || Notes =/= []], Notes],
            json => #{targets => [json(Target) || Target <- Targets],
                      otp => [text(Otp) || Otp <- whittle_runtime:otps()]}}}.
 
-json(#{name := Name, summary := Summary, word_size := Bits, endian := Endian,
-       notes := Notes} = Target) ->
-    #{name => text(Name), summary => text(Summary), word_size => Bits, endian => Endian,
+json(#{name := Name, summary := Summary, cpu := Cpu, word_size := Bits, endian := Endian,
+       float := Float, emulator := Emulator, notes := Notes} = Target) ->
+    #{name => text(Name), summary => text(Summary), cpu => text(Cpu), word_size => Bits,
+      endian => Endian, float => Float, emulator => [text(Word) || Word <- Emulator],
       notes => [text(Note) || Note <- Notes],
       flavours => [text(Flavour) || Flavour <- flavours(Target)]}.
 

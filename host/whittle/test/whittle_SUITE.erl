@@ -10,7 +10,7 @@
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
-         size_json/1, bad_files/1, run/1, run_emulated/1, run_keeps_arguments/1,
+         size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
          not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -22,7 +22,7 @@ all() ->
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, run_keeps_arguments, not_built].
+     run, run_emulated, no_emulator, run_keeps_arguments, not_built].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -106,6 +106,8 @@ help_of_command(Config) ->
            "  --data NAMES          functions that terms from outside name; or none\n"
            "  --atoms NAMES         functions whose names the program makes of text; or none\n"
            "  --code NAMES          functions that code which is loaded later calls; or none\n"
+           "  --native FILES        descriptions of NIFs and drivers to link in, with commas"
+           " between (docs/natives.md)\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -194,7 +196,7 @@ completion(Config) ->
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
-              " --data --atoms --code --ca-certs --json"},
+              " --data --atoms --code --native --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
@@ -203,17 +205,21 @@ completion(Config) ->
              {"run build -", ""}]].
 
 targets(Config) ->
-    ?assertEqual({0, "x86_64  size         64-bit PCs\n"
-                     "board   size, speed  a board\n\nboard: it has no clock\n", ""},
+    ?assertEqual({0, "x86_64  size         64-bit PCs  any\n"
+                     "board   size, speed  a board     small ones\n\nboard: it has no clock\n",
+                  ""},
                  whittle(Config, ["targets"])).
 
 targets_json(Config) ->
     ?assertEqual(
        {0, "{\"otp\":[\"25\",\"17\"],\"targets\":["
-           "{\"endian\":\"little\",\"flavours\":[\"size\"],\"name\":\"x86_64\","
-           "\"notes\":[],"
+           "{\"cpu\":\"any\",\"emulator\":[],\"endian\":\"little\",\"flavours\":[\"size\"],"
+           "\"float\":\"hard\",\"name\":\"x86_64\",\"notes\":[],"
            "\"summary\":\"64-bit PCs\",\"word_size\":64},"
-           "{\"endian\":\"big\",\"flavours\":[\"size\",\"speed\"],\"name\":\"board\","
+           "{\"cpu\":\"small ones\","
+           "\"emulator\":[\"env\",\"EMULATED=it's so\",\"/usr/bin/env\"],"
+           "\"endian\":\"big\",\"flavours\":[\"size\",\"speed\"],"
+           "\"float\":\"soft\",\"name\":\"board\","
            "\"notes\":[\"it has no clock\"],"
            "\"summary\":\"a board\",\"word_size\":32}]}\n", ""},
        whittle(Config, ["targets", "--json"])).
@@ -544,6 +550,13 @@ run_emulated(Config) ->
                                   ?config(hello, Config)]),
     {0, Out, ""} = whittle(Config, ["run", "it's"]),
     ?assertMatch("pack of " ++ _, Out).
+
+no_emulator(Config) ->
+    {0, _, ""} = whittle(Config, ["build", "--target", "board", ?config(hello, Config)]),
+    ?assertEqual({1, "", "whittle: it is for board, and there is no qemu-nowhere to run that here:"
+                         " install it (Debian package qemu-user), or copy the file to the"
+                         " board\n"},
+                 whittle(Config, ["run", "hello"], "STAND_IN=no_emulator")).
 
 %% The program has the standard input, the exit code, and every word after its
 %% name.

@@ -278,7 +278,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                                         true -> contents(Cxx);
                                         false -> none
                                     end,
-                             target => Target,
+                             target => maps:without([summary, cpu, notes], Target),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
                  describe => Describe}, Options) of

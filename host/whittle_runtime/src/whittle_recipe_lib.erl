@@ -74,13 +74,16 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                   "make -j\"$JOBS\" \"$crt\"",
                   "make install DESTDIR=\"$WORK/installed\" \"$crt\"",
                   "cp -R ../installed/libc/include ../installed/libc/lib COPYRIGHT \"$OUT\"",
-                  %% The specs name the place where it was to be installed.
-                  "sed -E -i 's,Scrt1,crt1,;s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
+                  %% The specs name the place where it was to be installed. gcc's own start
+                  %% files serve shared objects and tables for unwinding (on MIPS they also
+                  %% want what musl's do not give): musl itself runs constructors.
+                  "sed -E -i 's,Scrt1,crt1,;s,crt(begin|end)S.o%s,,;s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
                   " \"$OUT/lib/musl-gcc.specs\""]
            ++ case SoftFloat of
                   "" -> [];
+                  %% First: libgcc's functions of these names, for MIPS16, want an FPU.
                   _ -> ["cp \"$SOFT_FLOAT/libsoft_float.a\" \"$OUT/lib\"",
-                        "sed -i 's,^libgcc.a%s,& -lsoft_float,' \"$OUT/lib/musl-gcc.specs\""]
+                        "sed -i 's,^libgcc.a%s,-lsoft_float &,' \"$OUT/lib/musl-gcc.specs\""]
               end}].
 
 %% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.

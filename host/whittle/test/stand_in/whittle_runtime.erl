@@ -7,11 +7,15 @@
          format_error/1, last_words/1]).
 
 targets() ->
-    [#{name => "x86_64", summary => "64-bit PCs", word_size => 64, endian => little,
-       flavours => [size], emulator => [], notes => []},
-     #{name => "board", summary => "a board", word_size => 32, endian => big,
-       flavours => [size, speed], emulator => ["/usr/bin/env", "EMULATED=it's so"],
-       notes => ["it has no clock"]}].
+    Emulator = case os:getenv("STAND_IN") of
+                   "no_emulator" -> "qemu-nowhere";
+                   _ -> "/usr/bin/env"
+               end,
+    [#{name => "x86_64", summary => "64-bit PCs", cpu => "any", word_size => 64,
+       endian => little, float => hard, flavours => [size], emulator => [], notes => []},
+     #{name => "board", summary => "a board", cpu => "small ones", word_size => 32,
+       endian => big, float => soft, flavours => [size, speed],
+       emulator => ["env", "EMULATED=it's so", Emulator], notes => ["it has no clock"]}].
 
 default_target() -> "x86_64".
 
