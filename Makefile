@@ -4,7 +4,7 @@
 OTP ?= 29
 .NOTPARALLEL:
 .PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs clean help
+.PHONY: programs board clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -49,6 +49,9 @@ otp-suites-table: all ## write what they came to into docs/
 beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes)
 	@test/beam-files
 	@test/beam-files "$$(./bench/otp-root 25)" "$$(./bench/otp-root 27)" "$$(./bench/otp-root 29)"
+
+board: setup-build+test+board all ## the drivers on a real kernel, in qemu (makes a VM for ARMv7)
+	@rebar3 ct --suite test/board_SUITE --readable=true
 
 programs: all ## real programs of Debian, whole and shaken (makes VMs of OTP 25 if need be)
 	@escript bench/programs/programs.escript
