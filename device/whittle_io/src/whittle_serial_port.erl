@@ -409,7 +409,8 @@ answer_turn(#turn{from = From, timer = Timer}, Result, Port) ->
 late_turn(Timer, Reason, #port{turns = Turns} = Port) ->
     {Late, Others} = lists:partition(fun(#turn{timer = T}) -> T =:= Timer end,
                                      queue:to_list(Turns)),
-    [gen_server:reply(From, {error, late(Reason, What)}) || #turn{from = From, what = What} <- Late],
+    [gen_server:reply(From, {error, late(Reason, What)})
+     || #turn{from = From, what = What} <- Late],
     next_turn(Port#port{turns = queue:from_list(Others)}).
 
 late(timeout, {{_, _}, Bytes}) -> {timeout, Bytes};
