@@ -33,7 +33,8 @@ main(Args) ->
                erlang:system_info(schedulers), load()]),
     threads(Other),
     round_trips(Rounds, Other),
-    Numbers = whittle_serial_peer:numbered(0, MB * 1000000),
+    Numbers = iolist_to_binary([whittle_serial_peer:numbered(At * 1000000, 1000000)
+                                || At <- lists:seq(0, MB - 1)]),
     Crc = erlang:crc32(Numbers),
     [throughput(Kind, Way, Numbers, Crc)
      || Kind <- [whittle_serial | Other], Way <- [in, out, both],
@@ -189,11 +190,19 @@ throughput(Kind, Way, Numbers, Crc) ->
     _ = erlang:system_monitor(self(), [{long_schedule, 10}]),
     Runs = [run(Kind, Way, Numbers, Crc) || _ <- [1, 2, 3]],
     _ = erlang:system_monitor(undefined),
-    Long = long(0),
-    io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s long schedules ~p; none lost or doubled~n",
-              [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs]), Long]).
+    io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s none lost or doubled~n",
+              [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs])]),
+    long().
 
-long(N) -> receive {monitor, _, long_schedule, _} -> long(N + 1) after 0 -> N end.
+%% Which, as they may be of this script.
+long() ->
+    receive
+        {monitor, Pid, long_schedule, What} ->
+            io:format("    scheduled for long: ~p, ~0p, ~0p~n",
+                      [Pid, What, process_info(Pid, [initial_call, dictionary])]),
+            long()
+    after 0 -> ok
+    end.
 
 run(Kind, Way, Numbers, Crc) ->
     Size = byte_size(Numbers),
