@@ -192,16 +192,24 @@ throughput(Kind, Way, Numbers, Crc) ->
     _ = erlang:system_monitor(undefined),
     io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s none lost or doubled~n",
               [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs])]),
-    long().
+    long([]).
 
-%% Which, as they may be of this script.
-long() ->
+%% In the line's process and in others, as they may be of this script.
+long(Times) ->
     receive
-        {monitor, Pid, long_schedule, What} ->
-            io:format("    scheduled for long: ~p, ~0p, ~0p~n",
-                      [Pid, What, process_info(Pid, [initial_call, dictionary])]),
-            long()
-    after 0 -> ok
+        {monitor, _, long_schedule, What} -> long([{place(What), What} | Times])
+    after 0 ->
+            [io:format("    ~b long schedules ~s, ~b ms at most~n",
+                       [length(T), Where, lists:max(T)])
+             || Where <- ["in the line's process", "in others"],
+                T <- [[proplists:get_value(timeout, W) || {Of, W} <- Times, Of =:= Where]],
+                T =/= []]
+    end.
+
+place(What) ->
+    case [in || {_, {whittle_serial_port, _, _}} <- What] of
+        [] -> "in others";
+        _ -> "in the line's process"
     end.
 
 run(Kind, Way, Numbers, Crc) ->
