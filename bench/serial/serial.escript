@@ -188,11 +188,24 @@ spread(List) ->
 
 throughput(Kind, Way, Numbers, Crc) ->
     _ = erlang:system_monitor(self(), [{long_schedule, 10}]),
-    Runs = [run(Kind, Way, Numbers, Crc) || _ <- [1, 2, 3]],
+    Runs = [limited(fun() -> run(Kind, Way, Numbers, Crc) end) || _ <- [1, 2, 3]],
     _ = erlang:system_monitor(undefined),
-    io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s none lost or doubled~n",
-              [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs])]),
+    told(Kind, Way, [Run || {_, _} = Run <- Runs], length(Runs)),
     long([]).
+
+told(Kind, Way, Runs, Count) when length(Runs) < Count ->
+    io:format("~-16s ~-5s ~p of ~p did not end within a minute~n",
+              [Kind, Way, Count - length(Runs), Count]);
+told(Kind, Way, Runs, _) ->
+    io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s none lost or doubled~n",
+              [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs])]).
+
+%% Bytes that got lost would be waited for.
+limited(Run) ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit(Run()) end),
+    receive {'DOWN', Ref, process, Pid, Result} -> Result
+    after 60000 -> exit(Pid, kill), late
+    end.
 
 %% In the line's process and in others, as they may be of this script.
 long(Times) ->

@@ -429,7 +429,7 @@ fail_output(Result, #port{line = Line, turns = Turns} = Port) ->
                 {rest, Tag, _} -> sent(Tag, Result, Port);
                 _ -> Port
             end,
-    [answer_turn(Turn, Result, Port1) || Turn <- queue:to_list(Turns)],
+    _ = [answer_turn(Turn, Result, Port1) || Turn <- queue:to_list(Turns)],
     end_break(Port1#port{turns = queue:new()}).
 
 begin_break(#turn{from = From, what = {break, Time}}, #port{line = Line} = Port) ->
