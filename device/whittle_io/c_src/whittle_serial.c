@@ -3,10 +3,9 @@
  *
  * A line belongs to one Erlang process, its server (whittle_serial_port). Only the server
  * reads, selects, sets and closes; so reading needs no lock. Any process may send: its
- * write(2) runs in the caller, as a message to the server and back would double the time of
- * a short send (bench/serial). What the kernel does not take at once is kept here, in
- * `rest', and the server goes on with it when the poll says so; so a message is never torn
- * by another sender's. The lock guards the descriptor, the state and `rest'.
+ * write(2) runs in the caller, so that a short send is one system call and no message. What
+ * the kernel does not take at once is kept here, in `rest', and the server goes on with it
+ * when the poll says so; so a message is never torn by another sender's. The lock guards the descriptor, the state and `rest'.
  *
  * Schedulers: what returns in microseconds runs on the caller's scheduler, READ_SIZE or
  * SEND_SIZE bytes at most a call. open, close and every ioctl that a driver may sleep in (a
@@ -35,8 +34,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Bytes a call reads at most. A tty gives 4095 at once; more than four such reads gained
- * nothing in bench/serial, and each open line holds this much memory. */
+/* Bytes a call reads at most: four times what a tty gives at once (4095), so that a call
+ * stays short. Each open line holds this much memory. */
 #define READ_SIZE 16384
 /* Bytes a call writes at most; more than the queue of any tty. */
 #define SEND_SIZE 65536
