@@ -5,7 +5,8 @@
  * reads, selects, sets and closes; so reading needs no lock. Any process may send: its
  * write(2) runs in the caller, so that a short send is one system call and no message. What
  * the kernel does not take at once is kept here, in `rest', and the server goes on with it
- * when the poll says so; so a message is never torn by another sender's. The lock guards the descriptor, the state and `rest'.
+ * when the poll says so; so a message is never torn by another sender's. The lock guards the
+ * descriptor, the state and `rest'.
  *
  * Schedulers: what returns in microseconds runs on the caller's scheduler, READ_SIZE or
  * SEND_SIZE bytes at most a call. open, close and every ioctl that a driver may sleep in (a
