@@ -63,8 +63,8 @@ yaws(Work, Libs) ->
     To = filename:join(Libs, "yaws"),
     {0, _} = sh("rm -rf \"$1/package\" \"$3\" && mkdir -p \"$1/package\" \"$3/c_src\" &&"
                 " cd \"$1/package\" && apt-get download -q -o APT::Sandbox::User=root erlang-yaws &&"
-                " dpkg-deb -x erlang-yaws_*.deb . && cp -R usr/lib/yaws-*/ebin usr/lib/yaws-*/priv"
-                " \"$3\" && cp \"$2/c_src/setuid_drv.c\" \"$3/c_src\"", [Work, Source, To]),
+                " dpkg-deb -x erlang-yaws_*.deb . && cp -R usr/lib/yaws-*/ebin usr/lib/yaws-*/include"
+                " usr/lib/yaws-*/priv \"$3\" && cp \"$2/c_src/setuid_drv.c\" \"$3/c_src\"", [Work, Source, To]),
     file:write_file(filename:join(To, "native.config"),
                     "{driver, \"setuid_drv\", [{sources, [\"c_src/setuid_drv.c\"]},"
                     " {module, yaws}]}.\n").
