@@ -17,8 +17,8 @@
  * server was killed; by `dtor' when it was never handed to the poll.
  *
  * Flags of termios are libc's, which are the kernel's. The struct and the requests are
- * written out here, for <asm/termbits.h> clashes with <termios.h>, a musl toolchain may have
- * no kernel headers, and musl's own TCGETS2 has the wrong size in it.
+ * written out here, for <asm/termbits.h> clashes with <termios.h>, and a musl toolchain may
+ * have no kernel headers.
  */
 #define _GNU_SOURCE
 #include <erl_nif.h>

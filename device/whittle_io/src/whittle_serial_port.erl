@@ -7,6 +7,9 @@
 %% (`waiting', by tag: their bytes are in the NIF). Drains and breaks are turns too. While
 %% `turns' is not empty and while a break is on, the NIF is reserved: nobody overtakes.
 %%
+%% The module is long because each part of it changes the state of one line; what could be
+%% parted from that is in whittle_serial_packet, _option and _device.
+%%
 %% Waiting for output is asking the kernel at intervals (TIOCOUTQ): the kernel tells nobody,
 %% and calls that wait would take a dirty scheduler for as long as the other side holds us up.
 -module(whittle_serial_port).
