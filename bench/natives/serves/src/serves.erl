@@ -12,6 +12,8 @@ start(_, _) ->
     {ok, Probe} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Probe),
     ok = gen_tcp:close(Probe),
+    %% It says where it listens.
+    ok = logger:set_primary_config(level, error),
     ok = yaws:start_embedded(Root, [{port, Port}, {listen, {127, 0, 0, 1}}, {appmods, [{"/", serves}]}],
                              [{logdir, Root}], "serves"),
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
