@@ -14,8 +14,8 @@ start(_, _) ->
     ok = gen_tcp:close(Probe),
     %% It says where it listens.
     ok = logger:set_primary_config(level, error),
-    ok = yaws:start_embedded(Root, [{port, Port}, {listen, {127, 0, 0, 1}}, {appmods, [{"/", serves}]}],
-                             [{logdir, Root}], "serves"),
+    ok = yaws:start_embedded(Root, [{port, Port}, {listen, {127, 0, 0, 1}},
+                                    {appmods, [{"/", serves}]}], [{logdir, Root}], "serves"),
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
     ok = gen_tcp:send(Socket, "GET / HTTP/1.0\r\n\r\n"),
     io:format("~ts~n", [lists:last(string:split(whole(Socket, <<>>), "\r\n\r\n"))]),
