@@ -1,12 +1,14 @@
-%% What needs C beyond ERTS, or a disk: crypto, TLS, mnesia.
+%% What needs C beyond ERTS, or a disk: crypto, TLS, mnesia; and C that an application
+%% brings.
 -module(natives_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([crypto/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1]).
+-export([crypto/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1, brought/1,
+         brought_wrong/1]).
 
-all() -> [crypto, tls, asked_over_tls, certificates, database_on_disk].
+all() -> [crypto, tls, asked_over_tls, certificates, database_on_disk, brought, brought_wrong].
 
 init_per_suite(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
@@ -67,5 +69,45 @@ database_on_disk(Config) ->
     ?assertEqual({0, <<"{true,1}\n">>}, keeper(Config, ["count", Dir])),
     ?assertEqual({0, <<"{false,2}\n">>}, keeper(Config, ["count", Dir])),
     ?assert(filelib:is_regular(filename:join(Dir, "schema.DAT"))).
+
+%% A NIF in C and C++, loaded and upgraded; another with a function of the same name; a
+%% driver, which is loaded already, as one of ERTS's own is not.
+brought(Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "grains"),
+    Grains = running:build(running:fixture("grains"), Out, []),
+    ?assertEqual({0, <<"{{3,1,0},{3,1,1},8.0,300,<<\"denrut\">>,{error,linked_in_driver}}\n">>},
+                 running:run(Grains, [])).
+
+brought_wrong(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "wrong"),
+    Refused = fun(Text) ->
+                      File = filename:join(Dir, "native.config"),
+                      ok = filelib:ensure_dir(File),
+                      ok = file:write_file(File, Text),
+                      {1, Said} = running:whittle(["build", running:fixture("grains"),
+                                                   "--native", File,
+                                                   "-o", filename:join(Dir, "out")]),
+                      ?assertNot(filelib:is_file(filename:join(Dir, "out"))),
+                      binary_to_list(Said)
+              end,
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    ok = file:write_file(filename:join(Dir, "bad.c"), "int x = ;\n"),
+    ok = file:write_file(filename:join(Dir, "idle.c"), "int x;\n"),
+    [?assertMatch({match, _}, re:run(Refused(Text), Words), {Text, Words})
+     || {Text, Words} <- [{"{nif, ", "line 1"},
+                          {"{nif, \"a-b\", []}.", "not understood"},
+                          {"{nuf, \"a\", []}.", "neither a nif nor a driver"},
+                          {"{nif, \"grains\", []}.", "neither sources nor an archive"},
+                          {"{nif, \"grains\", [{sources, [\"no.c\"]}]}.",
+                           "no C or C\\+\\+ file no.c"},
+                          {"{nif, \"grains\", [{sources, [\"../x.c\"]}]}.", "not understood"},
+                          {"{nif, \"grains\", [{cflags, [\"$(id)\"]}]}.", "not understood"},
+                          {"{nif, \"stranger\", [{sources, [\"idle.c\"]}]}.",
+                           "no application has the module stranger"},
+                          {"{nif, \"grains\", [{sources, [\"bad.c\"]}]}.", "bad.c:1"},
+                          {"{nif, \"grains\", [{sources, [\"idle.c\"]}]}.",
+                           "no function grains_nif_init"},
+                          {"{nif, \"grains\", [{archive, \"lib/$TARGET/x.a\"}]}.",
+                           "neither sources nor an archive"}]].
 
 keeper(Config, Words) -> running:run(proplists:get_value(keeper, Config), Words).

@@ -1,12 +1,21 @@
 // Compiles src/ into dist/, with short names for members that no page uses, which a page's minifier
 // cannot give them: to it a property may be anybody's. Classes that do not extend each
 // other share the letters, and what is used most gets the first ones: the same letters again are
-// what gzip makes small. Source maps lead back to the names in src/.
+// what gzip makes small. Numbers that have names stand in their places, classes and namespaces get
+// the form that minifiers make the least of. Source maps lead back to what is in src/.
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
+import { letters, lettersOf } from "./letters.js";
 
-const letters = [..."etnrioaslcdhufpmgvyb_$kjwqxzEADSCFTLOIRNPUBMVGHKJQWXYZ"];
-const shortNames = [...letters, ...letters.map((letter) => `e${letter}`)];
+/** Names for members from the most used on, those of its class first. */
+function namesFor(root, count) {
+    const at = Array.from({ length: count }, (_, index) => index);
+    // What bench/etf/letters.js searches with.
+    if (process.argv.includes("--marked")) return at.map((index) => `q_${root}_${index}_q`);
+    const own = lettersOf[root]?.split(" ") ?? [];
+    const others = [...letters, ...[...letters].map((letter) => `e${letter}`)];
+    return [...own, ...others.filter((name) => !own.includes(name))].slice(0, count);
+}
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const { config } = ts.readConfigFile(`${here}tsconfig.json`, ts.sys.readFile);
@@ -97,7 +106,8 @@ sources.forEach(count);
 const shortened = new Map(
     [...uses].map(([root, names]) => {
         const byUse = [...names].sort(([, a], [, b]) => b - a);
-        return [root, new Map(byUse.map(([name], at) => [name, shortNames[at]]))];
+        const given = namesFor(root.name.text, byUse.length);
+        return [root, new Map(byUse.map(([name], at) => [name, given[at]]))];
     }),
 );
 
@@ -107,8 +117,32 @@ function short({ name, member }) {
     return ts.setTextRange(ts.setOriginalNode(ts.factory.createIdentifier(letter), name), name);
 }
 
+/** The number that a module's constant is, if the identifier names one that is written as one. */
+function numberOf(node) {
+    if (!ts.isIdentifier(node) || !/^[A-Z_]+$/.test(node.text)) return undefined;
+    if (ts.isImportSpecifier(node.parent) || ts.isExportSpecifier(node.parent)) return undefined;
+    const symbol = checker.getSymbolAtLocation(node);
+    const isAlias = symbol && symbol.flags & ts.SymbolFlags.Alias;
+    const constant = (isAlias ? checker.getAliasedSymbol(symbol) : symbol)?.valueDeclaration;
+    if (!constant || constant === node.parent || !ts.isVariableDeclaration(constant))
+        return undefined;
+    const text = constant.initializer?.getText() ?? "";
+    const isNumber = /^(0x[\da-f]+|\d+)( (\*|<<|\|) \d+)*$/.test(text);
+    return isNumber ? Number(new Function(`return ${text}`)()) : undefined;
+}
+
+function literal(number) {
+    const { factory } = ts;
+    const digits = factory.createNumericLiteral(Math.abs(number));
+    return number < 0
+        ? factory.createPrefixUnaryExpression(ts.SyntaxKind.MinusToken, digits)
+        : digits;
+}
+
 const shorten = (context) => (file) => {
     const visit = (node) => {
+        const number = numberOf(node);
+        if (number !== undefined) return literal(number);
         const found = named(node);
         if (found !== undefined) return short(found);
         const apart = takenApart(node);
@@ -125,4 +159,70 @@ const shorten = (context) => (file) => {
     return ts.visitNode(file, visit);
 };
 
-program.emit(undefined, undefined, undefined, false, { before: [shorten] });
+/**
+ * Makes `export * as read from "./read.js"` an object of what it exports: to a bundler a namespace
+ * is a function for each name.
+ */
+const unwrap = (context) => (file) => {
+    const { factory } = context;
+    const visit = (node) => {
+        if (!ts.isExportDeclaration(node) || !node.exportClause?.name) return node;
+        const {
+            exportClause: { name },
+            moduleSpecifier,
+        } = node;
+        const all = factory.createUniqueName(name.text);
+        const properties = checker
+            .getExportsOfModule(checker.getSymbolAtLocation(moduleSpecifier))
+            .filter(({ flags }) => flags & ts.SymbolFlags.Value)
+            .map((symbol) =>
+                factory.createPropertyAssignment(
+                    symbol.name,
+                    factory.createPropertyAccessExpression(all, symbol.name),
+                ),
+            );
+        const value = factory.createObjectLiteralExpression(properties);
+        return [
+            factory.createImportDeclaration(
+                undefined,
+                factory.createImportClause(false, undefined, factory.createNamespaceImport(all)),
+                moduleSpecifier,
+            ),
+            factory.createVariableStatement(
+                [factory.createModifier(ts.SyntaxKind.ExportKeyword)],
+                factory.createVariableDeclarationList(
+                    [factory.createVariableDeclaration(name, undefined, undefined, value)],
+                    ts.NodeFlags.Const,
+                ),
+            ),
+        ];
+    };
+    return ts.visitEachChild(file, visit, context);
+};
+
+/**
+ * Makes `class A {}` a constant whose value is a class without a name of its own: for that esbuild
+ * sets a letter aside in all methods, which then have others than functions have.
+ */
+const unname = (context) => (file) => {
+    const { factory } = context;
+    const visit = (node) => {
+        if (!ts.isClassDeclaration(node)) return node;
+        const { heritageClauses, members, modifiers, name } = node;
+        const value = factory.createClassExpression([], undefined, [], heritageClauses, members);
+        const constant = factory.createVariableStatement(
+            modifiers,
+            factory.createVariableDeclarationList(
+                [factory.createVariableDeclaration(name, undefined, undefined, value)],
+                ts.NodeFlags.Const,
+            ),
+        );
+        return ts.setTextRange(ts.setOriginalNode(constant, node), node);
+    };
+    return ts.visitEachChild(file, visit, context);
+};
+
+program.emit(undefined, undefined, undefined, false, {
+    before: [shorten, unwrap],
+    after: [unname],
+});

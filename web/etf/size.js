@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { minify } from "terser";
 
-/** The sizes of a page that imports this from dist/, in bytes after gzip. */
-export async function size(code) {
+/** The script of a page that imports this from dist/, minified by esbuild and again by terser. */
+export async function minified(code) {
     const bundle = await build({
         stdin: { contents: code, resolveDir: fileURLToPath(new URL("dist/", import.meta.url)) },
         bundle: true,
@@ -18,8 +18,18 @@ export async function size(code) {
     });
     const [{ text }] = bundle.outputFiles;
     const again = await minify(text, { module: true, ecma: 2021, compress: { passes: 3 } });
-    const zipped = (script) => gzipSync(script, { level: 9 }).length;
-    return { esbuild: zipped(text), terser: zipped(again.code) };
+    return { esbuild: text, terser: again.code };
+}
+
+/** A script's bytes after gzip. */
+export function zipped(script) {
+    return gzipSync(script, { level: 9 }).length;
+}
+
+/** The sizes of a page that imports this from dist/, in bytes after gzip. */
+export async function size(code) {
+    const { esbuild, terser } = await minified(code);
+    return { esbuild: zipped(esbuild), terser: zipped(terser) };
 }
 
 /** Pages by what they use. */

@@ -69,7 +69,7 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
         // What is wrong with the stream was told already.
         reader.cancel().catch(() => undefined);
     }
-    if (length !== size) throw damaged("not of the size that its header gives");
+    if (length !== size) throw damaged("not of the promised size");
     const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
     // Not every platform looks at the checksum, or at what follows it: Deno does not do the
     // first, Node not the second.

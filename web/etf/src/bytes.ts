@@ -1,3 +1,6 @@
+/** Bytes in memory of their own, for `fetch`, `Blob` and others that take no shared memory. */
+export type Bytes = ReturnType<typeof Uint8Array.from>;
+
 /**
  * The same bytes with room for `wanted`: if they have not, in an array twice as long, but of no
  * more than `most`, into which the first `used` of them are copied.
@@ -12,6 +15,16 @@ export function grown(
     const larger = new Uint8Array(Math.min(most, Math.max(wanted, bytes.length * 2)));
     larger.set(bytes.subarray(0, used));
     return larger;
+}
+
+/** These bytes, a size in four more, and the rest. */
+export function sized(first: readonly number[], size: number, rest: Uint8Array): Bytes {
+    const at = first.length;
+    const whole = new Uint8Array(at + 4 + rest.length);
+    whole.set(first);
+    viewOf(whole).setUint32(at, size);
+    whole.set(rest, at + 4);
+    return whole;
 }
 
 /** The memory of these bytes as numbers. */

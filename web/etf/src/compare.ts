@@ -65,7 +65,7 @@ function compareText(a: string, b: string): number {
 }
 
 /** Element by element, as far as both reach. */
-function compareItems(a: readonly Term[], b: readonly Term[], exact: boolean): number {
+function compareItems(a: ArrayLike<Term>, b: ArrayLike<Term>, exact: boolean): number {
     let order = 0;
     for (let i = 0; i < a.length && i < b.length && order === 0; i++) {
         order = compare(a[i], b[i], exact);
@@ -79,7 +79,7 @@ const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
 
 function inOrder(map: ErlMap): Columns {
     let columns = sorted.get(map);
-    if (columns === undefined) {
+    if (!columns) {
         const entries = [...map].sort(([key], [other]) => compare(key, other, true));
         columns = [entries.map(([key]) => key), entries.map(([, value]) => value)];
         sorted.set(map, columns);
@@ -117,6 +117,5 @@ function itemsOf(list: List): readonly Term[] {
 function compareBits(a: Bits, b: Bits): number {
     const x = a.bytes;
     const y = b.bytes;
-    for (let i = 0; i < x.length && i < y.length; i++) if (x[i] !== y[i]) return x[i] - y[i];
-    return x.length - y.length || (a.bits ?? 8) - (b.bits ?? 8);
+    return compareItems(x, y, true) || x.length - y.length || (a.bits ?? 8) - (b.bits ?? 8);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { EtfError } from "./error.js";
-import { checkedLimits, type Limits } from "./limits.js";
+import type { Limits } from "./limits.js";
 import { ModelReader } from "./model.js";
 import { checkOptions, type Choices } from "./options.js";
 import { PlainReader, type PlainOptions } from "./plain.js";
@@ -46,8 +46,10 @@ export interface ReaderOptions {
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
 const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: "function" };
+// No spread of the one before, which esbuild would keep where it is not used.
 const plainChoices: Choices<DecodeOptions> = {
-    ...termChoices,
+    limits: undefined,
+    inflate: "function",
     atoms: '"string"|"symbol"|"class"',
     binaries: '"text"|"bytes"|"either"',
     maps: '"object"|"map"',
@@ -62,13 +64,13 @@ const plainChoices: Choices<DecodeOptions> = {
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
     checkOptions(options, plainChoices);
-    return decoderOf(new PlainReader(options, checkedLimits(options.limits), options.inflate));
+    return decoderOf(new PlainReader(options));
 }
 
 /** A decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
     checkOptions(options, termChoices);
-    return decoderOf(new ModelReader(checkedLimits(options.limits), options.inflate));
+    return decoderOf(new ModelReader(options));
 }
 
 function decoderOf<T>(reader: Reader<T, unknown, unknown>): TermDecoder<T> {

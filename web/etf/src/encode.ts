@@ -2,9 +2,10 @@
  * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
  * Plain values and the term model may be mixed freely.
  */
-import { viewOf } from "./bytes.js";
+import { sized, type Bytes } from "./bytes.js";
 import { noSpace } from "./error.js";
 import { Output } from "./output.js";
+import { Tag } from "./tags.js";
 import { checkBytes } from "./utf8.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
@@ -55,8 +56,7 @@ export type Encodable =
     | ReadonlyMap<Encodable, Encodable>
     | { readonly [key: string]: Encodable };
 
-/** Bytes in memory of their own, for `fetch`, `Blob` and others that take no shared memory. */
-export type Bytes = ReturnType<typeof Uint8Array.from>;
+export type { Bytes } from "./bytes.js";
 
 /** Turns values into bytes, again and again; one that is kept remembers the keys it wrote. */
 export interface TermEncoder {
@@ -88,7 +88,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
     };
     const encode = (value: Encodable): Bytes => {
         const bytes = using((output) => output.fresh(value));
-        return deflate === undefined ? bytes : compressed(bytes, deflate);
+        return deflate ? compressed(bytes, deflate) : bytes;
     };
     return {
         encode,
@@ -108,13 +108,8 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
 function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): Bytes {
     const stream = deflate(bytes.subarray(1));
     checkBytes(stream, "what deflate gives");
-    if (stream.length + 6 >= bytes.length) return bytes;
-    const whole = new Uint8Array(stream.length + 6);
-    whole[0] = 131;
-    whole[1] = 80;
-    viewOf(whole).setUint32(2, bytes.length - 1);
-    whole.set(stream, 6);
-    return whole;
+    const whole = sized([Tag.Version, Tag.Compressed], bytes.length - 1, stream);
+    return whole.length < bytes.length ? whole : bytes;
 }
 
 let standard: TermEncoder | undefined;

@@ -49,7 +49,7 @@ export class EtfError extends Error {
 
 /** @internal The error of a limit that was passed. */
 export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
-    return new EtfError("limit", `more than the ${limits[name]} of ${name}`, offset);
+    return new EtfError("limit", `over the ${limits[name]} of ${name}`, offset);
 }
 
 /** @internal The error of a compressed term. */
@@ -74,8 +74,9 @@ export function isOverflow(error: unknown): boolean {
 
 /** @internal What messages call a value that is not what is wanted: its class, or its type. */
 export function kindName(value: unknown): string {
-    if (Object(value) !== value) return value === null ? "null" : typeof value;
-    return (value as { constructor?: Function }).constructor?.name || "nameless object";
+    if (value === null) return "null";
+    if (typeof value !== "object") return typeof value;
+    return value.constructor?.name || "nameless object";
 }
 
 /** @internal A step on the way to a part, as JavaScript writes it. */

@@ -2,9 +2,8 @@
  * Messages with a length of four bytes before each, as `{packet, 4}` sockets send them, put
  * together again from pieces that were split anywhere.
  */
-import type { Bytes } from "./encode.js";
 import { overLimit } from "./error.js";
-import { grown, viewOf } from "./bytes.js";
+import { grown, sized, viewOf, type Bytes } from "./bytes.js";
 import { checkedLimits, type Limits } from "./limits.js";
 import { checkBytes } from "./utf8.js";
 
@@ -86,8 +85,5 @@ export class FrameReader {
 /** The message with its length before it, ready to be sent to a `{packet, 4}` socket. */
 export function frame(message: Uint8Array): Bytes {
     checkBytes(message, "a message");
-    const framed = new Uint8Array(4 + message.length);
-    viewOf(framed).setUint32(0, message.length);
-    framed.set(message, 4);
-    return framed;
+    return sized([], message.length, message);
 }

@@ -4,10 +4,16 @@
  */
 // Bundles have the modules in this order, with those that each needs before it: of all orders
 // that were tried it is the one that gzip makes smallest.
-export * from "./term.js";
 export { defaultLimits, MAX_DEPTH, type Limits } from "./limits.js";
-export { show } from "./show.js";
+export * from "./term.js";
 export { compare, equal } from "./compare.js";
+export { decode, decodeTerm, plainDecoder, termDecoder } from "./standard.js";
+export { byteSize } from "./size.js";
+export { ErlMap } from "./map.js";
+export { frame, FrameReader } from "./frames.js";
+export { show } from "./show.js";
+export * as write from "./write.js";
+export * as read from "./read.js";
 export {
     encode,
     encodeInto,
@@ -17,12 +23,6 @@ export {
     type EncodeOptions,
     type TermEncoder,
 } from "./encode.js";
-export { byteSize } from "./size.js";
-export { decode, decodeTerm, plainDecoder, termDecoder } from "./standard.js";
-export { ErlMap } from "./map.js";
-export * as read from "./read.js";
-export * as write from "./write.js";
-export { frame, FrameReader } from "./frames.js";
 export { EtfError, type EtfErrorCode } from "./error.js";
 export type { PlainOptions } from "./plain.js";
 export type { Inflate, Prefix } from "./reader.js";

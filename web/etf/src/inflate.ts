@@ -17,11 +17,8 @@ const WINDOW = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
 
-/**
- * A canonical Huffman code: how many codes there are of each length from 1 on, and their symbols in
- * order.
- */
-type Code = readonly [counts: readonly number[], symbols: readonly number[]];
+/** A canonical Huffman code: for each number of bits from 1 on the symbols that have so many. */
+type Code = readonly (readonly number[])[];
 
 /**
  * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
@@ -43,12 +40,19 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     function wrongSize(): never {
-        fail("not of the size that its header gives");
+        fail("not of the promised size");
     }
 
     function byte(): number {
         if (at >= input.length) fail();
         return input[at++];
+    }
+
+    /** The next bytes as an integer, the highest first. */
+    function bigEndian(count: number): number {
+        let value = 0;
+        while (count-- > 0) value = (value << 8) | byte();
+        return value;
     }
 
     /** The next `count` bits, at most 16. */
@@ -118,31 +122,29 @@ export const inflate: Inflate = (input, start, size) => {
 
     /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
-        const counts: number[] = [];
-        const symbols: number[] = [];
+        const code: number[][] = [];
+        let count = 0;
         let missing = 1;
         for (let size = 1; size <= MAX_BITS; size++) {
-            const before = symbols.length;
+            const symbols: number[] = [];
             for (let symbol = 0; symbol < lengths.length; symbol++)
                 if (lengths[symbol] === size) symbols.push(symbol);
-            counts.push(symbols.length - before);
+            code.push(symbols);
+            count += symbols.length;
             // Once below zero it stays there.
-            missing = 2 * missing - symbols.length + before;
+            missing = 2 * missing - symbols.length;
         }
-        if (missing !== 0 && !(loneAllowed && symbols.length < 2 && missing % 16384 === 0)) fail();
-        return [counts, symbols];
+        if (missing !== 0 && !(loneAllowed && count < 2 && missing % 16384 === 0)) fail();
+        return code;
     }
 
     /** One bit at a time: the place where inflating spends its time. */
-    function symbol([counts, symbols]: Code): number {
-        let code = 0;
+    function symbol(code: Code): number {
         let index = 0;
-        for (let i = 0; i < MAX_BITS; i++) {
-            code = 2 * code + take(1);
-            const count = counts[i];
-            if (code < count) return symbols[index + code];
-            code -= count;
-            index += count;
+        for (const symbols of code) {
+            index = 2 * index + take(1);
+            if (index < symbols.length) return symbols[index];
+            index -= symbols.length;
         }
         fail();
     }
@@ -178,16 +180,9 @@ export const inflate: Inflate = (input, start, size) => {
         }
     }
 
-    const method = byte();
-    const flags = byte();
-    if (
-        (method & 15) !== 8 ||
-        method >> 4 > 7 ||
-        ((method << 8) | flags) % 31 !== 0 ||
-        (flags & 32) !== 0
-    ) {
-        fail();
-    }
+    // Deflate, a window of at most 32 kB, and no dictionary.
+    const header = bigEndian(2);
+    if ((header & 0x8f20) !== 0x0800 || header % 31 !== 0) fail();
     let last: number;
     do {
         last = take(1);
@@ -205,8 +200,6 @@ export const inflate: Inflate = (input, start, size) => {
     if (length !== size) wrongSize();
     align();
     const bytes = out.subarray(0, size);
-    let sum = 0;
-    for (let i = 0; i < 4; i++) sum = (sum << 8) | byte();
-    if (sum !== adler32(bytes)) fail();
+    if (bigEndian(4) !== adler32(bytes)) fail();
     return { bytes, used: at - start };
 };

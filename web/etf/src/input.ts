@@ -55,6 +55,11 @@ function maskedText(bytes: Uint8Array, start: number, end: number): string {
 
 const noBytes = new Uint8Array(0);
 
+/** Spreads the bits of a word to the higher ones. */
+function spread(word: number): number {
+    return Math.imul(word, 0x9e3779b1);
+}
+
 /** A position in the input, and the ways to read what stands there. */
 export abstract class Input {
     protected buf!: Uint8Array;
@@ -100,7 +105,7 @@ export abstract class Input {
     }
 
     protected truncated(): never {
-        this.fail("truncated", "the input ends inside a term", this.end);
+        this.fail("truncated", "the input ends", this.end);
     }
 
     /** Checks that `count` bytes follow `at`. */
@@ -129,10 +134,7 @@ export abstract class Input {
             const b = length > 8 ? view.getInt32(start + 4) : 0;
             const c = view.getInt32(end - 4);
             if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(buf, start, end);
-            const hash = Math.imul(
-                a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0x9e3779b1) ^ length,
-                0x27d4eb2d,
-            );
+            const hash = spread(spread(spread(a) ^ b) ^ c ^ length);
             const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
             const at = slot << 2;
             const words = this.slotWords;

@@ -8,7 +8,7 @@ import { viewOf } from "./bytes.js";
 import { compare } from "./compare.js";
 import { Tag } from "./tags.js";
 import type { Term } from "./term.js";
-import type { Encodable } from "./encode.js";
+import type { Encodable, EncodeOptions } from "./encode.js";
 import type { Output } from "./output.js";
 
 /** Objects with more names than this are written name by name. */
@@ -35,13 +35,12 @@ export interface Layout {
 export function layouts(
     term: (name: string) => Term,
     key: (name: string) => Uint8Array,
-    sorted: boolean,
-    generate: boolean,
+    { deterministic, codegen = true }: EncodeOptions,
 ): (names: readonly string[]) => Layout {
     const bySize: Layout[][] = [];
     const make = (names: readonly string[], generate: boolean): Layout => {
         const ordered = [...names];
-        if (sorted) ordered.sort((a, b) => compare(term(a), term(b), true));
+        if (deterministic) ordered.sort((a, b) => compare(term(a), term(b), true));
         return layoutOf(names, ordered, ordered.map(key), generate);
     };
     return (names) => {
@@ -49,7 +48,7 @@ export function layouts(
         const known = (bySize[names.length] ??= []);
         for (let i = 0; i < known.length; i++) if (isSame(known[i].names, names)) return known[i];
         const isKept = known.length < MAX_CHOICES;
-        const layout = make(names, generate && isKept);
+        const layout = make(names, codegen && isKept);
         if (isKept) known.push(layout);
         return layout;
     };

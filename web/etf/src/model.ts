@@ -18,9 +18,8 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
                 return this.binary(pos + 5, length);
             }
             case Tag.SmallInteger:
-                this.need(pos, 2);
                 this.pos = pos + 2;
-                return buf[pos + 1];
+                return view.getUint8(pos + 1);
             case Tag.Integer:
                 this.pos = pos + 5;
                 return view.getInt32(pos + 1);
@@ -45,17 +44,15 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
                 this.pos = pos + 5;
                 return this.map(view.getUint32(pos + 1));
             case Tag.SmallTuple:
-                this.need(pos, 2);
                 this.pos = pos + 2;
-                return new Tuple(this.sequence(buf[pos + 1]));
+                return new Tuple(this.sequence(view.getUint8(pos + 1)));
             case Tag.LargeTuple:
                 this.pos = pos + 5;
                 return new Tuple(this.sequence(view.getUint32(pos + 1)));
             case Tag.String:
                 return this.byteList();
             case Tag.SmallBig:
-                this.need(pos, 3);
-                return this.big(pos + 2, buf[pos + 1]);
+                return this.big(pos + 2, view.getUint8(pos + 1));
             default:
                 return this.rare() as Term;
         }
@@ -94,17 +91,17 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         const { stack, sp: base } = this;
         let shape = this.roots[size];
         let keys: readonly Term[] = [];
-        for (let i = 0; i < size && shape !== undefined; i++) {
+        for (let i = 0; i < size && shape; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
             this.sp = base + i;
             const next = this.step(shape);
-            if (next === undefined) keys = [...shape.keys, this.stray!];
+            if (!next) keys = [...shape.keys, this.stray!];
             const value = this.value();
             stack[base + i] = value;
             shape = next;
         }
         this.sp = base;
-        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        const map = shape ? this.shaped(shape, base) : this.unshaped(keys, size);
         this.depth--;
         return map;
     }

@@ -24,7 +24,7 @@ import {
     Tuple,
     type Term,
 } from "./term.js";
-import { checkSurrogates, isBytes } from "./utf8.js";
+import { checkSurrogates, codePoints, encoder, isBytes } from "./utf8.js";
 
 /**
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
@@ -33,7 +33,6 @@ const COPIED = 65536;
 /** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
 const SHORT = 24;
 
-const encoder = new TextEncoder();
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
 /** Node's (and Bun's) own conversion, where there is one; its result is the same. */
 const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer
@@ -76,8 +75,7 @@ export class Output {
         this.layoutOf = layouts(
             this.keyTerm,
             (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
-            options.deterministic ?? false,
-            options.codegen !== false,
+            options,
         );
     }
 
@@ -166,7 +164,7 @@ export class Output {
 
     /** Bytes in a field of a term, which has to hold some. */
     private octets(bytes: Uint8Array): void {
-        if (!isBytes(bytes)) throw noTerm("the bytes of a term are a Uint8Array");
+        if (!isBytes(bytes)) throw noTerm("bytes are a Uint8Array");
         this.bytes(bytes);
     }
 
@@ -212,7 +210,7 @@ export class Output {
                     : this.instance(value);
             }
             default:
-                throw noTerm(`a ${typeof value} is no term`);
+                return this.instance(value);
         }
     }
 
@@ -238,7 +236,7 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (!Number.isFinite(value)) throw noTerm(`${value} is no term: floats are finite`);
+        if (!Number.isFinite(value)) throw noTerm(`${value} is no term`);
         if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -301,26 +299,23 @@ export class Output {
             }
             if (at === length) return length;
         }
-        const written =
-            utf8Write !== undefined
-                ? utf8Write.call(buf, text, start, 3 * length)
-                : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
+        const written = utf8Write
+            ? utf8Write.call(buf, text, start, 3 * length)
+            : encoder.encodeInto(text, buf.subarray(start, start + 3 * length)).written;
         checkSurrogates(text, written);
         return written;
     }
 
     private atom(name: string | undefined): void {
-        if (typeof name !== "string")
-            throw noTerm(`an atom's name is a string, not ${typeof name}`);
-        const length = name.length;
-        if (length > 255 && [...name].length > 255)
-            throw noTerm("an atom has at most 255 characters");
+        if (typeof name !== "string" || (name.length > 255 && [...name].length > 255))
+            throw noTerm("an atom's name is a string of at most 255 characters");
+        const { length } = name;
         this.room(3 + 3 * length);
         const { buf, pos } = this;
         if (this.version < 2 && !/[^\0-\xff]/.test(name)) {
             this.u8(Tag.Atom);
             this.u16(length);
-            return this.bytes(Array.from(name, (character) => character.charCodeAt(0)));
+            return this.bytes(codePoints(name));
         }
         const bytes = this.characters(name, pos + 2);
         buf[pos] = Tag.SmallAtomUtf8;
@@ -346,7 +341,7 @@ export class Output {
     }
 
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (!(items.length > 0)) throw noTerm("an improper list has an item");
+        if (!(items.length > 0)) throw noTerm("an empty improper list");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -411,7 +406,7 @@ export class Output {
     }
 
     /** Instances of the term model's classes, and of the platform's that have a term. */
-    private instance(value: object): void {
+    private instance(value: object | Function): void {
         if (value instanceof Binary) return this.binary(value.bytes);
         if (value instanceof Atom) return this.atom(value.name);
         if (value instanceof Float) return this.float(value.value);
@@ -435,8 +430,7 @@ export class Output {
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
-        if (bytes.length * unsigned(bits, 3) === 0)
-            throw noTerm("a bit string ends in 1 to 7 bits");
+        if (bytes.length * unsigned(bits, 3) === 0) throw noTerm("an empty bit string");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.octets(bytes);
@@ -512,7 +506,7 @@ export class Output {
     private record({ module, name, exported, fields, values }: ErlRecord): void {
         const { length } = fields;
         if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
-            throw noTerm("a record has different fields, each with a value");
+            throw noTerm("a record has different fields with values");
         this.head(Tag.Record, length);
         this.u8(Number(exported));
         this.atom(module.name);

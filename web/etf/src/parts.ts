@@ -55,23 +55,23 @@ type Kind = readonly [form: Function, rank: number, name?: string, ...fields: re
 
 /**
  * Each class with the rank of its terms, what messages call one, and the fields that order two of
- * them, the first that decides first. Of a fun those come last that Erlang does not look at. (The
- * class of maps is made after this.)
+ * them, the first that decides first: all in the order of the class where none are named. Of a fun
+ * those come last that Erlang does not look at. (The class of maps is made after this.)
  */
 const kinds: readonly Kind[] = [
     [Atom, Rank.Atom],
     [Binary, Rank.Bits],
     [Float, Rank.Number],
-    [Tuple, Rank.Tuple, "", "elements"],
-    [ImproperList, Rank.List, "", "items", "tail"],
+    [Tuple, Rank.Tuple],
+    [ImproperList, Rank.List],
     [BitBinary, Rank.Bits],
     [Pid, Rank.Pid, "pid", "serial", "id", "node", "creation"],
     [Port, Rank.Port, "port", "node", "creation", "id"],
-    [Reference, Rank.Reference, "reference", "node", "creation", "words"],
-    [ErlRecord, Rank.Record, "", "module", "name", "exported", "fields", "values"],
-    [ExportFun, Rank.Fun + 0.2, "fun", "module", "fun", "arity"],
+    [Reference, Rank.Reference, "reference"],
+    [ErlRecord, Rank.Record],
+    [ExportFun, Rank.Fun + 0.2, "fun"],
     [Fun, Rank.Fun + 0.1, "fun", "module", "index", "oldUniq", "free", "arity", "oldIndex", "uniq"],
-    [OldFun, Rank.Fun, "fun", "module", "index", "uniq", "free", "pid"],
+    [OldFun, Rank.Fun, "fun"],
     [LocalTerm, Rank.Local, "local term"],
 ];
 
@@ -92,7 +92,8 @@ export function rank(term: Term): number {
 
 /** The parts of a term of a class that has fields to order it by: the first decides. */
 export function parts(term: Term): readonly Term[] {
-    const [, , , ...fields] = kindOf(term)!;
+    const [, , , ...named] = kindOf(term)!;
+    const fields = named.length > 0 ? named : Object.keys(term);
     return fields.flatMap((name) => {
         const field = (term as unknown as { readonly [name: string]: unknown })[name];
         if (name === "words") return significant(field as number[]);

@@ -3,9 +3,8 @@
  * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
-import type { Limits } from "./limits.js";
+import type { DecodeOptions } from "./decode.js";
 import { checkNames } from "./options.js";
-import type { Inflate } from "./reader.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
@@ -76,12 +75,10 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     private readonly records: ReadonlyMap<string, readonly string[]>;
     private readonly dropped: string | undefined;
 
-    constructor(
-        private readonly options: PlainOptions,
-        limits: Limits,
-        inflate: Inflate | undefined,
-    ) {
-        super(limits, inflate);
+    declare protected readonly options: DecodeOptions;
+
+    constructor(options: DecodeOptions) {
+        super(options);
         const { records = {} } = options;
         checkNames(records, records);
         this.records = new Map(Object.entries(records));
@@ -101,9 +98,8 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
                 return this.binary(pos + 5, length);
             }
             case Tag.SmallInteger:
-                this.need(pos, 2);
                 this.pos = pos + 2;
-                return buf[pos + 1];
+                return view.getUint8(pos + 1);
             case Tag.Integer:
                 this.pos = pos + 5;
                 return view.getInt32(pos + 1);
@@ -128,17 +124,15 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
                 this.pos = pos + 5;
                 return this.map(view.getUint32(pos + 1));
             case Tag.SmallTuple:
-                this.need(pos, 2);
                 this.pos = pos + 2;
-                return this.tuple(buf[pos + 1]);
+                return this.tuple(view.getUint8(pos + 1));
             case Tag.LargeTuple:
                 this.pos = pos + 5;
                 return this.tuple(view.getUint32(pos + 1));
             case Tag.String:
                 return this.charlist();
             case Tag.SmallBig:
-                this.need(pos, 3);
-                return this.big(pos + 2, buf[pos + 1]);
+                return this.big(pos + 2, view.getUint8(pos + 1));
             default:
                 return this.rare();
         }
@@ -161,7 +155,6 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             this.pos = pos + 5 + length;
             name = this.text(pos + 5, length);
         } else {
-            this.need(pos, 1);
             if (!this.startsAtom()) this.fail("key", 'only maps: "map" takes such a key');
             name = this.atomName();
         }
@@ -209,7 +202,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     }
 
     private tuple(count: number): unknown {
-        if (this.records.size > 0 && this.startsAtom()) {
+        if (count > 0 && this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
             const fields = this.records.get(this.atomName());
             if (fields?.length === count - 1) return fill({}, fields!, this.sequence(count - 1), 0);
@@ -238,17 +231,17 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         const { stack, sp: base } = this;
         let shape = this.roots[size];
         let keys: readonly string[] = [];
-        for (let i = 0; i < size && shape !== undefined; i++) {
+        for (let i = 0; i < size && shape; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
             this.sp = base + i;
             const next = this.step(shape);
-            if (next === undefined) keys = [...shape.keys, this.stray!];
+            if (!next) keys = [...shape.keys, this.stray!];
             const value = this.value();
             stack[base + i] = value;
             shape = next;
         }
         this.sp = base;
-        const map = shape === undefined ? this.unshaped(keys, size) : this.shaped(shape, base);
+        const map = shape ? this.shaped(shape, base) : this.unshaped(keys, size);
         this.depth--;
         return map;
     }
@@ -271,7 +264,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             if (hasOwn.call(object, name)) this.twice(start);
             object[name] = this.value();
         }
-        if (this.dropped !== undefined) delete object[this.dropped];
+        if (this.dropped) delete object[this.dropped];
         return object;
     }
 

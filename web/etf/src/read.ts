@@ -241,7 +241,7 @@ export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): D
 /** The element of a tuple or a list at a place, counted from 0. */
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
     wanted(element);
-    if (!(Number.isInteger(at) && at >= 0)) throw new TypeError("a place is an integer from 0 on");
+    if (!(Number.isInteger(at) && at >= 0)) throw new TypeError("a place is an integer from 0");
     const wants = `a tuple or a list with an element ${at}`;
     return new Decoder(wants, (found) => {
         const items = found instanceof Tuple ? found.elements : found;
@@ -384,7 +384,7 @@ export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): De
                 best = best ? farther(best, failure) : failure;
             }
         }
-        if (best === undefined) return refuse(wants, found);
+        if (!best) return refuse(wants, found);
         accepted = best.after;
         throw best;
     });
@@ -438,11 +438,11 @@ let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
     let inner: Decoder<T> | undefined;
     const decoder: Decoder<T> = new Decoder("a term of this kind", (found) => {
-        if (inner === undefined) wanted((inner = make()));
+        if (!inner) wanted((inner = make()));
         // The same atom may stand in several places.
         if (typeof found !== "object" || found instanceof Atom) return inner.take(found);
         let mine = outcomes.get(decoder);
-        if (mine === undefined) outcomes.set(decoder, (mine = new Map()));
+        if (!mine) outcomes.set(decoder, (mine = new Map()));
         let known = mine.get(found);
         if (known) {
             accepted += known[1];

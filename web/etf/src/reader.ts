@@ -4,7 +4,8 @@
  */
 import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
-import type { Limits } from "./limits.js";
+import type { ReaderOptions } from "./decode.js";
+import { checkedLimits, type Limits } from "./limits.js";
 import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
@@ -35,11 +36,11 @@ export type Inflate = (
  */
 export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
-    protected elements = 0;
-    protected depth = 0;
+    protected elements!: number;
+    protected depth!: number;
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
-    protected sp = 0;
+    protected sp!: number;
     protected readonly known = new Map<string, Atom>();
     /** The last key that was read and led to no known shape. */
     protected stray: K | undefined;
@@ -50,11 +51,11 @@ export abstract class Reader<T, K, L> extends Input {
     );
     private shapes = 0;
 
-    constructor(
-        protected readonly limits: Limits,
-        private readonly inflate: Inflate | undefined,
-    ) {
+    protected readonly limits: Limits;
+
+    constructor(protected readonly options: ReaderOptions) {
         super();
+        this.limits = checkedLimits(options.limits);
     }
 
     /** Reads the term at `pos`. */
@@ -76,8 +77,9 @@ export abstract class Reader<T, K, L> extends Input {
                 this.pos = 2;
                 const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
-                if (!this.inflate) this.fail("inflate", "no inflate was given", 1);
-                const inflated = this.inflate(bytes, 6, size);
+                const { inflate } = this.options;
+                if (!inflate) this.fail("inflate", "no inflate was given", 1);
+                const inflated = inflate(bytes, 6, size);
                 this.load(inflated.bytes);
                 used = 6 + inflated.used;
             }
@@ -115,7 +117,7 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Ends with the error of what stands in a term at `at`. */
     protected forbidden(at: number): never {
-        this.fail("value", "the tag allows no such field", at);
+        this.fail("value", "the tag forbids it", at);
     }
 
     /** Ends with the error of a key that stands at `at` for the second time. */
@@ -129,7 +131,7 @@ export abstract class Reader<T, K, L> extends Input {
      */
     protected step(shape: Shape<K, L>): Shape<K, L> | undefined {
         const known = shape.next(this.view, this.pos);
-        if (known !== undefined) {
+        if (known) {
             this.pos += known.key.length;
             return known;
         }
@@ -137,14 +139,14 @@ export abstract class Reader<T, K, L> extends Input {
         this.stray = this.key(shape.keys);
         if (this.shapes >= MAX_SHAPES) return undefined;
         const grown = shape.grow(this.stray, this.buf.subarray(start, this.pos));
-        if (grown !== undefined) this.shapes++;
+        if (grown) this.shapes++;
         return grown;
     }
 
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
         let atom = this.known.get(name);
-        if (atom === undefined) {
+        if (!atom) {
             atom = new Atom(name);
             if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
         }
@@ -153,13 +155,13 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Whether an integer of no more than 255 bytes stands at `pos`. */
     protected startsInteger(): boolean {
-        const tag = this.buf[this.pos];
+        const tag = this.view.getUint8(this.pos);
         return tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig;
     }
 
     /** Whether an atom stands at `pos`. */
     protected startsAtom(): boolean {
-        const tag = this.buf[this.pos];
+        const tag = this.view.getUint8(this.pos);
         return (
             tag === Tag.SmallAtomUtf8 ||
             tag === Tag.AtomUtf8 ||
@@ -170,13 +172,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** The name of the atom at `pos`, of any encoding. */
     protected atomName(): string {
-        const { buf, pos } = this;
-        this.need(pos, 2);
+        const { pos, view } = this;
         if (!this.startsAtom()) this.fail("tag", "an atom is wanted");
-        const tag = buf[pos];
+        const tag = view.getUint8(pos);
         // Both tags of a short name are odd, both of UTF-8 are above the others.
         const isShort = tag % 2 === 1;
-        const length = isShort ? buf[pos + 1] : this.view.getUint16(pos + 1);
+        const length = isShort ? view.getUint8(pos + 1) : view.getUint16(pos + 1);
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
         const name = tag > Tag.SmallAtom ? this.text(start, length) : this.latin1(start, length);

@@ -45,7 +45,7 @@ export class Shape<K, L> {
     /** The longer shape whose last key stands at `pos`. */
     next(view: DataView, pos: number): Shape<K, L> | undefined {
         let shape = this.first;
-        while (shape !== undefined && !shape.isAt(view, pos)) shape = shape.sibling;
+        while (shape && !shape.isAt(view, pos)) shape = shape.sibling;
         return shape;
     }
 

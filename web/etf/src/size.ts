@@ -14,9 +14,10 @@ export function byteSize(value: Encodable, options: EncodeOptions = {}): number 
 
 /** An output that forgets what was written when its buffer is full. */
 class Measure extends Output {
-    private forgotten = 0;
+    private forgotten!: number;
 
     of(value: Encodable): number {
+        this.forgotten = 0;
         this.top(value);
         return this.forgotten + this.pos;
     }

@@ -164,7 +164,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     /** An integer, small enough to be a number, as it stands inside a fun. */
     private integer(): number {
         const start = this.pos;
-        this.need(start, 1);
         const value = this.startsInteger() ? this.value() : -1;
         if (typeof value !== "number" || value < 0) {
             this.forbidden(start);

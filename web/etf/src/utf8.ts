@@ -2,7 +2,8 @@
 import { EtfError, kindName, noTerm } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-const encoder = /* @__PURE__ */ new TextEncoder();
+/** @internal */
+export const encoder = /* @__PURE__ */ new TextEncoder();
 
 /** Up to this many bytes {@link decodeShort} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
@@ -87,6 +88,11 @@ export function encodeUtf8(text: string): Uint8Array {
     return bytes;
 }
 
+/** The numbers of a text's characters. */
+export function codePoints(text: string): number[] {
+    return Array.from(text, (character) => character.codePointAt(0)!);
+}
+
 /** How many bytes a text has in UTF-8. */
 export function utf8Length(text: string): number {
     let length = text.length;
@@ -105,7 +111,7 @@ export function utf8Length(text: string): number {
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
-    if (hasLone(text)) throw noTerm("text with a lone surrogate has no UTF-8 form");
+    if (hasLone(text)) throw noTerm("text with a lone surrogate");
 }
 
 /** Only lone surrogates are code points of their own to a regular expression with the flag u. */
@@ -114,5 +120,5 @@ const lone = /[\ud800-\udfff]/u;
 function hasLone(text: string): boolean {
     // Node 20 and the browsers of 2023 have this, which is many times as fast.
     const { isWellFormed } = text as { isWellFormed?: () => boolean };
-    return isWellFormed === undefined ? lone.test(text) : !isWellFormed.call(text);
+    return isWellFormed ? !isWellFormed.call(text) : lone.test(text);
 }

@@ -7,7 +7,7 @@ import { atStep, noTerm, type EtfError } from "./error.js";
 import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, Keys } from "./map.js";
-import { checkSurrogates } from "./utf8.js";
+import { checkSurrogates, codePoints } from "./utf8.js";
 
 /** Makes a term of a T. */
 export type Encoder<T> = (value: T) => Term;
@@ -47,7 +47,7 @@ export const string: Encoder<string> = (value) => Binary.of(value);
 export const charlist: Encoder<string> = (value) => {
     if (typeof value !== "string") throw isNo("text", value);
     checkSurrogates(value, -1);
-    return Array.from(value, (character) => character.codePointAt(0)!);
+    return codePoints(value);
 };
 
 /** Bytes, as a binary. */

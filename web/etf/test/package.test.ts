@@ -17,15 +17,15 @@ test("the package is no larger than promised", async () => {
         pages: Record<string, string>;
     };
     // What was reached, by esbuild alone and with terser after it. The bars are 6 kB for a decoder
-    // alone, which is met with both, and 14 kB for all.
+    // alone, which is met with both, and 14 kB for all, which is not (bench/etf/README.md).
     const limits: Record<string, readonly [esbuild: number, terser: number]> = {
-        "decoder alone (plain view)": [5900, 5780],
-        "the same with inflate": [7080, 6830],
-        "the same with the platform's inflate": [6320, 6200],
-        "decoder alone (term model)": [6200, 5920],
-        encode: [6930, 6720],
-        all: [16260, 15640],
-        "all, and the platform's inflate": [16560, 15960],
+        "decoder alone (plain view)": [5720, 5660],
+        "the same with inflate": [6830, 6680],
+        "the same with the platform's inflate": [6140, 6070],
+        "decoder alone (term model)": [5850, 5780],
+        encode: [6750, 6590],
+        all: [15550, 15020],
+        "all, and the platform's inflate": [15870, 15330],
     };
     assert.deepEqual(Object.keys(pages), Object.keys(limits));
     for (const [name, code] of Object.entries(pages)) {
@@ -209,7 +209,7 @@ test("a stack trace leads to the sources, though private names are shortened", (
         ["--enable-source-maps", "--input-type=module", "--eval", failing],
         { encoding: "utf8" },
     );
-    assert.match(stderr, /EtfError: at \[0\]: an atom's name is a string, not undefined/);
+    assert.match(stderr, /EtfError: at \[0\]: an atom's name is a string/);
     const places = [...stderr.matchAll(/src\/(\w+\.ts):(\d+)/g)];
     assert.ok(places.some(([, name]) => name === "output.ts"));
     for (const [, name, line] of places) {
