@@ -20,7 +20,11 @@ init_per_suite(Config) ->
     Proper = running:directory("agree/proper", Config),
     {0, _} = erl(["-eval", "agreement:compile_again(init:get_plain_arguments()), halt().",
                   "-extra", filename:dirname(code:which(proper)), Proper]),
-    [{proper, Proper} | Config].
+    %% As rebar3 compiles it for the other node: each knows the other's funs.
+    Ours = running:directory("agree/ours", Config),
+    [{ok, _} = compile:file(File, [debug_info, {outdir, Ours}])
+     || File <- filelib:wildcard(filename:join(running:fixture("agree"), "src/*.erl"))],
+    [{paths, [Proper, Ours]} | Config].
 
 end_per_suite(_) -> ok.
 
@@ -63,9 +67,9 @@ agreed(What, Config) ->
         {Code, Said} =
             erl(["-name", "asks" ++ Port ++ "@127.0.0.1", "-setcookie", "crumb",
                  "-start_epmd", "false", "-dist_listen", "false", "-erl_epmd_port", Port,
-                 "-pa", proplists:get_value(proper, Config),
-                 "-eval", "agreement:main(init:get_plain_arguments()).", "-extra",
-                 What, Node, integer_to_list(WordSize), atom_to_list(Endian)]),
+                 "-pa" | proplists:get_value(paths, Config)]
+                ++ ["-eval", "agreement:main(init:get_plain_arguments()).", "-extra",
+                    What, Node, integer_to_list(WordSize), atom_to_list(Endian)]),
         ct:pal("~ts", [Said]),
         Code =:= 0 orelse ct:fail("they do not agree:~n~ts", [Said]),
         ?assertMatch({0, _}, running:ended(Other))

@@ -20,10 +20,9 @@ main([What, Node, WordSize, Endian]) ->
     ok = io:setopts([{encoding, unicode}]),
     put(node, list_to_atom(Node)),
     {connected, true} = {connected, net_kernel:connect_node(get(node))},
-    [{module, Module} = code:load_binary(Module, File, Beam)
-     || {Module, Beam, File} <- ask(code)],
     Expected = {list_to_integer(WordSize), list_to_atom(Endian)},
-    Faults = agree("facts", Expected, ask(facts)) ++ compare(What),
+    Faults = agree("facts", Expected, ask(facts)) ++ agree("code", agree:code(), ask(code))
+        ++ compare(What),
     [io:format("~ts~n", [Fault]) || Fault <- Faults],
     _ = ask(stop),
     halt(case Faults of [] -> 0; _ -> 1 end).
