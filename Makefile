@@ -4,7 +4,7 @@
 OTP ?= 29
 .NOTPARALLEL:
 .PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs clean help
+.PHONY: programs natives board clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -13,7 +13,7 @@ all: setup-build ## compile the command
 demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
 	@./bench/demo
 
-test: setup-build+test+web+device all runtimes ## all tests
+test: setup-build+test+cross+board+web+device all runtimes ## all tests
 	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" ./test/run
 
 # The long waits come first, and are visible: both VMs, the stock OTP and its suites. What
@@ -49,6 +49,12 @@ otp-suites-table: all ## write what they came to into docs/
 beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes)
 	@test/beam-files
 	@test/beam-files "$$(./bench/otp-root 25)" "$$(./bench/otp-root 27)" "$$(./bench/otp-root 29)"
+
+board: setup-build+test+board all ## the drivers on a real kernel, in qemu (makes a VM for ARMv7)
+	@rebar3 ct --suite test/board_SUITE --readable=true
+
+natives: setup-build+cross+targets all ## jiffy and yaws from Debian's sources, linked in
+	@escript bench/natives/natives.escript x86_64 armv7
 
 programs: all ## real programs of Debian, whole and shaken (makes VMs of OTP 25 if need be)
 	@escript bench/programs/programs.escript

@@ -3,11 +3,11 @@
 %% the OTP that runs this, each into a directory of its own, and runs all suites.
 %% Writes the numbers of passed and failed cases into a file.
 %%
-%% usage: suites.escript DEVICE-DIR BUILD-DIR PROPER-DIR RESULT-FILE
+%% usage: suites.escript DEVICE-DIR BUILD-DIR PROPER-DIR RESULT-FILE [APPLICATION...]
 
 -mode(compile).
 
-main([Device, Build, Proper, Result]) ->
+main([Device, Build, Proper, Result | Only]) ->
     Release = erlang:system_info(otp_release),
     Flavour = erlang:system_info(emu_flavor),
     io:format("== OTP ~s (~p), ~p schedulers~n",
@@ -24,7 +24,8 @@ main([Device, Build, Proper, Result]) ->
     [build(App, Out) || App <- Apps],
     Tests = filename:join(Out, "tests"),
     ok = filelib:ensure_path(Tests),
-    Suites = lists:append([tests(App, Tests) || App <- Apps]),
+    Suites = lists:append([tests(App, Tests) || App <- Apps, Only =:= []
+                               orelse lists:member(filename:basename(App), Only)]),
     code:add_patha(Tests),
     %% What the cases provoke is logged; only failures are of interest here.
     ok = logger:set_primary_config(level, none),

@@ -257,7 +257,10 @@ static void handle_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMoni
     handle_close(env, object, 0);
 }
 
-/* Nobody knows it any more. The descriptor is there only if making it failed midway. */
+/*
+ * Nobody knows it any more: on any scheduler. Its descriptor is closed by now, by
+ * handle_stop or handle_give_up; one that is not was never in the poll.
+ */
 static void handle_free(ErlNifEnv *env, void *object)
 {
     struct handle *handle = object;
@@ -267,6 +270,16 @@ static void handle_free(ErlNifEnv *env, void *object)
         enif_free_env(handle->keys_env);
     if (handle->lock != NULL)
         enif_mutex_destroy(handle->lock);
+}
+
+/* One that nobody else knows yet, and that is not to be. The VM may free it later, so the
+ * descriptor is closed here. */
+static void handle_give_up(struct handle *handle)
+{
+    if (handle->fd >= 0)
+        gpio_close(handle->fd);
+    handle->fd = -1;
+    enif_release_resource(handle);
 }
 
 /* The names and offsets of a handle's lines, lists of the same length. */
@@ -414,7 +427,7 @@ static ERL_NIF_TERM give(ErlNifEnv *env, struct handle *handle)
 {
     ERL_NIF_TERM term;
     if (enif_monitor_process(env, handle, &handle->server, &handle->monitor) != 0) {
-        enif_release_resource(handle);
+        handle_give_up(handle);
         return closed(env);
     }
     term = enif_make_resource(env, handle);
@@ -444,7 +457,7 @@ static ERL_NIF_TERM nif_request(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     if (handle == NULL)
         return failed(env, -ENOMEM);
     if (!get_lines(env, argv[1], argv[2], handle)) {
-        enif_release_resource(handle);
+        handle_give_up(handle);
         return enif_make_badarg(env);
     }
     memcpy(request.offsets, handle->offsets, sizeof request.offsets);
@@ -456,7 +469,7 @@ static ERL_NIF_TERM nif_request(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         gpio_close(chip);
     }
     if (result < 0) {
-        enif_release_resource(handle);
+        handle_give_up(handle);
         return failed(env, result);
     }
     handle->fd = request.fd;
@@ -488,7 +501,7 @@ static ERL_NIF_TERM nif_watch(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
         return failed(env, -ENOMEM);
     }
     if (!get_lines(env, argv[1], argv[2], handle)) {
-        enif_release_resource(handle);
+        handle_give_up(handle);
         return enif_make_badarg(env);
     }
     for (i = handle->count; i-- > 0 && result == 0;) {
@@ -498,7 +511,7 @@ static ERL_NIF_TERM nif_watch(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
         list = enif_make_list_cell(env, line_info(env, &info), list);
     }
     if (result < 0) {
-        enif_release_resource(handle);
+        handle_give_up(handle);
         return failed(env, result);
     }
     given = give(env, handle);

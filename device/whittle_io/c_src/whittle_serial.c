@@ -3,10 +3,10 @@
  *
  * A line belongs to one Erlang process, its server (whittle_serial_port). Only the server
  * reads, selects, sets and closes; so reading needs no lock. Any process may send: its
- * write(2) runs in the caller, as a message to the server and back would double the time of
- * a short send (bench/serial). What the kernel does not take at once is kept here, in
- * `rest', and the server goes on with it when the poll says so; so a message is never torn
- * by another sender's. The lock guards the descriptor, the state and `rest'.
+ * write(2) runs in the caller, so that a short send is one system call and no message. What
+ * the kernel does not take at once is kept here, in `rest', and the server goes on with it
+ * when the poll says so; so a message is never torn by another sender's. The lock guards the
+ * descriptor, the state and `rest'.
  *
  * Schedulers: what returns in microseconds runs on the caller's scheduler, READ_SIZE or
  * SEND_SIZE bytes at most a call. open, close and every ioctl that a driver may sleep in (a
@@ -17,8 +17,8 @@
  * server was killed; by `dtor' when it was never handed to the poll.
  *
  * Flags of termios are libc's, which are the kernel's. The struct and the requests are
- * written out here, for <asm/termbits.h> clashes with <termios.h>, a musl toolchain may have
- * no kernel headers, and musl's own TCGETS2 has the wrong size in it.
+ * written out here, for <asm/termbits.h> clashes with <termios.h>, and a musl toolchain may
+ * have no kernel headers.
  */
 #define _GNU_SOURCE
 #include <erl_nif.h>
@@ -35,13 +35,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Bytes a call reads at most. A tty gives 4095 at once; more than four such reads gained
- * nothing in bench/serial, and each open line holds this much memory. */
+/* Bytes a call reads at most: four times what a tty gives at once (4095), so that a call
+ * stays short. Each open line holds this much memory. */
 #define READ_SIZE 16384
 /* Bytes a call writes at most; more than the queue of any tty. */
 #define SEND_SIZE 65536
-/* A read this short has emptied the tty: to try again would cost a call and find nothing. */
-#define SHORT_READ 1024
 /* Receivers sample a byte of eleven bits at its end: past 3 % on each side they miss it. */
 #define RATE_PERCENT 3
 
@@ -523,15 +521,19 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     ERL_NIF_TERM why, bytes;
     struct line *line = own_line(env, argv[0], &why);
     size_t size = 0;
-    ssize_t got = 1;
-    int error = 0;
+    ssize_t got;
+    int error = 0, more;
     if (line == NULL)
         return why;
+    /* The read of an empty tty waits for the kernel's worker when that is about to fill it:
+     * on a busy machine for milliseconds (bench/serial). So the tty is asked before. */
     do {
         got = read(line->fd, line->buffer + size, sizeof line->buffer - size);
         if (got > 0)
             size += (size_t)got;
-    } while (got >= SHORT_READ && size < sizeof line->buffer);
+        more = 0;
+    } while (got > 0 && size < sizeof line->buffer
+             && ioctl(line->fd, FIONREAD, &more) == 0 && more > 0);
     if (got < 0 && errno != EAGAIN && errno != EINTR)
         error = -errno;
     /* Bytes that came before the end are given first; the end will be read again. */

@@ -43,8 +43,9 @@
 %% For whittle_serial_port only: they are here since a VM that has them linked in finds them
 %% by the name of this module.
 -export([nif_open/2, nif_configure/2, nif_settings/1, nif_read/1, nif_send/3, nif_resume/1,
-         nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2, nif_drain/1,
-         nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1, nif_close/1]).
+         nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2,
+         nif_drain/1, nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1,
+         nif_close/1]).
 -export_type([serial/0, device/0, option/0, option_name/0, error/0, line/0, tag/0,
               modem_line/0, info/0]).
 

@@ -7,6 +7,9 @@
 %% (`waiting', by tag: their bytes are in the NIF). Drains and breaks are turns too. While
 %% `turns' is not empty and while a break is on, the NIF is reserved: nobody overtakes.
 %%
+%% The module is long because each part of it changes the state of one line; what could be
+%% parted from that is in whittle_serial_packet, _option and _device.
+%%
 %% Waiting for output is asking the kernel at intervals (TIOCOUTQ): the kernel tells nobody,
 %% and calls that wait would take a dirty scheduler for as long as the other side holds us up.
 -module(whittle_serial_port).
@@ -409,7 +412,8 @@ answer_turn(#turn{from = From, timer = Timer}, Result, Port) ->
 late_turn(Timer, Reason, #port{turns = Turns} = Port) ->
     {Late, Others} = lists:partition(fun(#turn{timer = T}) -> T =:= Timer end,
                                      queue:to_list(Turns)),
-    [gen_server:reply(From, {error, late(Reason, What)}) || #turn{from = From, what = What} <- Late],
+    [gen_server:reply(From, {error, late(Reason, What)})
+     || #turn{from = From, what = What} <- Late],
     next_turn(Port#port{turns = queue:from_list(Others)}).
 
 late(timeout, {{_, _}, Bytes}) -> {timeout, Bytes};
@@ -428,7 +432,7 @@ fail_output(Result, #port{line = Line, turns = Turns} = Port) ->
                 {rest, Tag, _} -> sent(Tag, Result, Port);
                 _ -> Port
             end,
-    [answer_turn(Turn, Result, Port1) || Turn <- queue:to_list(Turns)],
+    _ = [answer_turn(Turn, Result, Port1) || Turn <- queue:to_list(Turns)],
     end_break(Port1#port{turns = queue:new()}).
 
 begin_break(#turn{from = From, what = {break, Time}}, #port{line = Line} = Port) ->

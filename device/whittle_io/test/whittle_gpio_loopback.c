@@ -168,9 +168,14 @@ static void set_timer(struct object *request)
 
 static void settle(struct object *request)
 {
-    uint64_t time = now(CLOCK_MONOTONIC);
-    unsigned i;
+    uint64_t time;
+    unsigned i, debounced = 0;
 
+    for (i = 0; i < request->count; i++)
+        debounced += request->chip->lines[request->offsets[i]].deadline != 0;
+    if (debounced == 0)
+        return;
+    time = now(CLOCK_MONOTONIC);
     clear_ready(request->timer_fd);
     for (i = 0; i < request->count; i++) {
         struct line *line = &request->chip->lines[request->offsets[i]];

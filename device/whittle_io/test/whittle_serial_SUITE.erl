@@ -175,8 +175,8 @@ many_senders(Config) ->
                                                          [Who, N, binary:copy(<<"x">>, 3000)]))
            end,
     Size = byte_size(Line(1, 1)),
-    [spawn_link(fun() -> [ok = whittle_serial:send(Port, Line(Who, N)) || N <- lists:seq(1, 50)] end)
-     || Who <- lists:seq(1, 8)],
+    Send = fun(Who) -> [ok = whittle_serial:send(Port, Line(Who, N)) || N <- lists:seq(1, 50)] end,
+    [spawn_link(fun() -> Send(Who) end) || Who <- lists:seq(1, 8)],
     Lines = [whittle_serial_peer:read(Peer, Size) || _ <- lists:seq(1, 400)],
     [?assertEqual([Line(Who, N) || N <- lists:seq(1, 50)],
                   [L || <<W, _/binary>> = L <- Lines, W =:= $0 + Who]) || Who <- lists:seq(1, 8)].
@@ -462,7 +462,8 @@ player(Port, Test, Players) ->
             case play(Port, At, 5) of
                 2097152 -> Test ! {ended, 2 * ?MB};
                 At1 ->
-                    [Next | _] = tl(lists:dropwhile(fun(P) -> P =/= self() end, Players ++ Players)),
+                    [_, Next | _] = lists:dropwhile(fun(P) -> P =/= self() end,
+                                                    Players ++ Players),
                     ok = whittle_serial:controlling_process(Port, Next),
                     Next ! {ball, At1},
                     player(Port, Test, Players)

@@ -14,10 +14,10 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [no_device, bad_options, busy, shared, no_modem_lines, break_in_turn, closed_handle, hang_up_active,
-     hang_up_passive, hang_up_of_waiting, close_of_waiting, close_gives_up, owner_dies,
-     server_killed, senders_killed, descriptors, nothing_stuck, upgraded, any_arguments,
-     any_arguments_of_the_server, any_words].
+    [no_device, bad_options, busy, shared, no_modem_lines, break_in_turn, closed_handle,
+     hang_up_active, hang_up_passive, hang_up_of_waiting, close_of_waiting, close_gives_up,
+     owner_dies, server_killed, senders_killed, descriptors, nothing_stuck, upgraded,
+     any_arguments, any_arguments_of_the_server, any_words].
 
 init_per_testcase(_, Config) -> [{peer, whittle_serial_peer:start()} | Config].
 

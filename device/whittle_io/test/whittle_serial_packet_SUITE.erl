@@ -90,8 +90,8 @@ changed_anywhere(_) ->
     Step = oneof([{push, binary()}, {change, oneof([raw, gap, line]), range(1, 50)}, silent, pop]),
     holds(?FORALL(Steps, list(Step),
                   begin
-                      {Out, Input} = lists:foldl(fun step/2, {<<>>, whittle_serial_packet:new(raw, 9)},
-                                                 Steps ++ [{change, raw, 9}]),
+                      Empty = {<<>>, whittle_serial_packet:new(raw, 9)},
+                      {Out, Input} = lists:foldl(fun step/2, Empty, Steps ++ [{change, raw, 9}]),
                       {Rest, _} = pop_all(Input),
                       iolist_to_binary([Out | Rest])
                           =:= << <<Bytes/binary>> || {push, Bytes} <- Steps >>
@@ -109,7 +109,8 @@ step(pop, {Out, Input}) ->
 
 %% Whatever comes, no message is longer than the limit, and what is held is bounded by it.
 garbage(_) ->
-    holds(?FORALL({Mode, Limit, Pieces}, {oneof([gap, line, 1, 2, 4]), range(1, 300), list(binary())},
+    holds(?FORALL({Mode, Limit, Pieces},
+                  {oneof([gap, line, 1, 2, 4]), range(1, 300), list(binary())},
                   begin
                       {Popped, Left} = pushed(Pieces, whittle_serial_packet:new(Mode, Limit)),
                       whittle_serial_packet:size(Left) =< Limit + 4
@@ -120,9 +121,8 @@ garbage(_) ->
 
 %% Nobody pops, and noise that ends in silence comes for ever.
 bounded_errors(_) ->
-    Input = lists:foldl(fun(_, I) ->
-                                whittle_serial_packet:silent(whittle_serial_packet:push(<<9, 1>>, I))
-                        end, whittle_serial_packet:new(1, 10), lists:seq(1, 1000)),
+    Noise = fun(_, I) -> whittle_serial_packet:silent(whittle_serial_packet:push(<<9, 1>>, I)) end,
+    Input = lists:foldl(Noise, whittle_serial_packet:new(1, 10), lists:seq(1, 1000)),
     ?assertEqual(0, whittle_serial_packet:size(Input)),
     {Popped, _} = pop_all(Input),
     ?assertEqual([{error, etimedout}], Popped).

@@ -25,7 +25,11 @@ program() ->
 
 path(#peer{path = Path}) -> Path.
 
-stop(#peer{port = Port}) -> catch port_close(Port).
+%% It may have ended by itself.
+stop(#peer{port = Port}) ->
+    try port_close(Port)
+    catch error:badarg -> true
+    end.
 
 %% Returns when the kernel has them.
 write(Peer, Bytes) -> <<"ok">> = ask(Peer, [$w, Bytes]), ok.

@@ -32,11 +32,16 @@ check_words(#{values := #{target := Target, vm := Vm} = Values} = Build) ->
     end.
 
 check_paths(#{path := Path, values := Values} = Build) ->
-    case {whittle_read:check(Path), Values} of
-        {ok, #{out := Out}} -> check_output(Out, Build);
-        {ok, #{}} -> {ok, Build};
-        {{error, Error}, _} -> system_error(Error)
+    Checks = whittle_steps:steps([fun(_) -> whittle_read:check(Path) end
+                                  | [fun(_) -> whittle_native:read(File) end
+                                     || File <- natives(Values)]]),
+    case {Checks, Values} of
+        {{error, Error}, _} -> system_error(Error);
+        {_, #{out := Out}} -> check_output(Out, Build);
+        {_, #{}} -> {ok, Build}
     end.
+
+natives(Values) -> string:lexemes(maps:get(native, Values, ""), ",").
 
 get_otp(#{values := #{otp := Release}} = Build) ->
     case whittle_runtime:otp(Release, runtime_options()) of
@@ -47,8 +52,8 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 read(#{path := Path, otp := #{lib := Lib}, values := Values} = Build) ->
     whittle_progress:step("reading"),
     Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
-    Natives = string:lexemes(maps:get(native, Values, ""), ","),
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs,
+                                   natives => natives(Values)}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.

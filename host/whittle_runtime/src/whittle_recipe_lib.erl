@@ -32,7 +32,8 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
        script => ["mkdir src"] ++
            case Source of
                #{kind := debian} ->
-                   ["tar -xOf \"${SOURCE%_*}\"_*.orig.tar.* --wildcards '*/gcc-*.tar.xz' > gcc.tar.xz"];
+                   ["tar -xOf \"${SOURCE%_*}\"_*.orig.tar.* --wildcards '*/gcc-*.tar.xz'"
+                    " > gcc.tar.xz"];
                #{kind := tarball} ->
                    ["ln -s \"$SOURCE\" gcc.tar.xz"]
            end
@@ -77,7 +78,8 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                   %% The specs name the place where it was to be installed. gcc's own start
                   %% files serve shared objects and tables for unwinding (on MIPS they also
                   %% want what musl's do not give): musl itself runs constructors.
-                  "sed -E -i 's,Scrt1,crt1,;s,crt(begin|end)S.o%s,,;s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
+                  "sed -E -i 's,Scrt1,crt1,;s,crt(begin|end)S.o%s,,;"
+                  "s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
                   " \"$OUT/lib/musl-gcc.specs\""]
            ++ case SoftFloat of
                   "" -> [];

@@ -115,8 +115,8 @@ erts(Target, Flavour, Source, Patches) ->
 %% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
 %% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
 %% C++ needs; TERMINFO_LIB, OPENSSL, ZSTD and NATIVE_name, the artefacts of those, where
-%% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers when it runs, which
-%% only OTP's own suites ask of it.
+%% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers
+%% when it runs, which only OTP's own suites ask of it.
 -spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
            static | dynamic) -> whittle_plan:plan().
 link(Target, {Release, Flavour}, AllNatives, Linkage) ->

@@ -58,7 +58,13 @@ unknown_words(_) ->
     ?assertEqual(unknown_target, Tag(#{target => "pdp11"})),
     ?assertEqual(unsupported_otp, Tag(#{otp => "17"})),
     ?assertEqual(unsupported_flavour, Tag(#{flavour => tiny})),
-    ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})).
+    ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
+    Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
+               cflags => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
+    [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
+     || #{name := Name, cxx := ""} <- whittle_runtime:targets()],
+    Compiled = Native#{sources := [], archives := #{"pdp11" => <<>>}},
+    ?assertEqual(no_archive, Tag(#{natives => [Compiled]})).
 
 no_compiler(Config) ->
     %% A PATH with everything but a compiler.
@@ -200,6 +206,8 @@ every_error_is_one_line(_) ->
               {unknown_target, #{target => "t", known => ["u"]}},
               {unsupported_flavour, #{flavour => f, target => "t", known => [size]}},
               {unsupported_native, #{native => n, known => [crypto]}},
+              {no_cxx, #{native => "n", target => "t"}},
+              {no_archive, #{native => "n", target => "t", known => ["u"]}},
               {unsupported_otp, #{otp => "1", known => ["29"]}},
               {unreadable_source, #{file => "f", reason => enoent}},
               {not_a_source, #{file => "f"}},

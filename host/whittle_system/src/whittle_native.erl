@@ -107,8 +107,7 @@ terms(File) ->
     end.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
-    Words = is_name(Name) andalso is_list(Options)
-        andalso lists:all(fun is_option/1, Options),
+    Words = is_name(Name) andalso all(fun is_option/1, Options),
     Words orelse fail({bad_native, {File, io_lib:format("not understood: ~0tp", [Name])}}),
     native(Kind, Name, Options, File);
 native(Term, File) ->
@@ -139,13 +138,17 @@ is_name(Name) ->
     is_text(Name) andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$", [{capture, none}]) =:= match.
 
 is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
-    is_list(Texts) andalso lists:all(fun is_below/1, Texts);
+    all(fun is_below/1, Texts);
 is_option({cflags, Flags}) ->
     %% They become words of sh.
-    is_list(Flags) andalso lists:all(fun is_flag/1, Flags);
+    all(fun is_flag/1, Flags);
 is_option({archive, Path}) -> is_below(Path);
 is_option({module, Module}) -> is_atom(Module);
 is_option(_) -> false.
+
+%% An improper list is none.
+all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
+all(_, _) -> false.
 
 is_text(Text) -> io_lib:printable_unicode_list(Text) andalso Text =/= [].
 

@@ -91,7 +91,7 @@ prebuilt_nif(Config) ->
     made:file(filename:join(Dir, "priv/lib/nif.so.1"), made:so()),
     refused(Dir, prebuilt_nif,
             "application nif brings the shared object priv/lib/nif.so.1, loaded by nif; "
-            "a static VM cannot load one: use a version").
+            "a static VM cannot load one: describe its sources with --native").
 
 %% One that nobody starts does no harm.
 unused_prebuilt_nif(Config) ->

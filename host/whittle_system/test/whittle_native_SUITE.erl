@@ -1,0 +1,138 @@
+%% Descriptions of C that applications bring: what they say, and what is wrong with them.
+-module(whittle_native_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([sources/1, archives/1, beside_a_link/1, none/1, wrong/1, random/1, assigned/1,
+         libraries/1, only_if_loaded/1]).
+
+all() ->
+    [sources, archives, beside_a_link, none, wrong, random, assigned, libraries, only_if_loaded].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% Sources by wildcard, and the headers beside them and in what `include' names.
+sources(Config) ->
+    [file(Name, Name, Config)
+     || Name <- ["c_src/a.c", "c_src/b.cc", "c_src/deep/c.h", "c_src/notes.txt", "inc/d.hpp"]],
+    {ok, [Native]} = read("{nif, \"x\", [{sources, [\"c_src/*\"]}, {include, [\"inc\"]},"
+                          " {cflags, [\"-DA=1\"]}, {module, y}]}.", Config),
+    ?assertEqual(#{kind => nif, name => "x", module => y,
+                   sources => [<<"c_src/a.c">>, <<"c_src/b.cc">>], include => ["inc"],
+                   cflags => ["-DA=1"], archives => #{},
+                   files => maps:from_list([{Path, Path}
+                                            || Path <- [<<"c_src/a.c">>, <<"c_src/b.cc">>,
+                                                        <<"c_src/deep/c.h">>, <<"inc/d.hpp">>]])},
+                 Native).
+
+archives(Config) ->
+    [file("lib/" ++ Target ++ "/libx.a", Target, Config) || Target <- ["armv7", "mips"]],
+    {ok, [#{archives := Each}]} = read("{driver, \"x\", [{archive, \"lib/$TARGET/libx.a\"}]}.",
+                                       Config),
+    ?assertEqual(#{"armv7" => <<"armv7">>, "mips" => <<"mips">>}, Each),
+    {ok, [#{archives := One}]} = read("{nif, \"x\", [{archive, \"lib/mips/libx.a\"}]}.", Config),
+    ?assertEqual(#{"" => <<"mips">>}, One).
+
+%% As rebar3 lays out a project's own application.
+beside_a_link(Config) ->
+    file("app/src/x.erl", "", Config),
+    file("app/c_src/x.c", "", Config),
+    file("app/native.config", "{nif, \"x\", [{sources, [\"c_src/x.c\"]}]}.", Config),
+    Built = in("built", Config),
+    ok = file:make_dir(Built),
+    ok = file:make_symlink("../app/src", filename:join(Built, "src")),
+    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(Built)),
+    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(in("app", Config))).
+
+none(Config) ->
+    ?assertEqual({ok, []}, whittle_native:of_application(in("", Config))).
+
+wrong(Config) ->
+    file("x.c", "", Config),
+    file("x.txt", "", Config),
+    Sources = "{sources, [\"x.c\"]}",
+    [?assertMatch({error, {bad_native, _}}, read(Text, Config), Text)
+     || Text <- ["{nif, \"x\"", "nif.", "{nif, x, [" ++ Sources ++ "]}.", "{nif, \"x\", []}.",
+                 "{nif, \"../x\", [" ++ Sources ++ "]}.", "{nif, \"\", [" ++ Sources ++ "]}.",
+                 "{nif, \"x\", " ++ Sources ++ "}.", "{nif, \"x\", [" ++ Sources ++ " | x]}.",
+                 "{nif, \"x\", [{sources, [\"x.txt\"]}]}.",
+                 "{nif, \"x\", [{sources, [\"/x.c\"]}]}.",
+                 "{nif, \"x\", [{sources, \"x.c\"}]}.", "{nif, \"x\", [{sauces, []}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
+    ?assertMatch({error, {unreadable, {_, enoent}}},
+                 read("{nif, \"x\", [{archive, \"x.a\"}]}.", Config)),
+    ?assertMatch({error, {unreadable, {_, enoent}}}, whittle_native:read(in("nowhere", Config))).
+
+%% Whatever stands in the file, it is read or refused in a line.
+random(Config) ->
+    file("x.c", "", Config),
+    Term = proper_types:oneof([proper_types:any(),
+                               {proper_types:oneof([nif, driver]), proper_types:any(),
+                                proper_types:any()},
+                               {nif, "x", proper_types:list(
+                                            {proper_types:oneof([sources, include, cflags, module,
+                                                                 archive]),
+                                             proper_types:any()})}]),
+    Property =
+        proper:forall(Term,
+                      fun(Value) ->
+                              case read(io_lib:format("~0p.", [Value]), Config) of
+                                  {ok, [_]} -> true;
+                                  {error, Error} ->
+                                      Line = whittle_system:format_error(Error),
+                                      not lists:member($\n, unicode:characters_to_list(Line))
+                              end
+                      end),
+    ?assert(proper:quickcheck(Property, [{numtests, 300}, quiet])).
+
+assigned(Config) ->
+    file("x.c", "", Config),
+    {ok, [Native]} = read("{nif, \"x\", [{sources, [\"x.c\"]}, {module, m}]}.", Config),
+    Apps = #{one => app(one, [a]), two => app(two, [m])},
+    {ok, #{one := One, two := Two}} = whittle_native:assign([{"f", Native}], Apps),
+    ?assertEqual({error, Native}, {maps:find(natives, One), hd(maps:get(natives, Two))}),
+    %% The command line's word comes before the application's own.
+    {ok, #{two := Again}} = whittle_native:assign([{"f", Native#{cflags := ["-O3"]}}],
+                                                  #{two => Two}),
+    ?assertMatch(#{natives := [#{cflags := ["-O3"]}]}, Again),
+    ?assertEqual({error, {native_unused, {"f", "x", nobody}}},
+                 whittle_native:assign([{"f", Native#{module := nobody}}], Apps)).
+
+libraries(Config) ->
+    file("x.c", "", Config),
+    {ok, Natives} = read("{nif, \"x\", [{sources, [\"x.c\"]}]}.", Config),
+    App = (app(one, [x]))#{files := #{<<"priv/x.so">> => here, <<"priv/lib/y.so">> => here,
+                                      <<"priv/x.txt">> => here}},
+    #{files := Left} = whittle_native:without_libraries(App#{natives => Natives}),
+    ?assertEqual([<<"priv/lib/y.so">>, <<"priv/x.txt">>], lists:sort(maps:keys(Left))),
+    ?assertEqual(App, whittle_native:without_libraries(App)).
+
+%% What is not loaded is not linked: a module may have been taken out.
+only_if_loaded(Config) ->
+    file("x.c", "", Config),
+    {ok, Natives} = read("{nif, \"x\", [{sources, [\"x.c\"]}]}.", Config),
+    System = whittle_system:new(#{name => "s", vsn => "1", otp => "29"}),
+    Put = fun(Modules) ->
+                  whittle_system:put_app((app(one, Modules))#{natives => Natives}, System)
+          end,
+    ?assertEqual(Natives, whittle_system:natives(Put([x]))),
+    ?assertEqual([], whittle_system:natives(Put([y]))).
+
+app(Name, Modules) ->
+    #{name => Name, vsn => "1", spec => {application, Name, []},
+      modules => maps:from_list([{Module, <<>>} || Module <- Modules]), files => #{},
+      origin => #{kind => input, path => "", asked_by => []}}.
+
+read(Text, Config) ->
+    file("native.config", Text, Config),
+    whittle_native:read(in("native.config", Config)).
+
+file(Name, Text, Config) ->
+    made:file(in(Name, Config), unicode:characters_to_binary(Text)).
+
+in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
