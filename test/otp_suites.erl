@@ -16,6 +16,8 @@ Those that were run on the same VM before are not run again.
   --again         run what is named also if it was run before
   --limit SECONDS end a suite after so long (default 3600)
   --variant V     only static, dynamic or stock
+  --target NAME   on the VM for that target, by its emulator; static only, and --quick is
+                  those on numbers, bits and terms
   --rewritten     with a kernel and a stdlib that whittle_beam has rewritten
   --shaken        with a kernel and a stdlib that were shaken: what a program which does
                   no more than start does not need is cold
@@ -34,12 +36,19 @@ not; 2 the words were wrong
                      "error_handler"]},
          {"stdlib", ["io", "lists", "math"]}]).
 
+%% Where words and byte order show, for less than six minutes of an emulator's time.
+-define(QUICK_ELSEWHERE,
+        [{"emulator", ["atomics", "beam_literals", "big", "bs_bincomp", "bs_bit_binaries",
+                       "bs_construct", "bs_match_bin", "bs_match_int", "bs_match_misc",
+                       "bs_match_tail", "counters", "decode_packet", "float", "guard",
+                       "list_bif", "num_bif", "system_info", "tuple"]}]).
+
 -spec main([string()], file:filename()) -> 0..2.
 main(Words, Root) ->
     try
         run(words(Words, #{apps => [], suites => [], quick => false, again => false,
                            limit => 3600, variants => [], code => stock, show => run,
-                           json => false}),
+                           target => whittle_runtime:default_target(), json => false}),
             Root)
     catch
         throw:{words, What} ->
@@ -67,6 +76,11 @@ words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
         [Variant] -> words(Rest, Options#{variants := [Variant | Variants]});
         [] -> throw({words, "there is no variant " ++ Name})
     end;
+words(["--target", Name | Rest], Options) ->
+    case whittle_target:load(Name) of
+        {ok, _} -> words(Rest, Options#{target := Name, variants := [static]});
+        {error, _} -> throw({words, "there is no target " ++ Name})
+    end;
 words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});
 words(["--again" | Rest], Options) -> words(Rest, Options#{again := true});
 words(["--rewritten" | Rest], Options) -> words(Rest, Options#{code := rewritten});
@@ -80,12 +94,12 @@ words([Word | _], _) -> throw({words, "what is " ++ Word ++ "?"}).
 run(#{show := help}, _Root) ->
     io:put_chars(?USAGE),
     0;
-run(Options = #{show := Show, code := Code}, Root) ->
-    Out = filename:join([Root, "out", case Code of
-                                          stock -> "otp-suites";
-                                          _ -> "otp-suites-" ++ atom_to_list(Code)
-                                      end]),
-    Parts = parts(Code),
+run(Options = #{show := Show, code := Code, target := Target}, Root) ->
+    Elsewhere = [Target || Target =/= whittle_runtime:default_target()],
+    Out = filename:join([Root, "out",
+                         lists:join("-", ["otp-suites" | [atom_to_list(Code) || Code =/= stock]
+                                          ++ Elsewhere])]),
+    Parts = parts(Code, Target),
     Chosen = chosen(Options, Parts),
     case Show of
         list ->
@@ -97,7 +111,7 @@ run(Options = #{show := Show, code := Code}, Root) ->
         table ->
             verdict(Chosen, Parts, Options, Root, Out);
         run ->
-            Known = known(Root, Code),
+            Known = known(Root, Options),
             Lock = lock(Out),
             lists:foreach(fun(Which) -> all_variants(Which, Known, Parts, Options, Out) end,
                           Chosen),
@@ -116,11 +130,12 @@ lock(Out) ->
         {Port, {exit_status, _}} -> throw({failed, "it is running here already", ""})
     end.
 
-parts(Code) ->
+parts(Code, Target) ->
     Otp = made(whittle_runtime:otp(whittle_runtime:default_otp(), progress())),
     #{otp := Release} = Otp,
     Suites = made(whittle_runtime:suites(Release, progress())),
-    #{otp => Otp, suites => Suites, runtime => runtime(Release, static), code => Code}.
+    #{otp => Otp, suites => Suites, runtime => runtime(Target, Release, static), code => Code,
+      target => Target}.
 
 %% What makes it of OTP's, and so decides about the result.
 made_by(stock) -> [];
@@ -138,8 +153,8 @@ of_application(App) ->
     Beams = filelib:wildcard(filename:join(code:lib_dir(App), "ebin/*.beam")),
     [Md5 || Beam <- lists:sort(Beams), {ok, {_, Md5}} <- [beam_lib:md5(Beam)]].
 
-runtime(Release, Linkage) ->
-    made(whittle_runtime:ensure(#{target => whittle_runtime:default_target(), otp => Release,
+runtime(Target, Release, Linkage) ->
+    made(whittle_runtime:ensure(#{target => Target, otp => Release,
                                   flavour => size, natives => [asn1, crypto],
                                   linkage => Linkage}, progress())).
 
@@ -151,7 +166,8 @@ progress() ->
                           say("~ts: ~ts ~b %", [Task, Step, Percent])
                   end}.
 
-chosen(#{apps := Apps, suites := Named, quick := Quick}, #{suites := #{dir := Dir, apps := All}}) ->
+chosen(#{apps := Apps, suites := Named, quick := Quick, target := Target},
+       #{suites := #{dir := Dir, apps := All}}) ->
     Unknown = [A || A <- Apps, not lists:member(A, All)],
     Unknown =:= [] orelse throw({words, "there are no suites of " ++ hd(Unknown)}),
     There = [{App, filename:basename(File, ".beam")}
@@ -163,10 +179,14 @@ chosen(#{apps := Apps, suites := Named, quick := Quick}, #{suites := #{dir := Di
     [Which || {App, Suite} = Which <- There,
               Apps =:= [] orelse lists:member(App, Apps),
               Named =:= [] orelse lists:member(Suite, Named),
-              not Quick orelse is_quick(Which)].
+              not Quick orelse is_quick(Which, Target =:= whittle_runtime:default_target())].
 
-is_quick({App, Suite}) ->
-    lists:member(Suite, [Name ++ "_SUITE" || Name <- proplists:get_value(App, ?QUICK, [])]).
+is_quick({App, Suite}, IsHere) ->
+    Quick = case IsHere of
+                true -> ?QUICK;
+                false -> ?QUICK_ELSEWHERE
+            end,
+    lists:member(Suite, [Name ++ "_SUITE" || Name <- proplists:get_value(App, Quick, [])]).
 
 %%% Running
 
@@ -217,11 +237,13 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites, 
         stock ->
             Common#{vm => none, cc => "gcc"};
         static ->
-            #{runtime := #{executable := Vm}} = Parts,
-            Common#{vm => Vm, cc => "gcc"};
+            #{runtime := #{executable := Vm}, target := Name} = Parts,
+            {ok, #{emulator := Emulator}} = whittle_target:load(Name),
+            Common#{vm => Vm, cc => "gcc", emulator => Emulator};
         dynamic ->
-            #{executable := Vm} = runtime(Release, dynamic),
-            {ok, Target} = whittle_target:load(whittle_runtime:default_target()),
+            #{target := Name} = Parts,
+            #{executable := Vm} = runtime(Name, Release, dynamic),
+            {ok, Target} = whittle_target:load(Name),
             Common#{vm => Vm, cc => Target}
     end.
 
@@ -253,20 +275,24 @@ keep(Variant, Which, Parts, Result, Out) ->
 file(Variant, {App, Suite}, Out) ->
     filename:join([Out, "results", atom_to_list(Variant), App ++ "." ++ Suite ++ ".config"]).
 
-known(Root, Code) ->
+%% What is of another target alone comes first.
+known(Root, #{code := Code, target := Target}) ->
     Of = fun(Name) ->
                  {ok, Known} = file:consult(filename:join([Root, "test", Name])),
                  Known
          end,
-    Of("otp-suites.config") ++ lists:append([Of("otp-suites-shaken.config") || Code =:= shaken]).
+    lists:append([Of("otp-suites-targets.config")
+                  || Target =/= whittle_runtime:default_target()])
+        ++ Of("otp-suites.config")
+        ++ lists:append([Of("otp-suites-shaken.config") || Code =:= shaken]).
 
 verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}, code := Code},
-        #{json := Json, show := Show}, Root, Out) ->
+        #{json := Json, show := Show, target := Target} = Options, Root, Out) ->
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
     Results =:= [] andalso throw({words, "nothing was run on VM " ++ short(Id) ++ " yet"}),
-    Account = otp_suites_table:account(Results, known(Root, Code)),
+    Account = otp_suites_table:account(Results, known(Root, Options)),
     io:put_chars(case Json of
                      true -> [otp_suites_table:json(Account), "\n"];
                      false ->
@@ -274,7 +300,9 @@ verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}, code := 
                              ++ case Code of
                                     stock -> "";
                                     _ -> ", kernel and stdlib " ++ atom_to_list(Code)
-                                end,
+                                end
+                             ++ lists:append([", for " ++ Target
+                                              || Target =/= whittle_runtime:default_target()]),
                          otp_suites_table:markdown(Account, #{'of' => What,
                                                               all => length(Chosen)})
                  end),

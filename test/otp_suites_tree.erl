@@ -32,6 +32,7 @@
           vm := file:filename() | none,  % none: the stock interpreter
           %% What compiles the suites' C parts: a command, or a target's.
           cc := string() | whittle_target:target(),
+          emulator => [string()],        % the words that run the VM (default: none)
           code := code(),
           key := term()}.                % what all of it depends on
 
@@ -77,12 +78,13 @@ reachable(Base) ->
     end.
 
 make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := Compiler,
-            code := Code}) ->
+            code := Code} = Parts) ->
     {Cc, Headers} = compiler(Compiler, Dir),
     remove(Dir),
     ok = filelib:ensure_path(Dir),
     Variables = [{"DIR", Dir}, {"OTP", Root}, {"SUITES", Suites}, {"TESTS", here()},
                  {"VM", case Vm of none -> ""; _ -> Vm end}, {"CC", Cc},
+                 {"EMULATOR", lists:flatten(lists:join(" ", maps:get(emulator, Parts, [])))},
                  {"REWRITTEN", case Code of rewritten -> "kernel stdlib"; _ -> "" end}],
     done(sh(lists:join("\n",
               ["set -e",
@@ -94,13 +96,23 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "done",
                "cd \"$DIR\"/otp/erts-*/bin",
                %% The nodes that suites start take what is called beam.smp.
-               "case $VM in",
-               "  '') cp -f beam.emu beam.smp ;;",
-               "  *) cp -f \"$VM\" beam.smp; ln -f beam.smp beam.emu",
+               "case $VM,$EMULATOR in",
+               "  ,) cp -f beam.emu beam.smp ;;",
+               "  *,) cp -f \"$VM\" beam.smp; ln -f beam.smp beam.emu",
                "     for role in " ++ lists:join(" ", ?ROLES) ++ "; do",
                "         rm -f $role",
                "         musl-gcc -static -Os -DNAME=\"\\\"$role\\\"\" -o $role"
                "             \"$TESTS/otp_suites_role.c\"",
+               "     done ;;",
+               %% The kernel runs scripts that run the emulator; -0 is qemu's for argv[0].
+               "  *) cp -f \"$VM\" vm; rm -f beam.smp beam.emu",
+               "     echo '#!/bin/sh' >beam.smp",
+               "     echo \"exec $EMULATOR \\\"\\${0%/*}/vm\\\" \\\"\\$@\\\"\" >>beam.smp",
+               "     cp beam.smp beam.emu; chmod 755 vm beam.smp beam.emu",
+               "     for role in " ++ lists:join(" ", ?ROLES) ++ "; do",
+               "         rm -f $role",
+               "         sed \"s|^exec $EMULATOR|& -0 /.whittle/bin/$role|\" beam.smp >$role",
+               "         chmod 755 $role",
                "     done ;;",
                "esac",
                %% Debian's source comes without these two, which only dress reports.

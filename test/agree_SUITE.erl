@@ -1,0 +1,83 @@
+%% A VM that was built for another processor agrees with this machine's: two nodes, of
+%% which one may have other words and another byte order, exchange every kind of term, and
+%% compute a table of results of OTP's own functions (fixtures/agree).
+-module(agree_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
+         end_per_group/2]).
+-export([terms/1, names/1, results/1, signatures/1]).
+
+all() -> [{group, Group} || {Group, _, _} <- groups()].
+
+%% A group for each target.
+groups() ->
+    [{list_to_atom(Name), [], [terms, names, results, signatures]}
+     || #{name := Name} <- emulated:targets()].
+
+init_per_suite(Config) ->
+    Proper = running:directory("agree/proper", Config),
+    {0, _} = erl(["-eval", "agreement:compile_again(init:get_plain_arguments()), halt().",
+                  "-extra", filename:dirname(code:which(proper)), Proper]),
+    %% As rebar3 compiles it for the other node: each knows the other's funs.
+    Ours = running:directory("agree/ours", Config),
+    [{ok, _} = compile:file(File, [debug_info, {outdir, Ours}])
+     || File <- filelib:wildcard(filename:join(running:fixture("agree"), "src/*.erl"))],
+    [{paths, [Proper, Ours]} | Config].
+
+end_per_suite(_) -> ok.
+
+init_per_group(Group, Config) ->
+    [Target] = [T || T = #{name := Name} <- emulated:targets(),
+                     Name =:= atom_to_list(Group)],
+    case emulated:lacks(Target) of
+        none ->
+            Out = filename:join(running:directory("agree", Config), atom_to_list(Group)),
+            _ = running:build(running:fixture("agree"), Out,
+                              ["--target", atom_to_list(Group)]),
+            [{target, Target}, {program, Out} | Config];
+        What ->
+            {skip, What}
+    end.
+
+end_per_group(_, _) -> ok.
+
+%% Random terms of every type: they come back as they were, and both VMs say the same of
+%% their external format, hashes, order and print.
+terms(Config) -> agreed("terms", Config).
+
+%% The same with processes, ports, references and funs of both nodes.
+names(Config) -> agreed("names", Config).
+
+results(Config) -> agreed("results", Config).
+
+%% What one side signs or seals, the other verifies or opens.
+signatures(Config) -> agreed("signatures", Config).
+
+agreed(What, Config) ->
+    #{word_size := WordSize, endian := Endian} = Target = proplists:get_value(target, Config),
+    Port = integer_to_list(running:free_port()),
+    Node = "agree" ++ Port ++ "@127.0.0.1",
+    Other = emulated:start(Target, proplists:get_value(program, Config), [],
+                           [{"RELEASE_NODE", Node}, {"RELEASE_DISTRIBUTION", "name"},
+                            {"RELEASE_COOKIE", "crumb"}, {"ERL_DIST_PORT", Port}]),
+    try
+        ?assertEqual(list_to_binary(Node ++ " agrees"), running:line(Other)),
+        {Code, Said} =
+            erl(["-name", "asks" ++ Port ++ "@127.0.0.1", "-setcookie", "crumb",
+                 "-start_epmd", "false", "-dist_listen", "false", "-erl_epmd_port", Port,
+                 "-pa" | proplists:get_value(paths, Config)]
+                ++ ["-eval", "agreement:main(init:get_plain_arguments()).", "-extra",
+                    What, Node, integer_to_list(WordSize), atom_to_list(Endian)]),
+        ct:pal("~ts", [Said]),
+        Code =:= 0 orelse ct:fail("they do not agree:~n~ts", [Said]),
+        ?assertMatch({0, _}, running:ended(Other))
+    after
+        catch running:signal(Other, "KILL")
+    end.
+
+%% This machine's, of the OTP that the other node is of.
+erl(Words) ->
+    running:run(filename:join([running:otp_root(), "bin", "erl"]),
+                ["-noinput", "-pa", filename:dirname(code:which(agreement)) | Words]).
