@@ -89,7 +89,7 @@ count(N) -> integer_to_list(N).
 reason(full) -> " not taken, too many waited";
 reason(edges) -> " lost before the button's owner read them";
 reason(unheard) -> " may have been made while nobody listened to the button";
-reason(doubt) -> " may have been shown by one that has ended".
+reason(doubt) -> " sent; whether it was shown nobody knows".
 
 led(0) -> "off";
 led(1) -> "on".

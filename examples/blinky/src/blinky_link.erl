@@ -44,7 +44,8 @@
 
 -define(SILENT_BEATS, 3).
 -define(REPORTS, 256).
-%% Boots of the other side that have ended: frames of theirs may still be on their way.
+%% Boots of the other side that have ended, with the last number shown of each: frames of
+%% theirs may still be on their way, and come twice.
 -define(ENDED, 8).
 
 -type boot() :: blinky_frame:boot().
@@ -66,7 +67,7 @@
                %% The other side; the last number shown of it.
                peer = none :: boot() | none, last = none :: seq() | none,
                up = false :: boolean(), silent = 0 :: non_neg_integer(),
-               ended = [] :: [boot()],
+               ended = [] :: [{boot(), seq() | none}],
                %% What is to be handed over, and whom the eldest of it was sent to.
                items = queue:new() :: queue:queue({seq(), blinky_frame:item()}),
                next = 1 :: seq(), sent = none :: boot() | none,
@@ -143,9 +144,11 @@ gap(Reason0, Count, #link{items = Items, sent = Sent, keep = Keep} = Link) ->
 %% @doc A frame has come.
 -spec received(blinky_frame:frame(), link()) -> {link(), [effect()]}.
 received(#{from := Boot}, #link{boot = Boot} = Link) -> {Link, []};     % an echo
-received(#{from := From} = Frame, #link{ended = Ended} = Link0) ->
-    case lists:member(From, Ended) of
+received(#{from := From} = Frame, #link{ended = Ended, up = Up} = Link0) ->
+    case Up andalso lists:keymember(From, 1, Ended) of
         true -> {Link0, []};
+        %% Nobody else is there: what had seemed to end has not. Frames of an instance before
+        %% it, late or doubled, had come after its own.
         false ->
             {Link1, Before} = heard(From, Link0),
             {Link2, After} = act(Frame, Link1),
@@ -159,8 +162,9 @@ heard(Peer, #link{peer = Peer} = Link0) ->
 heard(New, #link{peer = none} = Link) -> heard(New, Link#link{peer = New});
 heard(New, #link{peer = Old, last = Last, ended = Ended} = Link) ->
     Link1 = add({ended, Old, Last}, doubt(Link)),
-    heard(New, Link1#link{peer = New, last = none, up = false,
-                          ended = lists:sublist([Old | Ended], ?ENDED)}).
+    heard(New, Link1#link{peer = New, last = proplists:get_value(New, Ended, none), up = false,
+                          ended = lists:sublist([{Old, Last} | lists:keydelete(New, 1, Ended)],
+                                                ?ENDED)}).
 
 %% Word of a gap may be told twice.
 doubt(#link{sent = none} = Link) -> Link;

@@ -89,17 +89,24 @@ none_twice(#w{a = A, b = B, log = Log0}) ->
         %% Of those that live all are accounted for.
         andalso [] =:= [Press || {Boot, _} = Press <- Taken, lists:member(Boot, Alive)]
                        -- (Shown ++ Doubt)
-        %% Of those that ended, up to the number that was reported with their end, and no
+        %% Of those that ended, up to the number that was last reported with their end, and no
         %% further; numbers have no holes.
         andalso lists:all(
-                  fun({There, {ended, Boot, Last}}) ->
+                  fun({{There, Boot}, Last}) ->
                           Numbers = [Seq || {By, R} <- Log, By =:= There, {From, Seq} <- told(R),
                                             From =:= Boot],
                           case {Numbers, Last} of
                               {[], none} -> true;
                               {[First | _], _} -> Numbers =:= lists:seq(First, Last)
                           end
-                  end, [R || {_, {ended, _, _}} = R <- Log]).
+                  end, ended(Log0, Alive)).
+
+ended(Latest, Alive) ->
+    maps:to_list(lists:foldr(fun({There, {ended, Boot, Last}}, Known) ->
+                                     Known#{{There, Boot} => Last};
+                                (_, Known) -> Known
+                             end, #{}, [Entry || {_, {ended, Boot, _}} = Entry <- Latest,
+                                                 not lists:member(Boot, Alive)])).
 
 told({shown, From, Seq, _}) -> [{From, Seq}];
 told({gap, From, Seq, _, _}) -> [{From, Seq}];
