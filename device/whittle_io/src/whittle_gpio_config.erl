@@ -102,11 +102,11 @@ text(Text) when is_binary(Text) ->
     binary:match(Text, <<0>>) =:= nomatch orelse bad(Text),
     Text;
 text(Text) when is_list(Text) ->
-    try unicode:characters_to_binary(Text) of
-        Binary when is_binary(Binary) -> text(Binary);
-        _ -> bad(Text)
+    %% Not module unicode: a shaken program has its tables for the sake of that name.
+    try << <<Char/utf8>> || Char <- Text >> of
+        Bytes -> text(Bytes)
     catch
-        error:badarg -> bad(Text)
+        error:_ -> bad(Text)
     end;
 text(Other) ->
     bad(Other).

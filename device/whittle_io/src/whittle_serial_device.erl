@@ -28,10 +28,9 @@ path(Device) -> {error, {bad_option, Device}}.
 
 bytes(Device) when is_binary(Device) -> {ok, Device};
 bytes(Device) ->
-    try unicode:characters_to_binary(Device) of
-        Bytes when is_binary(Bytes) -> {ok, Bytes};
-        _ -> error
-    catch error:badarg -> error
+    %% Not module unicode: a shaken program has its tables for the sake of that name.
+    try {ok, << <<Char/utf8>> || Char <- Device >>}
+    catch error:_ -> error
     end.
 
 %% @doc Those with a driver behind them: consoles and pseudo-terminals have none.
@@ -74,6 +73,6 @@ usb(Device) ->
 
 attribute(File) ->
     case file:read_file(File) of
-        {ok, Text} -> string:trim(binary_to_list(Text));
+        {ok, Text} -> binary_to_list(hd(binary:split(Text, <<"\n">>)));
         {error, _} -> none
     end.

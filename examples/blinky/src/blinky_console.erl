@@ -1,0 +1,54 @@
+%% @doc Commands on standard input, for machines without GPIO and for the tests:
+%%
+%% <ul>
+%% <li>`press': prints `taken BOOT NUMBER', or `full';</li>
+%% <li>`kill owner', or lamp, button, console: to see that it recovers; prints `killed';</li>
+%% <li>`info': prints what the line is at.</li>
+%% </ul>
+%%
+%% At the end of the input nothing more is read; the rest goes on.
+-module(blinky_console).
+
+-export([start_link/0]).
+
+%% @doc Starts it.
+-spec start_link() -> {ok, pid()}.
+start_link() ->
+    Pid = proc_lib:spawn_link(fun() ->
+                                      true = register(?MODULE, self()),
+                                      read()
+                              end),
+    {ok, Pid}.
+
+read() ->
+    case io:get_line("") of
+        Line when is_list(Line) ->
+            io:put_chars([answer(lists:droplast(Line)), $\n]),
+            read();
+        _ ->
+            receive never -> ok end
+    end.
+
+answer("press") ->
+    case blinky_owner:take(console, press) of
+        {ok, {Boot, Seq}} -> ["taken " | blinky_lamp:number(Boot, Seq)];
+        {error, full} -> "full"
+    end;
+answer("kill " ++ Name) ->
+    case [Pid || {Known, Process} <- processes_by_name(), Known =:= Name,
+                 Pid <- [whereis(Process)], is_pid(Pid)] of
+        [Pid] ->
+            exit(Pid, kill),
+            "killed";
+        [] -> "nobody of that name"
+    end;
+answer("info") ->
+    #{boot := Boot, up := Up, taken := Taken, waiting := Waiting, noise := Noise} = blinky:info(),
+    ["boot ", blinky_lamp:boot(Boot), ", up ", atom_to_list(Up),
+     ", taken ", integer_to_list(Taken), ", waiting ", integer_to_list(Waiting),
+     ", noise ", integer_to_list(Noise)];
+answer(_) -> "press, kill owner|lamp|button|console, info".
+
+processes_by_name() ->
+    [{"owner", blinky_owner}, {"lamp", blinky_lamp}, {"button", blinky_button},
+     {"console", blinky_console}].
