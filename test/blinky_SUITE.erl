@@ -101,7 +101,7 @@ doubled(Config) -> damaged("d", Config).
 damaged(How, Config) ->
     {A, B, Line} = met(Config),
     line(How, Line),
-    finish(Line, exchanged(press(20, A), press(20, B))).
+    finish(Line, exchanged(press(10, A), press(10, B))).
 
 %% The processes of either side, with presses under way.
 killed(Config) ->
