@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% Compiles the device applications, the example that uses them and the tests with
+%% Compiles the device applications, the examples that use them and the tests with
 %% the OTP that runs this, each into a directory of its own, and runs all suites.
 %% Writes the numbers of passed and failed cases into a file.
 %%
@@ -14,7 +14,7 @@ main([Device, Build, Proper, Result | Only]) ->
               [Release, Flavour, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
-            || Where <- ["*", "*/dropin", "../examples/sensors"],
+            || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
     %% Nodes that the tests start are not to take our name.

@@ -7,7 +7,7 @@
  *
  *   c    cut: what is written is lost
  *   g    garble: each 8th byte has a bit turned, so that no frame is whole
- *   p    partly: each 61st byte has
+ *   p    partly: each 199th byte has
  *   d    double: what is read at once is written twice
  *   r    restore
  *   x    both ends can be opened again, though the program that had one was killed
@@ -58,7 +58,7 @@ static void carry(int i)
 {
     unsigned char bytes[4096];
     ssize_t size = read(masters[i], bytes, sizeof bytes);
-    unsigned every = mode == 'g' ? 8 : mode == 'p' ? 61 : 0;
+    unsigned every = mode == 'g' ? 8 : mode == 'p' ? 199 : 0;
     int times = mode == 'd' ? 2 : 1;
 
     if (size < 0 && errno != EAGAIN && errno != EINTR)

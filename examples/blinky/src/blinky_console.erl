@@ -6,7 +6,7 @@
 %% <li>`info': prints what the line is at.</li>
 %% </ul>
 %%
-%% At the end of the input nothing more is read; the rest goes on.
+%% The end of the input ends the VM.
 -module(blinky_console).
 
 -export([start_link/0]).
@@ -26,7 +26,7 @@ read() ->
             io:put_chars([answer(lists:droplast(Line)), $\n]),
             read();
         _ ->
-            receive never -> ok end
+            init:stop()
     end.
 
 answer("press") ->

@@ -28,7 +28,7 @@ show(Led, Reports) -> gen_server:cast(?MODULE, {show, Led, Reports}).
 -spec init(blinky_pin:pin() | none) -> {ok, #state{}} | {stop, term()}.
 init(Led) ->
     blinky_owner:again(),
-    case blinky_pin:request(Led, #{direction => output}) of
+    case blinky_pin:request(Led, #{direction => output, value => blinky_owner:led()}) of
         {ok, Request} -> {ok, #state{led = Request}};
         {error, Reason} -> {stop, {led, Led, Reason}}
     end.

@@ -4,7 +4,7 @@
 -module(blinky_owner).
 -behaviour(gen_server).
 
--export([start_link/0, take/2, take/3, again/0, reported/1, info/0]).
+-export([start_link/0, take/2, take/3, again/0, led/0, reported/1, info/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% Milliseconds between attempts to open the line, and to find the owner.
@@ -43,6 +43,15 @@ call(Request) ->
 %% gives it unasked.
 -spec again() -> ok.
 again() -> gen_server:cast(?MODULE, again).
+
+%% @doc What the LED is to be, also while there is no owner: it does not flicker when a lamp
+%% is killed.
+-spec led() -> 0 | 1.
+led() ->
+    case ets:lookup(?MODULE, link) of
+        [{link, Link}] -> blinky_link:led(Link);
+        [] -> 0
+    end.
 
 %% @doc The reports up to this number were given.
 -spec reported(pos_integer()) -> ok.

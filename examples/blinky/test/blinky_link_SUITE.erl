@@ -233,7 +233,8 @@ seen(Steps) ->
               lists:member(element(1, What), [shown, gap, ended])].
 
 too_many(_) ->
-    Shown = [{2, {shown, 1, N, N rem 2}} || N <- lists:seq(1, ?KEEP)] ++ [{2, {gap, 1, 5, full, 3}}],
+    Shown = [{2, {shown, 1, N, N rem 2}} || N <- lists:seq(1, ?KEEP)]
+        ++ [{2, {gap, 1, 5, full, 3}}],
     Shown = seen(lists:duplicate(?KEEP + 3, {press, a})).
 
 %% An owner that was killed before it could answer is asked again: it is one press.
