@@ -2,9 +2,10 @@
 # newcomer needs; each installs what is missing (setup/install) and says so.
 
 OTP ?= 29
+TARGETS ?= armv7 mips
 .NOTPARALLEL:
 .PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs natives board clean help
+.PHONY: programs natives board targets otp-suites-targets clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -14,13 +15,16 @@ demo: all ## build the examples, run one from a file in an empty chroot, print t
 	@./bench/demo
 
 test: setup-build+test+cross+board+web+device all runtimes ## all tests
-	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" ./test/run
+	@WHITTLE_TARGETS="$(TARGETS)" WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" ./test/run
 
 # The long waits come first, and are visible: both VMs, the stock OTP and its suites. What
 # is there already is not spoken of.
 runtimes: all
 	@./whittle build examples/hello -o out/hello
 	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
+	@for target in $(TARGETS); do \
+		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
+			>out/agree.txt || exit 1; done
 	@test/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format ## format, warnings, xref, dialyzer, tests
@@ -52,6 +56,16 @@ beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, 
 
 board: setup-build+test+board all ## the drivers on a real kernel, in qemu (makes a VM for ARMv7)
 	@rebar3 ct --suite test/board_SUITE --readable=true
+
+targets: setup-build+test+cross+targets all ## every target: built, run by qemu-user, compared
+	@mkdir -p out/targets
+	@test/targets >out/targets/table; code=$$?; cat out/targets/table; exit $$code
+	@cp out/targets/table docs/targets-results.md
+	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" \
+		rebar3 ct --suite test/agree_SUITE --readable=true
+
+otp-suites-targets: all ## a quick part of OTP's suites on armv7 and mips (TARGETS=... others)
+	@for target in $(TARGETS); do test/otp-suites --quick --target $$target || exit 1; done
 
 natives: setup-build+cross+targets all ## jiffy and yaws from Debian's sources, linked in
 	@escript bench/natives/natives.escript x86_64 armv7
