@@ -41,7 +41,7 @@ not; 2 the words were wrong
         [{"emulator", ["atomics", "beam_literals", "big", "bs_bincomp", "bs_bit_binaries",
                        "bs_construct", "bs_match_bin", "bs_match_int", "bs_match_misc",
                        "bs_match_tail", "counters", "decode_packet", "float", "guard",
-                       "list_bif", "num_bif", "system_info", "tuple"]}]).
+                       "list_bif", "system_info", "tuple"]}]).
 
 -spec main([string()], file:filename()) -> 0..2.
 main(Words, Root) ->
