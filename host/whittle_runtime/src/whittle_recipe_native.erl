@@ -20,7 +20,7 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted("src/" ++ Dir) || Dir <- Include],
     Compile = [case is_cxx_file(Source) of
-                   true -> "$CXX $CXXFLAGS" ++ masks(Target);
+                   true -> "$CXX $CXXFLAGS" ++ whittle_recipe_vm:cxx_masks(Target);
                    false -> "$CC $CFLAGS"
                end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
                ++ lists:append([" " ++ Flag || Flag <- Cflags])
@@ -58,18 +58,6 @@ symbol(#{kind := driver, name := Name}) -> Name ++ "_driver_init".
 
 is_cxx_file(Source) ->
     filename:extension(Source) =/= <<".c">>.
-
-%% Debian's C++ headers take the classes of characters from glibc's ctype.h, which numbers
-%% their bits in this order: in network order as they stand, else with the bytes exchanged.
-masks(#{endian := Endian}) ->
-    Names = ["upper", "lower", "alpha", "digit", "xdigit", "space", "print", "graph",
-             "blank", "cntrl", "punct", "alnum"],
-    lists:append([io_lib:format(" -D_IS~s=~b", [Name, mask(Endian, Bit)])
-                  || {Bit, Name} <- lists:zip(lists:seq(0, 11), Names)]).
-
-mask(big, Bit) -> 1 bsl Bit;
-mask(little, Bit) when Bit < 8 -> 1 bsl (Bit + 8);
-mask(little, Bit) -> 1 bsl (Bit - 8).
 
 define(#{kind := nif, name := Name}) -> "-DSTATIC_ERLANG_NIF_LIBNAME=" ++ Name;
 define(#{kind := driver}) -> "-DSTATIC_ERLANG_DRIVER".

@@ -15,7 +15,7 @@
 
 -export([erts/4, link/4, has_zstd/1]).
 %% Shared with the recipes of other libraries
--export([tools/2, cflags/2, lto/1, kernel_headers/2]).
+-export([tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2]).
 
 %% Programs of ERTS that the executable answers for; each one's main() becomes
 %% NAME_main(), and nothing else of it can be seen from outside.
@@ -74,6 +74,7 @@ erts(Target, Flavour, Source, Patches) ->
            ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
                              ?KERNEL_HEADERS | cflags(Target, Flavour)] ++ lto(Flavour))
+           ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavour =:= speed]
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
                "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
            %% What this machine is must not be guessed with the target's compiler.
@@ -286,6 +287,20 @@ cflags(#{cflags := Target}, Flavour) ->
      "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.
+
+%% @doc Further flags for C++: Debian's headers take the classes of characters from glibc's
+%% ctype.h, which numbers their bits in this order: in network order as they stand, else with
+%% the bytes exchanged.
+-spec cxx_masks(whittle_target:target()) -> string().
+cxx_masks(#{endian := Endian}) ->
+    Names = ["upper", "lower", "alpha", "digit", "xdigit", "space", "print", "graph",
+             "blank", "cntrl", "punct", "alnum"],
+    lists:flatten([io_lib:format(" -D_IS~s=~b", [Name, mask(Endian, Bit)])
+                  || {Bit, Name} <- lists:zip(lists:seq(0, 11), Names)]).
+
+mask(big, Bit) -> 1 bsl Bit;
+mask(little, Bit) when Bit < 8 -> 1 bsl (Bit + 8);
+mask(little, Bit) -> 1 bsl (Bit - 8).
 
 %% @doc Lines that make a directory, a word of sh, which holds the target's headers of the
 %% kernel and nothing else: beside them lie those of another C library.
