@@ -64,7 +64,7 @@ targets: setup-build+test+cross+targets all ## every target: built, run by qemu-
 	@WHITTLE_OTP_ROOT="$$(./bench/otp-root $(OTP))" \
 		rebar3 ct --suite test/agree_SUITE --readable=true
 
-otp-suites-targets: all ## a quick part of OTP's suites on armv7 and mips (TARGETS=... others)
+otp-suites-targets: setup-build+test+cross all ## a quick part of OTP's suites on armv7 and mips (TARGETS=... others)
 	@for target in $(TARGETS); do test/otp-suites --quick --target $$target || exit 1; done
 
 natives: setup-build+cross+targets all ## jiffy and yaws from Debian's sources, linked in

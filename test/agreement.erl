@@ -60,8 +60,8 @@ compare("signatures") ->
     Sound = [{Name, true, false} || {Name, _} <- Here],
     agree("what is made there, checked here", Sound, agree_crypto:check({Keys, There}))
         ++ agree("what is made here, checked there", Sound, ask({check, {Keys, Here}}))
-        ++ lists:append([agree(atom_to_list(Name), proplists:get_value(Name, Here),
-                               proplists:get_value(Name, There))
+        ++ lists:append([agree(atom_to_list(Name), element(2, lists:keyfind(Name, 1, Here)),
+                               element(2, lists:keyfind(Name, 1, There)))
                          || Name <- [rsa, ed25519, shared, x25519]]).
 
 is_local_fun(Term) -> is_function(Term) andalso erlang:fun_info(Term, type) =:= {type, local}.

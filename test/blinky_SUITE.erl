@@ -25,10 +25,11 @@ init_per_suite(Config) ->
                             ["-O2", "-Wall", "-Wextra", "-Werror", "-o", Line,
                              filename:join(running:root(), "test/blinky_line.c")]),
     %% Where `whittle build' finds whittle_io.
+    Before = os:getenv("ERL_LIBS", ""),
     true = os:putenv("ERL_LIBS", filename:dirname(code:lib_dir(whittle_io))),
-    [{line, Line} | Config].
+    [{line, Line}, {libs, Before} | Config].
 
-end_per_suite(_) -> os:unsetenv("ERL_LIBS").
+end_per_suite(Config) -> os:putenv("ERL_LIBS", proplists:get_value(libs, Config)).
 
 %% What is built is as it is shipped, but for configuration from the command line.
 init_per_group(Group, Config) ->

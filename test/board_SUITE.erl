@@ -21,9 +21,11 @@ built(Config) ->
     %% The drivers lie where make has compiled them.
     Before = os:getenv("ERL_LIBS", ""),
     true = os:putenv("ERL_LIBS", filename:join(running:root(), "_build/default/lib")),
-    Program = running:build(running:fixture("board"), filename:join(Dir, "board"),
-                            ["--target", "armv7"]),
-    true = os:putenv("ERL_LIBS", Before),
+    Program = try running:build(running:fixture("board"), filename:join(Dir, "board"),
+                                ["--target", "armv7"])
+              after
+                  os:putenv("ERL_LIBS", Before)
+              end,
     Initramfs = filename:join(Dir, "initramfs"),
     ok = machine:initramfs(Program, Initramfs),
     [{kernel, Kernel}, {initramfs, Initramfs} | Config].

@@ -127,7 +127,7 @@ relay(Target, File) ->
                                                                [binary, {packet, line}]),
                                 Socket
                             end || Node <- Nodes],
-        relayed(Sender, Reader),
+        relayed(Sender, Reader, 10_000),
         [running:signal(Node, "TERM") || Node <- Nodes],
         [{0, _} = running:ended(Node) || Node <- Nodes]
     after
@@ -140,11 +140,14 @@ port(Node) ->
     list_to_integer(Port).
 
 %% One that was sent before the nodes have found each other comes to its sender only.
-relayed(Sender, Reader) ->
+relayed(Sender, Reader, Tries) ->
     ok = gen_tcp:send(Sender, "hello over there\n"),
     receive
         {tcp, Reader, <<"hello over there\n">>} -> ok;
-        {tcp, Sender, _} -> relayed(Sender, Reader)
+        {tcp, Sender, _} when Tries > 0 -> relayed(Sender, Reader, Tries - 1);
+        Other -> error({not_relayed, Other})
+    after 120_000 ->
+            error(not_relayed)
     end.
 
 relay(Target, File, Epmd, Name, Others) ->

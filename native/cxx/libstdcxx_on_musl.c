@@ -7,6 +7,10 @@
 #include <stdint.h>
 #include <sys/random.h>
 
+/* Of gcc's start files, which targets with a musl of ours do without: what an object is
+   registered under that is to be destroyed at the end. Zero: the program itself. */
+__attribute__((weak, visibility("hidden"))) void *__dso_handle = 0;
+
 /* glibc: whether the process has never had a second thread. Never say so. */
 char __libc_single_threaded = 0;
 

@@ -866,12 +866,13 @@ static ERL_NIF_TERM nif_counters(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 
 /* --- the library --- */
 
+/* A later library takes the lines over: another struct line needs another number. */
 static int prepare(ErlNifEnv *env)
 {
     static const ErlNifResourceTypeInit callbacks = {dtor, stop, down, 3, NULL};
 #define MAKE(Name) atom_##Name = enif_make_atom(env, #Name);
     ATOMS(MAKE)
-    line_type = enif_open_resource_type_x(env, "whittle_serial_line", &callbacks,
+    line_type = enif_open_resource_type_x(env, "whittle_serial_1", &callbacks,
                                           ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER, NULL);
     return line_type == NULL ? -1 : 0;
 }

@@ -178,7 +178,7 @@ release(Request) -> call(Request, release).
 controlling_process(Request, Pid) when is_pid(Pid), node(Pid) =:= node() ->
     case call(Request, {hand_over, self()}) of
         ok ->
-            forward(Request, Pid),
+            _ = Pid =:= self() orelse forward(Request, Pid),
             call(Request, {owner, Pid});
         Error ->
             Error
@@ -189,6 +189,8 @@ forward(Request, Pid) ->
         Message when element(2, Message) =:= Request,
                      element(1, Message) =:= gpio orelse element(1, Message) =:= gpio_lost
                      orelse element(1, Message) =:= gpio_passive
+                     orelse element(1, Message) =:= gpio_error
+                     orelse element(1, Message) =:= gpio_closed
                      orelse element(1, Message) =:= gpio_changed ->
             Pid ! Message,
             forward(Request, Pid)

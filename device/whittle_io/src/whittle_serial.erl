@@ -46,6 +46,9 @@
          nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2,
          nif_drain/1, nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1,
          nif_close/1]).
+%% The longest time to wait, in milliseconds: what `receive' takes, about 50 days.
+-define(LONGEST, 16#ffffffff).
+
 -export_type([serial/0, device/0, option/0, option_name/0, error/0, line/0, tag/0,
               modem_line/0, info/0]).
 
@@ -138,7 +141,8 @@ close(Port) ->
 %% @doc Makes another process the owner; only the owner can. Messages that the old owner has
 %% not received go to the new one first, in order. `{error, not_owner}', `{error, closed}'.
 -spec controlling_process(serial(), pid()) -> ok | {error, not_owner | closed | badarg}.
-controlling_process({whittle_serial, _, _} = Port, New) when is_pid(New) ->
+controlling_process({whittle_serial, _, _} = Port, New)
+  when is_pid(New), node(New) =:= node() ->
     case call(Port, hold) of
         ok ->
             _ = New =:= self() orelse forward(Port, New),
@@ -174,7 +178,8 @@ send(Port, Data) -> send(Port, Data, default).
 -spec send(serial(), iodata(), timeout() | default) ->
           ok | error() | {error, {timeout, binary()} | ecanceled}.
 send({whittle_serial, _, Line} = Port, Data, Timeout)
-  when Timeout =:= default; Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
+  when Timeout =:= default; Timeout =:= infinity;
+       is_integer(Timeout), Timeout >= 0, Timeout =< ?LONGEST ->
     Bytes = iolist_to_binary(Data),
     Tag = {self(), make_ref()},
     case nif_send(Line, Bytes, Tag) of
@@ -196,7 +201,8 @@ recv(Port, Length) -> recv(Port, Length, infinity).
           {ok, binary() | string()} | error() | {error, timeout}.
 recv(Port, Length, Timeout)
   when is_integer(Length), Length >= 0,
-       (Timeout =:= infinity orelse (is_integer(Timeout) andalso Timeout >= 0)) ->
+       (Timeout =:= infinity orelse (is_integer(Timeout) andalso Timeout >= 0
+                                    andalso Timeout =< ?LONGEST)) ->
     call(Port, {recv, Length, Timeout}).
 
 %% @doc Waits without end. See drain/2.
@@ -206,7 +212,8 @@ drain(Port) -> drain(Port, infinity).
 %% @doc Waits until all bytes are on the wire, as tcdrain(3) does. `{error, timeout}'.
 -spec drain(serial(), timeout()) -> ok | error() | {error, timeout}.
 drain(Port, Timeout)
-  when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 -> call(Port, {drain, Timeout}).
+  when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout =< ?LONGEST ->
+    call(Port, {drain, Timeout}).
 
 %% @doc Throws away what came in and was not delivered, or what waits to be sent: sends that
 %% wait get `{error, ecanceled}'.

@@ -392,7 +392,7 @@ any_words(Config) ->
     Words = [{open, 2}, {setopts, 2}, {getopts, 2}, {flush, 2}, {set_modem_lines, 2},
              {controlling_process, 2}, {send_break, 2}, {recv, 3}, {drain, 2}, {send, 3},
              {info, 1}, {modem_lines, 1}],
-    Any = oneof([0, 1, 5, -1, [], #{}, all, both, {x, y}, <<"x">>, "x", 1.5, make_ref(),
+    Any = oneof([0, 1, 5, -1, 1 bsl 70, [], #{}, all, both, {x, y}, <<"x">>, "x", 1.5, make_ref(),
                  [{rate, 300}], #{rate => 0}, [{active, 3}, {active, false}], [rate, x]]),
     ?assertEqual(true, proper:quickcheck(
         ?FORALL({{Name, Arity}, Rest}, {oneof(Words), vector(2, Any)},

@@ -66,12 +66,12 @@ runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) 
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
     steps([fun(_) -> whittle_source:supported(erlang, Release) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavour, maps:get(natives, Spec)) end,
+           fun(Target) -> fits(Target, Flavour, Release, maps:get(natives, Spec)) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
            fun(Target) -> libraries(Target, Spec, Options) end,
            fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
 
-fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
+fits(Target = #{flavours := Flavours, name := Name}, Flavour, Release, Natives) ->
     Unknown = [N || N <- Natives, is_atom(N)] -- ?NATIVES,
     case {lists:member(Flavour, Flavours), Unknown} of
         {false, _} ->
@@ -80,7 +80,10 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Natives) ->
         {true, [Native | _]} ->
             {error, {unsupported_native, #{native => Native, known => ?NATIVES}}};
         {true, []} ->
-            case [Error || #{} = Native <- Natives, {error, _} = Error <- [fits(Target, Native)]] of
+            Brought = [N || #{} = N <- Natives],
+            case [Error || Native <- Brought,
+                           {error, _} = Error <- [fits(Target, Native),
+                                                  named(Native, Brought, Release)]] of
                 [] -> {ok, whittle_target:for_flavour(Target, Flavour)};
                 [Error | _] -> Error
             end
@@ -109,6 +112,17 @@ libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Opt
            fun({_, Parts}) ->
                    brought([N || #{} = N <- Natives], Target, Flavour, Parts, Options)
            end]).
+
+%% Two cannot be linked under one name, nor one under OTP's; and OTP before 28 looks for a
+%% linked NIF by its module.
+named(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
+    Twice = length([Name || #{name := N} <- Brought, N =:= Name]) > 1
+        orelse lists:member(Name, ["crypto", "asn1", "asn1rt_nif"]),
+    case Kind =:= nif andalso list_to_integer(Release) < 28 andalso list_to_atom(Name) =/= Module of
+        _ when Twice -> {error, {native_twice, #{native => Name}}};
+        true -> {error, {native_by_module, #{native => Name, module => Module, otp => Release}}};
+        false -> ok
+    end.
 
 %% What applications bring.
 brought([], Target, _Flavour, Parts, _Options) ->

@@ -42,7 +42,8 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
                ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
                Objcopy ++ " -G " ++ symbol(Native) ++ " native.o \"$OUT/" ++ Name ++ ".o\"",
                %% A library of another name than it says would end as an unknown symbol.
-               "grep -q " ++ symbol(Native) ++ " \"$OUT/" ++ Name ++ ".o\" ||"
+               "readelf -sW \"$OUT/" ++ Name ++ ".o\" |"
+               " grep -q ' GLOBAL .* [0-9][0-9]* " ++ symbol(Native) ++ "$' ||"
                " { echo \"" ++ Name ++ ": there is no function " ++ symbol(Native) ++
                "; is its name another?\"; exit 1; }"]}].
 

@@ -17,6 +17,11 @@ format({unsupported_flavour, #{flavour := Flavour, target := Target,
 format({no_cxx, #{native := Native, target := Target}}) ->
     [Native, " has C++ in it, and target ", Target, " has no C++ compiler; take another"
      " target, or a version of the library in C"];
+format({native_twice, #{native := Native}}) ->
+    ["there are two libraries of the name ", Native, "; give one another name, in its C too"];
+format({native_by_module, #{native := Native, module := Module, otp := Otp}}) ->
+    [Native, " is loaded by the module ", atom_to_list(Module), ", and OTP ", Otp, " finds a linked"
+     " NIF by its module's name; give both one name, or take OTP 28 or newer"];
 format({no_archive, #{native := Native, target := Target, known := Known}}) ->
     [Native, " is compiled for ", commas(Known), ", not for ", Target,
      "; add an archive for that"];

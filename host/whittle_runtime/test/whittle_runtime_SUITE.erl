@@ -64,7 +64,11 @@ unknown_words(_) ->
     [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
      || #{name := Name, cxx := ""} <- whittle_runtime:targets()],
     Compiled = Native#{sources := [], archives := #{"pdp11" => <<>>}},
-    ?assertEqual(no_archive, Tag(#{natives => [Compiled]})).
+    ?assertEqual(no_archive, Tag(#{natives => [Compiled]})),
+    Plain = Native#{sources := [<<"n.c">>], files := #{<<"n.c">> => <<>>}},
+    ?assertEqual(native_twice, Tag(#{natives => [Plain, Plain#{module := m}]})),
+    ?assertEqual(native_twice, Tag(#{natives => [Plain#{name := "crypto"}]})),
+    ?assertEqual(native_by_module, Tag(#{otp => "25", natives => [Plain#{module := m}]})).
 
 no_compiler(Config) ->
     %% A PATH with everything but a compiler.
@@ -206,6 +210,8 @@ every_error_is_one_line(_) ->
               {unknown_target, #{target => "t", known => ["u"]}},
               {unsupported_flavour, #{flavour => f, target => "t", known => [size]}},
               {unsupported_native, #{native => n, known => [crypto]}},
+              {native_twice, #{native => "n"}},
+              {native_by_module, #{native => "n", module => m, otp => "27"}},
               {no_cxx, #{native => "n", target => "t"}},
               {no_archive, #{native => "n", target => "t", known => ["u"]}},
               {unsupported_otp, #{otp => "1", known => ["29"]}},

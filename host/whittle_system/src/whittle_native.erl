@@ -107,11 +107,16 @@ terms(File) ->
     end.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
-    Words = is_name(Name) andalso all(fun is_option/1, Options),
-    Words orelse fail({bad_native, {File, io_lib:format("not understood: ~0tp", [Name])}}),
+    is_name(Name) orelse not_understood(Name, File),
+    all(fun(Option) -> is_option(Option) orelse not_understood(Option, File) end, Options)
+        orelse not_understood(Options, File),
     native(Kind, Name, Options, File);
 native(Term, File) ->
     fail({bad_native, {File, io_lib:format("neither a nif nor a driver: ~0tP", [Term, 10])}}).
+
+-spec not_understood(term(), file:filename()) -> no_return().
+not_understood(Term, File) ->
+    fail({bad_native, {File, io_lib:format("not understood: ~0tP", [Term, 10])}}).
 
 native(Kind, Name, Options, File) ->
     Dir = filename:dirname(File),
@@ -135,7 +140,7 @@ native(Kind, Name, Options, File) ->
 
 %% A name becomes a C identifier and part of a path.
 is_name(Name) ->
-    is_text(Name) andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$", [{capture, none}]) =:= match.
+    is_text(Name) andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]{0,63}\\z", [{capture, none}]) =:= match.
 
 is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
     all(fun is_below/1, Texts);
@@ -157,7 +162,7 @@ is_below(Path) ->
         andalso not lists:member("..", filename:split(Path)).
 
 is_flag(Flag) ->
-    is_text(Flag) andalso re:run(Flag, "^[-A-Za-z0-9_=.,+/:]+$", [{capture, none}]) =:= match.
+    is_text(Flag) andalso re:run(Flag, "^[-A-Za-z0-9_=.,+/:]+\\z", [{capture, none}]) =:= match.
 
 found(Pattern, Dir, Name, File) ->
     case [Path || Path <- filelib:wildcard(Pattern, Dir),

@@ -57,6 +57,9 @@ wrong(Config) ->
     [?assertMatch({error, {bad_native, _}}, read(Text, Config), Text)
      || Text <- ["{nif, \"x\"", "nif.", "{nif, x, [" ++ Sources ++ "]}.", "{nif, \"x\", []}.",
                  "{nif, \"../x\", [" ++ Sources ++ "]}.", "{nif, \"\", [" ++ Sources ++ "]}.",
+                 "{nif, \"x\\n\", [" ++ Sources ++ "]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-O2\\n\"]}]}.",
+                 "{nif, \"" ++ lists:duplicate(300, $x) ++ "\", [" ++ Sources ++ "]}.",
                  "{nif, \"x\", " ++ Sources ++ "}.", "{nif, \"x\", [" ++ Sources ++ " | x]}.",
                  "{nif, \"x\", [{sources, [\"x.txt\"]}]}.",
                  "{nif, \"x\", [{sources, [\"/x.c\"]}]}.",
