@@ -51,7 +51,7 @@ asks_nothing(Config) ->
 said_at_once(_Config) ->
     {0, Commands} = running:run(os:find_executable("make"),
                                 ["-n", "--no-print-directory", "-C", running:root(), "test"]),
-    ?assertMatch([<<"setup/install build test web device">> | _],
+    ?assertMatch([<<"setup/install build test cross board web device">> | _],
                  binary:split(Commands, <<"\n">>)).
 
 %% Neither a module nor a VM, of which each step would be told.
@@ -71,8 +71,8 @@ packages_are_well_formed(_Config) ->
     {ok, Text} = file:read_file(filename:join(running:root(), "setup/packages")),
     Lines = [Line || Line <- binary:split(Text, <<"\n">>, [global, trim]),
                      binary:first(Line) =/= $#],
-    [?assertMatch({match, _}, re:run(Line, "^(build|test|web|device) +[a-z0-9.+-]+ "
-                                     "+(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +[^ ].*[^ ]$"))
+    [?assertMatch({match, _}, re:run(Line, "^(build|test|cross|targets|board|web|device) +"
+                                     "[a-z0-9.+-]+ +(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +[^ ].*[^ ]$"))
      || Line <- Lines].
 
 install(Path) ->

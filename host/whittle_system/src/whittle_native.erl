@@ -140,7 +140,8 @@ native(Kind, Name, Options, File) ->
 
 %% A name becomes a C identifier and part of a path.
 is_name(Name) ->
-    is_text(Name) andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]{0,63}\\z", [{capture, none}]) =:= match.
+    is_text(Name)
+        andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]{0,63}\\z", [{capture, none}]) =:= match.
 
 is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
     all(fun is_below/1, Texts);
