@@ -72,7 +72,8 @@ packages_are_well_formed(_Config) ->
     Lines = [Line || Line <- binary:split(Text, <<"\n">>, [global, trim]),
                      binary:first(Line) =/= $#],
     [?assertMatch({match, _}, re:run(Line, "^(build|test|cross|targets|board|web|device) +"
-                                     "[a-z0-9.+-]+ +(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +[^ ].*[^ ]$"))
+                                     "[a-z0-9.+-]+ +(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +"
+                                     "[^ ].*[^ ]$"))
      || Line <- Lines].
 
 install(Path) ->
