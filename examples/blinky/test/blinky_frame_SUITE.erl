@@ -57,7 +57,10 @@ noise() -> oneof([binary(), {frame(), range(1, 26)}, {frame(), {turn, range(0, 2
 noise_of({Frame, {turn, At}}) ->
     <<Before:At/binary, Byte, After/binary>> = blinky_frame:encode(Frame),
     <<Before/binary, (Byte bxor 16), After/binary>>;
-noise_of({Frame, Length}) -> binary:part(blinky_frame:encode(Frame), 0, Length);
+noise_of({Frame, Length}) ->
+    %% The next frame's first byte would complete one frame of 256 that lacks its last.
+    <<Before:Length/binary, Next, _/binary>> = blinky_frame:encode(Frame),
+    <<Before/binary, (bnot Next)>>;
 noise_of(Bytes) -> Bytes.
 
 any_bytes(_) ->
