@@ -292,7 +292,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                                         true -> contents(Cxx);
                                         false -> none
                                     end,
-                             target => maps:without([summary, cpu, notes], Target),
+                             target => maps:without([summary, cpu, notes, packages], Target),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
                  describe => Describe}, Options) of
