@@ -108,6 +108,6 @@ brought_wrong(Config) ->
                           {"{nif, \"grains\", [{sources, [\"idle.c\"]}]}.",
                            "no function grains_nif_init"},
                           {"{nif, \"grains\", [{archive, \"lib/$TARGET/x.a\"}]}.",
-                           "neither sources nor an archive"}]].
+                           "x.a"}]].
 
 keeper(Config, Words) -> running:run(proplists:get_value(keeper, Config), Words).

@@ -5,6 +5,8 @@
 
 -import(whittle_shell, [quoted/1]).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([run/1]).
 
 %% @doc The words for the executable and its arguments. The target's
@@ -13,7 +15,8 @@
 run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
         {ok, Info} ->
-            case emulator(Info) of
+            case whittle_steps:steps([fun(_) -> executable(Out) end,
+                                      fun(_) -> emulator(Info) end]) of
                 {ok, Emulator} -> start(Emulator ++ [filename:absname(Out) | Arguments]);
                 {error, _} = Error -> Error
             end;
@@ -25,6 +28,15 @@ start(Words) ->
     case whittle_shell:hand_over(lists:join($\s, [quoted(Word) || Word <- Words])) of
         ok -> {ok, #{text => "", json => null}};
         {error, _} = Error -> Error
+    end.
+
+%% As a copy often is not. An emulator would say nothing.
+executable(Out) ->
+    case file:read_file_info(Out) of
+        {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
+            {error, {work, [Out, " may not be executed: chmod +x it"]}};
+        _ ->
+            ok
     end.
 
 %% The executable starts programs of its own, which are itself: the launcher is told who

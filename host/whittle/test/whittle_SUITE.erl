@@ -543,7 +543,10 @@ bad_files(Config) ->
 run(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
     {0, Out, ""} = whittle(Config, ["run", "hello"]),
-    ?assertMatch("pack of " ++ _, Out).
+    ?assertMatch("pack of " ++ _, Out),
+    ok = file:change_mode(filename:join(?config(dir, Config), "hello"), 8#644),
+    ?assertEqual({1, "", "whittle: hello may not be executed: chmod +x it\n"},
+                 whittle(Config, ["run", "hello"])).
 
 run_emulated(Config) ->
     {0, _, ""} = whittle(Config, ["build", "--target", "board", "-o", "it's",

@@ -18,7 +18,7 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
--export([of_application/1, read/1, assign/2, without_libraries/1]).
+-export([of_application/2, read/1, assign/2, without_libraries/1]).
 
 -export_type([native/0]).
 
@@ -38,11 +38,13 @@
 -define(HEADERS, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp}").
 -define(SOURCES, [".c", ".cc", ".cpp", ".cxx"]).
 
-%% @doc What the description at the top of an application's directory names; nothing where
-%% there is none. rebar3 makes for a project's own application a directory that holds only
-%% links to its parts: the description lies beside what `src' links to.
--spec of_application(file:filename()) -> {ok, [native()]} | {error, whittle_system:error()}.
-of_application(Dir) ->
+%% @doc What the description at the top of an application's directory names, each to be
+%% loaded by one of its modules; nothing where there is no description. rebar3 makes for a
+%% project's own application a directory that holds only links to its parts: the
+%% description lies beside what `src' links to.
+-spec of_application(file:filename(), [module()]) ->
+          {ok, [native()]} | {error, whittle_system:error()}.
+of_application(Dir, Modules) ->
     Linked = case file:read_link(filename:join(Dir, "src")) of
                  {ok, To} -> [filename:dirname(filename:absname(To, Dir))];
                  {error, _} -> []
@@ -51,7 +53,7 @@ of_application(Dir) ->
                      File <- [filename:join(Place, "native.config")], filelib:is_regular(File)],
     case Files of
         [] -> {ok, []};
-        [File | _] -> read(File)
+        [File | _] -> loaded(File, Modules, read(File))
     end.
 
 %% @doc What a description names.
@@ -81,6 +83,15 @@ without_libraries(App) ->
 
 %% Internal
 
+loaded(File, Modules, {ok, Natives}) ->
+    case [{Name, Module} || #{name := Name, module := Module} <- Natives,
+                            not lists:member(Module, Modules)] of
+        [] -> {ok, Natives};
+        [{Name, Module} | _] -> {error, {native_unused, {File, Name, Module}}}
+    end;
+loaded(_, _, Error) ->
+    Error.
+
 assign(File, #{module := Module, name := Name} = Native, Apps) ->
     case [App || #{modules := Modules} = App <- maps:values(Apps), is_map_key(Module, Modules)] of
         [#{name := Owner} = App | _] ->
@@ -103,8 +114,11 @@ terms(File) ->
                 {error, Why} -> fail({bad_native, {File, Why}})
             end;
         {error, Reason} ->
-            fail({unreadable, {File, Reason}})
+            fail(unread(File, Reason))
     end.
+
+unread(File, enoent) -> {bad_native, {File, "is not there"}};
+unread(File, Reason) -> {unreadable, {File, Reason}}.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
     is_name(Name) orelse not_understood(Name, File),
@@ -178,6 +192,7 @@ archives(Path, Dir) ->
     case string:split(Path, "$TARGET") of
         [Before, After] ->
             Files = filelib:wildcard(Before ++ "*" ++ After, Dir),
+            Files =:= [] andalso fail(unread(filename:join(Dir, Path), enoent)),
             maps:from_list([{string:slice(File, length(Before),
                                           length(File) - length(Before) - length(After)),
                              bytes(filename:join(Dir, File))} || File <- Files]);
@@ -188,7 +203,7 @@ archives(Path, Dir) ->
 bytes(File) ->
     case file:read_file(File) of
         {ok, Bytes} -> Bytes;
-        {error, Reason} -> fail({unreadable, {File, Reason}})
+        {error, Reason} -> fail(unread(File, Reason))
     end.
 
 path(Path) -> unicode:characters_to_binary(Path).

@@ -28,11 +28,15 @@
 %% @doc Reads the application in a directory.
 -spec read(file:filename(), context()) -> read().
 read(Dir, Context) ->
-    case {from_files(Dir, files(Dir), Context), whittle_native:of_application(Dir)} of
-        {{ok, App, Notes}, {ok, [_ | _] = Natives}} -> {ok, App#{natives => Natives}, Notes};
-        {{ok, _, _} = Read, {ok, []}} -> Read;
-        {{ok, _, _}, {error, _} = Error} -> Error;
-        {{error, _} = Error, _} -> Error
+    case from_files(Dir, files(Dir), Context) of
+        {ok, #{modules := Modules} = App, Notes} = Read ->
+            case whittle_native:of_application(Dir, maps:keys(Modules)) of
+                {ok, []} -> Read;
+                {ok, Natives} -> {ok, App#{natives => Natives}, Notes};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error ->
+            Error
     end.
 
 %% @doc The files of an application's directory that a release holds.

@@ -44,11 +44,13 @@ beside_a_link(Config) ->
     Built = in("built", Config),
     ok = file:make_dir(Built),
     ok = file:make_symlink("../app/src", filename:join(Built, "src")),
-    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(Built)),
-    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(in("app", Config))).
+    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(Built, [x, y])),
+    ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(in("app", Config), [x])),
+    ?assertMatch({error, {native_unused, {_, "x", x}}},
+                 whittle_native:of_application(Built, [y])).
 
 none(Config) ->
-    ?assertEqual({ok, []}, whittle_native:of_application(in("", Config))).
+    ?assertEqual({ok, []}, whittle_native:of_application(in("", Config), [])).
 
 wrong(Config) ->
     file("x.c", "", Config),
@@ -67,9 +69,11 @@ wrong(Config) ->
                  "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
-    ?assertMatch({error, {unreadable, {_, enoent}}},
-                 read("{nif, \"x\", [{archive, \"x.a\"}]}.", Config)),
-    ?assertMatch({error, {unreadable, {_, enoent}}}, whittle_native:read(in("nowhere", Config))).
+    [?assertMatch({error, {bad_native, {_, "is not there"}}},
+                  read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
+     || File <- ["x.a", "lib/$TARGET/x.a"]],
+    ?assertMatch({error, {bad_native, {_, "is not there"}}},
+                 whittle_native:read(in("nowhere", Config))).
 
 %% Whatever stands in the file, it is read or refused in a line.
 random(Config) ->
