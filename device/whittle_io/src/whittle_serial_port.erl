@@ -239,12 +239,7 @@ deliver(#port{options = #{active := false}, recvs = Recvs} = Port) ->
                 {more, #port{hung_up = true} = Port1} ->
                     answer(Recv, {error, closed}),
                     deliver(Port1#port{recvs = Others});
-                {more, #port{armed = true} = Port1} -> {noreply, Port1};
-                {more, Port1} ->
-                    case read(Port1) of
-                        #port{armed = false, hung_up = false} = Port2 -> {noreply, Port2};
-                        Port2 -> deliver(Port2)
-                    end;
+                {more, Port1} -> deliver_more(Port1);
                 {{ok, Bytes}, Port1} ->
                     answer(Recv, {ok, mode(Bytes, Port1)}),
                     deliver(Port1#port{recvs = Others});
@@ -259,18 +254,21 @@ deliver(#port{owner = Owner, line = Line} = Port) ->
         {more, #port{hung_up = true} = Port1} ->
             Owner ! {serial_closed, Name},
             {stop, normal, Port1};
-        {more, #port{armed = true} = Port1} -> {noreply, Port1};
-        {more, Port1} ->
-            case read(Port1) of
-                #port{armed = false, hung_up = false} = Port2 -> {noreply, Port2};
-                Port2 -> deliver(Port2)
-            end;
+        {more, Port1} -> deliver_more(Port1);
         {{ok, Bytes}, Port1} ->
             Owner ! {serial, Name, mode(Bytes, Port1)},
             deliver(count(Name, Port1));
         {{error, Reason}, Port1} ->
             Owner ! {serial_error, Name, Reason},
             deliver(count(Name, Port1))
+    end.
+
+%% What is there is not enough.
+deliver_more(#port{armed = true} = Port) -> {noreply, Port};
+deliver_more(Port) ->
+    case read(Port) of
+        #port{armed = false, hung_up = false} = Port1 -> {noreply, Port1};
+        Port1 -> deliver(Port1)
     end.
 
 deliver_reply(Reply, Port) ->

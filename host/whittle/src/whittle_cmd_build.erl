@@ -32,16 +32,14 @@ check_words(#{values := #{target := Target, vm := Vm} = Values} = Build) ->
     end.
 
 check_paths(#{path := Path, values := Values} = Build) ->
-    Checks = whittle_steps:steps([fun(_) -> whittle_read:check(Path) end
-                                  | [fun(_) -> whittle_native:read(File) end
-                                     || File <- natives(Values)]]),
-    case {Checks, Values} of
-        {{error, Error}, _} -> system_error(Error);
-        {_, #{out := Out}} -> check_output(Out, Build);
-        {_, #{}} -> {ok, Build}
+    Files = string:lexemes(maps:get(native, Values, ""), ","),
+    Read = whittle_steps:steps([fun(_) -> whittle_read:check(Path) end,
+                                fun(_) -> whittle_native:read_all(Files) end]),
+    case {Read, Values} of
+        {{ok, Natives}, #{out := Out}} -> check_output(Out, Build#{natives => Natives});
+        {{ok, Natives}, #{}} -> {ok, Build#{natives => Natives}};
+        {{error, Error}, _} -> system_error(Error)
     end.
-
-natives(Values) -> string:lexemes(maps:get(native, Values, ""), ",").
 
 get_otp(#{values := #{otp := Release}} = Build) ->
     case whittle_runtime:otp(Release, runtime_options()) of
@@ -49,11 +47,10 @@ get_otp(#{values := #{otp := Release}} = Build) ->
         Error -> runtime_error(Error)
     end.
 
-read(#{path := Path, otp := #{lib := Lib}, values := Values} = Build) ->
+read(#{path := Path, otp := #{lib := Lib}, natives := Natives} = Build) ->
     whittle_progress:step("reading"),
     Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs,
-                                   natives => natives(Values)}) of
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.

@@ -90,7 +90,7 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Release, Natives) 
     end.
 
 fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native) ->
-    IsThere = Archives =:= #{} orelse is_map_key(For, Archives) orelse is_map_key("", Archives),
+    IsThere = Archives =:= #{} orelse whittle_recipe_native:archive(For, Native) =/= none,
     case whittle_recipe_native:is_cxx(Native) andalso Cxx =:= "" of
         true -> {error, {no_cxx, #{native => Name, target => For}}};
         false when not IsThere ->
@@ -151,13 +151,12 @@ essence(#{files := Files, archives := Archives} = Native) ->
     maps:remove(module, Native#{files := maps:map(Digest, Files),
                                 archives := maps:map(Digest, Archives)}).
 
-native_files(For, #{files := Files, archives := Archives}) ->
+native_files(For, #{files := Files} = Native) ->
     Sources = maps:from_list([{filename:join("src", Path), Bytes}
                               || {Path, Bytes} <- maps:to_list(Files)]),
-    case Archives of
-        #{For := Archive} -> Sources#{"archive.a" => Archive};
-        #{"" := Archive} -> Sources#{"archive.a" => Archive};
-        #{} -> Sources
+    case whittle_recipe_native:archive(For, Native) of
+        {ok, Archive} -> Sources#{"archive.a" => Archive};
+        none -> Sources
     end.
 
 newest(Component) ->

@@ -6,14 +6,13 @@
 %% neither exceptions nor types at run time, like the JIT's.
 -module(whittle_recipe_native).
 
--export([plan/3, is_cxx/1, symbol/1]).
+-export([plan/3, is_cxx/1, archive/2]).
 
 %% @doc Variables: ERTS, for its headers. The files lie below `src'.
 -spec plan(whittle_target:target(), size | speed, whittle_runtime:native()) ->
           whittle_plan:plan().
 plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
-    #{name := Name, sources := Sources, include := Include, cflags := Cflags,
-      archives := Archives} = Native,
+    #{name := Name, sources := Sources, include := Include, cflags := Cflags} = Native,
     Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."
              | whittle_recipe_vm:cflags(Target, Flavour)],
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
@@ -27,10 +26,9 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
                ++ " -c " ++ quoted("src/" ++ unicode:characters_to_list(Source))
                ++ " -o objects/" ++ integer_to_list(N) ++ ".o"
                || {N, Source} <- lists:enumerate(Sources)],
-    Compiled = case Archives of
-                   #{For := _} -> " -Wl,--whole-archive archive.a";
-                   #{"" := _} -> " -Wl,--whole-archive archive.a";
-                   #{} -> ""
+    Compiled = case archive(For, Native) of
+                   {ok, _} -> " -Wl,--whole-archive archive.a";
+                   none -> ""
                end,
     [#{name => "compile " ++ Name, seconds => 2 + length(Sources), lines => 5,
        script => ["mkdir -p objects src"]
@@ -52,8 +50,16 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
 is_cxx(#{sources := Sources}) ->
     lists:any(fun is_cxx_file/1, Sources).
 
-%% @doc The function that the VM calls, as erl_nif.h and erl_driver.h name it.
--spec symbol(whittle_runtime:native()) -> string().
+%% @doc The bytes of the library that is compiled already, for a target or for any.
+-spec archive(string(), whittle_runtime:native()) -> {ok, binary()} | none.
+archive(For, #{archives := Archives}) ->
+    case Archives of
+        #{For := Archive} -> {ok, Archive};
+        #{"" := Archive} -> {ok, Archive};
+        #{} -> none
+    end.
+
+%% The function that the VM calls, as erl_nif.h and erl_driver.h name it.
 symbol(#{kind := nif, name := Name}) -> Name ++ "_nif_init";
 symbol(#{kind := driver, name := Name}) -> Name ++ "_driver_init".
 

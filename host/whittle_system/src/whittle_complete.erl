@@ -189,13 +189,8 @@ fit(Apps, Otp) ->
     end.
 
 %% Those that the command line describes, beside those of the applications themselves.
-native(Files, Apps) ->
-    Described = [{File, case whittle_native:read(File) of
-                            {ok, Natives} -> Natives;
-                            {error, Error} -> fail(Error)
-                        end} || File <- Files],
-    case whittle_native:assign([{File, Native} || {File, Natives} <- Described,
-                                                  Native <- Natives], Apps) of
+native(Natives, Apps) ->
+    case whittle_native:assign(Natives, Apps) of
         {ok, Assigned} ->
             maps:map(fun(_, App) -> whittle_native:without_libraries(App) end, Assigned);
         {error, Error} ->

@@ -18,7 +18,7 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
--export([of_application/2, read/1, assign/2, without_libraries/1]).
+-export([of_application/2, read/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0]).
 
@@ -64,6 +64,20 @@ read(File) ->
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
+
+%% @doc What several descriptions name, each with its file.
+-spec read_all([file:filename()]) ->
+          {ok, [{file:filename(), native()}]} | {error, whittle_system:error()}.
+read_all([]) ->
+    {ok, []};
+read_all([File | Files]) ->
+    whittle_steps:steps([fun(_) -> read(File) end,
+                         fun(Natives) ->
+                                 case read_all(Files) of
+                                     {ok, Others} -> {ok, [{File, N} || N <- Natives] ++ Others};
+                                     Error -> Error
+                                 end
+                         end]).
 
 %% @doc Gives each native to the application that has the module which loads it.
 -spec assign([{file:filename(), native()}], apps()) ->

@@ -20,8 +20,9 @@
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
           libs => [file:filename()],        % where to look for what neither the input
                                             % nor OTP has; default: nowhere
-          natives => [file:filename()],     % descriptions of C to link in
-                                            % (whittle_native); default: none
+          natives => [{file:filename(), whittle_native:native()}],
+                                            % C to link in, and who says so; default:
+                                            % none
           add => [whittle_system:app_name()]}.  % applications to take in that
                                             % nothing asks for; default: none
 

@@ -5,6 +5,7 @@
 
 -export([start/2, stop/1, out/1]).
 
+-spec start(term(), term()) -> no_return().
 start(_, _) ->
     io:format("user ~ts~n", [yaws:uid_to_name(0)]),
     Root = filename:join("/tmp", "serves-" ++ os:getpid()),
@@ -22,8 +23,10 @@ start(_, _) ->
     ok = file:del_dir_r(Root),
     halt().
 
+-spec stop(term()) -> ok.
 stop(_) -> ok.
 
+-spec out(term()) -> {html, string()}.
 out(_) -> {html, "served"}.
 
 whole(Socket, Before) ->

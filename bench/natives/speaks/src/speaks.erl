@@ -4,6 +4,7 @@
 
 -export([start/2, stop/1]).
 
+-spec start(term(), term()) -> no_return().
 start(_, _) ->
     Term = {[{<<"text">>, <<"größer"/utf8>>}, {<<"numbers">>, [1, -2.5, 1.0e-300, 1 bsl 70]},
              {<<"deep">>, {[{<<"true">>, true}, {<<"null">>, null}]}}]},
@@ -16,4 +17,5 @@ start(_, _) ->
     io:format("~0p~n", [Why]),
     halt().
 
+-spec stop(term()) -> ok.
 stop(_) -> ok.
