@@ -54,6 +54,7 @@ lines_and_uart(Config) ->
         ?assertEqual(<<"stats [{delivered,12},{held_up,0},{lost,0}]">>, said(Machine)),
         uart(Machine),
         press(Machine, 13),
+        lingers(Machine),
         ?assertEqual(<<"done">>, said(Machine)),
         machine:ended(Machine)
     after
@@ -79,6 +80,23 @@ uart(Machine) ->
     ?assertEqual(erlang:crc32(Bytes), Crc),
     ?assert(Bytes =:= Back),
     ?assertEqual(<<"exchanged 50000">>, said(Machine)).
+
+%% XOFF holds up what the board sends. All of that is thrown away when its close has waited,
+%% but for what the hardware had, which is less than its FIFO's 16 bytes.
+lingers(Machine) ->
+    ?assertEqual(<<"holding">>, said(Machine)),
+    Socket = machine:uart(Machine),
+    ok = gen_tcp:send(Socket, [19, <<"held">>]),
+    ?assertEqual(<<"lingered {true,true}">>, said(Machine)),
+    ?assertEqual(<<"free">>, last_word(Socket, 0)).
+
+last_word(Socket, Zeros) when Zeros < 16 ->
+    case gen_tcp:recv(Socket, 1, 60_000) of
+        {ok, <<0>>} -> last_word(Socket, Zeros + 1);
+        {ok, First} ->
+            {ok, Rest} = gen_tcp:recv(Socket, 3, 60_000),
+            <<First/binary, Rest/binary>>
+    end.
 
 %% With its own user the kernel holds the line.
 taken_by_the_kernel(Config) ->

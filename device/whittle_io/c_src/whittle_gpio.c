@@ -14,8 +14,9 @@
  *   `users' counts the calls that are inside the kernel with the descriptor. Closing
  *   waits for the last of them, which then closes: a number is never used after the
  *   kernel may have given it to somebody else.
- *   The poll may hold the descriptor too, so it is closed by handle_stop alone, which
- *   the VM calls when it has let go.
+ *   The poll may hold the descriptor too, so it is closed once that has let go and said
+ *   so (handle_stop): by the server, told by a message, on a dirty scheduler; or, when
+ *   the server was killed, where the VM says it.
  *
  * Which scheduler
  *   Opening, requesting, reconfiguring and closing may sleep in the kernel (interrupts
@@ -40,12 +41,14 @@
 #define SLOW_CALLS 16
 
 struct handle {
-    ErlNifMutex *lock; /* of the fields down to slow */
+    ErlNifMutex *lock; /* of the fields down to written_mask */
     int fd;            /* -1: closed */
     unsigned users;
     int closing;
-    int tell; /* the server waits for a message when it is closed */
+    int stopped; /* the poll has let go */
+    int orphan;  /* the server is dead */
     unsigned slow;
+    __u64 written, written_mask; /* outputs: what they were last set to */
 
     /* Constant from here on. */
     int watches; /* a chip with watched lines, not a request */
@@ -60,7 +63,7 @@ struct handle {
 static ErlNifResourceType *handle_type;
 
 static struct {
-    ERL_NIF_TERM ok, error, closed, rising, falling, undefined, whittle_gpio_closed;
+    ERL_NIF_TERM ok, error, closed, rising, falling, undefined, whittle_gpio_stopped;
 } atom;
 
 /* ---- terms ------------------------------------------------------------------ */
@@ -213,53 +216,76 @@ static void handle_drop(ErlNifEnv *env, struct handle *handle)
         handle_let_go(env, handle);
 }
 
-/* Whether this call is the one that closes it. */
-static int handle_close(ErlNifEnv *env, struct handle *handle, int tell)
+/* No call comes in from now on. Whether this one is the first to say so. */
+static int handle_end(ErlNifEnv *env, struct handle *handle)
 {
     int first, idle;
     enif_mutex_lock(handle->lock);
     first = !handle->closing;
     idle = first && handle->users == 0;
     handle->closing = 1;
-    handle->tell |= first && tell;
     enif_mutex_unlock(handle->lock);
     if (idle)
         handle_let_go(env, handle);
     return first;
 }
 
+/* Gives the lines back, if that is not done. */
+static void handle_close(struct handle *handle)
+{
+    int fd;
+    enif_mutex_lock(handle->lock);
+    fd = handle->fd;
+    handle->fd = -1;
+    enif_mutex_unlock(handle->lock);
+    if (fd >= 0)
+        gpio_close(fd);
+}
+
 /*
- * The VM has let go of the descriptor. On the thread that said STOP (a dirty one, or
- * that of the call that was last), or on one of the poll's.
+ * The VM has let go of the descriptor. On the thread that said STOP (the server's, or
+ * that of the call that was last), or on one of the poll's: where nothing should sleep,
+ * so the server closes, if there is one.
  */
 static void handle_stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int is_direct)
 {
     struct handle *handle = object;
-    int tell;
+    ErlNifEnv *message;
+    int orphan;
 
-    gpio_close(fd);
     enif_mutex_lock(handle->lock);
-    handle->fd = -1;
-    tell = handle->tell;
+    handle->stopped = 1;
+    orphan = handle->orphan;
     enif_mutex_unlock(handle->lock);
-    if (tell) {
-        ErlNifEnv *message = enif_alloc_env();
-        ERL_NIF_TERM reference = enif_make_resource(message, handle);
-        enif_send(env, &handle->server, message,
-                  enif_make_tuple2(message, atom.whittle_gpio_closed, reference));
-        enif_free_env(message);
+    if (orphan) {
+        handle_close(handle);
+        return;
     }
+    message = enif_alloc_env();
+    enif_send(env, &handle->server, message,
+              enif_make_tuple2(message, enif_make_copy(message, atom.whittle_gpio_stopped),
+                               enif_make_resource(message, handle)));
+    enif_free_env(message);
 }
 
 /* The process that serves it has died without closing it: on any scheduler. */
 static void handle_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
-    handle_close(env, object, 0);
+    struct handle *handle = object;
+    int stopped;
+    enif_mutex_lock(handle->lock);
+    handle->orphan = 1;
+    stopped = handle->stopped;
+    enif_mutex_unlock(handle->lock);
+    if (stopped)
+        handle_close(handle);
+    else
+        handle_end(env, handle);
 }
 
 /*
- * Nobody knows it any more: on any scheduler. Its descriptor is closed by now, by
- * handle_stop or handle_give_up; one that is not was never in the poll.
+ * Nobody knows it any more: on any scheduler. Its descriptor is closed by now; one that
+ * is not was never in the poll.
  */
 static void handle_free(ErlNifEnv *env, void *object)
 {
@@ -422,6 +448,23 @@ static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 
 /* ---- requests ---------------------------------------------------------------- */
 
+/* Outputs of MASK were set to BITS. */
+static void remember(struct handle *handle, __u64 bits, __u64 mask)
+{
+    enif_mutex_lock(handle->lock);
+    handle->written = (handle->written & ~mask) | (bits & mask);
+    handle->written_mask |= mask;
+    enif_mutex_unlock(handle->lock);
+}
+
+static void remember_config(struct handle *handle, const struct gpio_v2_line_config *config)
+{
+    unsigned i;
+    for (i = 0; i < config->num_attrs; i++)
+        if (config->attrs[i].attr.id == GPIO_V2_LINE_ATTR_ID_OUTPUT_VALUES)
+            remember(handle, config->attrs[i].attr.values, config->attrs[i].mask);
+}
+
 /* The handle goes to the caller, which from now on serves it. */
 static ERL_NIF_TERM give(ErlNifEnv *env, struct handle *handle)
 {
@@ -473,6 +516,7 @@ static ERL_NIF_TERM nif_request(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         return failed(env, result);
     }
     handle->fd = request.fd;
+    remember_config(handle, &request.config);
     return give(env, handle);
 }
 
@@ -534,21 +578,53 @@ static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     if (fd < 0)
         return closed(env);
     result = gpio_ioctl(fd, GPIO_V2_LINE_SET_CONFIG_IOCTL, &config);
+    if (result == 0)
+        remember_config(handle, &config);
     handle_drop(env, handle);
     return result < 0 ? failed(env, result) : atom.ok;
 }
 
+/* nif_written(Request) -> {Bits, Mask}: what lines were last set to, of those in Mask. */
+static ERL_NIF_TERM nif_written(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    __u64 bits, mask;
+    if (!get_request(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    enif_mutex_lock(handle->lock);
+    bits = handle->written;
+    mask = handle->written_mask;
+    enif_mutex_unlock(handle->lock);
+    return enif_make_tuple2(env, enif_make_uint64(env, bits), enif_make_uint64(env, mask));
+}
+
 /*
- * nif_close(Handle) -> ok | {error, closed}. After ok the server gets
- * {whittle_gpio_closed, Handle} when the kernel has the lines back, which may be later:
- * another process may be inside a call, or the poll has to be told. Dirty I/O.
+ * nif_stop(Handle) -> ok | {error, closed}. After ok the server gets
+ * {whittle_gpio_stopped, Handle} when nothing uses the descriptor any more, which may be
+ * later: another process may be inside a call, or the poll has to be told.
  */
-static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM nif_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct handle *handle;
     if (!get_handle(env, argv[0], &handle))
         return enif_make_badarg(env);
-    return handle_close(env, handle, 1) ? atom.ok : closed(env);
+    return handle_end(env, handle) ? atom.ok : closed(env);
+}
+
+/* nif_close(Handle) -> ok: the kernel has the lines back. After the message. Dirty I/O. */
+static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    int stopped;
+    if (!get_handle(env, argv[0], &handle))
+        return enif_make_badarg(env);
+    enif_mutex_lock(handle->lock);
+    stopped = handle->stopped;
+    enif_mutex_unlock(handle->lock);
+    if (!stopped)
+        return enif_make_badarg(env);
+    handle_close(handle);
+    return atom.ok;
 }
 
 /* nif_server(Handle) -> Pid. */
@@ -736,7 +812,10 @@ static ERL_NIF_TERM nif_set(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     if (!values(env, handle, GPIO_V2_LINE_SET_VALUES_IOCTL, &wanted, &error, "nif_set", nif_set,
                 argc, argv, &result))
         return result;
-    return error < 0 ? failed(env, error) : atom.ok;
+    if (error < 0)
+        return failed(env, error);
+    remember(handle, wanted.bits, wanted.mask);
+    return atom.ok;
 }
 
 /* ---- events ------------------------------------------------------------------- */
@@ -842,14 +921,14 @@ static int open_types(ErlNifEnv *env, ErlNifResourceFlags flags)
     static ErlNifResourceTypeInit init = {.dtor = handle_free,
                                           .stop = handle_stop,
                                           .down = handle_down};
-    handle_type = enif_open_resource_type_x(env, "whittle_gpio_1", &init, flags, NULL);
+    handle_type = enif_open_resource_type_x(env, "whittle_gpio_2", &init, flags, NULL);
     atom.ok = enif_make_atom(env, "ok");
     atom.error = enif_make_atom(env, "error");
     atom.closed = enif_make_atom(env, "closed");
     atom.rising = enif_make_atom(env, "rising");
     atom.falling = enif_make_atom(env, "falling");
     atom.undefined = enif_make_atom(env, "undefined");
-    atom.whittle_gpio_closed = enif_make_atom(env, "whittle_gpio_closed");
+    atom.whittle_gpio_stopped = enif_make_atom(env, "whittle_gpio_stopped");
     return handle_type == NULL ? -1 : 0;
 }
 
@@ -871,6 +950,8 @@ static ErlNifFunc functions[] = {
     {"nif_request", 7, nif_request, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"nif_watch", 3, nif_watch, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"nif_configure", 3, nif_configure, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"nif_written", 1, nif_written, 0},
+    {"nif_stop", 1, nif_stop, 0},
     {"nif_close", 1, nif_close, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"nif_server", 1, nif_server, 0},
     {"nif_get", 2, nif_get, 0},

@@ -13,8 +13,12 @@
  * USB adapter asks its device) run on dirty I/O schedulers; none of them waits for output,
  * for the server waits for the kernel's queue to be empty before it calls them.
  *
- * The descriptor is closed once: by nif_close after nif_stop; by `down' or `stop' when the
- * server was killed; by `dtor' when it was never handed to the poll.
+ * The descriptor is closed once: by nif_close after nif_stop; by `dtor' when it was never
+ * handed to the poll; and when the server was killed, by the last to let go of it: `stop',
+ * `down', or the call on a dirty scheduler that the server was in (`users'), for a process
+ * may be gone while such a call of its goes on. That close may be on an ordinary scheduler.
+ * What is queued is thrown away before (what others queued who share the line, too), so that
+ * it waits for a UART's FIFO at most: 64 bytes, 6 ms at 115,200 bits a second.
  *
  * Flags of termios are libc's, which are the kernel's. The struct and the requests are
  * written out here, for <asm/termbits.h> clashes with <termios.h>, and a musl toolchain may
@@ -61,7 +65,6 @@ struct kernel_termios {
 #define KERNEL_TCGETS2 _IOR('T', 0x2A, struct kernel_termios)
 #define KERNEL_TCSETS2 _IOW('T', 0x2B, struct kernel_termios)
 #define KERNEL_CBAUD 0x100fu
-#define KERNEL_CIBAUD (KERNEL_CBAUD << 16)
 #define KERNEL_BOTHER 0x1000u
 #ifndef CMSPAR
 #define CMSPAR 010000000000
@@ -89,6 +92,7 @@ struct line {
     int polled;    /* the poll has seen the descriptor, so it must be stopped first */
     int stopped;   /* and the poll has let go of it */
     int orphan;    /* the server is dead */
+    unsigned users; /* the server's calls on dirty schedulers that use the descriptor */
     int exclusive; /* TIOCEXCL was set by us */
     int classic;   /* no termios2 */
     int reserved;  /* the server's turn: others' sends are to queue there */
@@ -165,6 +169,52 @@ static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *wh
         return NULL;
     }
     return line;
+}
+
+/* Closes for a server that did not. The scheduler may be an ordinary one, so the kernel
+ * must not wait for output that goes nowhere: what is still queued is thrown away. */
+static void close_now(struct line *line)
+{
+    if (line->fd < 0)
+        return;
+    ioctl(line->fd, TCFLSH, TCOFLUSH);
+    if (line->exclusive)
+        ioctl(line->fd, TIOCNXCL);
+    close(line->fd);
+    line->fd = -1;
+    line->state = CLOSED;
+}
+
+/* Closes once nothing uses the descriptor of a server that is dead. Locked. */
+static void bury(struct line *line)
+{
+    if (line->orphan && line->stopped && line->users == 0)
+        close_now(line);
+}
+
+/* own_line() for a call on a dirty scheduler; drop() has to follow. */
+static struct line *hold(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
+{
+    struct line *line = own_line(env, term, why);
+    int open;
+    if (line == NULL)
+        return NULL;
+    enif_mutex_lock(line->lock);
+    open = line->state == OPEN;
+    line->users += (unsigned)open;
+    enif_mutex_unlock(line->lock);
+    if (open)
+        return line;
+    *why = enif_make_tuple2(env, atom_error, atom_closed);
+    return NULL;
+}
+
+static void drop(struct line *line)
+{
+    enif_mutex_lock(line->lock);
+    line->users--;
+    bury(line);
+    enif_mutex_unlock(line->lock);
 }
 
 /* --- settings --- */
@@ -304,12 +354,15 @@ static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 {
     struct settings settings;
     ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
-    if (line == NULL)
-        return why;
+    struct line *line;
+    int error;
     if (!get_settings(env, argv[1], &settings))
         return enif_make_badarg(env);
-    return outcome(env, configure(line, &settings));
+    if ((line = hold(env, argv[0], &why)) == NULL)
+        return why;
+    error = configure(line, &settings);
+    drop(line);
+    return outcome(env, error);
 }
 
 /* Server, dirty I/O: a driver that sets holds the lock that this one takes. */
@@ -318,13 +371,15 @@ static ERL_NIF_TERM nif_settings(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     struct kernel_termios t;
     struct settings s;
     ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
+    struct line *line = hold(env, argv[0], &why);
     int error;
     if (line == NULL)
         return why;
-    if ((error = get_termios(line, &t)) < 0)
-        return refused(env, error);
+    error = get_termios(line, &t);
     decode(line, &t, &s);
+    drop(line);
+    if (error < 0)
+        return refused(env, error);
     return enif_make_tuple2(
         env, atom_ok,
         enif_make_tuple5(env, enif_make_uint(env, s.rate), enif_make_int(env, s.bits),
@@ -333,22 +388,6 @@ static ERL_NIF_TERM nif_settings(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 }
 
 /* --- life and death --- */
-
-/* Closes for a server that did not. The scheduler is an ordinary one, so the kernel must
- * not wait for output that goes nowhere: what is still queued is thrown away. */
-static void close_now(struct line *line)
-{
-    int queued = 0;
-    if (line->fd < 0)
-        return;
-    if (ioctl(line->fd, TIOCOUTQ, &queued) == 0 && queued > 0)
-        ioctl(line->fd, TCFLSH, TCOFLUSH);
-    if (line->exclusive)
-        ioctl(line->fd, TIOCNXCL);
-    close(line->fd);
-    line->fd = -1;
-    line->state = CLOSED;
-}
 
 static int open_line(struct line *line, const char *path, int exclusive)
 {
@@ -395,8 +434,10 @@ static ERL_NIF_TERM nif_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     if (error == 0 && enif_monitor_process(env, line, &line->server, &line->monitor) != 0)
         error = -EINTR;
     if (error < 0) {
-        line->exclusive = 0;
-        close_now(line);
+        /* Nothing queued is ours: it is for the one who has the line. */
+        if (line->fd >= 0)
+            close(line->fd);
+        line->fd = -1;
         enif_release_resource(line);
         return refused(env, error);
     }
@@ -458,9 +499,8 @@ static void stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int direct)
     if (!direct)
         enif_mutex_lock(line->lock);
     line->stopped = 1;
-    if (line->orphan) {
-        close_now(line);
-    } else if (!direct) {
+    bury(line);
+    if (!line->orphan && !direct) {
         ErlNifEnv *letter = enif_alloc_env();
         enif_send(env, &line->server, letter,
                   enif_make_tuple2(letter, enif_make_copy(letter, atom_whittle_serial_stopped),
@@ -484,8 +524,7 @@ static void down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *mo
         else
             line->stopped = 1;
     }
-    if (line->stopped)
-        close_now(line);
+    bury(line);
     enif_mutex_unlock(line->lock);
 }
 
@@ -770,40 +809,40 @@ static ERL_NIF_TERM nif_queues(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
                             enif_make_uint64(env, written), sending ? atom_true : atom_false);
 }
 
+/* One request that says ok or why not. */
+static ERL_NIF_TERM told(ErlNifEnv *env, ERL_NIF_TERM term, unsigned long request, int value)
+{
+    ERL_NIF_TERM why;
+    struct line *line = hold(env, term, &why);
+    int error;
+    if (line == NULL)
+        return why;
+    error = answer(ioctl(line->fd, request, value));
+    drop(line);
+    return outcome(env, error);
+}
+
 /* Server, dirty I/O. (Line, 1 input | 2 output | 3 both) */
 static ERL_NIF_TERM nif_flush(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     static const int which[] = {TCIFLUSH, TCOFLUSH, TCIOFLUSH};
-    ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
     unsigned choice;
-    if (line == NULL)
-        return why;
     if (!enif_get_uint(env, argv[1], &choice) || choice < 1 || choice > 3)
         return enif_make_badarg(env);
-    return outcome(env, answer(ioctl(line->fd, TCFLSH, which[choice - 1])));
+    return told(env, argv[0], TCFLSH, which[choice - 1]);
 }
 
 /* Server, dirty I/O, once the kernel's queue is empty: waits for the hardware's FIFO. */
 static ERL_NIF_TERM nif_drain(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
-    ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
-    if (line == NULL)
-        return why;
-    return outcome(env, answer(ioctl(line->fd, TCSBRK, 1)));
+    return told(env, argv[0], TCSBRK, 1);
 }
 
 /* Server, dirty I/O, to begin with once the kernel's queue is empty, for the kernel waits
  * for that. (Line, boolean()) */
 static ERL_NIF_TERM nif_break(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
-    ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
-    int on = enif_is_identical(argv[1], atom_true);
-    if (line == NULL)
-        return why;
-    return outcome(env, answer(ioctl(line->fd, on ? TIOCSBRK : TIOCCBRK)));
+    return told(env, argv[0], enif_is_identical(argv[1], atom_true) ? TIOCSBRK : TIOCCBRK, 0);
 }
 
 /* Server, dirty I/O. -> {ok, [cts, ...]}: the modem lines that are on. */
@@ -813,11 +852,13 @@ static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
         {TIOCM_DTR, atom_dtr}, {TIOCM_RTS, atom_rts}, {TIOCM_CTS, atom_cts},
         {TIOCM_DSR, atom_dsr}, {TIOCM_RI, atom_ri}, {TIOCM_CD, atom_cd}};
     ERL_NIF_TERM why, list;
-    struct line *line = own_line(env, argv[0], &why);
+    struct line *line = hold(env, argv[0], &why);
     int on = 0, error;
     if (line == NULL)
         return why;
-    if ((error = answer(ioctl(line->fd, TIOCMGET, &on))) < 0)
+    error = answer(ioctl(line->fd, TIOCMGET, &on));
+    drop(line);
+    if (error < 0)
         return refused(env, error);
     list = enif_make_list(env, 0);
     for (size_t i = COUNT(names); i-- > 0;)
@@ -831,18 +872,19 @@ static ERL_NIF_TERM nif_set_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 {
     static const int bits[] = {0, TIOCM_DTR, TIOCM_RTS, TIOCM_DTR | TIOCM_RTS};
     ERL_NIF_TERM why;
-    struct line *line = own_line(env, argv[0], &why);
+    struct line *line;
     unsigned on, off;
     int error = 0;
-    if (line == NULL)
-        return why;
     if (!enif_get_uint(env, argv[1], &on) || !enif_get_uint(env, argv[2], &off) || on > 3
         || off > 3)
         return enif_make_badarg(env);
+    if ((line = hold(env, argv[0], &why)) == NULL)
+        return why;
     if (on != 0)
         error = answer(ioctl(line->fd, TIOCMBIS, &bits[on]));
     if (error >= 0 && off != 0)
         error = answer(ioctl(line->fd, TIOCMBIC, &bits[off]));
+    drop(line);
     return outcome(env, error);
 }
 
@@ -852,11 +894,13 @@ static ERL_NIF_TERM nif_set_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 static ERL_NIF_TERM nif_counters(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM why, list;
-    struct line *line = own_line(env, argv[0], &why);
+    struct line *line = hold(env, argv[0], &why);
     int counters[20] = {0}, error;
     if (line == NULL)
         return why;
-    if ((error = answer(ioctl(line->fd, TIOCGICOUNT, counters))) < 0)
+    error = answer(ioctl(line->fd, TIOCGICOUNT, counters));
+    drop(line);
+    if (error < 0)
         return refused(env, error);
     list = enif_make_list(env, 0);
     for (int i = 11; i-- > 0;)
@@ -872,7 +916,7 @@ static int prepare(ErlNifEnv *env)
     static const ErlNifResourceTypeInit callbacks = {dtor, stop, down, 3, NULL};
 #define MAKE(Name) atom_##Name = enif_make_atom(env, #Name);
     ATOMS(MAKE)
-    line_type = enif_open_resource_type_x(env, "whittle_serial_1", &callbacks,
+    line_type = enif_open_resource_type_x(env, "whittle_serial_2", &callbacks,
                                           ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER, NULL);
     return line_type == NULL ? -1 : 0;
 }

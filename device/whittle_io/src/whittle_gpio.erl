@@ -53,13 +53,15 @@
 -export([get/1, get/2, get_many/2, get_bits/1, set/2, set/3, set_bits/3]).
 %% For the other modules of whittle_gpio: c_src/whittle_gpio.c says what each does
 -export([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-         nif_close/1, nif_server/1, nif_get/2, nif_set/2, nif_arm/2, nif_read/2]).
+         nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
+         nif_arm/2, nif_read/2]).
 
 -export_type([request/0, chip/0, line/0, name/0, value/0, options/0, line_options/0, active/0,
               event/0, change/0, posix/0]).
 
 -nifs([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-       nif_close/1, nif_server/1, nif_get/2, nif_set/2, nif_arm/2, nif_read/2]).
+       nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
+       nif_arm/2, nif_read/2]).
 -on_load(load/0).
 
 -opaque request() :: reference().
@@ -160,9 +162,10 @@ request(Chip, Lines, Options) when is_list(Lines), is_map(Options) ->
 -spec configure(request(), line_options()) -> ok | {error, posix() | closed}.
 configure(Request, Options) -> configure(Request, all, Options).
 
-%% @doc Changes options of some lines; what is not named stays. An output keeps its value
-%% unless `value' names one (values that another process sets meanwhile may be undone: the
-%% kernel wants a value for each output). After an error of the chip the lines before the
+%% @doc Changes options of some lines; what is not named stays. An output keeps the value
+%% that it was last set to unless `value' names one; a line that was never set and becomes an
+%% output keeps its level. (Values that another process sets meanwhile may be undone: the
+%% kernel wants a value for each output.) After an error of the chip the lines before the
 %% one that failed have their new settings already.
 -spec configure(request(), all | [line()], line_options()) -> ok | {error, posix() | closed}.
 configure(Request, Lines, Options) when is_map(Options) ->
@@ -287,7 +290,13 @@ nif_watch(_Path, _Keys, _Offsets) -> erlang:nif_error(not_loaded).
           ok | {error, posix() | closed}.
 nif_configure(_Handle, _Flags, _Attributes) -> erlang:nif_error(not_loaded).
 %% @private
--spec nif_close(request()) -> ok | {error, closed}.
+-spec nif_written(request()) -> {non_neg_integer(), non_neg_integer()}.
+nif_written(_Handle) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_stop(request()) -> ok | {error, closed}.
+nif_stop(_Handle) -> erlang:nif_error(not_loaded).
+%% @private
+-spec nif_close(request()) -> ok.
 nif_close(_Handle) -> erlang:nif_error(not_loaded).
 %% @private
 -spec nif_server(request()) -> pid().

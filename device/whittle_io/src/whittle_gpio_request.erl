@@ -15,7 +15,7 @@
 -behaviour(gen_server).
 
 -export([start/3, watch/3]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 %% Pure, for tests
 -export([gap/2]).
 
@@ -156,22 +156,21 @@ handle_info({'DOWN', Monitor, process, _, _}, State = #state{monitor = Monitor})
 handle_info(_, State) ->
     {noreply, State}.
 
-%% @private
-%% However it ends, the descriptor is closed: the library watches this process.
--spec terminate(term(), #state{}) -> ok.
-terminate(_, _) -> ok.
-
 %% The kernel has the lines back when this returns.
 closed(#state{handle = Handle}) ->
-    case whittle_gpio:nif_close(Handle) of
-        ok -> receive {whittle_gpio_closed, Handle} -> ok end;
+    case whittle_gpio:nif_stop(Handle) of
+        ok -> receive {whittle_gpio_stopped, Handle} -> whittle_gpio:nif_close(Handle) end;
         Error -> Error
     end.
 
-%% An output's value would become 0 if none were given.
+%% An output's value would become 0 if none were given: it stays what it was last set to,
+%% whatever an open-drain line reads because another pulls it; one that was never set stays
+%% what it reads.
 configured(#state{handle = Handle}, Given, New) ->
     case whittle_gpio:nif_get(Handle, bits) of
-        {ok, Bits} ->
+        {ok, Read} ->
+            {Written, Mask} = whittle_gpio:nif_written(Handle),
+            Bits = (Written band Mask) bor (Read band bnot Mask),
             Valued = [keep(G, O, (Bits bsr I) band 1)
                       || {I, G, O} <- lists:zip3(lists:seq(0, length(New) - 1), Given, New)],
             case whittle_gpio_config:pack(Valued) of

@@ -53,7 +53,7 @@ collect([Mode | Options], Found) when Mode =:= binary; Mode =:= list ->
 collect([Option | _], _) -> {error, {bad_option, Option}};
 collect(Other, _) -> {error, {bad_option, Other}}.
 
-%% A rate is 32 bits in the kernel; a timer takes no more than 32 bits of milliseconds.
+%% A rate is 32 bits in the kernel; and so are milliseconds in a call's timeout.
 valid(rate, V) -> between(V, 1, 16#ffffffff);
 valid(bits, V) -> between(V, 5, 8);
 valid(parity, V) -> lists:member(V, parities());

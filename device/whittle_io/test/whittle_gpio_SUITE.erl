@@ -1,5 +1,5 @@
 %% whittle_gpio over the loopback chips of whittle_gpio_loopback.c, which this suite
-%% compiles for the OTP that runs it, with $WHITTLE_GPIO_CFLAGS, into its private
+%% compiles for the OTP that runs it, with $CFLAGS, into its private
 %% directory. Each case has a chip of its own.
 -module(whittle_gpio_SUITE).
 
@@ -50,7 +50,7 @@ load(Dir) ->
               end,
     Stub = filename:join(Dir, "libgpio_loopback.so"),
     Cc = ["cc -O1 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -fPIC -shared ",
-          "-DWHITTLE_GPIO_LOOPBACK ", os:getenv("WHITTLE_GPIO_CFLAGS", ""), " -I", Here,
+          "-DWHITTLE_GPIO_LOOPBACK ", os:getenv("CFLAGS", ""), " -I", Here,
           "/../c_src", Include, " "],
     ok = run([Cc, "-o ", Stub, " ", Here, "/whittle_gpio_loopback.c -lpthread"]),
     ok = run([Cc, "-o ", Out, "/whittle_gpio.so ", Here, "/../c_src/whittle_gpio.c ", Stub]),
@@ -302,7 +302,10 @@ bias_and_drive(Config) ->
     ?assertEqual({ok, [1, 1]}, whittle_gpio:get_many(R, [1, 3])),
     %% It lets go where the other pulls: the level is not its own.
     ok = whittle_gpio:configure(R, [1], #{bias => pull_down}),
-    ?assertEqual({ok, [0, 0]}, whittle_gpio:get_many(R, [0, 1])).
+    ?assertEqual({ok, [0, 0]}, whittle_gpio:get_many(R, [0, 1])),
+    %% Nor does it become that: once nobody pulls it down, it is up again.
+    ok = whittle_gpio:configure(R, [1], #{bias => pull_up}),
+    ?assertEqual({ok, [1, 1]}, whittle_gpio:get_many(R, [0, 1])).
 
 active_low(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, active_low => true}),
@@ -797,13 +800,17 @@ fuzzed(Config) ->
                   [{1, 1 bsl 63, 3}], list({range(0, 4), integer(), integer()}),
                   [0 | 1], lists:seq(0, 99), any()]),
     Functions = [{chip, 1}, {lines, 3}, {request, 7}, {watch, 3}, {configure, 3}, {server, 1},
-                 {get, 2}, {set, 2}, {arm, 2}, {read, 2}],
+                 {get, 2}, {set, 2}, {arm, 2}, {read, 2}, {written, 1}, {close, 1}],
+    Closed = fun(H) ->
+                     ok = whittle_gpio:nif_stop(H),
+                     receive {whittle_gpio_stopped, H} -> ok =:= whittle_gpio:nif_close(H) end
+             end,
     check(?FORALL({{Name, Arity}, Words}, {oneof(Functions), vector(7, Word)},
                   begin
                       Function = list_to_atom("nif_" ++ atom_to_list(Name)),
                       try apply(whittle_gpio, Function, lists:sublist(Words, Arity)) of
-                          {ok, H} when Name =:= request -> ok =:= whittle_gpio:nif_close(H);
-                          {ok, H, _} -> ok =:= whittle_gpio:nif_close(H);
+                          {ok, H} when Name =:= request -> Closed(H);
+                          {ok, H, _} -> Closed(H);
                           _ -> true
                       catch
                           error:badarg -> true

@@ -18,7 +18,7 @@
 %% the other side has shown it. `full': it was not taken, as too many wait; the other side
 %% will be told how many.
 -spec press() -> {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
-press() -> blinky_owner:take(api, press).
+press() -> blinky_owner:take(press).
 
 %% @doc What this end of the line is at.
 -spec info() -> map().

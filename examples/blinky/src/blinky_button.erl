@@ -26,7 +26,7 @@ init(Button) ->
     end.
 
 unheard() ->
-    _ = blinky_owner:take(button, {gap, unheard, 0}),
+    _ = blinky_owner:take({gap, unheard, 0}),
     ok.
 
 %% @private
@@ -42,10 +42,10 @@ handle_cast(_, Request) -> {noreply, Request}.
 -spec handle_info(term(), whittle_gpio:request()) ->
           {noreply, whittle_gpio:request()} | {stop, term(), whittle_gpio:request()}.
 handle_info({gpio, Request, #{seqno := Seqno}}, Request) ->
-    _ = blinky_owner:take(button, {Request, Seqno}, press),
+    _ = blinky_owner:take({Request, Seqno}, press),
     {noreply, Request};
 handle_info({gpio_lost, Request, Count}, Request) ->
-    _ = blinky_owner:take(button, {gap, edges, Count}),
+    _ = blinky_owner:take({gap, edges, Count}),
     {noreply, Request};
 handle_info({gpio_closed, Request}, Request) -> {stop, gpio_closed, Request};
 handle_info(_, Request) -> {noreply, Request}.

@@ -30,7 +30,7 @@ read() ->
     end.
 
 answer("press") ->
-    case blinky_owner:take(console, press) of
+    case blinky_owner:take(press) of
         {ok, {Boot, Seq}} -> ["taken " | blinky_lamp:number(Boot, Seq)];
         {error, full} -> "full"
     end;

@@ -38,7 +38,7 @@
 %% they are numbered too.
 -module(blinky_link).
 
--export([new/2, resume/1, take/4, received/2, beat/1, retry/1, note/2]).
+-export([new/2, resume/1, take/4, sources/2, received/2, beat/1, retry/1, note/2]).
 -export([reports/1, reported/2, led/1, info/1]).
 -export_type([link/0, effect/0, report/0, source/0]).
 
@@ -50,8 +50,8 @@
 
 -type boot() :: blinky_frame:boot().
 -type seq() :: blinky_frame:seq().
-%% Who takes items, and what it calls the last one: asked again, it gets the same number.
--type source() :: button | console | api.
+-type source() :: term().
+%% Who takes items, one at a time: asked again about the last one, it gets the same number.
 -type effect() :: {send, blinky_frame:frame()}
                 | await                         % call retry/1 in a while
                 | report.                       % reports/1 has more
@@ -105,6 +105,11 @@ take(Source, Id, Item, #link{sources = Sources, boot = Boot} = Link) ->
                  Seq -> {ok, {Boot, Seq}}
              end, Link2, Effects}
     end.
+
+%% @doc Forgets sources that will not ask again: those that Lives says no to.
+-spec sources(fun((source()) -> boolean()), link()) -> link().
+sources(Lives, #link{sources = Sources} = Link) ->
+    Link#link{sources = maps:filter(fun(Source, _) -> Lives(Source) end, Sources)}.
 
 put_in(press, #link{items = Items, keep = Keep} = Link) ->
     case queue:len(Items) >= Keep of

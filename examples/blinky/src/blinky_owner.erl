@@ -4,7 +4,7 @@
 -module(blinky_owner).
 -behaviour(gen_server).
 
--export([start_link/0, take/2, take/3, again/0, led/0, reported/1, info/0]).
+-export([start_link/0, take/1, take/2, again/0, led/0, reported/1, info/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% Milliseconds between attempts to open the line, and to find the owner.
@@ -20,15 +20,16 @@
 -spec start_link() -> {ok, pid()} | {error, term()} | ignore.
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @equiv take(Source, make_ref(), Item)
--spec take(blinky_link:source(), blinky_frame:item()) ->
+%% @equiv take(make_ref(), Item)
+-spec take(blinky_frame:item()) ->
           {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
-take(Source, Item) -> take(Source, make_ref(), Item).
+take(Item) -> take(make_ref(), Item).
 
-%% @doc Has it taken once, whatever happens to the owner meanwhile.
--spec take(blinky_link:source(), term(), blinky_frame:item()) ->
+%% @doc Has it taken once, whatever happens to the owner meanwhile. Id is the caller's own
+%% name for it, another for each.
+-spec take(term(), blinky_frame:item()) ->
           {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
-take(Source, Id, Item) -> call({take, Source, Id, Item}).
+take(Id, Item) -> call({take, Id, Item}).
 
 %% The supervisor is starting another one.
 call(Request) ->
@@ -92,8 +93,9 @@ urandom() ->
 
 %% @private
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, term(), #state{}}.
-handle_call({take, Source, Id, Item}, _, #state{link = Link} = State) ->
-    {Result, Link1, Effects} = blinky_link:take(Source, Id, Item, Link),
+handle_call({take, Id, Item}, {Pid, _}, #state{link = Link0} = State) ->
+    Link = blinky_link:sources(fun is_process_alive/1, Link0),
+    {Result, Link1, Effects} = blinky_link:take(Pid, Id, Item, Link),
     {reply, Result, done({Link1, Effects}, State)};
 handle_call({reported, N}, _, #state{link = Link} = State) ->
     {reply, ok, done({blinky_link:reported(N, Link), []}, State)};

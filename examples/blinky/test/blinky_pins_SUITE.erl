@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([pressed_and_shown/1]).
+-export([pressed_and_shown/1, pressed_by_many/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [pressed_and_shown].
+all() -> [pressed_and_shown, pressed_by_many].
 
 init_per_testcase(Case, Config0) ->
     Config = whittle_gpio_SUITE:init_per_testcase(Case, Config0),
@@ -17,7 +17,8 @@ init_per_testcase(Case, Config0) ->
     ok = application:load(blinky),
     [ok = application:set_env(blinky, Key, Value)
      || {Key, Value} <- [{device, whittle_serial_peer:path(Peer)},
-                         {button, {Chip, 1, #{debounce => 0}}}, {led, {Chip, 2}}]],
+                         {button, {Chip, 1, #{debounce => 0}}}, {led, {Chip, 2}},
+                         {keep, 200}]],
     {ok, _} = application:ensure_all_started(blinky),
     [{peer, Peer} | Config].
 
@@ -51,6 +52,24 @@ pressed_and_shown(Config) ->
     receive {gpio, Eye, #{edge := falling}} -> ok end,
     ?assertMatch(#{last := 2, led := 0}, blinky:info()),
     [ok = whittle_gpio:release(R) || R <- [Finger, Eye]].
+
+%% Each press has a number of its own and is taken once, though the owner is killed again and
+%% again while they ask.
+pressed_by_many(_) ->
+    {Callers, Presses} = {8, 20},
+    Test = self(),
+    Press = fun(Caller, N) ->
+                    Owner = whereis(blinky_owner),
+                    [exit(Owner, kill) || N =:= 2 * Caller, is_pid(Owner)],
+                    blinky:press()
+            end,
+    _ = [spawn_link(fun() -> Test ! [Press(Caller, N) || N <- lists:seq(1, Presses)] end)
+         || Caller <- lists:seq(1, Callers)],
+    Results = lists:append([receive R when is_list(R) -> R end || _ <- lists:seq(1, Callers)]),
+    Numbers = [N || {ok, {_, N}} <- Results],
+    ?assertEqual(Callers * Presses, length(Numbers)),
+    ?assertEqual(lists:seq(1, Callers * Presses), lists:sort(Numbers)),
+    taken(Callers * Presses).
 
 push(Finger) ->
     ok = whittle_gpio:set(Finger, 0, 1),
