@@ -6,7 +6,7 @@
 %% a bare loop in C (blocking read and write), whittle_serial (active, and passive) and
 %% erlang-serial send one byte and wait for it, 2000 times; a round's figure is the median of
 %% the 2000, its ratio that to the bare loop of the same round and pair.
-%% Throughput: MB million bytes of numbered words in, out, and both ways at once, three times;
+%% Throughput: MB million bytes of numbered words in, out, and both ways at once, ROUNDS times;
 %% the peer checks each byte, we compare the CRC-32 of all. What erlang-serial sends goes in
 %% pieces of 1023 bytes, as it misreads lengths whose low byte is above 127. CPU time is that
 %% of the VM and of the helper program, without the peer's. Long schedules are those above
@@ -36,7 +36,7 @@ main(Args) ->
     Numbers = iolist_to_binary([whittle_serial_peer:numbered(At * 1000000, 1000000)
                                 || At <- lists:seq(0, MB - 1)]),
     Crc = erlang:crc32(Numbers),
-    [throughput(Kind, Way, Numbers, Crc)
+    [throughput(Kind, Way, Rounds, Numbers, Crc)
      || Kind <- [whittle_serial | Other], Way <- [in, out, both],
         {Kind, Way} =/= {erlang_serial, both}],
     io:format("load ~s~n", [load()]).
@@ -186,9 +186,9 @@ spread(List) ->
 
 %%% throughput
 
-throughput(Kind, Way, Numbers, Crc) ->
+throughput(Kind, Way, Rounds, Numbers, Crc) ->
     _ = erlang:system_monitor(self(), [{long_schedule, 10}]),
-    Runs = [limited(fun() -> run(Kind, Way, Numbers, Crc) end) || _ <- [1, 2, 3]],
+    Runs = [limited(fun() -> run(Kind, Way, Numbers, Crc) end) || _ <- lists:seq(1, Rounds)],
     _ = erlang:system_monitor(undefined),
     told(Kind, Way, [Run || {_, _} = Run <- Runs], length(Runs)),
     long([]).

@@ -39,9 +39,15 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Bytes a call reads at most: four times what a tty gives at once (4095), so that a call
- * stays short. Each open line holds this much memory. */
+/* What the kernel's queue of a tty holds (N_TTY_BUF_SIZE, less the one that it keeps free). */
+#define TTY_SIZE 4095
+/* Bytes a call reads at most: four times that, so that a call stays short. Each open line
+ * holds this much memory. */
 #define READ_SIZE 16384
+/* A full tty that was emptied is filled again within microseconds when its sender was held up.
+ * The poll would tell three threads later: asking so often, of a microsecond or two each,
+ * brings three times the bytes for half the CPU time (bench/serial). */
+#define ASKS 30
 /* Bytes a call writes at most; more than the queue of any tty. */
 #define SEND_SIZE 65536
 /* Receivers sample a byte of eleven bits at its end: past 3 % on each side they miss it. */
@@ -95,6 +101,7 @@ struct line {
     unsigned users; /* the server's calls on dirty schedulers that use the descriptor */
     int exclusive; /* TIOCEXCL was set by us */
     int classic;   /* no termios2 */
+    int asks;      /* how often the server asks for more before the poll is to tell */
     int reserved;  /* the server's turn: others' sends are to queue there */
     unsigned head_size;
     /* The send under way: head and bytes, sent up to `at', who is told. */
@@ -548,10 +555,16 @@ static int arm(ErlNifEnv *env, struct line *line, enum ErlNifSelectFlags flag)
         ? -EINVAL : 0;
 }
 
+static int waits_in(struct line *line)
+{
+    int count = 0;
+    return ioctl(line->fd, FIONREAD, &count) == 0 ? count : 0;
+}
+
 /*
  * Server, any scheduler, READ_SIZE bytes at most. Reads what is there.
  * -> {armed, Bytes}  all of it; the poll will tell of more (Bytes may be empty)
- *    {more, Bytes}   as much as a call may; there may be more
+ *    {more, Bytes}   the server is to call again soon (Bytes may be empty)
  *    eof             hung up: the other end is closed or the device unplugged
  *    {error, Posix}
  */
@@ -560,21 +573,25 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     ERL_NIF_TERM why, bytes;
     struct line *line = own_line(env, argv[0], &why);
     size_t size = 0;
-    ssize_t got;
-    int error = 0, more;
+    ssize_t got = 1;
+    int error = 0;
     if (line == NULL)
         return why;
     /* The read of an empty tty waits for the kernel's worker when that is about to fill it:
-     * on a busy machine for milliseconds (bench/serial). So the tty is asked before. */
-    do {
+     * on a busy machine for milliseconds (bench/serial). So the tty is asked before, but for
+     * the first time: then the poll has told, and only a read says that it hung up. */
+    while (got > 0 && size < sizeof line->buffer
+           && ((size == 0 && line->asks == 0) || waits_in(line) > 0)) {
         got = read(line->fd, line->buffer + size, sizeof line->buffer - size);
         if (got > 0)
             size += (size_t)got;
-        more = 0;
-    } while (got > 0 && size < sizeof line->buffer
-             && ioctl(line->fd, FIONREAD, &more) == 0 && more > 0);
+    }
     if (got < 0 && errno != EAGAIN && errno != EINTR)
         error = -errno;
+    if (size >= TTY_SIZE)
+        line->asks = ASKS;
+    else if (line->asks > 0)
+        line->asks--;
     /* Bytes that came before the end are given first; the end will be read again. */
     if (size == 0 && (got == 0 || hung_up(error)))
         return atom_eof;
@@ -583,7 +600,7 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     line->bytes_in += size;
     memcpy(enif_make_new_binary(env, size, &bytes), line->buffer, size);
     enif_consume_timeslice(env, 1 + (int)(size * 50 / sizeof line->buffer));
-    if (size == sizeof line->buffer)
+    if (line->asks > 0)
         return enif_make_tuple2(env, atom_more, bytes);
     if ((error = arm(env, line, ERL_NIF_SELECT_READ)) < 0)
         return refused(env, error);
