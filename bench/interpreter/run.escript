@@ -1,13 +1,15 @@
 #!/usr/bin/env escript
 %% How fast a VM of ours runs beside the stock one of the same OTP.
 %%
-%% usage: escript bench/interpreter/run.escript OTP_ROOT RUNS VM [emu|jit]
+%% usage: escript bench/interpreter/run.escript OTP_ROOT RUNS VM [emu|jit|VM]
 %%
 %% Model. VM is a runtime's executable without a pack (docs/runtime.md), or the
 %% name of another; it takes the libraries of OTP_ROOT. The baseline is that
-%% OTP's own VM of the same flavour. Both run cases.erl with one scheduler on one
-%% core, in turn, RUNS times. Shown: each case's median time of both in
-%% microseconds, and the median of the pairs' ratios with their range.
+%% OTP's own VM of the same flavour, or a second VM of ours. VMs for another processor are
+%% named with their emulator ("qemu-arm PATH", its path in WHITTLE_EMULATOR as well).
+%% Both run cases.erl with one scheduler on one core, in turn, RUNS times. Shown: each
+%% case's median time of both in microseconds, and the median of the pairs' ratios with
+%% their range.
 -mode(compile).
 
 main([Root, Runs, Vm]) -> main([Root, Runs, Vm, "emu"]);
@@ -17,8 +19,11 @@ main([Root, Runs, Vm, Flavour]) ->
     [] = os:cmd(Root ++ "/bin/erlc -o " ++ Work ++ " " ++ Here ++ "/cases.erl"),
     Tail = " -S 1 -- -root " ++ Root ++ " -bindir " ++ bin(Root) ++ " -progname erl --"
         " -home / -- -noshell -pa " ++ Work ++ " -s cases main",
-    Emulator = case Flavour of "jit" -> "beam.smp"; "emu" -> "beam.emu" end,
-    Stock = filename:join(bin(Root), Emulator),
+    Stock = case Flavour of
+                "jit" -> filename:join(bin(Root), "beam.smp");
+                "emu" -> filename:join(bin(Root), "beam.emu");
+                Second -> Second
+            end,
     Pairs = [{once(Root, Stock ++ Tail), once(Root, Vm ++ Tail)}
              || _ <- lists:seq(1, list_to_integer(Runs))],
     io:format("~-14s ~10s ~10s  ~s~n", ["", "stock us", "ours us", "ours / stock"]),
