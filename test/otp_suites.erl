@@ -16,8 +16,8 @@ Those that were run on the same VM before are not run again.
   --again         run what is named also if it was run before
   --limit SECONDS end a suite after so long (default 3600)
   --variant V     only static, dynamic or stock
-  --target NAME   on the VM for that target, by its emulator; static only, and --quick is
-                  those on numbers, bits and terms
+  --target NAME   on the VM for that target, by its emulator; static, so without
+                  --variant, and --quick is those on numbers, bits and terms
   --rewritten     with a kernel and a stdlib that whittle_beam has rewritten
   --shaken        with a kernel and a stdlib that were shaken: what a program which does
                   no more than start does not need is cold
@@ -59,7 +59,13 @@ main(Words, Root) ->
             1
     end.
 
-words([], Options) -> Options;
+words([], #{target := Target, variants := Variants} = Options) ->
+    case {Target =:= whittle_runtime:default_target(), Variants -- [static]} of
+        {true, _} -> Options;
+        {false, []} -> Options#{variants := [static]};
+        {false, [Variant | _]} ->
+            throw({words, io_lib:format("--target has static alone, not ~s", [Variant])})
+    end;
 words(["--app", App | Rest], Options = #{apps := Apps}) ->
     words(Rest, Options#{apps := [App | Apps]});
 words(["--suite", Suite | Rest], Options = #{suites := Suites}) ->
@@ -78,7 +84,7 @@ words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
     end;
 words(["--target", Name | Rest], Options) ->
     case whittle_target:load(Name) of
-        {ok, _} -> words(Rest, Options#{target := Name, variants := [static]});
+        {ok, _} -> words(Rest, Options#{target := Name});
         {error, _} -> throw({words, "there is no target " ++ Name})
     end;
 words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});

@@ -109,7 +109,9 @@ known_reasons_are_well_formed(_) ->
 wrong_words(_) ->
     Command = filename:join([running:root(), "test", "otp-suites"]),
     ?assertEqual({2, <<"otp-suites: what is --fast?; try --help\n">>},
-                 running:run(Command, ["--fast"])).
+                 running:run(Command, ["--fast"])),
+    ?assertEqual({2, <<"otp-suites: --target has static alone, not dynamic; try --help\n">>},
+                 running:run(Command, ["--variant", "dynamic", "--target", "armv7"])).
 
 result(Cases) ->
     #{app => "a", suite => "s_SUITE", ended => finished, seconds => 1, cases => Cases}.

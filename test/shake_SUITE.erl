@@ -190,6 +190,8 @@ by_reason(Config) ->
     {0, Text} = running:whittle(Size),
     ?assertMatch({match, _}, re:run(Text, "(?m)^the application kernel +[0-9,]+ +[0-9,]+ +\\d+")),
     ?assertMatch({match, _}, re:run(Text, "(?m)^shell +\\d,\\d\\d\\d ")),
+    %% No feature is on: no table of them.
+    ?assertEqual(nomatch, re:run(Text, "features that are on")),
     {0, Json} = running:whittle(Size ++ ["--json"]),
     ?assertMatch({match, _}, re:run(Json, "\"on\":\\[\\]")).
 

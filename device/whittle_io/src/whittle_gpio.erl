@@ -37,8 +37,8 @@
 %% request, more than 64 lines, settings that exclude each other), enxio (no line of
 %% that name; or the line cannot tell edges), e2big (settings of more than ten kinds in
 %% one request), eperm (a value for an input), enodev (unplugged); `unknown' for an error
-%% that has no name here. `{error, closed}' once the request is released. What is no
-%% option at all is a mistake of the program: the call fails with `{bad_option, Term}'.
+%% that has no name here. `{error, closed}' once the request is released;
+%% `{error, {bad_option, Term}}' for what is no option, chip or line at all.
 %%
 %% Texts may be binaries or charlists; those in answers are binaries, lines are called as
 %% the request called them.
@@ -57,7 +57,7 @@
          nif_arm/2, nif_read/2]).
 
 -export_type([request/0, chip/0, line/0, name/0, value/0, options/0, line_options/0, active/0,
-              event/0, change/0, posix/0]).
+              event/0, change/0, posix/0, error/0]).
 
 -nifs([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
        nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
@@ -75,6 +75,7 @@
 -type value() :: 0 | 1.
 %% 1: active, which is high unless the line is active_low.
 -type posix() :: atom().
+-type error() :: {error, posix() | {bad_option, term()}}.
 -type active() :: boolean() | once | pos_integer().
 %% As in inet:setopts/2.
 
@@ -124,42 +125,45 @@ chips() -> whittle_gpio_chip:all().
 
 %% @doc What a chip says about itself.
 -spec info(chip()) -> {ok, #{path := binary(), name := binary(), label := binary(),
-                             lines := non_neg_integer()}} | {error, posix()}.
-info(Chip) -> whittle_gpio_chip:info(Chip).
+                             lines := non_neg_integer()}} | error().
+info(Chip) -> checked(fun() -> whittle_gpio_chip:info(Chip) end).
 
 %% @doc All lines of a chip, by offset.
--spec lines(chip()) -> {ok, [line_info()]} | {error, posix()}.
-lines(Chip) -> whittle_gpio_chip:lines(Chip).
+-spec lines(chip()) -> {ok, [line_info()]} | error().
+lines(Chip) -> checked(fun() -> whittle_gpio_chip:lines(Chip) end).
 
 %% @doc One line of a chip.
--spec line_info(chip(), line()) -> {ok, line_info()} | {error, posix()}.
-line_info(Chip, Line) -> whittle_gpio_chip:line_info(Chip, Line).
+-spec line_info(chip(), line()) -> {ok, line_info()} | error().
+line_info(Chip, Line) -> checked(fun() -> whittle_gpio_chip:line_info(Chip, Line) end).
 
 %% @doc The chip and the offset of the first line with this name on any chip. enxio: none
 %% has it. Chips that may not be opened are passed over.
--spec find(name()) -> {ok, {binary(), non_neg_integer()}} | {error, posix()}.
-find(Name) -> whittle_gpio_chip:find(Name).
+-spec find(name()) -> {ok, {binary(), non_neg_integer()}} | error().
+find(Name) -> checked(fun() -> whittle_gpio_chip:find(Name) end).
 
 %% @doc Watches what others do with lines: `{gpio_changed, Watch, Change}' comes when one
 %% is requested, released or configured, by whatever program. Gives what they are now as
 %% well. The kernel keeps 32 changes and drops further ones without a number. A watch has
 %% an owner and is released as a request is.
--spec watch(chip(), [line()]) -> {ok, request(), [line_info()]} | {error, posix()}.
-watch(Chip, Lines) when is_list(Lines) -> whittle_gpio_request:watch(self(), Chip, Lines).
+-spec watch(chip(), [line()]) -> {ok, request(), [line_info()]} | error().
+watch(Chip, Lines) -> checked(fun() -> whittle_gpio_request:watch(self(), Chip, Lines) end).
 
 %% @equiv request(Chip, Lines, #{})
--spec request(chip(), [line() | {line(), line_options()}]) -> {ok, request()} | {error, posix()}.
+-spec request(chip(), [line() | {line(), line_options()}]) -> {ok, request()} | error().
 request(Chip, Lines) -> request(Chip, Lines, #{}).
 
 %% @doc Requests lines of a chip, 1 to 64, each with options of its own or those of all.
 %% The caller becomes the owner. Either all lines are had or none.
 -spec request(chip(), [line() | {line(), line_options()}], options()) ->
-          {ok, request()} | {error, posix()}.
-request(Chip, Lines, Options) when is_list(Lines), is_map(Options) ->
-    whittle_gpio_request:start(self(), Chip, whittle_gpio_config:request(Lines, Options)).
+          {ok, request()} | error().
+request(Chip, Lines, Options) ->
+    checked(fun() ->
+                    Config = whittle_gpio_config:request(Lines, Options),
+                    whittle_gpio_request:start(self(), Chip, Config)
+            end).
 
 %% @doc Changes options of all lines of a request; see configure/3.
--spec configure(request(), line_options()) -> ok | {error, posix() | closed}.
+-spec configure(request(), line_options()) -> ok | error() | {error, closed}.
 configure(Request, Options) -> configure(Request, all, Options).
 
 %% @doc Changes options of some lines; what is not named stays. An output keeps the value
@@ -167,9 +171,12 @@ configure(Request, Options) -> configure(Request, all, Options).
 %% output keeps its level. (Values that another process sets meanwhile may be undone: the
 %% kernel wants a value for each output.) After an error of the chip the lines before the
 %% one that failed have their new settings already.
--spec configure(request(), all | [line()], line_options()) -> ok | {error, posix() | closed}.
-configure(Request, Lines, Options) when is_map(Options) ->
-    call(Request, {configure, Lines, whittle_gpio_config:line_options(Options)}).
+-spec configure(request(), all | [line()], line_options()) -> ok | error() | {error, closed}.
+configure(Request, Lines, Options) ->
+    checked(fun() ->
+                    call(Request, {configure, whittle_gpio_config:chosen(Lines),
+                                   whittle_gpio_config:line_options(Options)})
+            end).
 
 %% @doc Gives the lines back. When it returns, others can have them. Any process may.
 -spec release(request()) -> ok | {error, closed}.
@@ -203,9 +210,9 @@ forward(Request, Pid) ->
 
 %% @doc Whether events are delivered: all, the next one, the next N (added to those that
 %% are still open), or none.
--spec set_active(request(), active()) -> ok | {error, closed}.
+-spec set_active(request(), active()) -> ok | {error, closed | {bad_option, term()}}.
 set_active(Request, Active) ->
-    call(Request, {active, whittle_gpio_config:active(Active)}).
+    checked(fun() -> call(Request, {active, whittle_gpio_config:active(Active)}) end).
 
 %% @doc Since the request was made: events delivered and lost, and how often delivery
 %% was held up because more than `backlog' messages waited for the owner.
@@ -243,6 +250,11 @@ set(Request, Line, Value) -> nif_set(Request, [{Line, Value}]).
 -spec set_bits(request(), non_neg_integer(), non_neg_integer()) ->
           ok | {error, posix() | closed}.
 set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
+
+checked(Do) ->
+    try Do()
+    catch throw:{bad_option, _} = Bad -> {error, Bad}
+    end.
 
 %% The process is gone once the request is closed, or goes while it is asked.
 call(Request, Question) ->

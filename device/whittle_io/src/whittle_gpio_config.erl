@@ -6,7 +6,7 @@
 %% that most lines have as those of all.
 -module(whittle_gpio_config).
 
--export([request/2, line_options/1, active/1, text/1]).
+-export([request/2, line_options/1, chosen/1, active/1, text/1]).
 -export([pack/1, line_info/1, change/1]).
 
 -export_type([request/0, packed/0]).
@@ -45,8 +45,10 @@
 -define(DEFAULTS, #{consumer => <<"whittle">>, event_buffer => 0, active => true,
                     backlog => 1000}).
 
-%% @doc Lines and options as the caller gave them, checked. Fails with bad_option.
--spec request([term()], map()) -> request().
+%% @doc Lines and options as the caller gave them, checked. Throws {bad_option, Term}.
+-spec request(term(), term()) -> request().
+request(Lines, _) when not is_list(Lines) -> bad(Lines);
+request(_, Options) when not is_map(Options) -> bad(Options);
 request(Lines, Options) ->
     Own = maps:with(maps:keys(?DEFAULTS), Options),
     All = line_options(maps:without(maps:keys(?DEFAULTS), Options)),
@@ -73,8 +75,9 @@ own(backlog, N) when is_integer(N), N > 0 -> N;
 own(active, Active) -> active(Active);
 own(Key, Value) -> bad({Key, Value}).
 
-%% @doc The options themselves, if they are some. Fails with bad_option.
--spec line_options(map()) -> whittle_gpio:line_options().
+%% @doc The options themselves, if they are some. Throws {bad_option, Term}.
+-spec line_options(term()) -> whittle_gpio:line_options().
+line_options(Options) when not is_map(Options) -> bad(Options);
 line_options(Options) ->
     maps:foreach(fun(Key, Value) ->
                          is_option(Key, Value) orelse bad({Key, Value})
@@ -96,7 +99,12 @@ active(Active) when is_boolean(Active); Active =:= once -> Active;
 active(N) when is_integer(N), N > 0 -> N;
 active(Other) -> bad({active, Other}).
 
-%% @doc A name as the kernel has it. Fails with bad_option.
+%% @doc Some lines of a request, or all. Throws {bad_option, Term}.
+-spec chosen(term()) -> all | [whittle_gpio:line()].
+chosen(Lines) when Lines =:= all; is_list(Lines) -> Lines;
+chosen(Other) -> bad(Other).
+
+%% @doc A name as the kernel has it. Throws {bad_option, Term}.
 -spec text(term()) -> binary().
 text(Text) when is_binary(Text) ->
     binary:match(Text, <<0>>) =:= nomatch orelse bad(Text),
@@ -112,7 +120,7 @@ text(Other) ->
     bad(Other).
 
 -spec bad(term()) -> no_return().
-bad(Term) -> error({bad_option, Term}).
+bad(Term) -> throw({bad_option, Term}).
 
 %% @doc The options of each line, in the request's order, for the kernel. e2big: they
 %% need more than ten attributes.

@@ -49,31 +49,31 @@
 
 -spec start(pid(), whittle_gpio:chip(), whittle_gpio_config:request()) ->
           {ok, whittle_gpio:request()} | {error, atom()}.
-start(Owner, Chip, Config) -> made(gen_server:start(?MODULE, {Owner, request, Chip, Config}, [])).
+start(Owner, Chip, Config) -> start(Owner, request, Chip, Config).
 
 -spec watch(pid(), whittle_gpio:chip(), [whittle_gpio:line()]) ->
           {ok, whittle_gpio:request(), [map()]} | {error, atom()}.
 watch(Owner, Chip, Lines) ->
-    Config = whittle_gpio_config:request(Lines, #{}),
-    made(gen_server:start(?MODULE, {Owner, watch, Chip, Config}, [])).
+    start(Owner, watch, Chip, whittle_gpio_config:request(Lines, #{})).
+
+start(Owner, Kind, Chip, Config) ->
+    case whittle_gpio_chip:path(Chip) of
+        {ok, Path} -> made(gen_server:start(?MODULE, {Owner, Kind, Path, Config}, []));
+        Error -> Error
+    end.
 
 made({ok, Pid}) -> gen_server:call(Pid, made, infinity);
 made({error, {shutdown, Posix}}) -> {error, Posix};
 made({error, Reason}) -> error(Reason).
 
 %% @private
--spec init({pid(), request | watch, whittle_gpio:chip(), whittle_gpio_config:request()}) ->
+-spec init({pid(), request | watch, binary(), whittle_gpio_config:request()}) ->
           {ok, #state{}} | {stop, {shutdown, atom()}}.
-init({Owner, Kind, Chip, Config = #{lines := Lines}}) ->
-    case whittle_gpio_chip:path(Chip) of
-        {ok, Path} ->
-            case whittle_gpio_chip:offsets(Path, Lines) of
-                {ok, Offsets} ->
-                    opened(open(Kind, Path, Offsets, Config),
-                           #state{kind = Kind, owner = Owner, config = Config,
-                                  offsets = Offsets});
-                {error, Posix} -> {stop, {shutdown, Posix}}
-            end;
+init({Owner, Kind, Path, Config = #{lines := Lines}}) ->
+    case whittle_gpio_chip:offsets(Path, Lines) of
+        {ok, Offsets} ->
+            opened(open(Kind, Path, Offsets, Config),
+                   #state{kind = Kind, owner = Owner, config = Config, offsets = Offsets});
         {error, Posix} ->
             {stop, {shutdown, Posix}}
     end.

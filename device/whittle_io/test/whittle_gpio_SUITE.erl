@@ -146,20 +146,26 @@ refusals(Config) ->
 
 misuse(Config) ->
     Chip = chip(Config),
-    [?assertError({bad_option, _}, whittle_gpio:request(Chip, Lines, Options))
+    [?assertMatch({error, {bad_option, _}}, whittle_gpio:request(Chip, Lines, Options))
      || {Lines, Options} <-
             [{[0], #{direction => sideways}}, {[0], #{colour => red}}, {[0], #{value => 2}},
              {[0], #{debounce => -1}}, {[0], #{consumer => lists:duplicate(32, $x)}},
              {[0], #{backlog => 0}}, {[0], #{active => 0}}, {[{0, #{active => true}}], #{}},
-             {[-1], #{}}, {[led], #{}}, {["a\0b"], #{}}, {[[led]], #{}}]],
-    ?assertError({bad_option, _}, whittle_gpio:info({chip, 0})),
+             {[-1], #{}}, {[led], #{}}, {["a\0b"], #{}}, {[[led]], #{}}, {lines, #{}}, {[0], []}]],
+    ?assertMatch({error, {bad_option, _}}, whittle_gpio:info({chip, 0})),
     {ok, R} = whittle_gpio:request(Chip, [0], #{direction => output}),
     ?assertError(badarg, whittle_gpio:set(R, 0, 2)),
     ?assertError(badarg, whittle_gpio:set(R, 0, true)),
     ?assertError(badarg, whittle_gpio:get(make_ref(), 0)),
     ?assertError(badarg, whittle_gpio:release(make_ref())),
-    ?assertError({bad_option, _}, whittle_gpio:set_active(R, twice)),
-    ?assertError({bad_option, _}, whittle_gpio:configure(R, #{backlog => 1})),
+    ?assertMatch({error, {bad_option, _}}, whittle_gpio:set_active(R, twice)),
+    ?assertMatch({error, {bad_option, _}}, whittle_gpio:configure(R, #{backlog => 1})),
+    ?assertMatch({error, {bad_option, _}}, whittle_gpio:configure(R, [])),
+    ?assertMatch({error, {bad_option, _}}, whittle_gpio:configure(R, 0, #{})),
+    [?assertMatch({error, {bad_option, _}}, Result)
+     || Result <- [whittle_gpio:request({chip, 0}, [0]), whittle_gpio:watch(Chip, 0),
+                   whittle_gpio:watch(-1, [0]), whittle_gpio:lines(chip), whittle_gpio:find(led),
+                   whittle_gpio:line_info(1.5, 0)]],
     %% None of it did any harm.
     ?assertEqual(ok, whittle_gpio:set(R, 0, 1)).
 

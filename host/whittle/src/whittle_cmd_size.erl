@@ -109,14 +109,15 @@ table(Title, Parts, Last) ->
 
 reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
-      text => [weights("what is in, by where its way begins", Roots), $\n,
-               weights("features that are on, their own code", On), $\n,
+      text => [weights("what is in, by where its way begins", Roots),
+               weights("features that are on, their own code", On),
                weights("features that are off, what each would bring", Off),
-               "\nBytes are of code before compression, about.\n"]}.
+               "Bytes are of code before compression, about.\n"]}.
 
+weights(_, []) -> "";
 weights(Title, Weights) ->
-    whittle_table:text([[Title, "functions", "bytes", "of what is in"]
+    [whittle_table:text([[Title, "functions", "bytes", "of what is in"]
                         | [[Name, Functions, Bytes,
                             io_lib:format("~.1f %", [100 * Share])]
                            || #{name := Name, functions := Functions, bytes := Bytes,
-                                share := Share} <- Weights]]).
+                                share := Share} <- Weights]]), $\n].

@@ -154,6 +154,8 @@ native(Kind, Name, Options, File) ->
     Sources =:= [] andalso Archives =:= #{}
         andalso fail({bad_native, {File, [Name, " has neither sources nor an archive"]}}),
     Include = proplists:get_value(include, Options, []),
+    [fail({bad_native, {File, [Name, ": there is no directory ", Below]}})
+     || Below <- Include, not filelib:is_dir(filename:join(Dir, Below))],
     Headers = [filename:join(Below, Header)
                || Below <- lists:usort(Include ++ [filename:dirname(S) || S <- Sources]),
                   Header <- filelib:wildcard("**/" ?HEADERS, filename:join(Dir, Below))],
@@ -196,7 +198,9 @@ is_flag(Flag) ->
 found(Pattern, Dir, Name, File) ->
     case [Path || Path <- filelib:wildcard(Pattern, Dir),
                   lists:member(filename:extension(Path), ?SOURCES)] of
-        [] -> fail({bad_native, {File, [Name, ": there is no C or C++ file ", Pattern]}});
+        [] ->
+            fail({bad_native, {File, [Name, ": ", Pattern, " names no file that ends in ",
+                                      lists:join(", ", ?SOURCES)]}});
         Paths -> Paths
     end.
 

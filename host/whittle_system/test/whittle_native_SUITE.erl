@@ -68,6 +68,7 @@ wrong(Config) ->
                  "{nif, \"x\", [{sources, \"x.c\"}]}.", "{nif, \"x\", [{sauces, []}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {include, [\"nowhere\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
     [?assertMatch({error, {bad_native, {_, "is not there"}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
