@@ -8,7 +8,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
+-export([read/2, read/3, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
 
@@ -28,7 +28,12 @@
 %% @doc Reads the application in a directory.
 -spec read(file:filename(), context()) -> read().
 read(Dir, Context) ->
-    case from_files(Dir, files(Dir), Context) of
+    read(Dir, files(Dir), Context).
+
+%% @doc Reads the application in a directory, of which these are the files.
+-spec read(file:filename(), [source()], context()) -> read().
+read(Dir, Files, Context) ->
+    case from_files(Dir, Files, Context) of
         {ok, #{modules := Modules} = App, Notes} = Read ->
             case whittle_native:of_application(Dir, maps:keys(Modules)) of
                 {ok, []} -> Read;

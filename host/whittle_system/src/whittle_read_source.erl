@@ -160,4 +160,4 @@ read_compiled(Dir, Ebin) ->
                     not lists:prefix("ebin/", binary_to_list(Path))],
     Code = [File || {<<"ebin/", _/binary>>, _, _} = File
                         <- whittle_read_app:files(filename:dirname(Ebin))],
-    whittle_read_app:from_files(Dir, Code ++ Data, context()).
+    whittle_read_app:read(Dir, Code ++ Data, context()).

@@ -4,11 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sources/1, archives/1, beside_a_link/1, none/1, wrong/1, random/1, assigned/1,
+-export([sources/1, archives/1, beside_a_link/1, beside_source/1, none/1, wrong/1, random/1, assigned/1,
          libraries/1, only_if_loaded/1]).
 
 all() ->
-    [sources, archives, beside_a_link, none, wrong, random, assigned, libraries, only_if_loaded].
+    [sources, archives, beside_a_link, beside_source, none, wrong, random, assigned, libraries,
+     only_if_loaded].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -48,6 +49,17 @@ beside_a_link(Config) ->
     ?assertMatch({ok, [#{name := "x"}]}, whittle_native:of_application(in("app", Config), [x])),
     ?assertMatch({error, {native_unused, {_, "x", x}}},
                  whittle_native:of_application(Built, [y])).
+
+%% A directory that is compiled here, by erlc: what comes out of that has the natives too.
+beside_source(Config) ->
+    file("app/src/x.erl", "-module(x).", Config),
+    file("app/src/x.app.src", "{application, x, [{vsn, \"1\"}, {modules, [x]},"
+         " {applications, [kernel, stdlib]}]}.", Config),
+    file("app/c_src/x.c", "", Config),
+    file("app/native.config", "{nif, \"x\", [{sources, [\"c_src/x.c\"]}]}.", Config),
+    {ok, System} = whittle_read:read(in("app", Config), staged:options()),
+    {ok, App} = whittle_system:app(x, System),
+    ?assertMatch([#{name := "x"}], maps:get(natives, App, none)).
 
 none(Config) ->
     ?assertEqual({ok, []}, whittle_native:of_application(in("", Config), [])).
