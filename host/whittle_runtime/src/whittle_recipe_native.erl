@@ -17,14 +17,15 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
              | whittle_recipe_vm:cflags(Target, Flavour)],
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
-    Own = [" -I" ++ quoted("src/" ++ Dir) || Dir <- Include],
-    Compile = [case is_cxx_file(Source) of
+    Own = [" -I" ++ quoted(Dir) || Dir <- Include],
+    %% There, so that the compiler calls a file what its author does.
+    Compile = ["(cd src && " ++ case is_cxx_file(Source) of
                    true -> "$CXX $CXXFLAGS" ++ whittle_recipe_vm:cxx_masks(Target);
                    false -> "$CC $CFLAGS"
                end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
                ++ lists:append([" " ++ Flag || Flag <- Cflags])
-               ++ " -c " ++ quoted("src/" ++ unicode:characters_to_list(Source))
-               ++ " -o objects/" ++ integer_to_list(N) ++ ".o"
+               ++ " -c " ++ quoted("./" ++ unicode:characters_to_list(Source))
+               ++ " -o ../objects/" ++ integer_to_list(N) ++ ".o)"
                || {N, Source} <- lists:enumerate(Sources)],
     Compiled = case archive(For, Native) of
                    {ok, _} -> " -Wl,--whole-archive archive.a";
