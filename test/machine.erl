@@ -12,8 +12,7 @@
 
 -export_type([machine/0]).
 
--opaque machine() :: #{port := port(), os := non_neg_integer(), monitor := gen_tcp:socket(),
-                       uart := gen_tcp:socket()}.
+-opaque machine() :: #{port := port(), monitor := gen_tcp:socket(), uart := gen_tcp:socket()}.
 
 %% With its PCI bridge where 32-bit kernels want it (highmem=off): Debian's finds no
 %% UART else.
@@ -80,12 +79,24 @@ start(Kernel, Initramfs, Words) ->
                               "-device", "pci-serial,chardev=uart"]},
                       {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
     {os_pid, Os} = erlang:port_info(Port, os_pid),
+    outlived(self(), Port, Os),
     %% It waits for the UART's other end before it does anything else.
     UartSocket = connect(Uart, Port, []),
     MonitorSocket = connect(Monitor, Port, []),
     _ = reply(MonitorSocket, <<>>),
     ok = file:del_dir_r(Dir),
-    #{port => Port, os => Os, monitor => MonitorSocket, uart => UartSocket}.
+    #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
+
+%% A test that is killed switches nothing off, and qemu does not mind that its port is closed.
+outlived(Test, Port, Os) ->
+    spawn(fun() ->
+                  monitor(port, Port),
+                  monitor(process, Test),
+                  receive
+                      {'DOWN', _, process, _, _} -> os:cmd("kill " ++ integer_to_list(Os));
+                      {'DOWN', _, port, _, _} -> off
+                  end
+          end).
 
 connect(Path, Port, Said) ->
     case gen_tcp:connect({local, Path}, 0, [local, binary, {active, false}]) of

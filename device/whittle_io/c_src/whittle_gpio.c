@@ -41,7 +41,8 @@
 #define SLOW_CALLS 16
 
 struct handle {
-    ErlNifMutex *lock; /* of the fields down to written_mask */
+    ErlNifMutex *setting; /* around the kernel's call and `written': they say the same */
+    ErlNifMutex *lock;    /* of the fields down to written_mask */
     int fd;            /* -1: closed */
     unsigned users;
     int closing;
@@ -172,7 +173,8 @@ static int get_config(ErlNifEnv *env, ERL_NIF_TERM flags, ERL_NIF_TERM attribute
 
 /* ---- handles ---------------------------------------------------------------- */
 
-/* A new handle that nobody else knows yet; its descriptor is fd, which is now its. */
+/* A new handle that nobody else knows yet; its descriptor is fd, which is now its. NULL
+ * leaves it the caller's. */
 static struct handle *handle_new(ErlNifEnv *env, int fd, int watches)
 {
     struct handle *handle = enif_alloc_resource(handle_type, sizeof *handle);
@@ -181,10 +183,15 @@ static struct handle *handle_new(ErlNifEnv *env, int fd, int watches)
     memset(handle, 0, sizeof *handle);
     handle->fd = fd;
     handle->watches = watches;
+    handle->setting = enif_mutex_create("whittle_gpio_setting");
     handle->lock = enif_mutex_create("whittle_gpio");
     handle->keys_env = enif_alloc_env();
     enif_self(env, &handle->server);
-    return handle;
+    if (handle->setting != NULL && handle->lock != NULL && handle->keys_env != NULL)
+        return handle;
+    handle->fd = -1;
+    enif_release_resource(handle);
+    return NULL;
 }
 
 /* The descriptor for one call; -1 if it is closed, else handle_drop() has to follow. */
@@ -296,6 +303,8 @@ static void handle_free(ErlNifEnv *env, void *object)
         enif_free_env(handle->keys_env);
     if (handle->lock != NULL)
         enif_mutex_destroy(handle->lock);
+    if (handle->setting != NULL)
+        enif_mutex_destroy(handle->setting);
 }
 
 /* One that nobody else knows yet, and that is not to be. The VM may free it later, so the
@@ -457,9 +466,13 @@ static void remember(struct handle *handle, __u64 bits, __u64 mask)
     enif_mutex_unlock(handle->lock);
 }
 
+/* Outputs have the values of this configuration; no other line is known to be one. */
 static void remember_config(struct handle *handle, const struct gpio_v2_line_config *config)
 {
     unsigned i;
+    enif_mutex_lock(handle->lock);
+    handle->written_mask = 0;
+    enif_mutex_unlock(handle->lock);
     for (i = 0; i < config->num_attrs; i++)
         if (config->attrs[i].attr.id == GPIO_V2_LINE_ATTR_ID_OUTPUT_VALUES)
             remember(handle, config->attrs[i].attr.values, config->attrs[i].mask);
@@ -577,9 +590,11 @@ static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     fd = handle_hold(handle);
     if (fd < 0)
         return closed(env);
+    enif_mutex_lock(handle->setting);
     result = gpio_ioctl(fd, GPIO_V2_LINE_SET_CONFIG_IOCTL, &config);
     if (result == 0)
         remember_config(handle, &config);
+    enif_mutex_unlock(handle->setting);
     handle_drop(env, handle);
     return result < 0 ? failed(env, result) : atom.ok;
 }
@@ -641,7 +656,8 @@ static ERL_NIF_TERM nif_server(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 typedef ERL_NIF_TERM nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 
 /*
- * Gets or sets values (call), here or on a dirty scheduler (the head of this file).
+ * Gets or sets values (call), here or on a dirty scheduler (the head of this file), where
+ * one also waits who sets while another does.
  * Gives 1 if the call was made and the descriptor dropped, and its result; 0 if `again'
  * is to be returned instead, which is the call anew on a dirty scheduler.
  */
@@ -651,6 +667,7 @@ static int values(ErlNifEnv *env, struct handle *handle, unsigned long call,
 {
     ErlNifTime before, took;
     int dirty = enif_thread_type() == ERL_NIF_THR_DIRTY_IO_SCHEDULER;
+    int sets = call == GPIO_V2_LINE_SET_VALUES_IOCTL;
     unsigned slow;
     int fd;
 
@@ -658,19 +675,28 @@ static int values(ErlNifEnv *env, struct handle *handle, unsigned long call,
         enif_mutex_lock(handle->lock);
         slow = handle->slow;
         enif_mutex_unlock(handle->lock);
-        if (slow > 0) {
+        if (slow > 0 || (sets && enif_mutex_trylock(handle->setting) != 0)) {
             *again = enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_IO_BOUND, self, argc, argv);
             return 0;
         }
+    } else if (sets) {
+        enif_mutex_lock(handle->setting);
     }
     fd = handle_hold(handle);
     if (fd < 0) {
+        if (sets)
+            enif_mutex_unlock(handle->setting);
         *again = closed(env);
         return 0;
     }
     before = enif_monotonic_time(ERL_NIF_USEC);
     *result = gpio_ioctl(fd, call, values);
     took = enif_monotonic_time(ERL_NIF_USEC) - before;
+    if (sets) {
+        if (*result == 0)
+            remember(handle, values->bits, values->mask);
+        enif_mutex_unlock(handle->setting);
+    }
     if (took > SLOW_US || dirty) {
         enif_mutex_lock(handle->lock);
         if (took > SLOW_US)
@@ -812,10 +838,7 @@ static ERL_NIF_TERM nif_set(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     if (!values(env, handle, GPIO_V2_LINE_SET_VALUES_IOCTL, &wanted, &error, "nif_set", nif_set,
                 argc, argv, &result))
         return result;
-    if (error < 0)
-        return failed(env, error);
-    remember(handle, wanted.bits, wanted.mask);
-    return atom.ok;
+    return error < 0 ? failed(env, error) : atom.ok;
 }
 
 /* ---- events ------------------------------------------------------------------- */
@@ -913,8 +936,8 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
 
 /*
  * The name of the resource type stands for the layout of `struct handle': a library that
- * changes it changes the name as well, and the handles of the one before keep that one's
- * functions until they are gone.
+ * changes it changes the name as well. It does not know the handles of the one before: calls
+ * with them fail with badarg, and they are closed as their processes end by that.
  */
 static int open_types(ErlNifEnv *env, ErlNifResourceFlags flags)
 {

@@ -2,7 +2,7 @@
  * Serial lines behind the VM's own poll: what whittle_serial.erl cannot do itself.
  *
  * A line belongs to one Erlang process, its server (whittle_serial_port). Only the server
- * reads, selects, sets and closes; so reading needs no lock. Any process may send: its
+ * reads, sets and closes; so reading needs no lock. Any process may send: its
  * write(2) runs in the caller, so that a short send is one system call and no message. What
  * the kernel does not take at once is kept here, in `rest', and the server goes on with it
  * when the poll says so; so a message is never torn by another sender's. The lock guards the
@@ -18,7 +18,8 @@
  * `down', or the call on a dirty scheduler that the server was in (`users'), for a process
  * may be gone while such a call of its goes on. That close may be on an ordinary scheduler.
  * What is queued is thrown away before (what others queued who share the line, too), so that
- * it waits for a UART's FIFO at most: 64 bytes, 6 ms at 115,200 bits a second.
+ * it waits for a UART's FIFO at most, or a USB adapter: 64 bytes are 6 ms at 115,200 bits a
+ * second, and 2 s at 300.
  *
  * Flags of termios are libc's, which are the kernel's. The struct and the requests are
  * written out here, for <asm/termbits.h> clashes with <termios.h>, and a musl toolchain may
@@ -161,13 +162,21 @@ static struct line *get_line(ErlNifEnv *env, ERL_NIF_TERM term)
     return enif_get_resource(env, term, line_type, &line) ? line : NULL;
 }
 
-/* The line when its server calls and the line is open; else the answer is in *WHY. */
-static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
+/* The line when its server calls. */
+static struct line *served_line(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     struct line *line = get_line(env, term);
     ErlNifPid self;
-    if (line == NULL || enif_self(env, &self) == NULL
-        || enif_compare_pids(&self, &line->server) != 0) {
+    return line != NULL && enif_self(env, &self) != NULL
+        && enif_compare_pids(&self, &line->server) == 0 ? line : NULL;
+}
+
+/* The same when the line is open; else the answer is in *WHY. For calls on ordinary
+ * schedulers: while such a one runs, its process cannot be gone, and nobody else closes. */
+static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
+{
+    struct line *line = served_line(env, term);
+    if (line == NULL) {
         *why = enif_make_badarg(env);
         return NULL;
     }
@@ -178,34 +187,40 @@ static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *wh
     return line;
 }
 
-/* Closes for a server that did not. The scheduler may be an ordinary one, so the kernel
- * must not wait for output that goes nowhere: what is still queued is thrown away. */
-static void close_now(struct line *line)
+/* The descriptor of a server that is dead, once nothing uses it; -1: not yet, or it is
+ * closed. Locked; bury() has to follow, which is not. */
+static int take_dead(struct line *line)
 {
-    if (line->fd < 0)
-        return;
-    ioctl(line->fd, TCFLSH, TCOFLUSH);
-    if (line->exclusive)
-        ioctl(line->fd, TIOCNXCL);
-    close(line->fd);
-    line->fd = -1;
-    line->state = CLOSED;
+    int fd = -1;
+    if (line->orphan && line->stopped && line->users == 0) {
+        fd = line->fd;
+        line->fd = -1;
+        line->state = CLOSED;
+    }
+    return fd;
 }
 
-/* Closes once nothing uses the descriptor of a server that is dead. Locked. */
-static void bury(struct line *line)
+/* Closes for a server that did not. The scheduler may be an ordinary one, so the kernel
+ * must not wait for output that goes nowhere: what is still queued is thrown away. */
+static void bury(const struct line *line, int fd)
 {
-    if (line->orphan && line->stopped && line->users == 0)
-        close_now(line);
+    if (fd < 0)
+        return;
+    ioctl(fd, TCFLSH, TCOFLUSH);
+    if (line->exclusive)
+        ioctl(fd, TIOCNXCL);
+    close(fd);
 }
 
 /* own_line() for a call on a dirty scheduler; drop() has to follow. */
 static struct line *hold(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
 {
-    struct line *line = own_line(env, term, why);
+    struct line *line = served_line(env, term);
     int open;
-    if (line == NULL)
+    if (line == NULL) {
+        *why = enif_make_badarg(env);
         return NULL;
+    }
     enif_mutex_lock(line->lock);
     open = line->state == OPEN;
     line->users += (unsigned)open;
@@ -218,10 +233,12 @@ static struct line *hold(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
 
 static void drop(struct line *line)
 {
+    int fd;
     enif_mutex_lock(line->lock);
     line->users--;
-    bury(line);
+    fd = take_dead(line);
     enif_mutex_unlock(line->lock);
+    bury(line, fd);
 }
 
 /* --- settings --- */
@@ -499,29 +516,36 @@ static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 }
 
 /* The poll has let go of the descriptor: within nif_stop or `down' (DIRECT, locked by
- * them), or later on a thread of the poll. */
-static void stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int direct)
+ * them, who go on from there), or later on a thread of the poll. */
+static void stop(ErlNifEnv *env, void *object, ErlNifEvent event, int direct)
 {
     struct line *line = object;
-    if (!direct)
-        enif_mutex_lock(line->lock);
-    line->stopped = 1;
-    bury(line);
-    if (!line->orphan && !direct) {
-        ErlNifEnv *letter = enif_alloc_env();
-        enif_send(env, &line->server, letter,
-                  enif_make_tuple2(letter, enif_make_copy(letter, atom_whittle_serial_stopped),
-                                   enif_make_resource(letter, line)));
-        enif_free_env(letter);
+    ErlNifEnv *letter;
+    int fd, orphan;
+    if (direct) {
+        line->stopped = 1;
+        return;
     }
-    if (!direct)
-        enif_mutex_unlock(line->lock);
+    enif_mutex_lock(line->lock);
+    line->stopped = 1;
+    orphan = line->orphan;
+    fd = take_dead(line);
+    enif_mutex_unlock(line->lock);
+    bury(line, fd);
+    if (orphan)
+        return;
+    letter = enif_alloc_env();
+    enif_send(env, &line->server, letter,
+              enif_make_tuple2(letter, enif_make_copy(letter, atom_whittle_serial_stopped),
+                               enif_make_resource(letter, line)));
+    enif_free_env(letter);
 }
 
 /* The server died with the line open. Runs on the scheduler that ended it. */
 static void down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
     struct line *line = object;
+    int fd;
     enif_mutex_lock(line->lock);
     line->orphan = 1;
     if (line->state == OPEN) {
@@ -531,15 +555,16 @@ static void down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *mo
         else
             line->stopped = 1;
     }
-    bury(line);
+    fd = take_dead(line);
     enif_mutex_unlock(line->lock);
+    bury(line, fd);
 }
 
 /* Nobody knows of the line any more, the poll neither. */
 static void dtor(ErlNifEnv *env, void *object)
 {
     struct line *line = object;
-    close_now(line);
+    bury(line, line->fd);
     if (line->env != NULL)
         enif_free_env(line->env);
     if (line->lock != NULL)
@@ -927,7 +952,8 @@ static ERL_NIF_TERM nif_counters(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 
 /* --- the library --- */
 
-/* A later library takes the lines over: another struct line needs another number. */
+/* A later library takes the lines over. Another struct line needs another number; calls with
+ * lines of the one before then fail with badarg, and those are closed as their servers end. */
 static int prepare(ErlNifEnv *env)
 {
     static const ErlNifResourceTypeInit callbacks = {dtor, stop, down, 3, NULL};

@@ -51,6 +51,7 @@
          controlling_process/2, set_active/2, stats/1]).
 %% Values
 -export([get/1, get/2, get_many/2, get_bits/1, set/2, set/3, set_bits/3]).
+-export([format_error/1]).
 %% For the other modules of whittle_gpio: c_src/whittle_gpio.c says what each does
 -export([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
          nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
@@ -134,7 +135,8 @@ lines(Chip) -> checked(fun() -> whittle_gpio_chip:lines(Chip) end).
 
 %% @doc One line of a chip.
 -spec line_info(chip(), line()) -> {ok, line_info()} | error().
-line_info(Chip, Line) -> checked(fun() -> whittle_gpio_chip:line_info(Chip, Line) end).
+line_info(Chip, Line) ->
+    checked(fun() -> whittle_gpio_chip:line_info(Chip, whittle_gpio_config:line(Line)) end).
 
 %% @doc The chip and the offset of the first line with this name on any chip. enxio: none
 %% has it. Chips that may not be opened are passed over.
@@ -167,8 +169,8 @@ request(Chip, Lines, Options) ->
 configure(Request, Options) -> configure(Request, all, Options).
 
 %% @doc Changes options of some lines; what is not named stays. An output keeps the value
-%% that it was last set to unless `value' names one; a line that was never set and becomes an
-%% output keeps its level. (Values that another process sets meanwhile may be undone: the
+%% that it was last set to unless `value' names one; a line that becomes an output keeps its
+%% level. (Values that another process sets meanwhile may be undone: the
 %% kernel wants a value for each output.) After an error of the chip the lines before the
 %% one that failed have their new settings already.
 -spec configure(request(), all | [line()], line_options()) -> ok | error() | {error, closed}.
@@ -251,6 +253,16 @@ set(Request, Line, Value) -> nif_set(Request, [{Line, Value}]).
           ok | {error, posix() | closed}.
 set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
 
+%% @doc A text for a reason of this module's.
+-spec format_error(term()) -> string().
+format_error({error, Reason}) -> format_error(Reason);
+format_error({bad_option, Term}) ->
+    lists:flatten(io_lib:format("no such option, chip or line: ~tp", [Term]));
+format_error(closed) -> "the lines were released";
+format_error(not_owner) -> "only the owner of a request can give it away";
+format_error(enxio) -> "no line of that name, or it cannot tell edges";
+format_error(Posix) -> file:format_error(Posix).
+
 checked(Do) ->
     try Do()
     catch throw:{bad_option, _} = Bad -> {error, Bad}
@@ -264,20 +276,7 @@ call(Request, Question) ->
         exit:_ -> {error, closed}
     end.
 
-%% The library lies in priv, or where the environment of whittle_io says (nif_dir). Linked
-%% into the VM it is found by its name alone. The code server and the environment need not
-%% be there yet when this module is loaded at boot.
-load() ->
-    Dir = try application:get_env(whittle_io, nif_dir) of
-              {ok, Named} -> Named;
-              undefined -> code:priv_dir(whittle_io)
-          catch
-              _:_ -> none
-          end,
-    erlang:load_nif(case is_list(Dir) of
-                        true -> filename:join(Dir, "whittle_gpio");
-                        false -> "whittle_gpio"
-                    end, 0).
+load() -> erlang:load_nif(whittle_io_nif:path("whittle_gpio"), 0).
 
 %% @private
 -spec nif_chips() -> {ok, [binary()]} | {error, posix()}.

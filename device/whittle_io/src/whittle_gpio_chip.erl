@@ -75,7 +75,7 @@ find_on([Path | Paths], Name) ->
 
 %% The path of a chip; a label is looked for among all of them.
 -spec path(whittle_gpio:chip()) -> {ok, binary()} | {error, atom()}.
-path(Number) when is_integer(Number), Number >= 0 ->
+path(Number) when is_integer(Number), Number >= 0, Number < 1 bsl 32 ->
     {ok, <<"/dev/gpiochip", (integer_to_binary(Number))/binary>>};
 path(Chip) ->
     Text = whittle_gpio_config:text(Chip),

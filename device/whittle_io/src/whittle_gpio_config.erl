@@ -6,7 +6,7 @@
 %% that most lines have as those of all.
 -module(whittle_gpio_config).
 
--export([request/2, line_options/1, chosen/1, active/1, text/1]).
+-export([request/2, line_options/1, chosen/1, active/1, line/1, text/1]).
 -export([pack/1, line_info/1, change/1]).
 
 -export_type([request/0, packed/0]).
@@ -47,20 +47,23 @@
 
 %% @doc Lines and options as the caller gave them, checked. Throws {bad_option, Term}.
 -spec request(term(), term()) -> request().
-request(Lines, _) when not is_list(Lines) -> bad(Lines);
 request(_, Options) when not is_map(Options) -> bad(Options);
-request(Lines, Options) ->
+request(Lines, Options) when length(Lines) >= 0 ->
     Own = maps:with(maps:keys(?DEFAULTS), Options),
     All = line_options(maps:without(maps:keys(?DEFAULTS), Options)),
     Each = [line(Line, All) || Line <- Lines],
     Checked = maps:map(fun own/2, maps:merge(?DEFAULTS, Own)),
-    Checked#{lines => [Line || {Line, _} <- Each], each => [One || {_, One} <- Each]}.
+    Checked#{lines => [Line || {Line, _} <- Each], each => [One || {_, One} <- Each]};
+request(Other, _) ->
+    bad(Other).
 
 line({Line, Options}, All) when is_map(Options) ->
     {line(Line), maps:merge(All, line_options(Options))};
 line(Line, All) ->
     {line(Line), All}.
 
+%% @doc A line's offset or name, if it is one. Throws {bad_option, Term}.
+-spec line(term()) -> whittle_gpio:line().
 line(Offset) when is_integer(Offset), Offset >= 0, Offset < 1 bsl 32 -> Offset;
 line(Name) when is_binary(Name); is_list(Name) -> _ = text(Name), Name;
 line(Other) -> bad(Other).
@@ -101,7 +104,8 @@ active(Other) -> bad({active, Other}).
 
 %% @doc Some lines of a request, or all. Throws {bad_option, Term}.
 -spec chosen(term()) -> all | [whittle_gpio:line()].
-chosen(Lines) when Lines =:= all; is_list(Lines) -> Lines;
+chosen(all) -> all;
+chosen(Lines) when length(Lines) >= 0 -> [line(Line) || Line <- Lines];
 chosen(Other) -> bad(Other).
 
 %% @doc A name as the kernel has it. Throws {bad_option, Term}.

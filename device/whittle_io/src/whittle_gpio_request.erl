@@ -164,8 +164,8 @@ closed(#state{handle = Handle}) ->
     end.
 
 %% An output's value would become 0 if none were given: it stays what it was last set to,
-%% whatever an open-drain line reads because another pulls it; one that was never set stays
-%% what it reads.
+%% whatever an open-drain line reads because another pulls it; one that was none stays what it
+%% reads.
 configured(#state{handle = Handle}, Given, New) ->
     case whittle_gpio:nif_get(Handle, bits) of
         {ok, Read} ->
@@ -196,7 +196,11 @@ look(State = #state{waits = none, active = Active, handle = Handle}) when Active
     Ref = make_ref(),
     case whittle_gpio:nif_arm(Handle, Ref) of
         ok -> State#state{waits = {poll, Ref}};
-        {error, _} -> State
+        {error, closed} -> State;
+        %% The poll has no room for it.
+        {error, _} ->
+            _ = erlang:send_after(?LOOK_LATEST, self(), look_again),
+            State#state{waits = later}
     end;
 look(State) ->
     State.

@@ -281,18 +281,7 @@ call(_, _) -> error(badarg).
 
 %%% the library
 
-%% A VM that has it linked in needs no file, and looks for the last part of the path only.
-load() -> erlang:load_nif(filename:join(priv(), "whittle_serial"), 0).
-
-priv() ->
-    case code:priv_dir(whittle_io) of
-        {error, bad_name} -> beside(code:which(?MODULE));
-        Dir -> Dir
-    end.
-
-beside(File) when is_list(File), File =/= [] ->
-    filename:join(filename:dirname(filename:dirname(File)), "priv");
-beside(_) -> "priv".
+load() -> erlang:load_nif(whittle_io_nif:path("whittle_serial"), 0).
 
 %% @private
 -spec nif_open(binary(), boolean()) -> {ok, line()} | {error, atom()}.

@@ -2,7 +2,8 @@
 %% once, closes.
 %%
 %% It reads while somebody wants bytes or there is room to read ahead; nif_read asks the poll
-%% for the next time by itself, so `armed' says only whether {select, ...} is to be expected.
+%% for the next time by itself, so `armed' says only whether {select, ...}, or `read_more'
+%% which it sends itself instead, is to be expected.
 %% Sends come here only when their turn has not come (`turns') or the kernel did not take all
 %% (`waiting', by tag: their bytes are in the NIF). Drains and breaks are turns too. While
 %% `turns' is not empty and while a break is on, the NIF is reserved: nobody overtakes.
@@ -95,6 +96,11 @@ head(_) -> 0.
 -spec handle_call(term(), gen_server:from(), #port{}) ->
           {reply, term(), #port{}} | {noreply, #port{}} | {stop, normal, #port{}}.
 handle_call(close, From, Port) -> begin_close([From], Port);
+%% What the kernel has taken is not taken back by what became of the line.
+handle_call({sent, Tag, _}, _, #port{results = Results} = Port)
+  when is_map_key(Tag, Results) ->
+    {Result, Results1} = maps:take(Tag, Results),
+    {reply, Result, Port#port{results = Results1}};
 handle_call(_, _, #port{closing = {_, _}} = Port) -> {reply, {error, closed}, Port};
 handle_call(port, _, #port{line = Line} = Port) ->
     deliver_reply({whittle_serial, self(), Line}, read(Port));
@@ -110,17 +116,13 @@ handle_call({give, New}, {Pid, _}, #port{owner = Pid, held = true, watch = Watch
 handle_call(info, _, Port) -> {reply, {ok, info(Port)}, Port};
 handle_call(_, _, #port{hung_up = true} = Port) -> {reply, {error, closed}, Port};
 handle_call({sent, Tag, Timeout}, From,
-            #port{line = Line, waiting = Waiting, results = Results} = Port) ->
-    case maps:take(Tag, Results) of
-        {Result, Results1} -> {reply, Result, Port#port{results = Results1}};
-        error ->
-            case whittle_serial:nif_sending(Line) of
-                Tag ->
-                    Entry = {From, send_timer(Timeout, Tag, Port)},
-                    {noreply, Port#port{waiting = Waiting#{Tag => Entry}}};
-                %% Its result was thrown away, as its sender died after it had asked.
-                _ -> {noreply, Port}
-            end
+            #port{line = Line, waiting = Waiting} = Port) ->
+    case whittle_serial:nif_sending(Line) of
+        Tag ->
+            Entry = {From, send_timer(Timeout, Tag, Port)},
+            {noreply, Port#port{waiting = Waiting#{Tag => Entry}}};
+        %% Its result was thrown away, as its sender died after it had asked.
+        _ -> {noreply, Port}
     end;
 handle_call({send, Tag, Bytes, Timeout}, From, Port) ->
     {noreply, add_turn({Tag, Bytes}, From, send_timer(Timeout, Tag, Port), Port)};

@@ -12,7 +12,8 @@
 -export([chips/1, lines/1, names/1, refusals/1, misuse/1, values/1, values_like_a_model/1,
          packed_like_the_kernel_reads_it/1, too_many_settings/1, bias_and_drive/1, active_low/1,
          debounce/1, edges_in_order/1, each_edge/1, clocks/1, passive/1, once/1, some/1,
-         asleep/1, asleep_with_credit/1, gaps/1, late_numbers/1, reconfigured/1, busy/1,
+         asleep/1, asleep_with_credit/1, gaps/1, late_numbers/1, reconfigured/1, set_by_many/1,
+         server_killed_in_use/1, busy/1,
          released/1, owner_dies/1, server_killed/1, handed_over/1, handed_over_in_order/1,
          unplugged/1, unplugged_passive/1, watched/1, descriptors/1, slow_chip/1,
          schedulers_stay_free/1, called_by_many/1, fuzzed/1, readme/1, upgraded/1]).
@@ -23,13 +24,13 @@ all() ->
     [chips, lines, names, refusals, misuse, values, values_like_a_model,
      packed_like_the_kernel_reads_it, too_many_settings, bias_and_drive, active_low, debounce,
      edges_in_order, each_edge, clocks, passive, once, some, asleep, asleep_with_credit, gaps,
-     late_numbers, reconfigured, busy, released, owner_dies, server_killed, handed_over,
-     handed_over_in_order, unplugged, unplugged_passive, watched, descriptors, slow_chip,
-     schedulers_stay_free, called_by_many, fuzzed, readme, upgraded].
+     late_numbers, reconfigured, set_by_many, busy, released, owner_dies, server_killed,
+     server_killed_in_use, handed_over, handed_over_in_order, unplugged, unplugged_passive,
+     watched, descriptors, slow_chip, schedulers_stay_free, called_by_many, fuzzed, readme, upgraded].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "gpio"),
-    case application:get_env(whittle_io, nif_dir) of
+    case application:get_env(whittle_io, loopback) of
         {ok, _} -> ok;
         undefined -> load(Dir)
     end,
@@ -56,8 +57,13 @@ load(Dir) ->
     ok = run([Cc, "-o ", Out, "/whittle_gpio.so ", Here, "/../c_src/whittle_gpio.c ", Stub]),
     code:purge(whittle_gpio),
     code:delete(whittle_gpio),
-    ok = application:set_env(whittle_io, nif_dir, Out),
-    {module, _} = code:load_file(whittle_gpio).
+    loaded_from(Out).
+
+loaded_from(Dir) ->
+    ok = application:set_env(whittle_io, nif_dir, Dir),
+    {module, _} = code:load_file(whittle_gpio),
+    ok = application:unset_env(whittle_io, nif_dir),
+    ok = application:set_env(whittle_io, loopback, Dir).
 
 here() -> filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))).
 
@@ -151,7 +157,8 @@ misuse(Config) ->
             [{[0], #{direction => sideways}}, {[0], #{colour => red}}, {[0], #{value => 2}},
              {[0], #{debounce => -1}}, {[0], #{consumer => lists:duplicate(32, $x)}},
              {[0], #{backlog => 0}}, {[0], #{active => 0}}, {[{0, #{active => true}}], #{}},
-             {[-1], #{}}, {[led], #{}}, {["a\0b"], #{}}, {[[led]], #{}}, {lines, #{}}, {[0], []}]],
+             {[-1], #{}}, {[0 | 1], #{}}, {[led], #{}}, {["a\0b"], #{}}, {[[led]], #{}},
+             {lines, #{}}, {[0], []}]],
     ?assertMatch({error, {bad_option, _}}, whittle_gpio:info({chip, 0})),
     {ok, R} = whittle_gpio:request(Chip, [0], #{direction => output}),
     ?assertError(badarg, whittle_gpio:set(R, 0, 2)),
@@ -165,7 +172,13 @@ misuse(Config) ->
     [?assertMatch({error, {bad_option, _}}, Result)
      || Result <- [whittle_gpio:request({chip, 0}, [0]), whittle_gpio:watch(Chip, 0),
                    whittle_gpio:watch(-1, [0]), whittle_gpio:lines(chip), whittle_gpio:find(led),
-                   whittle_gpio:line_info(1.5, 0)]],
+                   whittle_gpio:line_info(1.5, 0), whittle_gpio:line_info(Chip, -1),
+                   whittle_gpio:line_info(Chip, 1 bsl 40), whittle_gpio:line_info(Chip, foo),
+                   whittle_gpio:info(1 bsl 3000), whittle_gpio:configure(R, [0 | x], #{}),
+                   whittle_gpio:configure(R, [foo], #{})]],
+    ?assertEqual("no such option, chip or line: foo",
+                 whittle_gpio:format_error({error, {bad_option, foo}})),
+    ?assertEqual("no such device", whittle_gpio:format_error(enodev)),
     %% None of it did any harm.
     ?assertEqual(ok, whittle_gpio:set(R, 0, 1)).
 
@@ -516,7 +529,33 @@ reconfigured(Config) ->
     ok = whittle_gpio:configure(Out, [0], #{direction => input, bias => as_is}),
     ok = whittle_gpio:configure(In, [1], #{direction => output, edges => none, value => 1}),
     ?assertEqual({ok, 1}, whittle_gpio:get(Out, 0)),
-    ?assertEqual({error, eperm}, whittle_gpio:set(Out, 0, 0)).
+    ?assertEqual({error, eperm}, whittle_gpio:set(Out, 0, 0)),
+    %% And an output again, which was 1 when it last was one: it keeps its level now.
+    ok = whittle_gpio:configure(Out, [0], #{direction => output}),
+    ok = whittle_gpio:set(Out, 0, 1),
+    ok = whittle_gpio:configure(Out, [0], #{direction => input}),
+    ok = whittle_gpio:set(In, 1, 0),
+    ok = whittle_gpio:configure(Out, [0], #{direction => output}),
+    ok = whittle_gpio:release(In),
+    ?assertEqual({ok, 0}, whittle_gpio:get(Out, 0)).
+
+%% What it was last set to is what the kernel heard last, whoever set and however slowly.
+set_by_many(Config) ->
+    {ok, R} = whittle_gpio:request(chip(Config), ["slow"], #{direction => output}),
+    Test = self(),
+    Setters = [spawn_link(fun Set() ->
+                                  receive go -> ok end,
+                                  ok = whittle_gpio:set_bits(R, Value, 1),
+                                  Test ! done,
+                                  Set()
+                          end) || Value <- [0, 1, 0, 1]],
+    [begin
+         [Setter ! go || Setter <- Setters],
+         [receive done -> ok end || _ <- Setters],
+         Before = whittle_gpio:get_bits(R),
+         ok = whittle_gpio:configure(R, #{bias => Bias}),
+         ?assertEqual(Before, whittle_gpio:get_bits(R))
+     end || _ <- lists:seq(1, 10), Bias <- [pull_up, pull_down]].
 
 busy(Config) ->
     Chip = chip(Config),
@@ -577,6 +616,27 @@ server_killed(Config) ->
                        {error, ebusy} -> false
                    end
           end).
+
+%% While others are inside the kernel with its descriptor.
+server_killed_in_use(Config) ->
+    Before = descriptors(),
+    [begin
+         {ok, R} = whittle_gpio:request(chip(Config), ["slow"], #{direction => output}),
+         Callers = [spawn_monitor(fun() -> use("slow", R, K) end) || K <- lists:seq(1, 4)],
+         {ok, _} = whittle_gpio:get(R, "slow"),
+         exit(whittle_gpio:nif_server(R), kill),
+         [receive {'DOWN', M, process, P, Reason} -> ?assertEqual(normal, Reason)
+          after ?WAIT -> error(stuck)
+          end || {P, M} <- Callers],
+         until(fun() -> descriptors() =:= Before end)
+     end || _ <- lists:seq(1, 30)].
+
+use(Line, R, K) ->
+    case case K rem 2 of 0 -> whittle_gpio:get(R, Line); 1 -> whittle_gpio:set(R, Line, 1) end of
+        {error, closed} -> ok;
+        {error, Other} -> error(Other);
+        _ -> use(Line, R, K)
+    end.
 
 handed_over(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both}),
@@ -839,14 +899,13 @@ upgraded(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both}),
     ok = whittle_gpio:set(Out, 0, 1),
     ?assertMatch(#{seqno := 1}, event(In)),
-    {ok, Old} = application:get_env(whittle_io, nif_dir),
+    {ok, Old} = application:get_env(whittle_io, loopback),
     New = filename:join(proplists:get_value(dir, Config), "2"),
     ok = filelib:ensure_dir(filename:join(New, "x")),
     {ok, _} = file:copy(filename:join(Old, "whittle_gpio.so"),
                         filename:join(New, "whittle_gpio.so")),
-    ok = application:set_env(whittle_io, nif_dir, New),
     Before = mapped("/gpio/1/"),
-    {module, _} = code:load_file(whittle_gpio),
+    ok = loaded_from(New),
     ?assert(mapped("/gpio/2/")),
     true = code:soft_purge(whittle_gpio),
     ?assertEqual({true, false}, {Before, mapped("/gpio/1/")}),

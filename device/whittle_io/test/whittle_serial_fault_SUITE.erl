@@ -7,7 +7,8 @@
 -export([no_device/1, bad_options/1, busy/1, shared/1, no_modem_lines/1, break_in_turn/1,
          closed_handle/1,
          hang_up_active/1, hang_up_passive/1, hang_up_of_waiting/1, close_of_waiting/1,
-         closed_by_many/1, owner_dies/1, server_killed/1, senders_killed/1, descriptors/1,
+         closed_by_many/1, owner_dies/1, server_killed/1,
+         server_killed_in_call/1, sent_and_hung_up/1, senders_killed/1, descriptors/1,
          nothing_stuck/1, upgraded/1, any_arguments/1, any_arguments_of_the_server/1,
          any_words/1]).
 
@@ -16,7 +17,8 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [no_device, bad_options, busy, shared, no_modem_lines, break_in_turn, closed_handle,
      hang_up_active, hang_up_passive, hang_up_of_waiting, close_of_waiting, closed_by_many,
-     owner_dies, server_killed, senders_killed, descriptors, nothing_stuck, upgraded,
+     owner_dies, server_killed, server_killed_in_call,
+     sent_and_hung_up, senders_killed, descriptors, nothing_stuck, upgraded,
      any_arguments, any_arguments_of_the_server, any_words].
 
 init_per_testcase(_, Config) -> [{peer, whittle_serial_peer:start()} | Config].
@@ -239,6 +241,70 @@ server_killed(Config) ->
     until(fun() -> descriptors() =:= Before end),
     closed(Port),
     {ok, _} = whittle_serial:open(path(Config)).
+
+%% Within a call that its driver sleeps in: the descriptor is closed when that call ends, and
+%% once. The library is compiled with an ioctl that waits at a gate.
+server_killed_in_call(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    Gate = filename:join(Dir, "gate"),
+    Test = filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))),
+    Include = filename:join([code:root_dir(), "usr", "include"]),
+    "" = os:cmd(lists:join(" ", ["rm -f", Gate, "&& mkfifo", Gate, "&&", os:getenv("CC", "cc"),
+                                 os:getenv("CFLAGS", ""), "-std=gnu11 -fPIC -shared -I" ++ Include,
+                                 "-include", filename:join(Test, "whittle_serial_gate.h"),
+                                 "'-DGATE=\"" ++ Gate ++ "\"'",
+                                 "-o", filename:join(Dir, "whittle_serial.so"),
+                                 filename:join(Test, "../c_src/whittle_serial.c")])),
+    try
+        ok = loaded_from(Dir),
+        killed_at(Gate, open(Config, []), path(Config))
+    after
+        ok = application:unset_env(whittle_io, nif_dir),
+        ok = reloaded()
+    end.
+
+loaded_from(Dir) ->
+    ok = application:set_env(whittle_io, nif_dir, Dir),
+    reloaded().
+
+reloaded() ->
+    {module, _} = code:load_file(whittle_serial),
+    _ = code:purge(whittle_serial),
+    ok.
+
+killed_at(Gate, Port, Path) ->
+    Server = server(Port),
+    ?assertEqual(1, open_at(Path)),
+    spawn(fun() -> whittle_serial:modem_lines(Port) end),
+    %% Opening the gate succeeds when the call has come to it.
+    Keeper = open_port({spawn, "sh -c 'exec 3>" ++ Gate ++ "; echo in; read x; echo go >&3'"},
+                       [{line, 10}]),
+    receive {Keeper, {data, {eol, "in"}}} -> ok end,
+    exit(Server, kill),
+    ended(Server),
+    ?assertEqual({error, closed}, whittle_serial:send(Port, "x")),
+    ?assertEqual(1, open_at(Path)),
+    true = port_command(Keeper, "\n"),
+    until(fun() -> open_at(Path) =:= 0 end).
+
+%% How often a device is open here.
+open_at(Path) ->
+    {ok, Names} = file:list_dir("/proc/self/fd"),
+    length([Name || Name <- Names,
+                    {ok, To} <- [file:read_link("/proc/self/fd/" ++ Name)],
+                    unicode:characters_to_binary(To) =:= Path]).
+
+%% What the kernel has taken it has, though the line hung up before its sender asked.
+sent_and_hung_up(Config) ->
+    Port = open(Config, [{active, false}]),
+    Peer = peer(Config),
+    Bytes = binary:copy(<<"y">>, 30000),
+    Tag = {self(), make_ref()},
+    wait = whittle_serial:nif_send(line(Port), Bytes, Tag),
+    Bytes = whittle_serial_peer:read(Peer, byte_size(Bytes)),
+    whittle_serial_peer:hang_up(Peer),
+    ?assertEqual({error, closed}, whittle_serial:recv(Port, 1)),
+    ?assertEqual(ok, gen_server:call(server(Port), {sent, Tag, infinity})).
 
 %% Killed in any place of a send: each message is whole or was never begun.
 senders_killed(Config) ->

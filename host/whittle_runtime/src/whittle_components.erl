@@ -10,7 +10,8 @@
 %% some releases lack is passed over; a component without any notice is an error.
 %%
 %% Trees holds the artefacts that went in: `erts', `terminfo' and `libc', and `crypto',
-%% `zstd', `soft_float' and `{native, N}' where they did. Context has the flavour, and the version of each of them.
+%% `zstd', `soft_float' and `{native, N}' where they did. Context has the flavour, and the
+%% version of each of them.
 -spec collect(#{erts := file:filename(),
                 atom() | {native, pos_integer()} => file:filename()},
               #{flavour := size | speed, target := whittle_target:target(),

@@ -178,7 +178,9 @@ is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
 is_option({cflags, Flags}) ->
     %% They become words of sh.
     all(fun is_flag/1, Flags);
-is_option({archive, Path}) -> is_below(Path);
+is_option({archive, Path}) ->
+    %% A wildcard would stand for more than the target's name.
+    is_below(Path) andalso re:run(Path, "[*?{\\[\\\\]", [{capture, none}]) =:= nomatch;
 is_option({module, Module}) -> is_atom(Module);
 is_option(_) -> false.
 
@@ -211,8 +213,8 @@ archives(Path, Dir) ->
         [Before, After] ->
             Files = filelib:wildcard(Before ++ "*" ++ After, Dir),
             Files =:= [] andalso fail(unread(filename:join(Dir, Path), enoent)),
-            maps:from_list([{string:slice(File, length(Before),
-                                          length(File) - length(Before) - length(After)),
+            maps:from_list([{lists:sublist(File, length(Before) + 1,
+                                           length(File) - length(Before) - length(After)),
                              bytes(filename:join(Dir, File))} || File <- Files]);
         [_] ->
             #{"" => bytes(filename:join(Dir, Path))}

@@ -4,8 +4,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sources/1, archives/1, beside_a_link/1, beside_source/1, none/1, wrong/1, random/1, assigned/1,
-         libraries/1, only_if_loaded/1]).
+-export([sources/1, archives/1, beside_a_link/1, beside_source/1, none/1, wrong/1,
+         random/1, assigned/1, libraries/1, only_if_loaded/1]).
 
 all() ->
     [sources, archives, beside_a_link, beside_source, none, wrong, random, assigned, libraries,
@@ -81,6 +81,7 @@ wrong(Config) ->
                  "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"nowhere\"]}]}.",
+                 "{nif, \"x\", [{archive, \"*/$TARGET/x.a\"}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
     [?assertMatch({error, {bad_native, {_, "is not there"}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
