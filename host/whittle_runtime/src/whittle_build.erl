@@ -364,10 +364,12 @@ source_variable(#{main := Main}) -> [{"SOURCE", Main}].
 
 tools(Target, Tools) ->
     #{cc := Cc, ar := Ar, ranlib := Ranlib, strip := Strip, objcopy := Objcopy,
-      packages := Packages} = Target,
+      kernel_headers := Headers, packages := Packages} = Target,
     Own = [hd(string:lexemes(C, " ")) || C <- [Cc, Ar, Ranlib, Strip, Objcopy]],
-    case {[T || T <- lists:usort(Own), os:find_executable(T) =:= false],
-          tools(Tools)} of
+    Absent = [T || T <- lists:usort(Own), os:find_executable(T) =:= false]
+        %% What sh expands is not known here.
+        ++ [D || D <- Headers, not lists:member($$, D), not filelib:is_dir(D)],
+    case {Absent, tools(Tools)} of
         {[], ok} ->
             {ok, Target};
         {[], Error} ->
