@@ -167,9 +167,14 @@ read_only_file_system(Config) ->
     Script = "mount --bind " ++ Dir ++ " " ++ Dir ++ " && "
         "mount -o remount,bind,ro " ++ Dir ++ " && "
         "cd " ++ Dir ++ " && ! touch new 2>/dev/null && exec ./program args",
-    ?assertEqual({0, <<"[\"args\"]\n">>},
-                 running:run(os:find_executable("unshare"),
-                             ["--mount", "--map-root-user", "/bin/sh", "-c", Script])).
+    Apart = fun(Words) -> running:run(os:find_executable("unshare"),
+                                      ["--mount", "--map-root-user" | Words])
+            end,
+    case Apart(["/bin/true"]) of
+        {0, _} -> ?assertEqual({0, <<"[\"args\"]\n">>}, Apart(["/bin/sh", "-c", Script]));
+        %% As within a chroot.
+        {_, Said} -> {skip, "no file system can be mounted here: " ++ binary_to_list(Said)}
+    end.
 
 %% Its children are run from a descriptor, modules are read from the mapping.
 file_deleted(Config) ->

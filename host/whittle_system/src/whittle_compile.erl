@@ -8,12 +8,14 @@
 -spec with_rebar3(file:filename()) ->
           {ok, file:filename()} | {error, whittle_system:error()}.
 with_rebar3(Dir) ->
-    case os:find_executable("rebar3") of
-        false -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
-        Rebar3 ->
+    case {os:find_executable("rebar3"), os:find_executable("flock")} of
+        {false, _} -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
+        {_, false} -> {error, {no_program, {"flock", "Debian package util-linux"}}};
+        {Rebar3, Flock} ->
             Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
                    {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
-            case run(Rebar3, ["compile"], Dir, Env) of
+            %% One at a time: what one reads of `_build', another may be writing.
+            case run(Flock, [".", Rebar3, "compile"], Dir, Env) of
                 {0, _} -> {ok, lib(Rebar3, Dir, Env)};
                 {_, Output} -> {error, not_built(Dir, Output)}
             end

@@ -18,6 +18,8 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([of_application/2, read/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0]).
@@ -49,8 +51,9 @@ of_application(Dir, Modules) ->
                  {ok, To} -> [filename:dirname(filename:absname(To, Dir))];
                  {error, _} -> []
              end,
-    Files = [File || Place <- [Dir | Linked],
-                     File <- [filename:join(Place, "native.config")], filelib:is_regular(File)],
+    %% Also what is no file, or a link that leads nowhere: reading says so.
+    Files = [File || Place <- [Dir | Linked], File <- [filename:join(Place, "native.config")],
+                     {ok, _} <- [file:read_link_info(File)]],
     case Files of
         [] -> {ok, []};
         [File | _] -> loaded(File, Modules, read(File))
@@ -121,38 +124,48 @@ is_library_of(Path, Names) ->
         andalso lists:member(filename:rootname(Base), Names).
 
 terms(File) ->
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            case whittle_term:parse(Bytes) of
-                {ok, Terms} -> Terms;
-                {error, Why} -> fail({bad_native, {File, Why}})
-            end;
-        {error, Reason} ->
-            fail(unread(File, Reason))
+    case whittle_term:parse(bytes(File)) of
+        {ok, Terms} -> Terms;
+        {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
+unread(File, eisdir) -> {bad_native, {File, "is no file"}};
 unread(File, enoent) -> {bad_native, {File, "is not there"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
-    is_name(Name) orelse not_understood(Name, File),
-    all(fun(Option) -> is_option(Option) orelse not_understood(Option, File) end, Options)
-        orelse not_understood(Options, File),
+    is_name(Name)
+        orelse not_understood(Name, "a name is a string of letters, digits and _", File),
+    all(fun(Option) -> is_option(Option) orelse not_understood(Option, wanted(Option), File) end,
+        Options)
+        orelse not_understood(Options, "options are a list", File),
+    Keys = [Key || {Key, _} <- Options],
+    [not_understood(Key, "it is there twice", File) || Key <- Keys -- lists:usort(Keys)],
     native(Kind, Name, Options, File);
 native(Term, File) ->
     fail({bad_native, {File, io_lib:format("neither a nif nor a driver: ~0tP", [Term, 10])}}).
 
--spec not_understood(term(), file:filename()) -> no_return().
-not_understood(Term, File) ->
-    fail({bad_native, {File, io_lib:format("not understood: ~0tP", [Term, 10])}}).
+-spec not_understood(term(), string(), file:filename()) -> no_return().
+not_understood(Term, Why, File) ->
+    fail({bad_native, {File, io_lib:format("not understood: ~0tP: ~ts", [Term, 10, Why])}}).
+
+wanted({Key, _}) when Key =:= sources; Key =:= include ->
+    "it takes a list of strings, paths below the file's directory";
+wanted({cflags, _}) -> "it takes a list of strings without spaces or what sh would read";
+wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";
+wanted({module, _}) -> "it takes an atom";
+wanted(_) -> "there is no such option".
 
 native(Kind, Name, Options, File) ->
     Dir = filename:dirname(File),
     Sources = [Path || Pattern <- proplists:get_value(sources, Options, []),
                        Path <- found(Pattern, Dir, Name, File)],
     Archives = archives(proplists:get_value(archive, Options), Dir),
-    Sources =:= [] andalso Archives =:= #{}
-        andalso fail({bad_native, {File, [Name, " has neither sources nor an archive"]}}),
+    case {Sources, Archives =:= #{}} of
+        {[], true} -> fail({bad_native, {File, [Name, " has neither sources nor an archive"]}});
+        {[_ | _], false} -> fail({bad_native, {File, [Name, " has sources and an archive"]}});
+        _ -> ok
+    end,
     Include = proplists:get_value(include, Options, []),
     [fail({bad_native, {File, [Name, ": there is no directory ", Below]}})
      || Below <- Include, not filelib:is_dir(filename:join(Dir, Below))],
@@ -220,9 +233,15 @@ archives(Path, Dir) ->
             #{"" => bytes(filename:join(Dir, Path))}
     end.
 
+%% A pipe would be waited for.
 bytes(File) ->
-    case file:read_file(File) of
-        {ok, Bytes} -> Bytes;
+    case file:read_file_info(File) of
+        {ok, #file_info{type = regular}} ->
+            case file:read_file(File) of
+                {ok, Bytes} -> Bytes;
+                {error, Reason} -> fail(unread(File, Reason))
+            end;
+        {ok, _} -> fail(unread(File, eisdir));
         {error, Reason} -> fail(unread(File, Reason))
     end.
 

@@ -45,8 +45,21 @@ built(Dir, Lib) ->
                  || App <- apps_in(Dir, ["_checkouts/*", "_checkouts/*/{apps,lib}/*"]),
                     Name <- [atom_to_list(App)], filelib:is_dir(filename:join(Apart, Name))],
     Hidden = [filename:basename(Checkout) || Checkout <- Checkouts],
-    lists:sort(Checkouts ++ [Found || Found <- filelib:wildcard(filename:join(Lib, "*")),
-                                      not lists:member(filename:basename(Found), Hidden)]).
+    lists:sort(Checkouts ++ [below(Found) || Found <- filelib:wildcard(filename:join(Lib, "*")),
+                                             not lists:member(filename:basename(Found), Hidden)]).
+
+%% Where an application's `ebin' is: of a dependency that is a part of a repository
+%% (git_subdir), rebar3 may have the whole, and compile it where it lies there.
+below(Dir) ->
+    App = filename:basename(Dir) ++ ".app",
+    Deeper = [filename:join(Dir, Below)
+              || Pattern <- ["*", "*/*", "*/*/*"], not filelib:is_dir(filename:join(Dir, "ebin")),
+                 Below <- filelib:wildcard(Pattern, Dir),
+                 filelib:is_regular(filename:join([Dir, Below, "ebin", App]))],
+    case Deeper of
+        [First | _] -> First;
+        [] -> Dir
+    end.
 
 %% A script can name other places for the project's own applications; wherever one lies,
 %% what rebar3 builds of it links back to there, and a dependency's does not.

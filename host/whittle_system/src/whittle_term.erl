@@ -45,6 +45,8 @@ last_terms(Continuation, Line, Terms) ->
         {done, {error, Error, _}, _} -> {error, words(Error)}
     end.
 
+words({Line, erl_parse, [_, []]}) ->
+    io_lib:format("line ~w: the text ends within a term; each ends with a dot", [line(Line)]);
 words({Line, Module, Error}) ->
     io_lib:format("line ~w: ~ts", [line(Line), Module:format_error(Error)]).
 

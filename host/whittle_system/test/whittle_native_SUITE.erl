@@ -4,12 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sources/1, archives/1, beside_a_link/1, beside_source/1, none/1, wrong/1,
+-export([sources/1, archives/1, beside_a_link/1, beside_source/1, no_file/1, none/1, wrong/1,
          random/1, assigned/1, libraries/1, only_if_loaded/1]).
 
 all() ->
-    [sources, archives, beside_a_link, beside_source, none, wrong, random, assigned, libraries,
-     only_if_loaded].
+    [sources, archives, beside_a_link, beside_source, no_file, none, wrong, random, assigned,
+     libraries, only_if_loaded].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -61,12 +61,27 @@ beside_source(Config) ->
     {ok, App} = whittle_system:app(x, System),
     ?assertMatch([#{name := "x"}], maps:get(natives, App, none)).
 
+%% What is there and is no file is not passed over.
+no_file(Config) ->
+    Dir = in("app", Config),
+    Name = filename:join(Dir, "native.config"),
+    ok = filelib:ensure_path(Name),
+    ?assertMatch({error, {bad_native, _}}, whittle_native:of_application(Dir, [x])),
+    ok = file:del_dir(Name),
+    ok = file:make_symlink("nowhere", Name),
+    ?assertMatch({error, {bad_native, _}}, whittle_native:of_application(Dir, [x])),
+    ok = file:delete(Name),
+    "" = os:cmd("mkfifo " ++ Name),
+    ?assertMatch({error, {bad_native, _}}, whittle_native:of_application(Dir, [x])).
+
 none(Config) ->
     ?assertEqual({ok, []}, whittle_native:of_application(in("", Config), [])).
 
 wrong(Config) ->
     file("x.c", "", Config),
     file("x.txt", "", Config),
+    "" = os:cmd("mkfifo " ++ in("pipe", Config)),
+    ok = file:make_dir(in("dir", Config)),
     Sources = "{sources, [\"x.c\"]}",
     [?assertMatch({error, {bad_native, _}}, read(Text, Config), Text)
      || Text <- ["{nif, \"x\"", "nif.", "{nif, x, [" ++ Sources ++ "]}.", "{nif, \"x\", []}.",
@@ -82,6 +97,9 @@ wrong(Config) ->
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"nowhere\"]}]}.",
                  "{nif, \"x\", [{archive, \"*/$TARGET/x.a\"}]}.",
+                 "{nif, \"x\", [{archive, \"x.c\"}, " ++ Sources ++ "]}.",
+                 "{nif, \"x\", [{archive, \"pipe\"}]}.", "{nif, \"x\", [{archive, \"dir\"}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", " ++ Sources ++ "]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
     [?assertMatch({error, {bad_native, {_, "is not there"}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
