@@ -257,7 +257,7 @@ set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Term}) ->
-    lists:flatten(io_lib:format("no such option, chip or line: ~tp", [Term]));
+    lists:flatten(io_lib:format("no such option, chip or line: ~0tp", [Term]));
 format_error(closed) -> "the lines were released";
 format_error(not_owner) -> "only the owner of a request can give it away";
 format_error(enxio) -> "no line of that name, or it cannot tell edges";

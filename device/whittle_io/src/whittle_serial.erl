@@ -84,8 +84,9 @@
         %% Milliseconds. The line silent for so long ends a message in raw and line; a
         %% frame that stopped in its middle is dropped. As exact as the VM is awake.
       | {inter_byte_timeout, pos_integer() | infinity}
-        %% Nobody else may open the device (TIOCEXCL, and flock, which root heeds too).
-        %% `true' by default; only for open.
+        %% Nobody else may open the device, but for root's programs that do not lock it
+        %% (TIOCEXCL, and flock, which an open with `true' heeds whoever runs it). `true' by
+        %% default; only for open.
       | {exclusive, boolean()}
         %% Bytes read ahead in passive mode; 16384.
       | {buffer, pos_integer()}
@@ -265,9 +266,11 @@ info(Port) -> call(Port, info).
 %% @doc A text for a reason of this module's.
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
-format_error({bad_option, Option}) -> lists:flatten(io_lib:format("no such option: ~tp", [Option]));
+format_error({bad_option, Option}) ->
+    lists:flatten(io_lib:format("no such device, option or value: ~0tp", [Option]));
 format_error({timeout, Rest}) ->
     lists:flatten(io_lib:format("timeout with ~b bytes not sent", [byte_size(Rest)]));
+format_error(timeout) -> "timeout";
 format_error(closed) -> "the line is closed";
 format_error(not_owner) -> "only the owner of a line can give it away";
 format_error(Posix) -> file:format_error(Posix).

@@ -25,7 +25,20 @@ press() -> blinky_owner:take(press).
 info() -> blinky_owner:info().
 
 -spec start(application:start_type(), term()) -> supervisor:startlink_ret().
-start(_, _) -> supervisor:start_link({local, blinky_sup}, ?MODULE, []).
+start(_, _) ->
+    case [{Key, env(Key)} || Key <- [device, rate, button, led, console, keep, beat, retry],
+                             not is_config(Key, env(Key))] of
+        [] -> supervisor:start_link({local, blinky_sup}, ?MODULE, []);
+        [Wrong | _] -> {error, {bad_config, Wrong}}
+    end.
+
+is_config(device, Device) -> Device =:= none orelse is_list(Device) orelse is_binary(Device);
+is_config(Pin, {Chip, Line, Options}) when Pin =:= button; Pin =:= led ->
+    is_config(Pin, {Chip, Line}) andalso is_map(Options);
+is_config(Pin, Value) when Pin =:= button; Pin =:= led ->
+    Value =:= none orelse is_tuple(Value) andalso tuple_size(Value) =:= 2;
+is_config(console, Console) -> is_boolean(Console);
+is_config(_, Number) -> is_integer(Number) andalso Number > 0.
 
 -spec stop(term()) -> ok.
 stop(_) -> ok.

@@ -71,7 +71,7 @@ format({ended, Boot, none}) -> ["gap ", boot(Boot), " after nothing: it has ende
 format({ended, Boot, Last}) -> ["gap ", boot(Boot), " after ", integer_to_list(Last),
                                 ": it has ended"];
 format({line, open}) -> "line open";
-format({line, Reason}) -> ["line ", atom_to_list(Reason)].
+format({line, Reason}) -> io_lib:format("line ~0p", [Reason]).
 
 %% @doc An item's number as it is printed.
 -spec number(blinky_frame:boot(), blinky_frame:seq()) -> iolist().

@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([pressed_and_shown/1, pressed_by_many/1]).
+-export([pressed_and_shown/1, pressed_by_many/1, wrong_configuration/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [pressed_and_shown, pressed_by_many].
+all() -> [pressed_and_shown, pressed_by_many, wrong_configuration].
 
 init_per_testcase(Case, Config0) ->
     Config = whittle_gpio_SUITE:init_per_testcase(Case, Config0),
@@ -70,6 +70,18 @@ pressed_by_many(_) ->
     ?assertEqual(Callers * Presses, length(Numbers)),
     ?assertEqual(lists:seq(1, Callers * Presses), lists:sort(Numbers)),
     taken(Callers * Presses).
+
+%% Said once, when it starts.
+wrong_configuration(_) ->
+    ok = application:stop(blinky),
+    [begin
+         {ok, Right} = application:get_env(blinky, Key),
+         ok = application:set_env(blinky, Key, Wrong),
+         ?assertMatch({error, {{bad_config, {Key, Wrong}}, _}}, application:start(blinky)),
+         ok = application:set_env(blinky, Key, Right)
+     end || {Key, Wrong} <- [{device, ttyS0}, {rate, foo}, {rate, 0}, {retry, x}, {beat, -1},
+                             {keep, x}, {led, foo}, {button, {0, 1, []}}, {console, 1}]],
+    ok = application:start(blinky).
 
 push(Finger) ->
     ok = whittle_gpio:set(Finger, 0, 1),

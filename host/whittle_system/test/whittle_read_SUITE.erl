@@ -5,7 +5,8 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
-         edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1, places_by_script/1,
+         edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
+         part_of_a_repository/1, places_by_script/1,
          relx_release/1, release_without_system_libs/1, odd_settings/1, mix_release/1,
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
@@ -16,7 +17,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
-     named_in_unicode, umbrella, checkouts, places_by_script, relx_release,
+     named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script, relx_release,
      release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
@@ -160,6 +161,19 @@ checkouts(Config) ->
     System = read(Dir),
     ?assertEqual([helper, kernel, stdlib, top], names(System)),
     ?assertMatch({ok, #{vsn := "2"}}, whittle_system:app(helper, System)).
+
+%% A dependency that is a part of a repository (git_subdir): rebar3 has all of that, and
+%% compiles the part where it lies.
+part_of_a_repository(Config) ->
+    Dir = in("whole", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    made:file(filename:join(Dir, "src/whole.app.src"),
+              "{application, whole, [{description, \"\"}, {vsn, \"1\"},"
+              " {applications, [kernel, stdlib, part]}]}.\n"),
+    Repository = filename:join(Dir, "_build/default/lib/part"),
+    made:app(filename:join(Repository, "device/part"), part, [], []),
+    made:app(filename:join(Repository, "device/other"), other, [], []),
+    ?assertEqual([kernel, part, stdlib, whole], names(read(Dir))).
 
 %% Where the applications lie only the script says; the dependency's directory is its own.
 places_by_script(Config) ->
