@@ -158,9 +158,9 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
     Are = case Missing of crash -> "off"; load -> "cold" end,
     [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
-        ++ [[listed(Asking), " ask which functions or modules there are, and are told what is "
-             "left: see docs/shaking.md"] || Missing =:= crash, Asking <- [asking(Plan)],
-                                             Asking =/= []]
+        ++ [["asking which functions or modules there are gives what is left: ", listed(Asking),
+             " (docs/shaking.md)"]
+            || Missing =:= crash, Asking <- [asking(Plan)], Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "

@@ -151,7 +151,8 @@ not_understood(Term, Why, File) ->
 
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
-wanted({cflags, _}) -> "it takes a list of strings without spaces or what sh would read";
+wanted({cflags, _}) ->
+    "it takes a list of strings without spaces or what sh reads, and none is for the linker";
 wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";
 wanted({module, _}) -> "it takes an atom";
 wanted(_) -> "there is no such option".
@@ -208,7 +209,8 @@ is_below(Path) ->
         andalso not lists:member("..", filename:split(Path)).
 
 is_flag(Flag) ->
-    is_text(Flag) andalso re:run(Flag, "^[-A-Za-z0-9_=.,+/:]+\\z", [{capture, none}]) =:= match.
+    is_text(Flag) andalso re:run(Flag, "^(?!-[lLo])[-A-Za-z0-9_=.,+/:]+\\z", [{capture, none}])
+        =:= match.
 
 found(Pattern, Dir, Name, File) ->
     case [Path || Path <- filelib:wildcard(Pattern, Dir),

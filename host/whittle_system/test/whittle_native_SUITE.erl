@@ -94,6 +94,7 @@ wrong(Config) ->
                  "{nif, \"x\", [{sources, [\"/x.c\"]}]}.",
                  "{nif, \"x\", [{sources, \"x.c\"}]}.", "{nif, \"x\", [{sauces, []}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-lusb\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"nowhere\"]}]}.",
                  "{nif, \"x\", [{archive, \"*/$TARGET/x.a\"}]}.",
