@@ -230,9 +230,16 @@ archives(Path, Dir) ->
             Files =:= [] andalso fail(unread(filename:join(Dir, Path), enoent)),
             maps:from_list([{lists:sublist(File, length(Before) + 1,
                                            length(File) - length(Before) - length(After)),
-                             bytes(filename:join(Dir, File))} || File <- Files]);
+                             archive(filename:join(Dir, File))} || File <- Files]);
         [_] ->
-            #{"" => bytes(filename:join(Dir, Path))}
+            #{"" => archive(filename:join(Dir, Path))}
+    end.
+
+%% As ar writes it, with a member.
+archive(File) ->
+    case bytes(File) of
+        <<"!<arch>\n", _, _/binary>> = Archive -> Archive;
+        _ -> fail({bad_native, {File, "is no static library, as ar makes one of object files"}})
     end.
 
 %% A pipe would be waited for.

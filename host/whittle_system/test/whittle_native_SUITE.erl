@@ -30,12 +30,17 @@ sources(Config) ->
                  Native).
 
 archives(Config) ->
-    [file("lib/" ++ Target ++ "/libx.a", Target, Config) || Target <- ["armv7", "mips"]],
+    [file("lib/" ++ Target ++ "/libx.a", "!<arch>\n" ++ Target, Config)
+     || Target <- ["armv7", "mips"]],
     {ok, [#{archives := Each}]} = read("{driver, \"x\", [{archive, \"lib/$TARGET/libx.a\"}]}.",
                                        Config),
-    ?assertEqual(#{"armv7" => <<"armv7">>, "mips" => <<"mips">>}, Each),
+    ?assertEqual(#{"armv7" => <<"!<arch>\narmv7">>, "mips" => <<"!<arch>\nmips">>}, Each),
     {ok, [#{archives := One}]} = read("{nif, \"x\", [{archive, \"lib/mips/libx.a\"}]}.", Config),
-    ?assertEqual(#{"" => <<"mips">>}, One).
+    ?assertEqual(#{"" => <<"!<arch>\nmips">>}, One),
+    file("lib/none.a", "!<arch>\n", Config),
+    [?assertMatch({error, {bad_native, {_, "is no static library" ++ _}}},
+                  read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
+     || File <- ["lib/none.a", "native.config"]].
 
 %% As rebar3 lays out a project's own application.
 beside_a_link(Config) ->
