@@ -38,6 +38,8 @@ export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
     protected elements!: number;
     protected depth!: number;
+    /** How many keys that a shape may keep the term at `pos` is inside of. */
+    protected inKeys!: number;
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
     protected sp!: number;
@@ -69,7 +71,7 @@ export abstract class Reader<T, K, L> extends Input {
         checkBytes(bytes, "the input");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
-        this.elements = this.depth = this.sp = 0;
+        this.elements = this.depth = this.inKeys = this.sp = 0;
         try {
             if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
             let used = 0;
@@ -93,6 +95,7 @@ export abstract class Reader<T, K, L> extends Input {
             throw error;
         } finally {
             this.unload();
+            this.stray = undefined;
             if (this.stack.length > 1024) this.stack = [];
             else this.stack.fill(undefined as T);
         }

@@ -25,11 +25,12 @@ import {
     termDecoder,
     tuple,
     type Decoder,
+    type Encodable,
     type Term,
     type TermDecoder,
 } from "@whittle/etf";
 import { inflated } from "@whittle/etf/async";
-import { unhex } from "./describe.js";
+import { hex, unhex } from "./describe.js";
 import { nests } from "./nested.js";
 import { Random } from "./random.js";
 
@@ -663,4 +664,23 @@ test("large integers as keys of a typed dict are bounded, too", () => {
     assert.equal(!result.ok && result.error.expected, "a map of fewer large keys");
     const short = ErlMap.from(Array.from({ length: 7000 }, (_, i) => [(1n << 63n) + BigInt(i), i]));
     assert.ok(dict.read(short).ok);
+});
+
+test("a decoder's keys outlast the input that they were read from", () => {
+    const { decode } = termDecoder();
+    const buffer = new Uint8Array(64);
+    const kinds: Encodable[] = ["aaaa", tuple("aaaa", atom("b")), new Map([["aaaa", 1]]), ["aaaa"]];
+    for (const key of kinds) {
+        const bytes = encode(new Map([[key, 1]]));
+        buffer.set(bytes);
+        decode(buffer.subarray(0, bytes.length));
+        buffer.fill(122);
+        const term = decode(bytes) as ErlMap;
+        assert.equal(hex(encode(term)), hex(bytes));
+        assert.equal(term.get(decode(encode(key))), 1);
+    }
+    // After a message that was cut in a key, binaries are windows on their input again.
+    assert.throws(() => decode(encode(new Map([["cut", 1]])).subarray(0, 9)), EtfError);
+    const whole = encode("text");
+    assert.equal((decode(whole) as Binary).bytes.buffer, whole.buffer);
 });
