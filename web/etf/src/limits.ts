@@ -13,8 +13,8 @@ export interface Limits {
      */
     readonly maxInflatedBytes: number;
     /**
-     * Elements of all containers together: list and tuple elements, map keys and values, and in the
-     * term model the bytes of map keys longer than 64. Default 16,777,216.
+     * Elements of all containers together: list and tuple elements, map keys and values, and the
+     * bytes of map keys longer than 64 (in the plain view 16,383). Default 16,777,216.
      */
     readonly maxElements: number;
     /**

@@ -139,11 +139,10 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     /**
      * Comparing a key costs as much as it has bytes, again for each map that it is nested in as a
-     * key. So the bytes of long keys count as elements, and the limit on these bounds the work.
+     * key.
      */
     private canonicalKey(key: Term, start: number): string {
-        const length = this.pos - start;
-        if (length > MAX_KEY_BYTES) this.count(length);
+        this.longKey(start, MAX_KEY_BYTES);
         return canonical(key);
     }
 }

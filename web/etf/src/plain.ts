@@ -68,6 +68,9 @@ interface Leaf {
 /** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
 const WORTH_GENERATING = 8;
 
+/** V8 hashes longer strings by their length alone, so each may be compared with all. */
+const MAX_HASHED = 16383;
+
 const PROTO = "__proto__ cannot be a property";
 
 /** A reader of the plain view. */
@@ -159,6 +162,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             name = this.atomName();
         }
         if (name === "__proto__") this.fail("key", PROTO, pos);
+        this.longKey(pos, MAX_HASHED);
         return name;
     }
 
@@ -287,6 +291,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             const start = this.pos;
             const key = this.value();
             // Engines hash a BigInt by its last 64 bits alone, so each may be compared with all.
+            this.longKey(start, MAX_HASHED);
             if (typeof key === "bigint") this.count(i * ((this.pos - start - 4) >> 3));
             map.set(key, this.value());
             if (map.size <= i) this.twice(start);

@@ -113,6 +113,15 @@ export abstract class Reader<T, K, L> extends Input {
         if ((this.elements += elements) > this.limits.maxElements) this.over("maxElements");
     }
 
+    /**
+     * Counts the bytes of the key that ends here as elements where it has more than `most`: the
+     * limit on these bounds the work of comparing it.
+     */
+    protected longKey(start: number, most: number): void {
+        const length = this.pos - start;
+        if (length > most) this.count(length);
+    }
+
     /** Ends with the error of a limit that was passed. */
     protected over(limit: keyof Limits, at = this.pos): never {
         throw overLimit(limit, this.limits, at);

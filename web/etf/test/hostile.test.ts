@@ -684,3 +684,25 @@ test("a decoder's keys outlast the input that they were read from", () => {
     const whole = encode("text");
     assert.equal((decode(whole) as Binary).bytes.buffer, whole.buffer);
 });
+
+test("long keys, which engines hash by their length alone, are bounded", () => {
+    const length = 16384;
+    const count = 1200;
+    const entry = 6 + length;
+    const terms = Buffer.alloc(5 + count * entry, 97);
+    terms[0] = 116;
+    terms.writeUInt32BE(count, 1);
+    for (let i = 0; i < count; i++) {
+        const at = 5 + i * entry;
+        terms[at] = 109;
+        terms.writeUInt32BE(length, at + 1);
+        terms.write(String(i).padStart(6, "0"), at + entry - 7);
+        terms[at + entry - 1] = 106;
+    }
+    const bytes = Buffer.concat([Uint8Array.of(131), terms]);
+    for (const decoder of decoders)
+        assert.throws(() => decoder.decode(bytes), /the 16777216 of maxElements/);
+    const few = bytes.subarray(0, 6 + 900 * entry);
+    few.writeUInt32BE(900, 2);
+    for (const decoder of decoders) decoder.decode(few);
+});
