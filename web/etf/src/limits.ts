@@ -14,7 +14,8 @@ export interface Limits {
     readonly maxInflatedBytes: number;
     /**
      * Elements of all containers together: list and tuple elements, map keys and values, and the
-     * bytes of map keys longer than 64 (in the plain view 16,383). Default 16,777,216.
+     * bytes of map keys longer than 64 (in the plain view 16,383); a bit string counts for 16 more.
+     * Default 16,777,216.
      */
     readonly maxElements: number;
     /**

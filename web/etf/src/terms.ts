@@ -181,6 +181,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         this.need(start, length);
         this.pos += length;
         if (bits === 8) return this.binary(start, length);
+        // So much memory does a typed array take.
+        this.count(16);
         const bytes = this.buf.slice(start, this.pos);
         bytes[length - 1] &= 0xff << (8 - bits);
         return new BitBinary(bytes, bits);

@@ -706,3 +706,14 @@ test("long keys, which engines hash by their length alone, are bounded", () => {
     few.writeUInt32BE(900, 2);
     for (const decoder of decoders) decoder.decode(few);
 });
+
+test("a bit string counts as the memory that it takes", () => {
+    const bits = Uint8Array.of(77, 0, 0, 0, 1, 1, 128);
+    const limits = { maxElements: 34 };
+    for (const decoder of [plainDecoder({ limits }), termDecoder({ limits })]) {
+        const tuples = (count: number) =>
+            Buffer.concat([Uint8Array.of(131, 104, count), ...Array<Uint8Array>(count).fill(bits)]);
+        decoder.decode(tuples(2));
+        assert.throws(() => decoder.decode(tuples(3)), /the 34 of maxElements/);
+    }
+});
