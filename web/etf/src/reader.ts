@@ -72,15 +72,17 @@ export abstract class Reader<T, K, L> extends Input {
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.inKeys = this.sp = 0;
+        // What the compressed term took, -1 while it is being inflated.
+        let used = 0;
         try {
             if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
-            let used = 0;
             if (this.buf[1] === Tag.Compressed) {
                 this.pos = 2;
                 const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
                 const { inflate } = this.options;
                 if (!inflate) this.fail("inflate", "no inflate was given", 1);
+                used = -1;
                 const inflated = inflate(bytes, 6, size);
                 this.load(inflated.bytes);
                 used = 6 + inflated.used;
@@ -91,7 +93,7 @@ export abstract class Reader<T, K, L> extends Input {
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.
             if (isOverflow(error)) this.fail("limit", "too deep for the stack");
-            if (error instanceof RangeError) this.truncated();
+            if (error instanceof RangeError && used >= 0) this.truncated();
             throw error;
         } finally {
             this.unload();

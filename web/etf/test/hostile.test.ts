@@ -717,3 +717,21 @@ test("a bit string counts as the memory that it takes", () => {
         assert.throws(() => decoder.decode(tuples(3)), /the 34 of maxElements/);
     }
 });
+
+test("an error is an overflow by what it is, not by a word in it", () => {
+    assert.throws(() => encode({ stack: () => 1 } as never), /^EtfError: at \.stack: a function/);
+    const own = new Error("the stack is empty");
+    const failing = {
+        get x(): number {
+            throw own;
+        },
+    };
+    assert.throws(() => encode(failing), own);
+    const bytes = Uint8Array.of(131, 80, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6);
+    for (const error of [own, new RangeError("mine")]) {
+        const inflate = () => {
+            throw error;
+        };
+        assert.throws(() => plainDecoder({ inflate }).decode(bytes), error);
+    }
+});
