@@ -367,6 +367,13 @@ test("a term that is too deep for a typed decoder is a failure", () => {
     assert.ok(deep.readBytes(encode(1)).ok);
 });
 
+test("-0 is an integer where one is written, and shown as the float that it is elsewhere", () => {
+    assert.ok(Object.is(write.integer(-0), 0));
+    assert.equal(write.integer(0n), 0);
+    assert.equal(show(new Float(-0)), "-0.0");
+    assert.equal(show([-0, 0, new Float(0), 2 ** 60]), "[-0.0, 0, 0.0, 1152921504606846976]");
+});
+
 test("a plain number reads as the term that it is written as", () => {
     const { bigint, charlist, float, integer, number, term } = read;
     const decoders = [integer, bigint, float, number, term] as Decoder<unknown>[];
@@ -390,4 +397,25 @@ test("a field of a native record is found by its atom, and by no other term", ()
     for (const key of [5, Binary.of("plain"), tuple(), record]) assert.ok(!at(key).ok);
     const failed = read.field(atom("Name"), read.string).read(record);
     assert.equal(!failed.ok && failed.error.message, "at .Name: expected text, found 1");
+});
+
+test("a typed encoder says what is not of its type, and where", () => {
+    const fails = (run: () => unknown, message: string) =>
+        assert.throws(run, { name: "EtfError", code: "encode", message });
+    const strings = write.list(write.string);
+    // @ts-expect-error
+    fails(() => strings(["a", 5]), "at [1]: 5 is no text");
+    // @ts-expect-error
+    fails(() => strings("ab"), "ab is no array");
+    // @ts-expect-error
+    fails(() => write.list(strings)([null]), "at [0]: null is no array");
+    // @ts-expect-error
+    fails(() => write.list(write.bytes)(["a"]), "at [0]: a is no Uint8Array");
+    // @ts-expect-error
+    fails(() => write.list(write.float)(["a"]), "at [0]: a is no float");
+    fails(() => write.list(write.float)([NaN]), "at [0]: NaN is no float");
+    // @ts-expect-error
+    fails(() => write.list(write.atom)([5]), "at [0]: 5 is no atom");
+    // @ts-expect-error
+    fails(() => write.tuple(write.string)("a"), "a is no array");
 });
