@@ -52,11 +52,13 @@ export const defaultLimits: Limits = {
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
     checkNames(given, defaultLimits);
-    const limits = { ...defaultLimits, ...given };
-    for (const [name, value] of Object.entries<unknown>(limits)) {
+    const defaults: { readonly [name: string]: unknown } = { ...defaultLimits };
+    const limits: { [name: string]: unknown } = { ...defaults, ...given };
+    for (const [name, value = defaults[name]] of Object.entries(limits)) {
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
             throw new TypeError(`${name} cannot be ${value}`);
+        limits[name] = value;
     }
-    return limits;
+    return limits as unknown as Limits;
 }

@@ -4,7 +4,7 @@
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { DecodeOptions } from "./decode.js";
-import { checkNames } from "./options.js";
+import { checkNames, hasOwn } from "./options.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
@@ -331,5 +331,3 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return isProplist ? object : list;
     }
 }
-
-const hasOwn = Object.prototype.hasOwnProperty;

@@ -29,7 +29,7 @@ import {
     type Term,
     type TermDecoder,
 } from "@whittle/etf";
-import { inflated } from "@whittle/etf/async";
+import { asyncDecoder, inflated } from "@whittle/etf/async";
 import { hex, unhex } from "./describe.js";
 import { nests } from "./nested.js";
 import { Random } from "./random.js";
@@ -733,5 +733,43 @@ test("an error is an overflow by what it is, not by a word in it", () => {
             throw error;
         };
         assert.throws(() => plainDecoder({ inflate }).decode(bytes), error);
+    }
+});
+
+test("the asynchronous decoder refuses what the other does", async () => {
+    const compressed = (terms: Uint8Array) => {
+        const size = Buffer.alloc(4);
+        size.writeUInt32BE(terms.length);
+        return Buffer.concat([Uint8Array.of(131, 80), size, deflateSync(terms)]);
+    };
+    const twice = compressed(compressed(Uint8Array.of(97, 7)).subarray(1));
+    const refusal = { code: "tag", message: "no term starts with 80 (at byte 0)" };
+    assert.throws(() => decode(twice), refusal);
+    await assert.rejects(asyncDecoder(plainDecoder()).decode(twice), refusal);
+    // What is no option is told before the first compressed message comes.
+    // @ts-expect-error
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxInflated: 5 }), /no option is called/);
+    // @ts-expect-error
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxBytes: 5 }), /no option is called/);
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxInflatedBytes: -1 }), TypeError);
+    // @ts-expect-error
+    await assert.rejects(inflated(encode(1), { maxInflated: 5 }), /no option is called/);
+});
+
+test("options are those that are named, not what every object has", async () => {
+    // @ts-expect-error
+    assert.throws(() => plainDecoder({ constructor: 1 }), /no option is called constructor/);
+    const limits = { toString: 1 } as object;
+    for (const make of [plainDecoder, termDecoder])
+        assert.throws(() => make({ limits }), /no option is called toString/);
+    // @ts-expect-error
+    assert.throws(() => encoder({ valueOf: 1 }), /no option is called valueOf/);
+    // An option that is undefined is none that was given.
+    const none = { limits: { maxDepth: undefined }, inflate: undefined } as object;
+    const deep = encode(Array.from({ length: 600 }).reduce((inner) => [inner]) as Encodable);
+    const text = encoder({ deflate: (bytes) => deflateSync(bytes) }).encode("a".repeat(500));
+    for (const decoder of [plainDecoder(none), termDecoder(none)]) {
+        decoder.decode(text);
+        assert.throws(() => decoder.decode(deep), /the 512 of maxDepth/);
     }
 });
