@@ -188,9 +188,10 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return new BitBinary(bytes, bits);
     }
 
+    /** As the VM reads it, up to the first zero. */
     private textFloat(): number {
         const text = this.latin1(this.pos, 31);
-        const digits = /^ *([-+]?\d+\.\d+(e[-+]?\d+)?)\0*$/i.exec(text)?.[1];
+        const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;

@@ -773,3 +773,21 @@ test("options are those that are named, not what every object has", async () => 
         assert.throws(() => decoder.decode(deep), /the 512 of maxDepth/);
     }
 });
+
+test("terms at the borders of the format are read or refused as the VM does", () => {
+    const float = (text: string) =>
+        Buffer.concat([Uint8Array.of(131, 99), Buffer.from(text.padEnd(31, "\0"))]);
+    for (const [text, value] of [
+        ["1.5\0xyz", 1.5],
+        ["+1.5E2", 150],
+        ["-1.25e-1", -0.125],
+    ] as const)
+        assert.equal(decode(float(text)), value);
+    for (const text of [" 1.5", "1.5 ", "1.5e", ".5", "1.0e999", "1.", "1;5", "1.".padEnd(31, "0")])
+        refused(float(text), "value");
+    const bits = (...bytes: number[]) => Uint8Array.of(131, 77, 0, 0, 0, ...bytes);
+    assert.equal(show(decodeTerm(bits(1, 8, 65))), '<<"A">>');
+    // OTP 25 reads the first as <<>>, OTP 29 refuses it.
+    for (const bytes of [bits(0, 0), bits(0, 1), bits(0, 8), bits(1, 0, 1), bits(1, 9, 1)])
+        refused(bytes, "value");
+});
