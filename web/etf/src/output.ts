@@ -55,7 +55,7 @@ export class Output {
     view: DataView = viewOf(this.buf);
     /** @public */
     pos = 0;
-    /** The size of the next buffer: a little more than the last large result. */
+    /** The size of the next buffer: a little more than the last result when one was let go. */
     private expected = 1024;
     /** What the name of a property becomes. */
     private readonly keyTerm: (name: string) => Term;
@@ -92,10 +92,16 @@ export class Output {
         const bytes = this.written(value);
         const { buf, pos } = this;
         if (pos < COPIED || pos < buf.length / 2) return bytes.slice();
-        // The result keeps its buffer; the next one is made when it is needed.
-        this.expected = pos + (pos >> 4);
-        this.use(new Uint8Array(0));
+        // The result keeps its buffer.
+        this.release();
         return bytes as Bytes;
+    }
+
+    /** Lets go of the buffer, if it is larger than this; the next is made when it is needed. */
+    release(most = 0): void {
+        if (this.buf.length <= most) return;
+        this.expected = this.pos + (this.pos >> 4);
+        this.use(new Uint8Array(0));
     }
 
     /** The bytes of a value without the version before them. */

@@ -791,3 +791,31 @@ test("terms at the borders of the format are read or refused as the VM does", ()
     for (const bytes of [bits(0, 0), bits(0, 1), bits(0, 8), bits(1, 0, 1), bits(1, 9, 1)])
         refused(bytes, "value");
 });
+
+test("an idle encoder keeps little of what it wrote", () => {
+    const kept = printed(`
+        import { setFlagsFromString } from "node:v8";
+        import { runInNewContext } from "node:vm";
+        import { encoder } from "@whittle/etf";
+        setFlagsFromString("--expose-gc");
+        const gc = runInNewContext("gc");
+        const held = () => {
+            for (let i = 0; i < 4; i++) gc();
+            const { arrayBuffers, heapUsed } = process.memoryUsage();
+            return (arrayBuffers + heapUsed) >> 20;
+        };
+        const encoders = [encoder(), encoder(), encoder()];
+        const [first, second, third] = encoders;
+        const before = held();
+        const large = { large: new Uint8Array(1 << 26) };
+        first.encode(large);
+        first.encode(1);
+        second.encodeInto(large, new Uint8Array(1 << 27));
+        for (let i = 0; i < 16; i++)
+            for (let round = 0; round < 9; round++)
+                third.encode({ [String(i).padStart(1 << 20, "k")]: 1 });
+        large.large = 0;
+        console.log(held() - before, encoders.length);`);
+    const [mebibytes] = kept.split(" ").map(Number);
+    assert.ok(mebibytes < 9, `${kept} MiB`);
+});
