@@ -72,9 +72,6 @@ export interface TermEncoder {
     encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number;
 }
 
-/** An encoder keeps a buffer of no more bytes for the next value. */
-const IDLE = 1 << 22;
-
 /** An encoder with these options. */
 export function encoder(options: EncodeOptions = {}): TermEncoder {
     let idle: Output | undefined = new Output(options);
@@ -86,7 +83,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
         try {
             return run(output);
         } finally {
-            output.release(IDLE);
+            output.rest();
             idle = output;
         }
     };

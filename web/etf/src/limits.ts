@@ -52,9 +52,9 @@ export const defaultLimits: Limits = {
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
     checkNames(given, defaultLimits);
-    const defaults: { readonly [name: string]: unknown } = { ...defaultLimits };
-    const limits: { [name: string]: unknown } = { ...defaults, ...given };
-    for (const [name, value = defaults[name]] of Object.entries(limits)) {
+    const limits: { [name: string]: unknown } = { ...defaultLimits, ...given };
+    for (const [name, said] of Object.entries(limits)) {
+        const value = said === undefined ? defaultLimits[name as keyof Limits] : said;
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
             throw new TypeError(`${name} cannot be ${value}`);

@@ -764,6 +764,8 @@ test("options are those that are named, not what every object has", async () => 
         assert.throws(() => make({ limits }), /no option is called toString/);
     // @ts-expect-error
     assert.throws(() => encoder({ valueOf: 1 }), /no option is called valueOf/);
+    const nothing = { maxDepth: null } as object;
+    assert.throws(() => plainDecoder({ limits: nothing }), /maxDepth cannot be null/);
     // An option that is undefined is none that was given.
     const none = { limits: { maxDepth: undefined }, inflate: undefined } as object;
     const deep = encode(Array.from({ length: 600 }).reduce((inner) => [inner]) as Encodable);
