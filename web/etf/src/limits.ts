@@ -33,9 +33,9 @@ export interface Limits {
 }
 
 /**
- * The deepest nesting that can be asked for. Tests decode the worst terms of this depth on V8's
- * usual stack (984 kB), and those of the default depth on half of it. Where the caller has left
- * less than that, the overflow is reported as a `limit`.
+ * The deepest nesting that can be asked for. Tests decode terms of this depth, nested in five ways,
+ * on V8's usual stack (984 kB), and those of the default depth on half of it. Where the caller has
+ * left less than they need, the overflow is reported as a `limit`.
  */
 export const MAX_DEPTH = 1000;
 

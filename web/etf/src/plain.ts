@@ -48,7 +48,10 @@ export interface PlainOptions {
      * as many fields becomes an object without the tag. Default none. Native records always do.
      */
     readonly records?: { readonly [tag: string]: readonly string[] };
-    /** Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects. */
+    /**
+     * Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects; a
+     * Map keeps it.
+     */
     readonly structs?: "keep" | "drop";
     /**
      * Whether objects may be built by generated code, which is faster. Default: where the page

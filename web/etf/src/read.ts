@@ -62,7 +62,7 @@ export class Decoder<out T> {
         readonly absent?: () => T,
     ) {}
 
-    /** Decodes a term. */
+    /** Decodes a term. One that is too deep for the stack is a failure like others. */
     read(term: Term): Result<T> {
         const outer = outcomes;
         outcomes = new Map();
@@ -150,7 +150,7 @@ function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T>
     return new Decoder(wants, (found) => make(found) || refuse(wants, found));
 }
 
-/** Any term, as it is. */
+/** Any term, as it is; a number is what it is written as, so 1.5 is `new Float(1.5)`. */
 export const term: Decoder<Term> = simple("any term", (found) => found);
 
 /** An integer that a number holds exactly. */
@@ -287,7 +287,10 @@ export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     });
 }
 
-/** In a {@link field}, an {@link object} and the like: the fallback where the key is missing. */
+/**
+ * In a {@link field}, an {@link object} and the like: the fallback where the key is missing. Only the
+ * outermost decoder of a field is asked for it, so `nullable(optional(...))` has none.
+ */
 export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
 }
