@@ -5,17 +5,17 @@ export const letters = "et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP";
 /** Those of a class and of the classes that extend it. */
 export const lettersOf = {
     Binary: "t e",
-    Keys: "H",
+    Keys: "J",
     ErlMap: "e t",
-    Shape: "i t e b n J s C o g",
+    Shape: "s t e b r B a C o f",
     Input:
-        "s t _ e u p y ee a r V l P o i w eb ep j ei b eC e_ v c es $ en eN et f R ea q F el ey " +
-        "N D k eo em I E O L M n Y U g ef z J H X eO S m A x C Q T G W er ew eK eu Z K eM eg ex " +
-        "d B h",
+        "s t D e u Q h ee i ed S d E o r w eb ep j a b R eg es O v m en F et V ei ec eO c el ey " +
+        "I p z C x G e_ ef L l n N W f k Y B eo ea J X eu H _ g T M eM P eK A er ew ex em Z eN " +
+        "$ K eC U y q",
     Output:
-        "e b N g U p c h s f J P V m u y i F E t $ r o l k d B L Y x D W _ j C K R Z X O M v I " +
-        "a T n",
-    FrameReader: "e t s a w b u Z",
+        "e K h Y b o m j s w S R E Q C y c B p t F r x G _ q L n T v Z A $ i u g V U z X d N a " +
+        "f l P I",
+    FrameReader: "e t s n w b C Z",
     Failure: "e i t s",
-    Decoder: "t r e",
+    Decoder: "n t e _",
 };

@@ -7,8 +7,9 @@
 import { adler32 } from "./adler32.js";
 import { viewOf } from "./bytes.js";
 import type { TermDecoder } from "./decode.js";
-import { badStream, overLimit, type EtfError } from "./error.js";
-import { checkedLimits } from "./limits.js";
+import { badStream, EtfError, overLimit } from "./error.js";
+import { checkedLimits, type Limits } from "./limits.js";
+import { checkNames } from "./options.js";
 import { Tag } from "./tags.js";
 import { checkBytes } from "./utf8.js";
 
@@ -33,7 +34,13 @@ export function asyncDecoder<T>(
     decoder: TermDecoder<T>,
     limits: InflateLimits = {},
 ): AsyncDecoder<T> {
+    checked(limits);
     return { decode: async (bytes) => decoder.decode(await inflated(bytes, limits)) };
+}
+
+function checked(limits: InflateLimits): Limits {
+    checkNames(limits, { maxInflatedBytes: 0 });
+    return checkedLimits(limits);
 }
 
 /**
@@ -43,13 +50,13 @@ export function asyncDecoder<T>(
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     checkBytes(bytes, "the input");
+    const most = checked(limits);
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
-    const checked = checkedLimits(limits);
     // So many has the shortest.
     if (bytes.length < 12) throw damaged();
     const view = viewOf(bytes);
     const size = view.getUint32(2);
-    if (size > checked.maxInflatedBytes) throw overLimit("maxInflatedBytes", checked, 2);
+    if (size > most.maxInflatedBytes) throw overLimit("maxInflatedBytes", most, 2);
     const reader = new Blob([bytes.subarray(6) as BlobPart])
         .stream()
         .pipeThrough(new DecompressionStream("deflate"))
@@ -74,6 +81,8 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     // Not every platform looks at the checksum, or at what follows it: Deno does not do the
     // first, Node not the second.
     if (view.getInt32(bytes.length - 4) !== adler32(term.subarray(1))) throw damaged();
+    // A decoder would inflate it again.
+    if (term[1] === Tag.Compressed) throw new EtfError("tag", "no term starts with 80", 0);
     return term;
 }
 

@@ -83,6 +83,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
         try {
             return run(output);
         } finally {
+            output.rest();
             idle = output;
         }
     };

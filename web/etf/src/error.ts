@@ -69,7 +69,9 @@ export function noSpace(): EtfError {
 
 /** @internal Whether an error says, in any engine's words, that the JavaScript stack is used up. */
 export function isOverflow(error: unknown): boolean {
-    return error instanceof Error && /stack|recursion/i.test(error.message);
+    return (
+        error instanceof Error && /^(Range|Internal)Error.*(stack|recursion)/i.test(String(error))
+    );
 }
 
 /** @internal What messages call a value that is not what is wanted: its class, or its type. */

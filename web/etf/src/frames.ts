@@ -27,7 +27,8 @@ export class FrameReader {
      * The messages that end in this piece. A message that lies in the piece as a whole shares its
      * memory, others are copied together. Memory is taken for what arrived, not for what a length
      * promises. The whole piece is taken in at once, so a loop over the messages may end early
-     * (or throw, as decoding may) without losing the place in the stream.
+     * (or throw, as decoding may) without losing the place in the stream; the messages that are left
+     * in the piece are dropped then.
      *
      * A length over the limit throws an EtfError of code `limit` after the messages before it, and
      * again with each further piece: the stream cannot be followed after that.

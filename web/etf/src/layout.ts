@@ -13,6 +13,8 @@ import type { Output } from "./output.js";
 
 /** Objects with more names than this are written name by name. */
 const MAX_NAMES = 64;
+/** Objects with a name of more characters are not remembered. */
+const MAX_NAME = 64;
 /** Layouts remembered for each number of names. */
 const MAX_CHOICES = 16;
 /** A layout becomes generated code when it was used this often. */
@@ -47,7 +49,8 @@ export function layouts(
         if (names.length > MAX_NAMES) return make(names, false);
         const known = (bySize[names.length] ??= []);
         for (let i = 0; i < known.length; i++) if (isSame(known[i].names, names)) return known[i];
-        const isKept = known.length < MAX_CHOICES;
+        const isKept =
+            known.length < MAX_CHOICES && names.every(({ length }) => length <= MAX_NAME);
         const layout = make(names, codegen && isKept);
         if (isKept) known.push(layout);
         return layout;

@@ -13,8 +13,9 @@ export interface Limits {
      */
     readonly maxInflatedBytes: number;
     /**
-     * Elements of all containers together: list and tuple elements, map keys and values, and in the
-     * term model the bytes of map keys longer than 64. Default 16,777,216.
+     * Elements of all containers together: list and tuple elements, map keys and values, and the
+     * bytes of map keys longer than 64 (in the plain view 16,383); a bit string counts for 16 more.
+     * Default 16,777,216.
      */
     readonly maxElements: number;
     /**
@@ -32,9 +33,9 @@ export interface Limits {
 }
 
 /**
- * The deepest nesting that can be asked for. Tests decode the worst terms of this depth on V8's
- * usual stack (984 kB), and those of the default depth on half of it. Where the caller has left
- * less than that, the overflow is reported as a `limit`.
+ * The deepest nesting that can be asked for. Tests decode terms of this depth, nested in five ways,
+ * on V8's usual stack (984 kB), and those of the default depth on half of it. Where the caller has
+ * left less than they need, the overflow is reported as a `limit`.
  */
 export const MAX_DEPTH = 1000;
 
@@ -51,11 +52,13 @@ export const defaultLimits: Limits = {
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
     checkNames(given, defaultLimits);
-    const limits = { ...defaultLimits, ...given };
-    for (const [name, value] of Object.entries<unknown>(limits)) {
+    const limits: { [name: string]: unknown } = { ...defaultLimits, ...given };
+    for (const [name, said] of Object.entries(limits)) {
+        const value = said === undefined ? defaultLimits[name as keyof Limits] : said;
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
             throw new TypeError(`${name} cannot be ${value}`);
+        limits[name] = value;
     }
-    return limits;
+    return limits as unknown as Limits;
 }

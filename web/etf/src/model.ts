@@ -60,7 +60,9 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     protected key(before: readonly Term[]): Term {
         const start = this.pos;
+        this.inKeys++;
         const key = this.value();
+        this.inKeys--;
         const name = this.canonicalKey(key, start);
         if (before.some((other) => canonical(other) === name)) this.twice(start);
         return key;
@@ -72,7 +74,10 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     protected binary(start: number, length: number): Term {
         this.need(start, length);
-        return Binary.within(this.buf, start, length);
+        // A shape keeps its keys after the input, which may then be overwritten.
+        return this.inKeys > 0
+            ? Binary.of(this.buf.slice(start, start + length))
+            : Binary.within(this.buf, start, length);
     }
 
     protected record(
@@ -134,11 +139,10 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     /**
      * Comparing a key costs as much as it has bytes, again for each map that it is nested in as a
-     * key. So the bytes of long keys count as elements, and the limit on these bounds the work.
+     * key.
      */
     private canonicalKey(key: Term, start: number): string {
-        const length = this.pos - start;
-        if (length > MAX_KEY_BYTES) this.count(length);
+        this.longKey(start, MAX_KEY_BYTES);
         return canonical(key);
     }
 }

@@ -20,10 +20,13 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
     }
 }
 
+/** @internal Whether an object has a property itself, not by its prototype. */
+export const hasOwn = Object.prototype.hasOwnProperty;
+
 /** Refuses names that none of these is. */
 export function checkNames(given: object, known: object): void {
     if (Object(given) !== given || Array.isArray(given))
         throw new TypeError("options are an object");
     for (const name of Object.keys(given))
-        if (!(name in known)) throw new TypeError(`no option is called ${name}`);
+        if (!hasOwn.call(known, name)) throw new TypeError(`no option is called ${name}`);
 }

@@ -30,6 +30,8 @@ import { checkSurrogates, codePoints, encoder, isBytes } from "./utf8.js";
  * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
  */
 const COPIED = 65536;
+/** An encoder keeps a buffer of no more bytes for the next value. */
+const IDLE = 1 << 22;
 /** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
 const SHORT = 24;
 
@@ -55,7 +57,7 @@ export class Output {
     view: DataView = viewOf(this.buf);
     /** @public */
     pos = 0;
-    /** The size of the next buffer: a little more than the last large result. */
+    /** The size of the next buffer: a little more than the last result. */
     private expected = 1024;
     /** What the name of a property becomes. */
     private readonly keyTerm: (name: string) => Term;
@@ -84,6 +86,7 @@ export class Output {
         if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
         this.pos = 0;
         this.top(value);
+        this.expected = this.pos + (this.pos >> 4);
         return this.buf.subarray(0, this.pos);
     }
 
@@ -92,10 +95,14 @@ export class Output {
         const bytes = this.written(value);
         const { buf, pos } = this;
         if (pos < COPIED || pos < buf.length / 2) return bytes.slice();
-        // The result keeps its buffer; the next one is made when it is needed.
-        this.expected = pos + (pos >> 4);
+        // The result keeps its buffer.
         this.use(new Uint8Array(0));
         return bytes as Bytes;
+    }
+
+    /** Lets go of a large buffer; the next is made when it is needed. */
+    rest(): void {
+        if (this.buf.length > IDLE) this.use(new Uint8Array(0));
     }
 
     /** The bytes of a value without the version before them. */

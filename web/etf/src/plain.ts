@@ -4,7 +4,7 @@
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { DecodeOptions } from "./decode.js";
-import { checkNames } from "./options.js";
+import { checkNames, hasOwn } from "./options.js";
 import type { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
@@ -48,7 +48,10 @@ export interface PlainOptions {
      * as many fields becomes an object without the tag. Default none. Native records always do.
      */
     readonly records?: { readonly [tag: string]: readonly string[] };
-    /** Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects. */
+    /**
+     * Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects; a
+     * Map keeps it.
+     */
     readonly structs?: "keep" | "drop";
     /**
      * Whether objects may be built by generated code, which is faster. Default: where the page
@@ -67,6 +70,9 @@ interface Leaf {
 
 /** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
 const WORTH_GENERATING = 8;
+
+/** V8 hashes longer strings by their length alone, so each may be compared with all. */
+const MAX_HASHED = 16383;
 
 const PROTO = "__proto__ cannot be a property";
 
@@ -159,6 +165,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             name = this.atomName();
         }
         if (name === "__proto__") this.fail("key", PROTO, pos);
+        this.longKey(pos, MAX_HASHED);
         return name;
     }
 
@@ -287,6 +294,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             const start = this.pos;
             const key = this.value();
             // Engines hash a BigInt by its last 64 bits alone, so each may be compared with all.
+            this.longKey(start, MAX_HASHED);
             if (typeof key === "bigint") this.count(i * ((this.pos - start - 4) >> 3));
             map.set(key, this.value());
             if (map.size <= i) this.twice(start);
@@ -326,5 +334,3 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return isProplist ? object : list;
     }
 }
-
-const hasOwn = Object.prototype.hasOwnProperty;

@@ -6,8 +6,9 @@
  */
 import { decodeTerm } from "./standard.js";
 import { canonical } from "./canonical.js";
-import { EtfError, stepText } from "./error.js";
+import { EtfError, isOverflow, stepText } from "./error.js";
 import { ErlMap } from "./map.js";
+import { written } from "./parts.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
@@ -61,14 +62,16 @@ export class Decoder<out T> {
         readonly absent?: () => T,
     ) {}
 
-    /** Decodes a term. */
+    /** Decodes a term. One that is too deep for the stack is a failure like others. */
     read(term: Term): Result<T> {
         const outer = outcomes;
         outcomes = new Map();
         try {
             return { ok: true, value: this.take(term) };
         } catch (error) {
-            return failed(caught(error));
+            return isOverflow(error)
+                ? this.failure("a term too deep for the stack")
+                : failed(caught(error));
         } finally {
             outcomes = outer;
         }
@@ -81,11 +84,13 @@ export class Decoder<out T> {
             term = decode(bytes);
         } catch (error) {
             if (!(error instanceof EtfError)) throw error;
-            return failed(
-                new Failure([this.wants], () => `bytes that are no term: ${error.message}`),
-            );
+            return this.failure(`bytes that are no term: ${error.message}`);
         }
         return this.read(term);
+    }
+
+    private failure(found: string): Result<never> {
+        return failed(new Failure([this.wants], () => found));
     }
 }
 
@@ -128,10 +133,13 @@ export type Decoders<T extends readonly unknown[]> = { readonly [I in keyof T]: 
 /** A decoder for each property. */
 export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
-/** A decoder of terms for which `make` gives something else than undefined. */
+/**
+ * A decoder of terms for which `make` gives something else than undefined. A number in a term that
+ * was not decoded is read as the term that it is written as.
+ */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
     return new Decoder(wants, (found) => {
-        const value = make(found) ?? refuse(wants, found);
+        const value = make(written(found)) ?? refuse(wants, found);
         accepted++;
         return value;
     });
@@ -142,7 +150,7 @@ function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T>
     return new Decoder(wants, (found) => make(found) || refuse(wants, found));
 }
 
-/** Any term, as it is. */
+/** Any term, as it is; a number is what it is written as, so 1.5 is `new Float(1.5)`. */
 export const term: Decoder<Term> = simple("any term", (found) => found);
 
 /** An integer that a number holds exactly. */
@@ -156,13 +164,16 @@ export const bigint: Decoder<bigint> = simple("an integer", (found) =>
 );
 
 /** A float. */
-export const float: Decoder<number> = simple("a float", (found) =>
-    found instanceof Float ? found.value : undefined,
-);
+export const float: Decoder<number> = simple("a float", finite);
+
+/** The number that a float is. */
+function finite(found: Term): number | undefined {
+    return found instanceof Float && Number.isFinite(found.value) ? found.value : undefined;
+}
 
 /** A float, or an integer that a number holds exactly. */
 export const number: Decoder<number> = simple("a number", (found) =>
-    typeof found === "number" ? found : found instanceof Float ? found.value : undefined,
+    typeof found === "number" ? found : finite(found),
 );
 
 /** A binary of UTF-8, as text. */
@@ -179,7 +190,8 @@ export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>
 export const charlist: Decoder<string> = simple("a list of characters", (found) => {
     if (!Array.isArray(found)) return undefined;
     let text = "";
-    for (const point of found as readonly Term[]) {
+    for (const item of found as readonly Term[]) {
+        const point = written(item);
         const valid =
             typeof point === "number" &&
             point >= 0 &&
@@ -257,8 +269,8 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     wanted(value);
-    const name = typeof key === "string" ? key : show(key);
     const terms = typeof key === "string" ? [new Atom(key), Binary.of(key)] : [key];
+    const name = terms[0] instanceof Atom ? terms[0].name : show(terms[0]);
     // What finds them in a map, made once.
     const [first, second = first] = terms.map(canonical);
     const wants = `a map with the key ${name}`;
@@ -267,7 +279,7 @@ export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
         const isRecord = found instanceof ErlRecord;
         const held = isMap
             ? (found.at(first) ?? found.at(second))
-            : isRecord
+            : isRecord && terms[0] instanceof Atom
               ? found.get(name)
               : undefined;
         if (held !== undefined) return under(name, value, held);
@@ -275,7 +287,10 @@ export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     });
 }
 
-/** In a {@link field}, an {@link object} and the like: the fallback where the key is missing. */
+/**
+ * In a {@link field}, an {@link object} and the like: the fallback where the key is missing. Only the
+ * outermost decoder of a field is asked for it, so `nullable(optional(...))` has none.
+ */
 export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
 }

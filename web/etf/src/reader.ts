@@ -38,6 +38,8 @@ export abstract class Reader<T, K, L> extends Input {
     /** Elements of all containers so far. */
     protected elements!: number;
     protected depth!: number;
+    /** How many keys that a shape may keep the term at `pos` is inside of. */
+    protected inKeys!: number;
     /** Values that are read but whose container is not made yet; `sp` is its top. */
     protected stack: T[] = [];
     protected sp!: number;
@@ -69,16 +71,18 @@ export abstract class Reader<T, K, L> extends Input {
         checkBytes(bytes, "the input");
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
-        this.elements = this.depth = this.sp = 0;
+        this.elements = this.depth = this.inKeys = this.sp = 0;
+        // What the compressed term took, -1 while it is being inflated.
+        let used = 0;
         try {
             if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
-            let used = 0;
             if (this.buf[1] === Tag.Compressed) {
                 this.pos = 2;
                 const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
                 const { inflate } = this.options;
                 if (!inflate) this.fail("inflate", "no inflate was given", 1);
+                used = -1;
                 const inflated = inflate(bytes, 6, size);
                 this.load(inflated.bytes);
                 used = 6 + inflated.used;
@@ -89,10 +93,11 @@ export abstract class Reader<T, K, L> extends Input {
         } catch (error) {
             // What the engine throws when the stack ends, or past the end of the input.
             if (isOverflow(error)) this.fail("limit", "too deep for the stack");
-            if (error instanceof RangeError) this.truncated();
+            if (error instanceof RangeError && used >= 0) this.truncated();
             throw error;
         } finally {
             this.unload();
+            this.stray = undefined;
             if (this.stack.length > 1024) this.stack = [];
             else this.stack.fill(undefined as T);
         }
@@ -108,6 +113,15 @@ export abstract class Reader<T, K, L> extends Input {
     /** Counts elements against their limit. */
     protected count(elements: number): void {
         if ((this.elements += elements) > this.limits.maxElements) this.over("maxElements");
+    }
+
+    /**
+     * Counts the bytes of the key that ends here as elements where it has more than `most`: the
+     * limit on these bounds the work of comparing it.
+     */
+    protected longKey(start: number, most: number): void {
+        const length = this.pos - start;
+        if (length > most) this.count(length);
     }
 
     /** Ends with the error of a limit that was passed. */

@@ -1,7 +1,7 @@
 /** Terms in Erlang's notation, shortened for messages. */
 import { kindName } from "./error.js";
 import { ErlMap } from "./map.js";
-import { kindOf } from "./parts.js";
+import { kindOf, written } from "./parts.js";
 import {
     Atom,
     Binary,
@@ -34,7 +34,7 @@ export function show(term: Term, levels = 2): string {
     if (term instanceof ErlMap) return `#${entries(term.keys, "=>", term.values)}`;
     if (term instanceof ErlRecord)
         return `#${term.module}:${term.name}${entries(term.fields, "=", term.values)}`;
-    const text = leaf(term);
+    const text = leaf(written(term));
     return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
@@ -45,8 +45,11 @@ function leaf(term: Term): string {
         return `16#${term.toString(16)}`;
     if (typeof term === "number" || typeof term === "bigint" || term instanceof Atom)
         return String(term);
-    if (term instanceof Float)
-        return Number.isInteger(term.value) ? term.value.toFixed(1) : String(term.value);
+    if (term instanceof Float) {
+        const { value } = term;
+        if (Object.is(value, -0)) return "-0.0";
+        return Number.isInteger(value) ? value.toFixed(1) : String(value);
+    }
     if (term instanceof BitBinary)
         return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;
     if (term instanceof Binary) {

@@ -13,7 +13,8 @@ import type { Term } from "./term.js";
 /** These options with our inflate, if they have none. */
 function inflating<T extends ReaderOptions>(options: T): T {
     checkNames(options, options);
-    return { inflate, ...options };
+    const { inflate: own = inflate } = options;
+    return { ...options, inflate: own };
 }
 
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */

@@ -34,7 +34,7 @@ export class Atom {
     declare protected readonly brand: undefined;
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
-    /** As Erlang writes it, in quotes where it needs them. */
+    /** As Erlang writes it, in quotes where it needs them; but reserved words (`end`) have none. */
     toString(): string {
         return /^[a-z][A-Za-z0-9_@]*$/.test(this.name)
             ? this.name

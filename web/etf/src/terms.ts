@@ -181,14 +181,17 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         this.need(start, length);
         this.pos += length;
         if (bits === 8) return this.binary(start, length);
+        // So much memory does a typed array take.
+        this.count(16);
         const bytes = this.buf.slice(start, this.pos);
         bytes[length - 1] &= 0xff << (8 - bits);
         return new BitBinary(bytes, bits);
     }
 
+    /** As the VM reads it, up to the first zero. */
     private textFloat(): number {
         const text = this.latin1(this.pos, 31);
-        const digits = /^ *([-+]?\d+\.\d+(e[-+]?\d+)?)\0*$/i.exec(text)?.[1];
+        const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
         const value = Number(digits);
         if (!Number.isFinite(value)) this.forbidden(this.pos);
         this.pos += 31;

@@ -3,11 +3,11 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { atStep, noTerm, type EtfError } from "./error.js";
+import { atStep, noTerm } from "./error.js";
 import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, Keys } from "./map.js";
-import { checkSurrogates, codePoints } from "./utf8.js";
+import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
 
 /** Makes a term of a T. */
 export type Encoder<T> = (value: T) => Term;
@@ -18,14 +18,19 @@ export type Encoders<T extends readonly unknown[]> = { readonly [I in keyof T]: 
 export type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
 
 /** An integer. A number that is none throws an EtfError of code `encode`. */
-export const integer: Encoder<number | bigint> = (value) => {
-    if (typeof value !== "bigint" && !Number.isInteger(value)) throw isNo("integer", value);
-    return value;
-};
+export const integer: Encoder<number | bigint> = (value) =>
+    // -0 is written as a float.
+    checked(typeof value === "bigint" || Number.isInteger(value), "integer", value) || 0;
 
-/** The error of a value that is not of an encoder's type. */
-function isNo(type: string, value: unknown): EtfError {
-    return noTerm(`${String(value)} is no ${type}`);
+/** The value, or the error that it is not of an encoder's type. */
+function checked<T>(isRight: boolean, type: string, value: T): T {
+    if (!isRight) throw noTerm(`${String(value)} is no ${type}`);
+    return value;
+}
+
+/** A value that has to be text. */
+function text(value: string, type = "text"): string {
+    return checked(typeof value === "string", type, value);
 }
 
 /** What an encoder makes of a part; its error says where that is. */
@@ -38,29 +43,28 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
 }
 
 /** A float, also where the number is whole. */
-export const float: Encoder<number> = (value) => new Float(value);
+export const float: Encoder<number> = (value) =>
+    new Float(checked(Number.isFinite(value), "float", value));
 
 /** Text, as a binary of UTF-8. */
-export const string: Encoder<string> = (value) => Binary.of(value);
+export const string: Encoder<string> = (value) => Binary.of(text(value));
 
 /** Text, as a list of characters. */
 export const charlist: Encoder<string> = (value) => {
-    if (typeof value !== "string") throw isNo("text", value);
-    checkSurrogates(value, -1);
+    checkSurrogates(text(value), -1);
     return codePoints(value);
 };
 
 /** Bytes, as a binary. */
-export const bytes: Encoder<Uint8Array> = (value) => Binary.of(value);
+export const bytes: Encoder<Uint8Array> = (value) =>
+    Binary.of(checked(isBytes(value), "Uint8Array", value));
 
 /** An atom, by name. */
-export const atom = (value: string): Atom => new Atom(value);
+export const atom = (value: string): Atom => new Atom(text(value, "atom"));
 
 /** The atoms true and false. */
-export const boolean: Encoder<boolean> = (value) => {
-    if (typeof value !== "boolean") throw isNo("boolean", value);
-    return new Atom(String(value));
-};
+export const boolean: Encoder<boolean> = (value) =>
+    new Atom(String(checked(typeof value === "boolean", "boolean", value)));
 
 /** A term, as it is. */
 export const term: Encoder<Term> = (value) => value;
@@ -72,12 +76,18 @@ export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> 
 
 /** A list of such elements. */
 export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
-    return (values) => values.map((value, at) => under(at, element, value));
+    return (values) => array(values).map((value, at) => under(at, element, value));
 }
 
 /** A tuple of these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
-    return (values) => new Tuple(elements.map((encode, at) => under(at, encode, values[at])));
+    return (values) =>
+        new Tuple(elements.map((encode, at) => under(at, encode, array(values)[at])));
+}
+
+/** Values that have to be an array. */
+function array<T extends readonly unknown[]>(values: T): T {
+    return checked(Array.isArray(values), "array", values);
 }
 
 /** The names of these fields, and what makes terms of their values. */

@@ -25,11 +25,12 @@ import {
     termDecoder,
     tuple,
     type Decoder,
+    type Encodable,
     type Term,
     type TermDecoder,
 } from "@whittle/etf";
-import { inflated } from "@whittle/etf/async";
-import { unhex } from "./describe.js";
+import { asyncDecoder, inflated } from "@whittle/etf/async";
+import { hex, unhex } from "./describe.js";
 import { nests } from "./nested.js";
 import { Random } from "./random.js";
 
@@ -663,4 +664,160 @@ test("large integers as keys of a typed dict are bounded, too", () => {
     assert.equal(!result.ok && result.error.expected, "a map of fewer large keys");
     const short = ErlMap.from(Array.from({ length: 7000 }, (_, i) => [(1n << 63n) + BigInt(i), i]));
     assert.ok(dict.read(short).ok);
+});
+
+test("a decoder's keys outlast the input that they were read from", () => {
+    const { decode } = termDecoder();
+    const buffer = new Uint8Array(64);
+    const kinds: Encodable[] = ["aaaa", tuple("aaaa", atom("b")), new Map([["aaaa", 1]]), ["aaaa"]];
+    for (const key of kinds) {
+        const bytes = encode(new Map([[key, 1]]));
+        buffer.set(bytes);
+        decode(buffer.subarray(0, bytes.length));
+        buffer.fill(122);
+        const term = decode(bytes) as ErlMap;
+        assert.equal(hex(encode(term)), hex(bytes));
+        assert.equal(term.get(decode(encode(key))), 1);
+    }
+    // After a message that was cut in a key, binaries are windows on their input again.
+    assert.throws(() => decode(encode(new Map([["cut", 1]])).subarray(0, 9)), EtfError);
+    const whole = encode("text");
+    assert.equal((decode(whole) as Binary).bytes.buffer, whole.buffer);
+});
+
+test("long keys, which engines hash by their length alone, are bounded", () => {
+    const length = 16384;
+    const count = 1200;
+    const entry = 6 + length;
+    const terms = Buffer.alloc(5 + count * entry, 97);
+    terms[0] = 116;
+    terms.writeUInt32BE(count, 1);
+    for (let i = 0; i < count; i++) {
+        const at = 5 + i * entry;
+        terms[at] = 109;
+        terms.writeUInt32BE(length, at + 1);
+        terms.write(String(i).padStart(6, "0"), at + entry - 7);
+        terms[at + entry - 1] = 106;
+    }
+    const bytes = Buffer.concat([Uint8Array.of(131), terms]);
+    for (const decoder of decoders)
+        assert.throws(() => decoder.decode(bytes), /the 16777216 of maxElements/);
+    const few = bytes.subarray(0, 6 + 900 * entry);
+    few.writeUInt32BE(900, 2);
+    for (const decoder of decoders) decoder.decode(few);
+});
+
+test("a bit string counts as the memory that it takes", () => {
+    const bits = Uint8Array.of(77, 0, 0, 0, 1, 1, 128);
+    const limits = { maxElements: 34 };
+    for (const decoder of [plainDecoder({ limits }), termDecoder({ limits })]) {
+        const tuples = (count: number) =>
+            Buffer.concat([Uint8Array.of(131, 104, count), ...Array<Uint8Array>(count).fill(bits)]);
+        decoder.decode(tuples(2));
+        assert.throws(() => decoder.decode(tuples(3)), /the 34 of maxElements/);
+    }
+});
+
+test("an error is an overflow by what it is, not by a word in it", () => {
+    assert.throws(() => encode({ stack: () => 1 } as never), /^EtfError: at \.stack: a function/);
+    const own = new Error("the stack is empty");
+    const failing = {
+        get x(): number {
+            throw own;
+        },
+    };
+    assert.throws(() => encode(failing), own);
+    const bytes = Uint8Array.of(131, 80, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6);
+    for (const error of [own, new RangeError("mine")]) {
+        const inflate = () => {
+            throw error;
+        };
+        assert.throws(() => plainDecoder({ inflate }).decode(bytes), error);
+    }
+});
+
+test("the asynchronous decoder refuses what the other does", async () => {
+    const compressed = (terms: Uint8Array) => {
+        const size = Buffer.alloc(4);
+        size.writeUInt32BE(terms.length);
+        return Buffer.concat([Uint8Array.of(131, 80), size, deflateSync(terms)]);
+    };
+    const twice = compressed(compressed(Uint8Array.of(97, 7)).subarray(1));
+    const refusal = { code: "tag", message: "no term starts with 80 (at byte 0)" };
+    assert.throws(() => decode(twice), refusal);
+    await assert.rejects(asyncDecoder(plainDecoder()).decode(twice), refusal);
+    // What is no option is told before the first compressed message comes.
+    // @ts-expect-error
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxInflated: 5 }), /no option is called/);
+    // @ts-expect-error
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxBytes: 5 }), /no option is called/);
+    assert.throws(() => asyncDecoder(plainDecoder(), { maxInflatedBytes: -1 }), TypeError);
+    // @ts-expect-error
+    await assert.rejects(inflated(encode(1), { maxInflated: 5 }), /no option is called/);
+});
+
+test("options are those that are named, not what every object has", async () => {
+    // @ts-expect-error
+    assert.throws(() => plainDecoder({ constructor: 1 }), /no option is called constructor/);
+    const limits = { toString: 1 } as object;
+    for (const make of [plainDecoder, termDecoder])
+        assert.throws(() => make({ limits }), /no option is called toString/);
+    // @ts-expect-error
+    assert.throws(() => encoder({ valueOf: 1 }), /no option is called valueOf/);
+    const nothing = { maxDepth: null } as object;
+    assert.throws(() => plainDecoder({ limits: nothing }), /maxDepth cannot be null/);
+    // An option that is undefined is none that was given.
+    const none = { limits: { maxDepth: undefined }, inflate: undefined } as object;
+    const deep = encode(Array.from({ length: 600 }).reduce((inner) => [inner]) as Encodable);
+    const text = encoder({ deflate: (bytes) => deflateSync(bytes) }).encode("a".repeat(500));
+    for (const decoder of [plainDecoder(none), termDecoder(none)]) {
+        decoder.decode(text);
+        assert.throws(() => decoder.decode(deep), /the 512 of maxDepth/);
+    }
+});
+
+test("terms at the borders of the format are read or refused as the VM does", () => {
+    const float = (text: string) =>
+        Buffer.concat([Uint8Array.of(131, 99), Buffer.from(text.padEnd(31, "\0"))]);
+    for (const [text, value] of [
+        ["1.5\0xyz", 1.5],
+        ["+1.5E2", 150],
+        ["-1.25e-1", -0.125],
+    ] as const)
+        assert.equal(decode(float(text)), value);
+    for (const text of [" 1.5", "1.5 ", "1.5e", ".5", "1.0e999", "1.", "1;5", "1.".padEnd(31, "0")])
+        refused(float(text), "value");
+    const bits = (...bytes: number[]) => Uint8Array.of(131, 77, 0, 0, 0, ...bytes);
+    assert.equal(show(decodeTerm(bits(1, 8, 65))), '<<"A">>');
+    // OTP 25 reads the first as <<>>, OTP 29 refuses it.
+    for (const bytes of [bits(0, 0), bits(0, 1), bits(0, 8), bits(1, 0, 1), bits(1, 9, 1)])
+        refused(bytes, "value");
+});
+
+test("an idle encoder keeps little of what it wrote", () => {
+    const kept = printed(`
+        import { setFlagsFromString } from "node:v8";
+        import { runInNewContext } from "node:vm";
+        import { encoder } from "@whittle/etf";
+        setFlagsFromString("--expose-gc");
+        const gc = runInNewContext("gc");
+        const held = () => {
+            for (let i = 0; i < 4; i++) gc();
+            const { arrayBuffers, heapUsed } = process.memoryUsage();
+            return (arrayBuffers + heapUsed) >> 20;
+        };
+        const encoders = [encoder(), encoder(), encoder()];
+        const [first, second, third] = encoders;
+        const before = held();
+        const large = { large: new Uint8Array(1 << 26) };
+        first.encode(large);
+        first.encode(1);
+        second.encodeInto(large, new Uint8Array(1 << 27));
+        for (let i = 0; i < 16; i++)
+            for (let round = 0; round < 9; round++)
+                third.encode({ [String(i).padStart(1 << 20, "k")]: 1 });
+        large.large = 0;
+        console.log(held() - before, encoders.length);`);
+    const [mebibytes] = kept.split(" ").map(Number);
+    assert.ok(mebibytes < 9, `${kept} MiB`);
 });

@@ -3,11 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
     atom,
+    Binary,
     decodeTerm,
     encode,
     equal,
+    ErlRecord,
     Float,
     read,
+    show,
     tuple,
     write,
     type Decoded,
@@ -344,4 +347,75 @@ test("an error of a typed encoder says where in the value it was", () => {
         () => throws([1]),
         (error) => error === own,
     );
+});
+
+test("a term that is too deep for a typed decoder is a failure", () => {
+    const deep: Decoder<unknown> = read.lazy(() => {
+        let wrapped: Decoder<unknown> = deep;
+        for (let i = 0; i < 20; i++) wrapped = read.map((value) => [value], wrapped);
+        return read.oneOf(read.integer, read.index(0, wrapped));
+    });
+    const bytes = Buffer.concat([
+        Uint8Array.of(131),
+        ...Array<Uint8Array>(510).fill(Uint8Array.of(104, 1)),
+        Uint8Array.of(97, 1),
+    ]);
+    for (const result of [deep.readBytes(bytes), deep.read(decodeTerm(bytes))]) {
+        assert.ok(!result.ok);
+        assert.match(result.error.message, /^expected .*, found a term too deep for the stack$/);
+    }
+    assert.ok(deep.readBytes(encode(1)).ok);
+});
+
+test("-0 is an integer where one is written, and shown as the float that it is elsewhere", () => {
+    assert.ok(Object.is(write.integer(-0), 0));
+    assert.equal(write.integer(0n), 0);
+    assert.equal(show(new Float(-0)), "-0.0");
+    assert.equal(show([-0, 0, new Float(0), 2 ** 60]), "[-0.0, 0, 0.0, 1152921504606846976]");
+});
+
+test("a plain number reads as the term that it is written as", () => {
+    const { bigint, charlist, float, integer, number, term } = read;
+    const decoders = [integer, bigint, float, number, term] as Decoder<unknown>[];
+    for (const value of [0, -0, 1.5, -7, 2 ** 53, 2 ** 60, 1e300, 5n, 2n ** 70n, new Float(2)]) {
+        for (const decoder of [...decoders, read.lazy(() => read.oneOf(...decoders))])
+            assert.deepEqual(decoder.read(value), decoder.readBytes(encode(value)));
+        for (const list of [read.list(number), charlist] as Decoder<unknown>[])
+            assert.deepEqual(list.read([value]), list.readBytes(encode([value])));
+    }
+    for (const none of [NaN, Infinity, new Float(NaN)])
+        for (const decoder of [integer, bigint, float, number, charlist] as Decoder<unknown>[])
+            for (const value of [none, [none]]) assert.ok(!decoder.read(value).ok);
+});
+
+test("a field of a native record is found by its atom, and by no other term", () => {
+    const fields = ["Name", "5", "plain"].map(atom);
+    const record = new ErlRecord(atom("m"), atom("r"), true, fields, [1, 2, 3]);
+    const at = (key: string | Term) => read.field(key, read.integer).read(record);
+    for (const [name, value] of Object.entries({ Name: 1, 5: 2, plain: 3 }))
+        for (const key of [name, atom(name)]) assert.deepEqual(at(key), { ok: true, value });
+    for (const key of [5, Binary.of("plain"), tuple(), record]) assert.ok(!at(key).ok);
+    const failed = read.field(atom("Name"), read.string).read(record);
+    assert.equal(!failed.ok && failed.error.message, "at .Name: expected text, found 1");
+});
+
+test("a typed encoder says what is not of its type, and where", () => {
+    const fails = (run: () => unknown, message: string) =>
+        assert.throws(run, { name: "EtfError", code: "encode", message });
+    const strings = write.list(write.string);
+    // @ts-expect-error
+    fails(() => strings(["a", 5]), "at [1]: 5 is no text");
+    // @ts-expect-error
+    fails(() => strings("ab"), "ab is no array");
+    // @ts-expect-error
+    fails(() => write.list(strings)([null]), "at [0]: null is no array");
+    // @ts-expect-error
+    fails(() => write.list(write.bytes)(["a"]), "at [0]: a is no Uint8Array");
+    // @ts-expect-error
+    fails(() => write.list(write.float)(["a"]), "at [0]: a is no float");
+    fails(() => write.list(write.float)([NaN]), "at [0]: NaN is no float");
+    // @ts-expect-error
+    fails(() => write.list(write.atom)([5]), "at [0]: 5 is no atom");
+    // @ts-expect-error
+    fails(() => write.tuple(write.string)("a"), "a is no array");
 });
