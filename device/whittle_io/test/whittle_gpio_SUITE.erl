@@ -26,7 +26,8 @@ all() ->
      edges_in_order, each_edge, clocks, passive, once, some, asleep, asleep_with_credit, gaps,
      late_numbers, reconfigured, set_by_many, busy, released, owner_dies, server_killed,
      server_killed_in_use, handed_over, handed_over_in_order, unplugged, unplugged_passive,
-     watched, descriptors, slow_chip, schedulers_stay_free, called_by_many, fuzzed, readme, upgraded].
+     watched, descriptors, slow_chip, schedulers_stay_free, called_by_many, fuzzed, readme,
+     upgraded].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "gpio"),
