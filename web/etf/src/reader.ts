@@ -159,12 +159,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
-        let atom = this.known.get(name);
-        if (!atom) {
-            atom = new Atom(name);
-            if (this.known.size < this.limits.maxAtoms) this.known.set(name, atom);
-        }
-        return atom;
+        const atom = this.known.get(name);
+        if (atom || this.known.size >= this.limits.maxAtoms) return atom ?? new Atom(name);
+        // Text of its own: a part of the text around it would keep that alive.
+        const kept = new Atom(JSON.parse(JSON.stringify(name)) as string);
+        this.known.set(kept.name, kept);
+        return kept;
     }
 
     /** Whether an integer of no more than 255 bytes stands at `pos`. */

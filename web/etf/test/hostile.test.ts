@@ -794,18 +794,35 @@ test("terms at the borders of the format are read or refused as the VM does", ()
         refused(bytes, "value");
 });
 
+const held = `
+    import { setFlagsFromString } from "node:v8";
+    import { runInNewContext } from "node:vm";
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc");
+    const held = () => {
+        for (let i = 0; i < 4; i++) gc();
+        const { arrayBuffers, heapUsed } = process.memoryUsage();
+        return (arrayBuffers + heapUsed) >> 20;
+    };`;
+
+test("atoms that a decoder remembers hold no text around them", () => {
+    const kept = printed(`${held}
+        import { atom, encode, termDecoder } from "@whittle/etf";
+        const decoder = termDecoder();
+        const before = held();
+        const around = new TextEncoder().encode("around ".repeat(20000));
+        for (let i = 0; i < 500; i++) {
+            // ASCII that the decoder makes text of at once; what is cut out of that shares it.
+            decoder.decode(encode([around, atom("thirteen letters " + i), around]));
+        }
+        console.log(held() - before, decoder !== undefined);`);
+    const [mebibytes] = kept.split(" ").map(Number);
+    assert.ok(mebibytes < 9, `${kept} MiB`);
+});
+
 test("an idle encoder keeps little of what it wrote", () => {
-    const kept = printed(`
-        import { setFlagsFromString } from "node:v8";
-        import { runInNewContext } from "node:vm";
+    const kept = printed(`${held}
         import { encoder } from "@whittle/etf";
-        setFlagsFromString("--expose-gc");
-        const gc = runInNewContext("gc");
-        const held = () => {
-            for (let i = 0; i < 4; i++) gc();
-            const { arrayBuffers, heapUsed } = process.memoryUsage();
-            return (arrayBuffers + heapUsed) >> 20;
-        };
         const encoders = [encoder(), encoder(), encoder()];
         const [first, second, third] = encoders;
         const before = held();
