@@ -116,8 +116,6 @@ reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
 
 weights(_, []) -> "";
 weights(Title, Weights) ->
-    [whittle_table:text([[Title, "functions", "bytes", "of what is in"]
-                        | [[Name, Functions, Bytes,
-                            io_lib:format("~.1f %", [100 * Share])]
-                           || #{name := Name, functions := Functions, bytes := Bytes,
-                                share := Share} <- Weights]]), $\n].
+    Rows = [[Name, Functions, Bytes, io_lib:format("~.1f %", [100 * Share])]
+            || #{name := Name, functions := Functions, bytes := Bytes, share := Share} <- Weights],
+    [whittle_table:text([[Title, "functions", "bytes", "of what is in"] | Rows]), $\n].

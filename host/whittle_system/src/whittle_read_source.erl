@@ -51,11 +51,11 @@ built(Dir, Lib) ->
 %% Where an application's `ebin' is: of a dependency that is a part of a repository
 %% (git_subdir), rebar3 may have the whole, and compile it where it lies there.
 below(Dir) ->
-    App = filename:basename(Dir) ++ ".app",
-    Deeper = [filename:join(Dir, Below)
-              || Pattern <- ["*", "*/*", "*/*/*"], not filelib:is_dir(filename:join(Dir, "ebin")),
-                 Below <- filelib:wildcard(Pattern, Dir),
-                 filelib:is_regular(filename:join([Dir, Below, "ebin", App]))],
+    App = filename:join("ebin", filename:basename(Dir) ++ ".app"),
+    Deeper = [filename:dirname(filename:dirname(File))
+              || not filelib:is_dir(filename:join(Dir, "ebin")),
+                 Place <- ["*", "*/*", "*/*/*"],
+                 File <- filelib:wildcard(filename:join([Dir, Place, App]))],
     case Deeper of
         [First | _] -> First;
         [] -> Dir

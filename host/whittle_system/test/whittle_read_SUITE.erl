@@ -150,12 +150,8 @@ umbrella(Config) ->
 checkouts(Config) ->
     Dir = in("top", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, [helper]}.\n"),
-    made:file(filename:join(Dir, "src/top.app.src"),
-              "{application, top, [{description, \"\"}, {vsn, \"1\"},"
-              " {applications, [kernel, stdlib, helper]}]}.\n"),
-    made:file(filename:join(Dir, "_checkouts/helper/src/helper.app.src"),
-              "{application, helper, [{description, \"\"}, {vsn, \"2\"},"
-              " {applications, [kernel, stdlib]}]}.\n"),
+    to_compile(Dir, top, "1", [helper]),
+    to_compile(filename:join(Dir, "_checkouts/helper"), helper, "2", []),
     made:app(filename:join(Dir, "_build/default/lib/helper"), helper, [], []),
     made:app(filename:join(Dir, "_build/default/checkouts/gone"), gone, [], []),
     System = read(Dir),
@@ -167,13 +163,18 @@ checkouts(Config) ->
 part_of_a_repository(Config) ->
     Dir = in("whole", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
-    made:file(filename:join(Dir, "src/whole.app.src"),
-              "{application, whole, [{description, \"\"}, {vsn, \"1\"},"
-              " {applications, [kernel, stdlib, part]}]}.\n"),
+    to_compile(Dir, whole, "1", [part]),
     Repository = filename:join(Dir, "_build/default/lib/part"),
     made:app(filename:join(Repository, "device/part"), part, [], []),
     made:app(filename:join(Repository, "device/other"), other, [], []),
     ?assertEqual([kernel, part, stdlib, whole], names(read(Dir))).
+
+%% An application without modules, for rebar3 to compile.
+to_compile(Dir, Name, Vsn, Needs) ->
+    made:file(filename:join([Dir, "src", atom_to_list(Name) ++ ".app.src"]),
+              io_lib:format("~p.~n", [{application, Name,
+                                       [{description, ""}, {vsn, Vsn},
+                                        {applications, [kernel, stdlib | Needs]}]}])).
 
 %% Where the applications lie only the script says; the dependency's directory is its own.
 places_by_script(Config) ->
@@ -181,9 +182,7 @@ places_by_script(Config) ->
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
     made:file(filename:join(Dir, "rebar.config.script"),
               "[{project_app_dirs, [\"things/*\"]} | CONFIG].\n"),
-    made:file(filename:join(Dir, "things/thing/src/thing.app.src"),
-              "{application, thing, [{description, \"\"}, {vsn, \"1\"},"
-              " {applications, [kernel, stdlib]}]}.\n"),
+    to_compile(filename:join(Dir, "things/thing"), thing, "1", []),
     Dependency = made:app(filename:join(Dir, "_build/default/lib/dependency"), dependency, [], []),
     made:file(filename:join(Dependency, "c_src/a.c"), ""),
     ok = file:make_symlink("c_src", filename:join(Dependency, "src")),
