@@ -372,8 +372,8 @@ takes(histogram, _, V) -> {error, {out_of_range, V}}.
 
 %% A bucket outside of the segments that the cell knows. The series may have it
 %% by now; a deleted series' observation is accepted and forgotten.
-widen(#histogram{key = {Name, _} = Key}, Segment, V) ->
-    case whittle_counters_registry:segment(Key, Segment) of
+widen(#histogram{key = {Name, _}} = Cell, Segment, V) ->
+    case whittle_counters_registry:segment(Cell, Segment) of
         {ok, Wide} -> observe(Wide, V);
         {error, {unknown_series, _}} -> ok;
         {error, Reason} -> refuse(Name, Reason)

@@ -142,16 +142,30 @@ handle(Name, Labels) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The series' newest cell, with a segment of buckets that an older one
-%% lacked.
--spec segment({atom(), [binary()]}, non_neg_integer()) ->
-          {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}.
-segment(Key, Segment) ->
+%% @doc The newest cell of the series that a cell is of, with a segment of buckets
+%% that this one lacks. A series that was deleted is unknown, also where another has
+%% its name by now.
+-spec segment(#histogram{}, non_neg_integer()) ->
+          {ok, #histogram{}} | {error, whittle_counters:reason()}.
+segment(#histogram{key = Key} = Cell, Segment) ->
     case whittle_counters_table:series(Key) of
-        {ok, #series{parts = [{#histogram{segments = Segments} = Cell, _} | _]}}
-          when element(Segment + 1, Segments) =/= 0 -> {ok, Cell};
-        {ok, _} -> call({segment, Key, Segment});
+        {ok, Row} ->
+            case newest(Cell, Row) of
+                {ok, #histogram{segments = Segments} = Newest}
+                  when element(Segment + 1, Segments) =/= 0 -> {ok, Newest};
+                {ok, _} -> call({segment, Cell, Segment});
+                unknown -> {error, {unknown_series, Key}}
+            end;
         none -> {error, {unknown_series, Key}}
+    end.
+
+%% Keys are not enough to tell series apart: one may be deleted and defined again, as
+%% another type even. Cells are, since a word is never given to a second series.
+newest(Cell, #series{parts = [{Newest, _} | _] = Parts}) ->
+    Id = whittle_counters_cell:id(Cell),
+    case lists:any(fun({Part, _}) -> whittle_counters_cell:id(Part) =:= Id end, Parts) of
+        true -> {ok, Newest};
+        false -> unknown
     end.
 
 %% @doc Deletes one series. Updates through its handles are accepted and
@@ -241,8 +255,8 @@ handle_call({create, Name, Values}, _, State) ->
 handle_call({handle, Name, Values}, _, State) ->
     {Reply, State1} = create(Name, Values, kept, State),
     {reply, Reply, State1};
-handle_call({segment, Key, Segment}, _, State) ->
-    {Reply, State1} = widen(Key, Segment, State),
+handle_call({segment, Cell, Segment}, _, State) ->
+    {Reply, State1} = widen(Cell, Segment, State),
     {reply, Reply, State1};
 handle_call({delete, Key}, _, State) ->
     case ets:lookup(?SERIES, Key) of
@@ -390,17 +404,18 @@ replace(#series{key = {Name, _}, aliases = Aliases} = Row, [{Cell, _} | _] = Par
     {{ok, Cell}, lists:foldl(fun(Labels, S) -> later([Name | Labels], Cell, S) end,
                              State, Aliases)}.
 
-widen({Name, _} = Key, Segment, State) ->
-    case {ets:lookup(?SERIES, Key), whittle_counters_table:metric(Name)} of
-        {[#series{parts = [{Cell, Base} | Parts]} = Row], {ok, Metric, _}} ->
+widen(#histogram{key = {Name, _} = Key} = Cell, Segment, State) ->
+    case [{Newest, Row} || Row <- ets:lookup(?SERIES, Key), {ok, Newest} <- [newest(Cell, Row)]] of
+        [{Newest, #series{parts = [{_, Base} | Parts]} = Row}] ->
+            {ok, Metric, _} = whittle_counters_table:metric(Name),
             Kind = case Row of
                        #series{handled = true} -> kept;
                        #series{stripe = striped} -> hot;
                        _ -> cold
                    end,
-            Wide = filled(bucket_stripe(Kind, Metric), [Segment], Cell),
+            Wide = filled(bucket_stripe(Kind, Metric), [Segment], Newest),
             replace(Row, [{Wide, Base} | Parts], State);
-        _ ->
+        [] ->
             {{error, {unknown_series, Key}}, State}
     end.
 

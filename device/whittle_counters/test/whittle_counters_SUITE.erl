@@ -3,7 +3,7 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([counts/1, spellings/1, gauges/1, histograms/1, handles/1, resets/1, deletes/1,
-         bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
+         defined_again/1, bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
 -export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
 -export([options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
@@ -14,7 +14,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [counts, spellings, gauges, histograms, handles, resets, deletes, bad_input, definitions,
+    [counts, spellings, gauges, histograms, handles, resets, deletes, defined_again,
+     bad_input, definitions,
      cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
      light, readings, named_divert, stopping, options_by_type, refused_makes_nothing,
      refusals_by_metric, logged_by_metric, read_again, read_only, readings_at_once, gauge_resets,
@@ -128,6 +129,26 @@ deletes(_) ->
     ?assertMatch({error, {unknown_metric, _}}, ?W:inc(requests_total, [get])),
     ok = ?W:new(requests_total, counter, #{labels => [other]}),
     ok = ?W:inc(requests_total, [get], 3).
+
+%% What a handle of a deleted histogram observes is forgotten, whatever has its name now.
+defined_again(_) ->
+    Define = fun(Type, Options) -> ?W:new(m, Type, Options#{labels => [x]}) end,
+    [begin
+         ok = Define(histogram, #{range => {1, 10}}),
+         {ok, Old} = ?W:handle(m, [1]),
+         ok = ?W:delete(m),
+         ok = Define(Type, Options),
+         ok = Update(m, [1], 5),
+         Registry = whereis(whittle_counters_registry),
+         [?assertEqual(ok, ?W:observe(Old, V)) || V <- [3, 1000000, 1000001, 1 bsl 40]],
+         ?assertMatch({{ok, Value}, _} when Value =:= 5; map_get(sum, Value) =:= 5,
+                      {?W:value(m, [1]), {Type, Options}}),
+         ?assertEqual(Registry, whereis(whittle_counters_registry)),
+         ok = ?W:delete(m)
+     end || {Type, Options, Update} <- [{histogram, #{range => {1, 10}}, fun ?W:observe/3},
+                                        {histogram, #{error => 0.3}, fun ?W:observe/3},
+                                        {counter, #{}, fun ?W:inc/3},
+                                        {gauge, #{}, fun ?W:set/3}]].
 
 bad_input(_) ->
     ok = ?W:new(c, counter, #{labels => [a]}),
