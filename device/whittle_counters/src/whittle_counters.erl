@@ -100,7 +100,11 @@ new(Name, Type) -> new(Name, Type, #{}).
 -spec new(atom(), type() | timer, options()) -> ok | {error, reason()}.
 new(Name, Type, Options) ->
     case whittle_counters_metric:check(Name, Type, Options) of
-        {ok, Metric} -> whittle_counters_registry:define(Metric);
+        {ok, #{windows := Windows} = Metric} ->
+            case whittle_counters_registry:define(Metric) of
+                ok when Windows =/= [] -> whittle_counters_sup:start_helpers();
+                Answer -> Answer
+            end;
         {error, _} = Error -> Error
     end.
 
@@ -303,7 +307,8 @@ value(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_table:read/2).
 
 %% @doc The value below which the part Q (0 to 1) of a histogram's observations
-%% lies, in observed units, as exactly as its `error' says; 0 while it is empty.
+%% lies, in observed units, as exactly as its `error' says; 0 if it is empty since a reset.
+%% A series that nothing was observed into yet is unknown.
 -spec quantile(atom(), labels(), number()) -> {ok, number()} | {error, reason()}.
 quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
     case {whittle_counters_table:metric(Name), value(Name, Labels)} of

@@ -12,7 +12,7 @@
 -type samples() :: #{{atom(), [binary()]} => [{integer(), number()}]}.
 %% Samples of a series, newest first, as {Millisecond, Value}.
 
-%% @doc Starts the process; it sleeps while no metric has windows.
+%% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
@@ -36,7 +36,7 @@ samples(Key) ->
     try gen_server:call(?MODULE, {samples, Key}, infinity)
     catch
         %% It crashed, perhaps too often: then it begins anew.
-        exit:_ -> _ = whittle_counters_sup:revive(), #{}
+        exit:_ -> _ = whittle_counters_sup:start_helpers(), #{}
     end.
 
 -spec init([]) -> {ok, samples()}.

@@ -42,7 +42,8 @@
 %% Updates a second from which a cold counter is striped: a tenth of a core's
 %% time would go into the shared line (bench/counters).
 -define(HOT, 500000).
-%% Schedulers up to which a handle's buckets are striped.
+%% Schedulers up to which all counters and a handle's buckets are striped. A counter's
+%% word for each is little beside the 600 bytes that its series takes.
 -define(FEW, 8).
 
 -record(state, {
@@ -324,9 +325,11 @@ define_metric(#{name := Name} = Metric) ->
             end
     end.
 
+%% In what was given: the schema follows from the error.
 difference(Old, New) ->
     [{Key, maps:get(Key, Old, none), Value}
-     || {Key, Value} <- lists:sort(maps:to_list(New)), maps:get(Key, Old, none) =/= Value].
+     || {Key, Value} <- lists:sort(maps:to_list(New)), Key =/= schema,
+        maps:get(Key, Old, none) =/= Value].
 
 clash(#{family := Family, type := Type}, Metrics) ->
     Mine = whittle_counters_name:samples(Family, Type),
@@ -433,9 +436,13 @@ filled(Stripe, Segments, Cell) ->
     lists:foldl(fun(S, C) -> whittle_counters_cell:with_segment(Stripe, S, C) end, Cell, Segments).
 
 stripe(_, #{stripe := always}) -> striped;
-stripe(Kind, #{stripe := auto}) when Kind =/= cold ->
-    case erlang:system_info(schedulers) of 1 -> plain; _ -> striped end;
-stripe(_, _) -> plain.
+stripe(_, #{stripe := never}) -> plain;
+stripe(Kind, #{type := Type}) ->
+    case erlang:system_info(schedulers) of
+        1 -> plain;
+        Schedulers when Kind =/= cold; Type =:= counter, Schedulers =< ?FEW -> striped;
+        _ -> plain
+    end.
 
 %% A handle cannot change to striped buckets when it turns out hot. Plain ones cost
 %% 48 processes three times as much (bench/counters); striped ones for the whole

@@ -1,11 +1,11 @@
 %% @hidden The application and its supervisors. The upper one owns the tables. What
-%% is not needed to count is under the lower one, which is given up when that keeps
-%% crashing: the tables stay.
+%% is not needed to count is under the lower one, which is there from the first metric
+%% with windows on, and is given up when that keeps crashing: the tables stay.
 -module(whittle_counters_sup).
 -behaviour(application).
 -behaviour(supervisor).
 
--export([start/2, stop/1, is_up/0, revive/0, init/1]).
+-export([start/2, stop/1, is_up/0, start_helpers/0, init/1]).
 
 -define(HELPERS, whittle_counters_helpers).
 
@@ -23,19 +23,18 @@ stop(_) -> whittle_counters_registry:forget().
 -spec is_up() -> boolean().
 is_up() -> whereis(?MODULE) =/= undefined.
 
-%% Starts the helpers again, if they were given up.
--spec revive() -> ok | {error, {not_started, whittle_counters}}.
-revive() ->
-    try supervisor:start_child(?MODULE, helpers()) of
+%% Starts the helpers if they do not run: they are needed for the first time, or were
+%% given up.
+-spec start_helpers() -> ok | {error, {not_started, whittle_counters}}.
+start_helpers() ->
+    Helpers = #{id => ?HELPERS, type => supervisor, restart => temporary,
+                start => {supervisor, start_link, [{local, ?HELPERS}, ?MODULE, helpers]}},
+    try supervisor:start_child(?MODULE, Helpers) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok
     catch
         exit:_ -> {error, {not_started, whittle_counters}}
     end.
-
-helpers() ->
-    #{id => ?HELPERS, type => supervisor, restart => temporary,
-      start => {supervisor, start_link, [{local, ?HELPERS}, ?MODULE, helpers]}}.
 
 -spec init(tables | helpers) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init(tables) ->
@@ -43,8 +42,7 @@ init(tables) ->
     ok = whittle_counters_exemplar:create(),
     {ok, {#{strategy => one_for_one, intensity => 5, period => 10},
           [#{id => whittle_counters_registry,
-             start => {whittle_counters_registry, start_link, []}},
-           helpers()]}};
+             start => {whittle_counters_registry, start_link, []}}]}};
 init(helpers) ->
     {ok, {#{strategy => one_for_one, intensity => 5, period => 10},
           [#{id => whittle_counters_rate, start => {whittle_counters_rate, start_link, []}}]}}.

@@ -9,7 +9,7 @@
 -export([options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
          read_again/1, read_only/1, readings_at_once/1, gauge_resets/1, helpers_crash/1,
          registry_between/1, environment/1, errors_say/1]).
--export([log/2]).
+-export([log/2, promoted/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
@@ -227,7 +227,8 @@ definitions(_) ->
     [?assertMatch({Tag, {error, {Tag, _}}}, {Tag, ?W:new(Name, Type, O)})
      || {Tag, Name, Type, O} <- Bad],
     ok = ?W:new(h, histogram),
-    ?assertMatch({error, {already_defined, _}}, ?W:new(h, histogram, #{error => 0.2})),
+    ?assertEqual({error, {already_defined, {h, [{error, 0.05, 0.2}]}}},
+                 ?W:new(h, histogram, #{error => 0.2})),
     ok = ?W:new(x_seconds_total, counter, #{unit => "seconds"}).
 
 cap(_) ->
@@ -271,18 +272,35 @@ late_update(_) ->
     sweep_after(10),
     ?assertEqual({ok, 2}, ?W:value(c, [a])).
 
+%% With few schedulers all counters are striped, with more those that are hot.
 promotion(_) ->
+    Shapes = fun(Schedulers) ->
+                     {ok, Peer, _} = peer:start(#{connection => standard_io,
+                                                  args => ["+S", Schedulers, "-pa"
+                                                           | code:get_path()]}),
+                     Answer = peer:call(Peer, ?MODULE, promoted, []),
+                     ok = peer:stop(Peer),
+                     Answer
+             end,
+    ?assertEqual([{"1:1", counter, counter}, {"2:1", striped, striped},
+                  {"8:1", striped, striped}, {"9:1", counter, striped}],
+                 [{S, Cold, Hot} || S <- ["1:1", "2:1", "8:1", "9:1"],
+                                    {Cold, Hot} <- [Shapes(S)]]).
+
+%% The shapes of a counter's cell before and after it was seen to be hot.
+promoted() ->
+    _ = init_per_testcase(promoted, []),
     ok = ?W:new(c, counter, #{labels => [id]}),
     ok = ?W:inc(c, [a], 1 bsl 50),
     published(),
     #{c := #{a := Cold}} = persistent_term:get(whittle_counters),
     sweep_after(10),
     #{c := #{a := Hot}} = persistent_term:get(whittle_counters),
-    ?assertEqual(erlang:system_info(schedulers) > 1, Cold =/= Hot),
     ok = ?W:inc(Cold),
     ok = ?W:inc(Hot),
     ok = ?W:inc(c, [a]),
-    ?assertEqual({ok, (1 bsl 50) + 3}, ?W:value(c, [a])).
+    ?assertEqual({ok, (1 bsl 50) + 3}, ?W:value(c, [a])),
+    {element(1, Cold), element(1, Hot)}.
 
 %% By itself, a while after the first use; eight spellings of a label set at most.
 publishing(_) ->
@@ -575,8 +593,11 @@ gauge_resets(_) ->
          ?assertEqual({ok, 2 * Value}, ?W:value(Name))
      end || {Name, Value} <- [{g, 10}, {f, 2.5}]].
 
-%% However often what tells rates crashes, the metrics stay, and it comes back.
+%% What tells rates is there for those who want them. However often it crashes, the
+%% metrics stay, and it comes back.
 helpers_crash(_) ->
+    ok = ?W:new(n, counter),
+    ?assertEqual(undefined, whereis(whittle_counters_helpers)),
     ok = ?W:new(c, counter, #{windows => [1, 60]}),
     ok = ?W:inc(c),
     [?assertEqual({error, {bad_option, {window, Window}}}, ?W:rate(c, [], Window))
