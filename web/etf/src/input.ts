@@ -62,6 +62,7 @@ function spread(word: number): number {
 
 /** A position in the input, and the ways to read what stands there. */
 export abstract class Input {
+    /** Where it is Node's Buffer, its `slice` copies nothing: `new Uint8Array` does. */
     protected buf!: Uint8Array;
     protected view!: DataView;
     protected pos!: number;

@@ -76,7 +76,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         this.need(start, length);
         // A shape keeps its keys after the input, which may then be overwritten.
         return this.inKeys > 0
-            ? Binary.of(this.buf.slice(start, start + length))
+            ? Binary.of(new Uint8Array(this.buf.subarray(start, start + length)))
             : Binary.within(this.buf, start, length);
     }
 

@@ -37,7 +37,8 @@ export class Shape<K, L> {
         readonly keys: readonly K[],
         key: Uint8Array,
     ) {
-        this.key = key.slice();
+        // (The `slice` of Node's Buffer copies nothing.)
+        this.key = new Uint8Array(key);
         const view = viewOf(this.key);
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
     }

@@ -120,7 +120,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 this.pos += 4;
                 const arity = this.u8();
                 this.need(this.pos, 16);
-                const uniq = this.buf.slice(this.pos, (this.pos += 16));
+                const uniq = new Uint8Array(this.buf.subarray(this.pos, (this.pos += 16)));
                 const index = this.u32();
                 const count = this.u32();
                 return new Fun(
@@ -151,7 +151,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 // It stands first, after the version (which an inflated term has not).
                 if (start > 1) this.fail("tag", "a local term stands alone", start);
                 this.pos = this.end;
-                return new LocalTerm(this.buf.slice(start + 1));
+                return new LocalTerm(new Uint8Array(this.buf.subarray(start + 1)));
             default:
                 return this.fail("tag", `no term starts with ${tag}`, start);
         }
@@ -183,7 +183,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (bits === 8) return this.binary(start, length);
         // So much memory does a typed array take.
         this.count(16);
-        const bytes = this.buf.slice(start, this.pos);
+        const bytes = new Uint8Array(this.buf.subarray(start, this.pos));
         bytes[length - 1] &= 0xff << (8 - bits);
         return new BitBinary(bytes, bits);
     }

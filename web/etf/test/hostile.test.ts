@@ -18,7 +18,10 @@ import {
     ErlRecord,
     EtfError,
     FrameReader,
+    Fun,
+    LocalTerm,
     MAX_DEPTH,
+    Pid,
     plainDecoder,
     read,
     show,
@@ -679,10 +682,58 @@ test("a decoder's keys outlast the input that they were read from", () => {
         assert.equal(hex(encode(term)), hex(bytes));
         assert.equal(term.get(decode(encode(key))), 1);
     }
+    // Another message may stand in the same place, as in a socket's buffer.
+    const names = ["name 1", "name 2", "a name of 16 (1)", "a name of 16 (2)"];
+    const wraps: ((name: string) => Encodable)[] = [(name) => name, atom, (name) => tuple(name)];
+    const makes = [plainDecoder, () => plainDecoder({ maps: "map" }), termDecoder];
+    const reads = (decoder: TermDecoder<unknown>, bytes: Uint8Array) => {
+        try {
+            return hex(encode(decoder.decode(bytes) as Encodable));
+        } catch (error) {
+            return (error as EtfError).message;
+        }
+    };
+    for (const place of [new Uint8Array(99), Buffer.alloc(99)])
+        for (const make of makes) {
+            const decoder = make();
+            for (const name of [...names, ...names])
+                for (const wrap of wraps) {
+                    const bytes = encode([new Map([[wrap(name), wrap(name)]])]);
+                    place.set(bytes);
+                    const read = reads(decoder, place.subarray(0, bytes.length));
+                    assert.equal(
+                        read,
+                        reads(make(), bytes),
+                        `${name} in a ${place.constructor.name}`,
+                    );
+                }
+        }
     // After a message that was cut in a key, binaries are windows on their input again.
     assert.throws(() => decode(encode(new Map([["cut", 1]])).subarray(0, 9)), EtfError);
     const whole = encode("text");
     assert.equal((decode(whole) as Binary).bytes.buffer, whole.buffer);
+});
+
+test("decoding changes nothing in the input, and what it copies stays as it was", () => {
+    const node = atom("n");
+    const pid = new Pid(node, 1, 2, 3);
+    const fun = new Fun(node, 1, new Uint8Array(16).fill(7), 0, 0, 0, pid, []);
+    const inputs = [
+        // Its last byte has more bits than count.
+        Uint8Array.of(131, 77, 0, 0, 0, 1, 3, 255),
+        encode(fun),
+        encode(new LocalTerm(Uint8Array.of(1, 2, 3))),
+        encode(new Map([[fun, 1]])),
+    ];
+    for (const original of inputs)
+        for (const bytes of [original.slice(), Buffer.from(original)])
+            for (const decoder of [termDecoder(), plainDecoder({ maps: "map" })]) {
+                bytes.set(original);
+                const first = decoder.decode(bytes);
+                assert.equal(hex(bytes), hex(original));
+                bytes.fill(0);
+                assert.deepEqual(first, decoder.decode(original));
+            }
 });
 
 test("long keys, which engines hash by their length alone, are bounded", () => {
