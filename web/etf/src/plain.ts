@@ -40,7 +40,7 @@ export interface PlainOptions {
      * Whether lists that hold only atoms and `{atom, Value}` pairs become objects, also where
      * `maps` is `map`. Of two entries with one key the first counts, as in the proplists module;
      * a list with `true`, `false`, `nil`, `null`, `undefined` or `__proto__` for a key stays one.
-     * Default false.
+     * A pair in such a list is no record, whatever `records` says. Default false.
      */
     readonly proplists?: boolean;
     /**
@@ -209,16 +209,19 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     }
 
     private tuple(count: number): unknown {
+        let name: string | undefined;
         if (count > 0 && this.records.size > 0 && this.startsAtom()) {
             const start = this.pos;
-            const fields = this.records.get(this.atomName());
-            if (fields?.length === count - 1) return fill({}, fields!, this.sequence(count - 1), 0);
+            name = this.atomName();
             this.pos = start;
         }
-        return this.tupleOf(this.sequence(count));
+        return this.tupleOf(name, this.sequence(count));
     }
 
-    private tupleOf(elements: readonly unknown[]): unknown {
+    /** What a tuple of these elements becomes, the first of which is the atom of this name. */
+    private tupleOf(name: string | undefined, elements: readonly unknown[]): unknown {
+        const fields = this.records.get(name!);
+        if (fields?.length === elements.length - 1) return fill({}, fields!, elements, 1);
         return this.options.tuples === "class" ? new Tuple(elements) : elements;
     }
 
@@ -322,7 +325,8 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             const name = this.atomName();
             const key = this.atom(name, start);
             const [value] = isPair ? this.sequence(1) : [true];
-            items.push(isPair ? this.tupleOf([key, value]) : key);
+            // What it is where the list is none.
+            items.push(isPair ? this.tupleOf(name, [key, value]) : key);
             // The first of two entries with one key counts, as in the proplists module. A list of
             // booleans is none.
             if (name === "__proto__" || key == null || key === !!key) isProplist = false;

@@ -152,6 +152,30 @@ test("property lists, records and structs become objects where that is asked for
     }
 });
 
+test("a list of property lists or records is read alike in any order", () => {
+    const person = tuple(atom("person"), "Joe");
+    const options = { records: { person: ["name"] } };
+    for (const tuples of ["array", "class"] as const) {
+        const { decode } = plainDecoder({ ...options, tuples, proplists: true });
+        const without = plainDecoder({ ...options, tuples }).decode;
+        const port = tuple(atom("port"), 80);
+        for (const list of [
+            [person, 1],
+            [1, person],
+            [person, port, atom("quiet"), 1],
+            [port, person, [person, 2]],
+        ]) {
+            const bytes = encode([...list, 3]);
+            assert.deepEqual(decode(bytes), without(bytes));
+        }
+        assert.deepEqual(decode(encode([person])), { person: "Joe" });
+        // Nothing is read again, however deep.
+        let deep: Encodable = 1;
+        for (let level = 0; level < 200; level++) deep = [tuple(atom("person"), deep), 1];
+        assert.deepEqual(decode(encode(deep)), without(encode(deep)));
+    }
+});
+
 test("a map that JavaScript cannot keep apart is an error, not a loss", () => {
     const code = (bytes: Uint8Array, options = {}) => {
         try {
