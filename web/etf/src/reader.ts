@@ -6,7 +6,7 @@ import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
 import type { ReaderOptions } from "./decode.js";
 import { checkedLimits, type Limits } from "./limits.js";
-import { MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
+import { alone, MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
 import { checkBytes } from "./utf8.js";
@@ -159,12 +159,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** The atom of this name, the same object each time as far as the limit goes. */
     protected named(name: string): Atom {
-        const atom = this.known.get(name);
-        if (atom || this.known.size >= this.limits.maxAtoms) return atom ?? new Atom(name);
-        // Text of its own: a part of the text around it would keep that alive.
-        const kept = new Atom(JSON.parse(JSON.stringify(name)) as string);
-        this.known.set(kept.name, kept);
-        return kept;
+        let atom = this.known.get(name);
+        if (!atom) {
+            atom = new Atom(alone(name));
+            if (this.known.size < this.limits.maxAtoms) this.known.set(atom.name, atom);
+        }
+        return atom;
     }
 
     /** Whether an integer of no more than 255 bytes stands at `pos`. */

@@ -19,6 +19,14 @@ export const MAX_SHAPES = 4096;
 const MAX_CHOICES = 8;
 
 /**
+ * What is to be kept of a key: as text it may be a part of the text around it, which it would keep
+ * alive, so that is copied.
+ */
+export function alone<K>(key: K): K {
+    return typeof key === "string" ? (JSON.parse(JSON.stringify(key)) as typeof key) : key;
+}
+
+/**
  * A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole
  * sequence.
  */
@@ -65,7 +73,7 @@ export class Shape<K, L> {
     /** A longer shape whose last key is `key`, written as `bytes`; undefined where shapes end. */
     grow(key: K, bytes: Uint8Array): Shape<K, L> | undefined {
         if (this.choices >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;
-        const shape = new Shape<K, L>([...this.keys, key], bytes);
+        const shape = new Shape<K, L>([...this.keys, alone(key)], bytes);
         shape.sibling = this.first;
         this.first = shape;
         this.choices++;

@@ -871,6 +871,28 @@ test("atoms that a decoder remembers hold no text around them", () => {
     assert.ok(mebibytes < 9, `${kept} MiB`);
 });
 
+test("keys that a decoder remembers hold no text around them, also of messages that fail", () => {
+    const kept = printed(`${held}
+        import { plainDecoder, termDecoder } from "@whittle/etf";
+        const decoders = [plainDecoder(), termDecoder({ limits: { maxAtoms: 0 } })];
+        const before = held();
+        let failed = 0;
+        for (const { decode } of decoders)
+            for (let size = 1; size <= 64; size++)
+                for (let choice = 0; choice < 8; choice++) {
+                    // A text, then a map with an atom of 20 letters for its first key; 255 is no tag.
+                    const bytes = Buffer.alloc(160000, 255);
+                    bytes.set([131, 108, 0, 0, 0, 2, 109, 0, 0, 78, 32]);
+                    bytes.fill(97, 11, 20011);
+                    bytes.set([116, 0, 0, 0, size, 119, 20], 20011);
+                    bytes.write(String(100 * size + choice).padStart(20, "k"), 20018);
+                    try { decode(bytes); } catch { failed++; }
+                }
+        console.log(held() - before, failed, decoders.length);`);
+    const [mebibytes, failed] = kept.split(" ").map(Number);
+    assert.ok(mebibytes < 9 && failed === 1024, kept);
+});
+
 test("an idle encoder keeps little of what it wrote", () => {
     const kept = printed(`${held}
         import { encoder } from "@whittle/etf";
