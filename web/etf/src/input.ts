@@ -24,7 +24,7 @@ const LONG = 1024;
 /** Strings of 4 to 12 bytes are remembered in a table of this many (a power of 2). */
 const SLOTS = 2048;
 /** The table is emptied after windows of so many bytes, as its strings may hold them in memory. */
-const KEPT = 1 << 22;
+const KEPT = 0x400000;
 /** The sign bits of four bytes: none of them is set in ASCII. */
 const HIGH_BITS = 0x80808080 | 0;
 

@@ -91,9 +91,13 @@ export abstract class Reader<T, K, L> extends Input {
             if (used > 0 && this.pos < this.end) this.fail("trailing", "bytes follow the term");
             return { value, used: used || this.pos };
         } catch (error) {
-            // What the engine throws when the stack ends, or past the end of the input.
+            // What the engine throws when the stack ends, past the end of the input, or where it
+            // can hold no more. The longest field that is read at once is a float with its tag.
             if (isOverflow(error)) this.fail("limit", "too deep for the stack");
-            if (error instanceof RangeError && used >= 0) this.truncated();
+            if (error instanceof RangeError && used >= 0) {
+                if (this.pos > this.end - 9) this.truncated();
+                this.fail("limit", "too large for the engine");
+            }
             throw error;
         } finally {
             this.unload();

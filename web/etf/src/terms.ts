@@ -241,12 +241,14 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const module = this.atomTerm();
         const name = this.atomTerm();
         const fields = new Map<string, Atom>();
+        this.enter(count);
         while (fields.size < count) {
             const start = this.pos;
             const field = this.atomTerm();
             if (fields.has(field.name)) this.twice(start);
             fields.set(field.name, field);
         }
+        this.depth--;
         return this.record(fields, module, name, flags === 1);
     }
 }

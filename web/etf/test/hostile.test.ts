@@ -769,6 +769,48 @@ test("a bit string counts as the memory that it takes", () => {
     }
 });
 
+test("fields of a native record count before they are read", () => {
+    const name = [119, 1, 97];
+    const record = (count: number) => [131, 67, 0, 0, 0, count, 1, ...name, ...name];
+    const fields = Array.from({ length: 40 }, (_, at) => [119, 1, 64 + at]).flat();
+    refused(record(200), "truncated");
+    refused([...record(121), ...fields], "truncated");
+    const limits = { maxElements: 39 };
+    for (const decoder of [plainDecoder({ limits }), termDecoder({ limits })])
+        assert.throws(
+            () => decoder.decode(Uint8Array.of(...record(40), ...fields)),
+            /over the 39 of maxElements \(at byte 13\)/,
+        );
+    const whole = Uint8Array.of(...record(40), ...fields, ...Array<number>(40).fill(106));
+    assert.equal((decodeTerm(whole) as ErlRecord).values.length, 40);
+});
+
+test("what the engine cannot hold is a limit, not the end of the input", () => {
+    const bytes = encode(new Map([[1, ["a".repeat(99)]]]));
+    const { set } = Map.prototype;
+    const { decode } = plainDecoder({ maps: "map" });
+    Map.prototype.set = () => {
+        throw new RangeError("Map maximum size exceeded");
+    };
+    try {
+        assert.throws(() => decode(Uint8Array.of(...bytes, ...new Uint8Array(9))), {
+            code: "limit",
+            message: /^too large for the engine \(at byte \d+\)/,
+        });
+    } finally {
+        Map.prototype.set = set;
+    }
+    // The input may end in any of these.
+    for (const vector of vectors)
+        for (let length = 1; length < vector.length; length++)
+            for (const decoder of decoders)
+                try {
+                    decoder.decode(vector.subarray(0, length));
+                } catch (error) {
+                    assert.notEqual((error as EtfError).code, "limit");
+                }
+});
+
 test("an error is an overflow by what it is, not by a word in it", () => {
     assert.throws(() => encode({ stack: () => 1 } as never), /^EtfError: at \.stack: a function/);
     const own = new Error("the stack is empty");
