@@ -78,7 +78,7 @@ const PROTO = "__proto__ cannot be a property";
 
 /** A reader of the plain view. */
 export class PlainReader extends TermReader<unknown, string, Leaf> {
-    private readonly records: ReadonlyMap<string, readonly string[]>;
+    private readonly records = new Map<string, readonly string[]>();
     private readonly dropped: string | undefined;
 
     declare protected readonly options: DecodeOptions;
@@ -87,10 +87,15 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         super(options);
         const { records = {} } = options;
         checkNames(records, records);
-        this.records = new Map(Object.entries(records));
-        for (const names of this.records.values())
-            if (!Array.isArray(names) || new Set([...names, "__proto__"]).size <= names.length)
+        for (const [tag, given] of Object.entries(records)) {
+            const names = Array.isArray(given) ? [...given] : [0];
+            if (
+                names.some((name) => typeof name !== "string") ||
+                new Set([...names, "__proto__"]).size <= names.length
+            )
                 throw new TypeError("records: wrong fields");
+            this.records.set(tag, names as string[]);
+        }
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;
     }
 

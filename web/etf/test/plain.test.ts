@@ -152,6 +152,19 @@ test("property lists, records and structs become objects where that is asked for
     }
 });
 
+test("records are those that were given when the decoder was made", () => {
+    const names = ["name"];
+    const { decode } = light.plainDecoder({ records: { person: names } });
+    const joe = encode(tuple(atom("person"), "Joe"));
+    names[0] = "__proto__";
+    assert.deepEqual(decode(joe), { name: "Joe" });
+    for (const wrong of [[1], [undefined], [, "a"], ["a", "a"], ["__proto__"], "ab", { 0: "a" }, 5])
+        assert.throws(
+            () => plainDecoder({ records: { person: wrong as string[] } }),
+            /^TypeError: records: wrong fields/,
+        );
+});
+
 test("a list of property lists or records is read alike in any order", () => {
     const person = tuple(atom("person"), "Joe");
     const options = { records: { person: ["name"] } };
