@@ -14,7 +14,11 @@ import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 
 /** Why a term was not accepted. */
 export interface ReadError {
-    /** The way to the place: fields by name, elements by number (from 0). Empty at the top. */
+    /**
+     * The way to the place: fields by name, elements by number (from 0). Empty at the top. A key that
+     * is neither text nor an atom is a step as Erlang writes it, shortened, as is one of a
+     * {@link dict} that does not become text; where the key itself is wrong, `key ` stands before it.
+     */
     readonly path: readonly (string | number)[];
     /** What was wanted there. */
     readonly expected: string;
@@ -103,9 +107,13 @@ function failed({ wants, found: find, path }: Failure): Result<never> {
 }
 
 /** What a decoder wants; a TypeError where something else was given for a decoder. */
-function wanted(decoder: Decoder<unknown>): string {
-    if (!(decoder instanceof Decoder)) throw new TypeError("a decoder is missing here");
+function wanted(decoder: Decoder<unknown> | undefined): string {
+    if (!(decoder instanceof Decoder)) missing("a decoder");
     return decoder.wants;
+}
+
+function missing(what: string): never {
+    throw new TypeError(`${what} is missing here`);
 }
 
 /** An error that is a failure; any other is the program's own. */
@@ -154,9 +162,13 @@ function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T>
 export const term: Decoder<Term> = simple("any term", (found) => found);
 
 /** An integer that a number holds exactly. */
-export const integer: Decoder<number> = simple("an integer", (found) =>
-    typeof found === "number" ? found : undefined,
-);
+export const integer: Decoder<number> = simple("an integer", exact);
+
+/** The number that an integer is. */
+function exact(found: Term): number | undefined {
+    if (typeof found === "bigint") refuse("an integer of at most 53 bits", found);
+    return typeof found === "number" ? found : undefined;
+}
 
 /** An integer of any size. */
 export const bigint: Decoder<bigint> = simple("an integer", (found) =>
@@ -172,9 +184,7 @@ function finite(found: Term): number | undefined {
 }
 
 /** A float, or an integer that a number holds exactly. */
-export const number: Decoder<number> = simple("a number", (found) =>
-    typeof found === "number" ? found : finite(found),
-);
+export const number: Decoder<number> = simple("a number", (found) => exact(found) ?? finite(found));
 
 /** A binary of UTF-8, as text. */
 export const string: Decoder<string> = simple("text", (found) =>
@@ -210,6 +220,7 @@ export const anyAtom: Decoder<string> = simple("an atom", (found) =>
 
 /** One of these atoms, by name. */
 export function atom<const N extends string>(...names: readonly N[]): Decoder<N> {
+    if (names.length === 0) missing("an atom");
     return simple(names.join(" or "), (found) =>
         found instanceof Atom ? names.find((name) => name === found.name) : undefined,
     );
@@ -386,6 +397,7 @@ export function nativeRecord<T extends object>(
  * those; where more of them failed at that place, it says what all of these want.
  */
 export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): Decoder<T[number]> {
+    wanted(choices[0]);
     const wants = choices.map(wanted).join(", or ");
     return new Decoder<T[number]>(wants, (found) => {
         const before = accepted;
@@ -399,8 +411,7 @@ export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): De
                 best = best ? farther(best, failure) : failure;
             }
         }
-        if (!best) return refuse(wants, found);
-        accepted = best.after;
+        accepted = best!.after;
         throw best;
     });
 }
@@ -426,7 +437,9 @@ export function map<A extends readonly unknown[], T>(
     change: (...values: NoInfer<A>) => T,
     ...decoders: Decoders<A>
 ): Decoder<T> {
-    return new Decoder(decoders.map(wanted).join(" and "), (found) =>
+    const wants = decoders.map(wanted).join(" and ");
+    if (typeof change !== "function") missing("a function");
+    return new Decoder(wants, (found) =>
         change(...(decoders.map((decoder) => decoder.take(found)) as unknown as A)),
     );
 }
@@ -448,35 +461,44 @@ let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
 /**
  * A decoder that is made when it is needed: for forms that hold themselves. It reads each term
  * once in a call, or alternatives that begin alike would take time that doubles with each level;
- * the value may so be given to several of them.
+ * the value may so be given to several of them. One that needs itself before it looks into the term
+ * is a TypeError when it is used.
  */
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
     let inner: Decoder<T> | undefined;
     const decoder: Decoder<T> = new Decoder("a term of this kind", (found) => {
         if (!inner) wanted((inner = make()));
-        // The same atom may stand in several places.
-        if (typeof found !== "object" || found instanceof Atom) return inner.take(found);
         let mine = outcomes.get(decoder);
         if (!mine) outcomes.set(decoder, (mine = new Map()));
-        let known = mine.get(found);
+        const known = mine.get(found);
         if (known) {
             accepted += known[1];
-        } else {
-            const before = accepted;
-            let again: () => unknown;
-            try {
-                const value = inner.take(found);
-                again = () => value;
-            } catch (error) {
-                const { wants, found, path } = caught(error);
-                again = () => {
-                    throw new Failure(wants, found, [...path]);
-                };
-            }
-            known = [again, accepted - before];
-            mine.set(found, known);
+            return known[0]() as T;
         }
-        return known[0]() as T;
+        mine.set(found, begun);
+        const before = accepted;
+        let again: () => unknown;
+        try {
+            const value = inner.take(found);
+            again = () => value;
+        } catch (error) {
+            const { wants, found, path } = caught(error);
+            again = () => {
+                throw new Failure(wants, found, [...path]);
+            };
+        }
+        // The same number or atom may stand in several places.
+        if (typeof found !== "object" || found instanceof Atom) mine.delete(found);
+        else mine.set(found, [again, accepted - before]);
+        return again() as T;
     });
     return decoder;
 }
+
+/** What a lazy decoder makes of a term that it is reading. */
+const begun: Known = [
+    () => {
+        throw new TypeError("a lazy decoder begins with itself");
+    },
+    0,
+];

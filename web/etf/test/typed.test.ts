@@ -140,6 +140,41 @@ test("what is given for a decoder and is none is refused when it is given", () =
     refused(() => read.map(read.string, (text: string) => text));
 });
 
+test("a decoder that can never decode is refused when it is made", () => {
+    const refused = (run: () => unknown, what: string) =>
+        assert.throws(run, { name: "TypeError", message: `${what} is missing here` });
+    refused(() => read.oneOf(), "a decoder");
+    refused(() => read.atom(), "an atom");
+    // @ts-expect-error
+    refused(() => read.map(undefined, read.string), "a function");
+    // One that begins with itself is told with the first term.
+    const own: Decoder<unknown> = read.lazy(() => own);
+    const first: Decoder<unknown> = read.lazy(() => read.oneOf(read.string, other));
+    const other: Decoder<unknown> = read.lazy(() => read.nullable(first));
+    for (const decoder of [own, first, other])
+        for (const term of [1, atom("a"), [1], tuple(1)])
+            assert.throws(() => decoder.read(term), {
+                name: "TypeError",
+                message: "a lazy decoder begins with itself",
+            });
+});
+
+test("an integer that no number holds is told as one", () => {
+    const message = (decoder: Decoder<unknown>, value: Term) => {
+        const result = decoder.read(value);
+        return result.ok ? "" : result.error.message;
+    };
+    for (const decoder of [read.integer, read.number])
+        for (const value of [2 ** 53, -(2n ** 53n), 2n ** 70n])
+            assert.equal(
+                message(decoder, value),
+                `expected an integer of at most 53 bits, found ${value}`,
+            );
+    assert.equal(message(read.string, 2 ** 53), `expected text, found ${2 ** 53}`);
+    assert.equal(message(read.integer, new Float(1)), "expected an integer, found 1.0");
+    assert.equal(message(read.number, []), "expected a number, found []");
+});
+
 test("an exception of the program's own passes through", () => {
     const own = new Error("mine");
     const broken = read.map((_: unknown): never => {
