@@ -5,17 +5,17 @@ export const letters = "et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP";
 /** Those of a class and of the classes that extend it. */
 export const lettersOf = {
     Binary: "t e",
-    Keys: "J",
+    Keys: "G",
     ErlMap: "e t",
-    Shape: "s t e b r B a C o f",
+    Shape: "s t e i o B a V b f",
     Input:
-        "s t D e u Q h ee i ed S d E o r w eb ep j a b R eg es O v m en F et V ei ec eO c el ey " +
-        "I p z C x G e_ ef L l n N W f k Y B eo ea J X eu H _ g T M eM P eK A er ew ex em Z eN " +
-        "$ K eC U y q",
+        "s t o e w u ee g N ef I et f h eb j b p eM V eg i D M O v m a F ed E en ec eO ew el ey " +
+        "r P l q eo G _ ea eK C k e_ L c n Y B J es S X eu R z x T H er $ A W d ep ex em Z eN Q " +
+        "K eC U y ei",
     Output:
-        "e K h Y b o m j s w S R E Q C y c B p t F r x G _ q L n T v Z A $ i u g V U z X d N a " +
-        "f l P I",
-    FrameReader: "e t s n w b C Z",
+        "e u h Y b p x V s a i D $ w _ N n B z t F r K M W q y C T l Z v f P O R I U m X E k d " +
+        "G c o Q",
+    FrameReader: "e t s i j p _ Z",
     Failure: "e i t s",
-    Decoder: "n t e _",
+    Decoder: "n t e W",
 };

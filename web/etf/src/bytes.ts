@@ -28,6 +28,6 @@ export function sized(first: readonly number[], size: number, rest: Uint8Array):
 }
 
 /** The memory of these bytes as numbers. */
-export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
-    return new DataView(buffer, byteOffset, byteLength);
+export function viewOf(bytes: Uint8Array): DataView {
+    return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -64,7 +64,7 @@ const plainChoices: Choices<DecodeOptions> = {
 /** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
     checkOptions(options, plainChoices);
-    return decoderOf(new PlainReader({ ...options }));
+    return decoderOf(new PlainReader(options));
 }
 
 /** A decoder of the term model. */

@@ -43,7 +43,7 @@ export class Shape<K, L> {
 
     constructor(
         readonly keys: readonly K[],
-        key: Uint8Array,
+        key: ArrayLike<number>,
     ) {
         // (The `slice` of Node's Buffer copies nothing.)
         this.key = new Uint8Array(key);

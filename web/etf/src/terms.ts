@@ -119,7 +119,6 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 // The size is skipped, as the VM does: some releases wrote it too large.
                 this.pos += 4;
                 const arity = this.u8();
-                this.need(this.pos, 16);
                 const uniq = new Uint8Array(this.buf.subarray(this.pos, (this.pos += 16)));
                 const index = this.u32();
                 const count = this.u32();
@@ -175,7 +174,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const length = this.u32();
         const bits = this.u8();
         const start = this.pos;
-        if (length === 0 || bits < 1 || bits > 8) {
+        if (length * bits === 0 || bits > 8) {
             this.forbidden(start - 6);
         }
         this.need(start, length);
@@ -193,7 +192,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         const text = this.latin1(this.pos, 31);
         const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
         const value = Number(digits);
-        if (!Number.isFinite(value)) this.forbidden(this.pos);
+        if (value - value !== 0) this.forbidden(this.pos);
         this.pos += 31;
         return value;
     }
