@@ -79,7 +79,8 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     if (length !== size) throw damaged("not of the promised size");
     const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
     // Not every platform looks at the checksum, or at what follows it: Deno does not do the
-    // first, Node not the second.
+    // first, Node 20 not the second. Of what follows only the end is seen here: bytes that end in
+    // the checksum again pass there.
     if (view.getInt32(bytes.length - 4) !== adler32(term.subarray(1))) throw damaged();
     // A decoder would inflate it again.
     if (term[1] === Tag.Compressed) throw new EtfError("tag", "no term starts with 80", 0);

@@ -13,9 +13,12 @@ export interface Limits {
      */
     readonly maxInflatedBytes: number;
     /**
-     * Elements of all containers together: list and tuple elements, map keys and values, and the
-     * bytes of map keys longer than 64 (in the plain view 16,383); a bit string counts for 16 more.
-     * Default 16,777,216.
+     * Elements of all containers together: those of lists (also of lists of bytes, which Erlang
+     * sends as strings, where they do not become text) and tuples (of a pair in what may be a
+     * property list the value), keys and values of maps and native records, the values in funs.
+     * Besides, the bytes of a map key as it is written, tag included, where they are more than 64
+     * (in the plain view 16,383), 16 for a bit string, and with `maps: "map"` for an integer key of
+     * more than 8 bytes, for each 8 of them, the keys before it. Default 16,777,216.
      */
     readonly maxElements: number;
     /**

@@ -49,8 +49,8 @@ export interface PlainOptions {
      */
     readonly records?: { readonly [tag: string]: readonly string[] };
     /**
-     * Whether the `__struct__` key of Elixir structs is kept (default) or dropped from objects; a
-     * Map keeps it.
+     * Whether the `__struct__` key of Elixir structs is kept (default) or dropped from the objects
+     * that maps become. A Map keeps it, as does what a property list or a record becomes.
      */
     readonly structs?: "keep" | "drop";
     /**
@@ -89,11 +89,9 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         checkNames(records, records);
         for (const [tag, given] of Object.entries(records)) {
             const names = Array.isArray(given) ? [...given] : [0];
-            if (
-                names.some((name) => typeof name !== "string") ||
-                new Set([...names, "__proto__"]).size <= names.length
-            )
-                throw new TypeError("records: wrong fields");
+            const isName = (name: unknown, at: number) =>
+                typeof name === "string" && name !== "__proto__" && names.indexOf(name) === at;
+            if (!names.every(isName)) throw new TypeError("records: wrong fields");
             this.records.set(tag, names as string[]);
         }
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;

@@ -15,9 +15,10 @@ import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 /** Why a term was not accepted. */
 export interface ReadError {
     /**
-     * The way to the place: fields by name, elements by number (from 0). Empty at the top. A key that
-     * is neither text nor an atom is a step as Erlang writes it, shortened, as is one of a
-     * {@link dict} that does not become text; where the key itself is wrong, `key ` stands before it.
+     * The way to the place: fields by name, elements by number (from 0). Empty at the top. A key
+     * that was given to {@link field} as a term other than an atom, or that a {@link dict} makes no
+     * text of, is a step as Erlang writes it, shortened: `{1, 2}`, or `key {1, 2}` where the dict
+     * wanted another key.
      */
     readonly path: readonly (string | number)[];
     /** What was wanted there. */

@@ -19,7 +19,9 @@ export interface Prefix<T> {
 
 /**
  * Inflates the zlib stream that starts at `start` of the input. `bytes` are exactly `size` bytes
- * (anything else is an {@link EtfError}), `used` is how many bytes the stream took.
+ * (anything else is an {@link EtfError}), `used` is how many bytes the stream took. What it throws
+ * comes out of the decoder as it is, so one of yours that uses a platform's inflate has to make an
+ * EtfError of code `inflate` of what that throws.
  */
 export type Inflate = (
     input: Uint8Array,
@@ -49,7 +51,7 @@ export abstract class Reader<T, K, L> extends Input {
     /** The empty beginnings of maps, by the number of their keys, where such maps have a shape. */
     protected readonly roots: readonly (Shape<K, L> | undefined)[] = Array.from(
         { length: MAX_KEYS + 1 },
-        () => new Shape([], new Uint8Array(0)),
+        () => new Shape([], []),
     );
     private shapes = 0;
 

@@ -3,7 +3,8 @@
  * Integers are numbers (or BigInt past 2^53), lists are arrays; everything else has a class here.
  * Values are plain data: compare them with `equal` or `compare`, not with `===`. The `brand` of
  * their classes is for TypeScript alone: without it a function or an Error, which have a name,
- * would pass for an atom.
+ * would pass for an atom. Constructors check little: what has no external form, such as
+ * `new Float(NaN)`, is refused when it is encoded.
  */
 import { checkBytes, decodeUtf8, encodeUtf8, utf8Text } from "./utf8.js";
 import type { ErlMap } from "./map.js";
@@ -44,7 +45,7 @@ export class Atom {
 
 /**
  * A float, also where its value is whole: Erlang's 1.0 is another term than 1. Never NaN or
- * infinite.
+ * infinite in what was decoded, and refused by who encodes it.
  */
 export class Float {
     declare protected readonly brand: undefined;
@@ -68,7 +69,8 @@ export class ImproperList<T = Term> {
     declare protected readonly brand: undefined;
     /**
      * @param items at least one
-     * @param tail any term but a list
+     * @param tail any term but a list, which is not checked: with one for a tail this is encoded
+     *   as the list that it is in Erlang, and equal to no list until then
      */
     constructor(
         readonly items: readonly T[],
@@ -115,7 +117,8 @@ export class Binary {
 export class BitBinary {
     declare protected readonly brand: undefined;
     /**
-     * @param bytes at least one; the unused low bits of the last are 0
+     * @param bytes at least one; the unused low bits of the last are 0, and encoded so whatever
+     *   they are
      * @param bits how many high bits of the last byte count, 1 to 7
      */
     constructor(
