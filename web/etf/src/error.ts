@@ -74,6 +74,11 @@ export function isOverflow(error: unknown): boolean {
     );
 }
 
+/** @internal What encoding throws in the place of an error: another one where the stack is used up. */
+export function tooDeep(error: unknown): unknown {
+    return isOverflow(error) ? noTerm("too deep, or holds itself") : error;
+}
+
 /** @internal What messages call a value that is not what is wanted: its class, or its type. */
 export function kindName(value: unknown): string {
     if (value === null) return "null";

@@ -1,5 +1,6 @@
 /** Erlang's maps: any term is a key, 1 and 1.0 are different ones. */
 import { canonical } from "./canonical.js";
+import type { Encodable } from "./encode.js";
 import type { Term } from "./term.js";
 
 /**
@@ -80,4 +81,9 @@ export class ErlMap {
     [Symbol.iterator](): IterableIterator<readonly [Term, Term]> {
         return this.entries();
     }
+}
+
+/** Whether a value is a Map, also one of another window or of Node's vm. */
+export function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
+    return (value as Map<unknown, unknown> | undefined)?.[Symbol.toStringTag] === "Map";
 }

@@ -1,9 +1,9 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { compare } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { atStep, isOverflow, kindName, noTerm } from "./error.js";
+import { atStep, kindName, noTerm, tooDeep } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
-import { ErlMap } from "./map.js";
+import { ErlMap, isMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
 import { checkOptions, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
@@ -122,7 +122,7 @@ export class Output {
             this.u8(Tag.Version);
             this.write(value);
         } catch (error) {
-            throw isOverflow(error) ? noTerm("too deep, or holds itself") : error;
+            throw tooDeep(error);
         }
     }
 
@@ -561,9 +561,4 @@ function isPlain(value: unknown): value is { readonly [key: string]: Encodable }
     const prototype: unknown = Object.getPrototypeOf(value);
     // Another window has an Object.prototype of its own, on which nothing stands either.
     return prototype === null || Object.getPrototypeOf(prototype) === null;
-}
-
-/** Whether a value is a Map, also one of another window or of Node's vm. */
-function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
-    return (value as Map<Encodable, Encodable>)[Symbol.toStringTag] === "Map";
 }

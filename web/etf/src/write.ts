@@ -3,10 +3,10 @@
  * and says which term it is, so that nothing is left to how a plain value would be written.
  * @module
  */
-import { atStep, noTerm } from "./error.js";
+import { atStep, kindName, noTerm, tooDeep } from "./error.js";
 import { checkOptions } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
-import { ErlMap, Keys } from "./map.js";
+import { ErlMap, isMap, Keys } from "./map.js";
 import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
 
 /** Makes a term of a T. */
@@ -24,7 +24,10 @@ export const integer: Encoder<number | bigint> = (value) =>
 
 /** The value, or the error that it is not of an encoder's type. */
 function checked<T>(isRight: boolean, type: string, value: T): T {
-    if (!isRight) throw noTerm(`${String(value)} is no ${type}`);
+    if (!isRight)
+        throw noTerm(
+            `${typeof value === "object" ? kindName(value) : String(value)} is no ${type}`,
+        );
     return value;
 }
 
@@ -81,8 +84,15 @@ export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
 
 /** A tuple of these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
-    return (values) =>
-        new Tuple(elements.map((encode, at) => under(at, encode, array(values)[at])));
+    const { length } = elements;
+    return (values) => {
+        checked(
+            array(values).length === length,
+            `tuple of ${length}`,
+            `an array of ${values.length}`,
+        );
+        return new Tuple(elements.map((encode, at) => under(at, encode, values[at])));
+    };
 }
 
 /** Values that have to be an array. */
@@ -95,7 +105,13 @@ function columns<T extends object>(
     fields: Fields<T>,
 ): readonly [names: string[], terms: (value: T) => Term[]] {
     const names = Object.keys(fields) as (keyof T & string)[];
-    return [names, (value) => names.map((name) => under(name, fields[name], value[name]))];
+    return [
+        names,
+        (value) => {
+            checked(Object(value) === value, "object", value);
+            return names.map((name) => under(name, fields[name], value[name]));
+        },
+    ];
 }
 
 /** A record as `-record` defines it: the name, then the fields in this order. */
@@ -131,7 +147,7 @@ export function object<T extends object>(
 export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
     return (map) => {
         const made = ErlMap.from(
-            Array.from(map.entries(), ([k, v], at) => {
+            Array.from(checked(isMap(map), "Map", map).entries(), ([k, v], at) => {
                 const step = typeof k === "string" ? k : at;
                 return [under(step, key, k), under(step, value, v)] as const;
             }),
@@ -149,5 +165,16 @@ export function map<A, B>(change: (value: B) => A, inner: Encoder<A>): Encoder<B
 /** An encoder that is made when it is needed: for forms that hold themselves. */
 export function lazy<T>(make: () => Encoder<T>): Encoder<T> {
     let made: Encoder<T> | undefined;
-    return (value) => (made ??= make())(value);
+    let depth = 0;
+    return (value) => {
+        try {
+            depth++;
+            return (made ??= make())(value);
+        } catch (error) {
+            // Only the outermost tells: the way to the place has thousands of steps.
+            throw depth > 1 ? error : tooDeep(error);
+        } finally {
+            depth--;
+        }
+    };
 }

@@ -387,7 +387,7 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => new Tuple(1), /^TypeError: a tuple needs an array/);
     // @ts-expect-error
-    refused(() => write.dict(write.string, write.integer)({ a: 1 }), /^TypeError/);
+    refused(() => write.dict(write.string, write.integer)({ a: 1 }), /^EtfError: Object is no Map/);
     for (const fields of [["name", "__proto__"], ["a", "a"], "ab"])
         refused(
             () => plainDecoder({ records: { person: fields as string[] } }),

@@ -253,7 +253,7 @@ test("encoders write what decoders read", () => {
     // @ts-expect-error
     assert.throws(() => write.integer("5"), /^EtfError: 5 is no integer/);
     // @ts-expect-error
-    assert.throws(() => write.tuple(write.integer)([]), /^EtfError: at \[0\]: undefined is no int/);
+    assert.throws(() => write.tuple(write.integer)([]), /^EtfError: an array of 0 is no tuple/);
     // @ts-expect-error
     assert.throws(() => write.boolean("maybe"), /^EtfError: maybe is no boolean/);
 });
