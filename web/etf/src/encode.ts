@@ -6,7 +6,7 @@ import { sized, type Bytes } from "./bytes.js";
 import { noSpace } from "./error.js";
 import { Output } from "./output.js";
 import { Tag } from "./tags.js";
-import { checkBytes } from "./utf8.js";
+import { checkBytes, isBytes } from "./utf8.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
 /** How plain JavaScript values are written, and in which variant of the format. */
@@ -108,7 +108,9 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
 /** The term as a compressed one, if that is smaller. */
 function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): Bytes {
     const stream = deflate(bytes.subarray(1));
-    checkBytes(stream, "what deflate gives");
+    // Its first two bytes: the method, and a number that both make a multiple of 31.
+    if (!isBytes(stream) || (stream[0] & 15) !== 8 || ((stream[0] << 8) | stream[1]) % 31 !== 0)
+        throw new TypeError("what deflate gives is no zlib stream");
     const whole = sized([Tag.Version, Tag.Compressed], bytes.length - 1, stream);
     return whole.length < bytes.length ? whole : bytes;
 }

@@ -14,9 +14,9 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
     checkNames(options, choices);
     for (const [name, value] of Object.entries<unknown>(options as {})) {
         const choice = choices[name as keyof T];
-        const said: string | undefined = JSON.stringify(value);
-        if (value !== undefined && choice && !choice.split("|").includes(said ?? typeof value))
-            throw new TypeError(`${name} is ${choice}, not ${value}`);
+        const said: string = (JSON.stringify(value) as string | undefined) ?? typeof value;
+        if (value !== undefined && choice && !choice.split("|").includes(said))
+            throw new TypeError(`${name} is ${choice}, not ${said}`);
     }
 }
 

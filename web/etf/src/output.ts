@@ -432,7 +432,7 @@ export class Output {
         if (value instanceof ErlRecord) return this.record(value);
         if (value instanceof LocalTerm) return this.local(value);
         if (isPlain(value)) return this.object(value);
-        throw noTerm(`a ${kindName(value)} is no term`);
+        throw noTerm(`${kindName(value)} is no term`);
     }
 
     private bitBinary(value: BitBinary): void {

@@ -1,5 +1,6 @@
 /** The size of a term that is not made. */
 import type { Encodable, EncodeOptions } from "./encode.js";
+import { checkNames } from "./options.js";
 import { Output } from "./output.js";
 import { utf8Length } from "./utf8.js";
 
@@ -9,6 +10,7 @@ import { utf8Length } from "./utf8.js";
  * at. It takes a few kilobytes, whatever the size.
  */
 export function byteSize(value: Encodable, options: EncodeOptions = {}): number {
+    checkNames(options, options);
     return new Measure({ ...options, codegen: false }).of(value);
 }
 

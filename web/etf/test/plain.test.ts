@@ -221,8 +221,8 @@ test("values that have no term are refused with a reason", () => {
     for (const [bad, reason] of [
         [NaN, /is no term/],
         [Infinity, /is no term/],
-        [() => 1, /a function is no term/],
-        [new Date(0), /a Date is no term/],
+        [() => 1, /function is no term/],
+        [new Date(0), /Date is no term/],
         ["\ud800", /surrogate/],
         [loop, /holds itself/],
         [Symbol(), /name is a string/],
@@ -346,13 +346,13 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => plainDecoder({ maxDepth: 3 }), /^TypeError: no option is called maxDepth/);
     // @ts-expect-error
     refused(() => termDecoder({ atoms: "class" }), /^TypeError: no option is called atoms/);
-    const words = /^TypeError: atoms is "string"\|"symbol"\|"class", not symbols/;
+    const words = /^TypeError: atoms is "string"\|"symbol"\|"class", not "symbols"/;
     // @ts-expect-error
     refused(() => plainDecoder({ atoms: "symbols" }), words);
     // @ts-expect-error
     refused(() => plainDecoder({ limits: { maxDepth: "3" } }), /^TypeError: maxDepth cannot be 3/);
     // @ts-expect-error
-    refused(() => encoder({ keys: "atoms" }), /^TypeError: keys is "binary"\|"atom", not atoms/);
+    refused(() => encoder({ keys: "atoms" }), /^TypeError: keys is "binary"\|"atom", not "atoms"/);
     // @ts-expect-error
     refused(() => encoder({ minorVersion: 3 }), /^TypeError: minorVersion is 0\|1\|2, not 3/);
     // @ts-expect-error
@@ -370,7 +370,7 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => encode(atom()), /^EtfError: an atom's name is a string/);
     // @ts-expect-error
     refused(() => encode(new Float("1")), /is no term/);
-    refused(() => encode(new (class {})() as never), /a nameless object is no term/);
+    refused(() => encode(new (class {})() as never), /nameless object is no term/);
     // @ts-expect-error
     refused(() => frame("text"), /^TypeError: a message is a Uint8Array/);
     // @ts-expect-error
@@ -379,7 +379,7 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
     // @ts-expect-error
     refused(() => light.plainDecoder({ atom: "class" }), /^TypeError: no option is called atom/);
-    const maps = /^TypeError: maps is "object"\|"map", not Map/;
+    const maps = /^TypeError: maps is "object"\|"map", not "Map"/;
     // @ts-expect-error
     refused(() => light.plainDecoder({ maps: "Map" }), maps);
     // @ts-expect-error
@@ -402,14 +402,12 @@ test("what TypeScript would refuse is refused in words", () => {
         refused(() => termDecoder({ inflate: none }), /^TypeError: inflate is function, not /);
         refused(() => encoder({ deflate: none }), /^TypeError: deflate is function, not /);
     }
-    const version = "1" as never;
-    refused(() => encoder({ minorVersion: version }), /minorVersion is 0\|1\|2, not 1/);
     refused(() => encoder({ codegen: "false" as never }), /codegen is false\|true/);
     for (const offset of [1.5, "1", -1, 9] as never[])
         refused(() => encodeInto(1, new Uint8Array(8), offset), /^TypeError: the offset lies/);
     // @ts-expect-error
     const later = encoder({ deflate: async (bytes) => bytes });
-    refused(() => later.encode("x".repeat(99)), /^TypeError: what deflate gives is a Uint8Array/);
+    refused(() => later.encode("x".repeat(99)), /^TypeError: what deflate gives is no zlib/);
     // @ts-expect-error
     refused(() => compare(null, 1), /^TypeError: no term but a JavaScript null/);
 });
@@ -445,7 +443,7 @@ test("an error of encoding says where in the value it was", () => {
                     x = NaN;
                 })() as never,
             ]),
-        /^EtfError: at \[0\]: a Box/,
+        /^EtfError: at \[0\]: Box/,
     );
     assert.throws(() => encodeInto({ a: [NaN] }, new Uint8Array(99)), /^EtfError: at .a\[0\]: NaN/);
     assert.throws(() => encodeInto({ a: [NaN] }, new Uint8Array(3)), /^EtfError: at .a\[0\]: NaN/);
@@ -764,8 +762,8 @@ test("values of another window, or of Node's vm, are like one's own", () => {
     assert.equal(decode(foreign), 7);
     assert.equal(Binary.of(foreign).length, 3);
     assert.equal([...new FrameReader().push(frame(foreign))].length, 1);
-    assert.throws(() => encode(runInNewContext("new (class Own {})()") as never), /a Own is no te/);
-    assert.throws(() => encode(runInNewContext("new Date(0)") as never), /a Date is no term/);
+    assert.throws(() => encode(runInNewContext("new (class Own {})()") as never), /Own is no te/);
+    assert.throws(() => encode(runInNewContext("new Date(0)") as never), /Date is no term/);
 });
 
 test("a list that is none of properties stays one", () => {

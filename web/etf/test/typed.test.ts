@@ -373,7 +373,7 @@ test("an error of a typed encoder says where in the value it was", () => {
     // @ts-expect-error
     fails(() => write.charlist(5), "5 is no text");
     // @ts-expect-error
-    assert.throws(() => write.object(fields, "x"), /^TypeError: keys is "atom"\|"binary", not x/);
+    assert.throws(() => write.object(fields, "x"), /^TypeError: keys is "atom"\|"binary", not "x"/);
     const own = new Error("mine");
     const throws = write.list((): Term => {
         throw own;
