@@ -2,7 +2,8 @@
 import { canonical } from "./canonical.js";
 import type { ErlMap } from "./map.js";
 import { parts, rank, Rank, written } from "./parts.js";
-import { Float, ImproperList, type Atom, type Term } from "./term.js";
+import { Binary, Float, ImproperList, type Atom, type Term } from "./term.js";
+import { latin1Text } from "./utf8.js";
 
 /**
  * Less than 0, 0 or more than 0, as Erlang orders the two terms:
@@ -58,7 +59,7 @@ function compareNumbers(first: Numeric, second: Numeric, exact: boolean): number
 }
 
 /** Atoms go by their code points, which UTF-16 units do not keep in order. */
-function compareText(a: string, b: string): number {
+export function compareText(a: string, b: string): number {
     let i = 0;
     while (i < a.length && a[i] === b[i]) i++;
     return (a.codePointAt(i) ?? -1) - (b.codePointAt(i) ?? -1);
@@ -73,6 +74,17 @@ function compareItems(a: ArrayLike<Term>, b: ArrayLike<Term>, exact: boolean): n
     return order;
 }
 
+/** The places of these terms in their (exact) order. */
+export function ordered(terms: readonly Term[]): number[] {
+    // Bytes are in the order of the characters that have their numbers, which engines compare.
+    const texts = terms.map((term) => term instanceof Binary && latin1Text(term.bytes));
+    return [...terms.keys()].sort((a, b) => {
+        const x = texts[a];
+        const y = texts[b];
+        return x && y ? Number(x > y) - Number(x < y) : compare(terms[a], terms[b], true);
+    });
+}
+
 type Columns = readonly [keys: readonly Term[], values: readonly Term[]];
 /** Maps in the order of their keys: of maps in maps each is sorted only once. */
 const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
@@ -80,8 +92,8 @@ const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
 function inOrder(map: ErlMap): Columns {
     let columns = sorted.get(map);
     if (!columns) {
-        const entries = [...map].sort(([key], [other]) => compare(key, other, true));
-        columns = [entries.map(([key]) => key), entries.map(([, value]) => value)];
+        const order = ordered(map.keys);
+        columns = [order.map((at) => map.keys[at]), order.map((at) => map.values[at])];
         sorted.set(map, columns);
     }
     return columns;

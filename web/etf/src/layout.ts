@@ -5,15 +5,14 @@
  */
 import { code } from "./build.js";
 import { viewOf } from "./bytes.js";
-import { compare } from "./compare.js";
+import { compareText } from "./compare.js";
 import { Tag } from "./tags.js";
-import type { Term } from "./term.js";
 import type { Encodable, EncodeOptions } from "./encode.js";
 import type { Output } from "./output.js";
 
-/** Objects with more names than this are written name by name. */
+/** Objects with more names than this have no layout. */
 const MAX_NAMES = 64;
-/** Objects with a name of more characters are not remembered. */
+/** Nor have objects with a name of more characters. */
 const MAX_NAME = 64;
 /** Layouts remembered for each number of names. */
 const MAX_CHOICES = 16;
@@ -30,29 +29,25 @@ export interface Layout {
 }
 
 /**
- * Finds the layout of objects with these names, among all layouts of one encoder.
- * @param term what a name becomes
- * @param key its bytes, tag included
+ * Finds the layout of objects with these names, among all layouts of one encoder; undefined where
+ * none is worth its while.
+ * @param key what a name becomes: its bytes, tag included
  */
 export function layouts(
-    term: (name: string) => Term,
     key: (name: string) => Uint8Array,
     { deterministic, codegen = true }: EncodeOptions,
-): (names: readonly string[]) => Layout {
+): (names: readonly string[]) => Layout | undefined {
     const bySize: Layout[][] = [];
-    const make = (names: readonly string[], generate: boolean): Layout => {
-        const ordered = [...names];
-        if (deterministic) ordered.sort((a, b) => compare(term(a), term(b), true));
-        return layoutOf(names, ordered, ordered.map(key), generate);
-    };
     return (names) => {
-        if (names.length > MAX_NAMES) return make(names, false);
+        if (names.length > MAX_NAMES) return undefined;
         const known = (bySize[names.length] ??= []);
         for (let i = 0; i < known.length; i++) if (isSame(known[i].names, names)) return known[i];
-        const isKept =
-            known.length < MAX_CHOICES && names.every(({ length }) => length <= MAX_NAME);
-        const layout = make(names, codegen && isKept);
-        if (isKept) known.push(layout);
+        if (known.length >= MAX_CHOICES || names.some(({ length }) => length > MAX_NAME))
+            return undefined;
+        // Atoms and text go alike by their code points.
+        const ordered = deterministic ? [...names].sort(compareText) : names;
+        const layout = layoutOf(names, ordered, ordered.map(key), codegen);
+        known.push(layout);
         return layout;
     };
 }

@@ -1,5 +1,5 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
-import { compare } from "./compare.js";
+import { ordered } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
 import { atStep, kindName, noTerm, tooDeep } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
@@ -60,9 +60,9 @@ export class Output {
     /** The size of the next buffer: a little more than the last result. */
     private expected = 1024;
     /** What the name of a property becomes. */
-    private readonly keyTerm: (name: string) => Term;
+    private readonly keyOf: (name: string) => Encodable;
     /** Finds the layout of an object's names. */
-    private readonly layoutOf: (names: readonly string[]) => Layout;
+    private readonly layoutOf: (names: readonly string[]) => Layout | undefined;
     private readonly version: number;
     private readonly nullName: string;
 
@@ -71,14 +71,10 @@ export class Output {
         this.version = options.minorVersion ?? 2;
         this.nullName = options.null ?? "null";
         const { keys } = options;
-        this.keyTerm = (name) => (keys === "atom" ? new Atom(name) : Binary.of(name));
+        this.keyOf = (name) => (keys === "atom" ? new Atom(name) : name);
         // Keys are written by an output of their own: this one is in the middle of a term.
         let writer: Output | undefined;
-        this.layoutOf = layouts(
-            this.keyTerm,
-            (name) => (writer ??= new Output(options)).alone(this.keyTerm(name)),
-            options,
-        );
+        this.layoutOf = layouts((name) => (writer ??= new Output(options)).alone(name), options);
     }
 
     /** The bytes of a value, where the next one will be written. */
@@ -105,10 +101,14 @@ export class Output {
         if (this.buf.length > IDLE) this.use(new Uint8Array(0));
     }
 
-    /** The bytes of a value without the version before them. */
-    private alone(value: Encodable): Uint8Array {
+    /** The bytes of a property's name. */
+    private alone(name: string): Uint8Array {
         this.pos = 0;
-        this.write(value);
+        try {
+            this.write(this.keyOf(name));
+        } catch (error) {
+            throw atStep(name, error);
+        }
         return this.buf.slice(0, this.pos);
     }
 
@@ -120,7 +120,9 @@ export class Output {
     protected top(value: Encodable): void {
         try {
             this.u8(Tag.Version);
-            this.write(value);
+            // Opaque to the end, so nothing may follow.
+            if (value instanceof LocalTerm) this.local(value);
+            else this.write(value);
         } catch (error) {
             throw tooDeep(error);
         }
@@ -363,15 +365,23 @@ export class Output {
 
     private object(object: { readonly [key: string]: Encodable }): void {
         const names = Object.keys(object);
-        this.layoutOf(names).write(this, object);
+        const layout = this.layoutOf(names);
+        if (layout) return layout.write(this, object);
+        this.pairs(
+            names.map(this.keyOf),
+            names.map((name) => object[name]),
+        );
     }
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
         this.head(Tag.Map, keys.length);
-        const order = keys.map((_, at) => at);
-        if (this.options.deterministic) {
-            const terms = keys.map((key) => this.asTerm(key));
-            order.sort((a, b) => compare(terms[a], terms[b], true));
+        let order: Iterable<number> = keys.keys();
+        let wrong: unknown;
+        try {
+            if (this.options.deterministic) order = ordered(keys.map((key) => this.asTerm(key)));
+        } catch (error) {
+            // What is no key is told, with its place, when it is written.
+            wrong = error;
         }
         let at = 0;
         try {
@@ -386,6 +396,7 @@ export class Output {
             const isName = typeof step === "string" || Number.isInteger(step);
             throw atStep(isName ? (step as string | number) : at, error);
         }
+        if (wrong) throw wrong;
     }
 
     /** What orders a key among others: the term that it is written as. */
@@ -395,14 +406,15 @@ export class Output {
             return new Atom(key === null ? this.nullName : String(key));
         if (typeof key === "symbol") return new Atom(key.description!);
         if (typeof key === "string" || isBytes(key)) return Binary.of(key);
-        if (key instanceof Tuple) return new Tuple(key.elements.map(termOf));
+        if (key instanceof Tuple) return new Tuple(Array.from(key.elements, termOf));
         if (key instanceof ImproperList)
             return new ImproperList(key.items.map(termOf), termOf(key.tail));
-        if (Array.isArray(key)) return key.map(termOf);
+        // A hole is undefined.
+        if (Array.isArray(key)) return Array.from(key as readonly Encodable[], termOf);
         let entries: Iterable<readonly [Encodable, Encodable]>;
         if (isMap(key)) entries = key;
         else if (isPlain(key))
-            entries = Object.entries(key).map(([name, value]) => [this.keyTerm(name), value]);
+            entries = Object.entries(key).map(([name, value]) => [this.keyOf(name), value]);
         else return key as Term;
         return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
@@ -430,7 +442,7 @@ export class Output {
         if (value instanceof Fun) return this.fun(value);
         if (value instanceof OldFun) return this.oldFun(value);
         if (value instanceof ErlRecord) return this.record(value);
-        if (value instanceof LocalTerm) return this.local(value);
+        if (value instanceof LocalTerm) throw noTerm("a local term stands alone");
         if (isPlain(value)) return this.object(value);
         throw noTerm(`${kindName(value)} is no term`);
     }
@@ -522,9 +534,7 @@ export class Output {
         this.all(values, length);
     }
 
-    /** Opaque to the end, so nothing may follow: it stands alone. */
     private local(term: LocalTerm): void {
-        if (this.pos !== 1) throw noTerm("a local term stands alone");
         this.u8(Tag.Local);
         this.octets(term.bytes);
     }
