@@ -14,6 +14,8 @@
 %%   {check, Bytes}   -> {Description, Bytes again, deterministic, compressed, minor 1, minor 0} or error
 %%   {random, N, Seed} -> N such answers in a list, for random terms
 %%   {order, A, B}    -> less | equal | more, and whether A =:= B
+%%   {print, Terms}   -> what ~tp makes of each
+%%   {parse, Texts}   -> the term that each text is
 -mode(compile).
 
 main(["generate", File]) ->
@@ -49,7 +51,15 @@ answer({order, A, B}) ->
     X = binary_to_term(A),
     Y = binary_to_term(B),
     Order = if X < Y -> less; X > Y -> more; true -> equal end,
-    {Order, X =:= Y}.
+    {Order, X =:= Y};
+answer({print, Terms}) ->
+    [unicode:characters_to_binary(io_lib:format("~tp", [Term])) || Term <- Terms];
+answer({parse, Texts}) ->
+    [begin
+         {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list([Text, ". "])),
+         {ok, Term} = erl_parse:parse_term(Tokens),
+         Term
+     end || Text <- Texts].
 
 forms(Term) ->
     {iolist_to_binary(describe(Term)),

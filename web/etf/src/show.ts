@@ -33,7 +33,7 @@ export function show(term: Term, levels = 2): string {
     if (term instanceof ImproperList) return `[${few(term.items, inner)}|${inner(term.tail)}]`;
     if (term instanceof ErlMap) return `#${entries(term.keys, "=>", term.values)}`;
     if (term instanceof ErlRecord)
-        return `#${term.module}:${term.name}${entries(term.fields, "=", term.values)}`;
+        return `#${inner(term.module)}:${inner(term.name)}${entries(term.fields, "=", term.values)}`;
     const text = leaf(written(term));
     return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
@@ -43,12 +43,17 @@ function leaf(term: Term): string {
     // In base 10 a large integer takes the square of its digits.
     if (typeof term === "bigint" && term !== BigInt.asIntN(256, term))
         return `16#${term.toString(16)}`;
-    if (typeof term === "number" || typeof term === "bigint" || term instanceof Atom)
-        return String(term);
+    if (typeof term === "number" || typeof term === "bigint") return String(term);
+    // A line or a colour of an atom's own would pass for one of the message.
+    if (term instanceof Atom)
+        return String(term).replace(
+            /[\0-\x1f\x7f-\x9f]/g,
+            (control) => `\\x{${control.charCodeAt(0).toString(16)}}`,
+        );
     if (term instanceof Float) {
         const { value } = term;
-        if (Object.is(value, -0)) return "-0.0";
-        return Number.isInteger(value) ? value.toFixed(1) : String(value);
+        const text = Object.is(value, -0) ? "-0" : String(value);
+        return text.replace("+", "").replace(/^-?\d+(?=e|$)/, "$&.0");
     }
     if (term instanceof BitBinary)
         return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;

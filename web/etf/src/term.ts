@@ -35,9 +35,12 @@ export class Atom {
     declare protected readonly brand: undefined;
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
-    /** As Erlang writes it, in quotes where it needs them; but reserved words (`end`) have none. */
+    /**
+     * In quotes where it is not of ASCII letters; but reserved words (`end`) have none. Control
+     * characters stand as they are: `show` escapes them, too.
+     */
     toString(): string {
-        return /^[a-z][A-Za-z0-9_@]*$/.test(this.name)
+        return /^[a-z][\w@]*$/.test(this.name)
             ? this.name
             : `'${this.name.replace(/['\\]/g, "\\$&")}'`;
     }

@@ -15,9 +15,11 @@ import {
     encoder,
     Float,
     LocalTerm,
+    show,
     tuple,
     write,
     ErlMap,
+    ErlRecord,
     type Encodable,
     type Encoder,
     type EtfError,
@@ -283,4 +285,33 @@ test("options and values of another kind are told in words", () => {
     refused(() => encoder({ codegen: (() => 1) as never }), "codegen is false|true, not function");
     fails(() => encode([new Error("x") as never]), "at [0]: Error is no term");
     fails(() => encode(Int8Array.of(1) as never), "Int8Array is no term");
+});
+
+test("what stands in a message cannot pass for a line or a colour of its own", () => {
+    for (const [name, shown] of [
+        ["a\nb", "'a\\x{a}b'"],
+        ["\x1b[31m", "'\\x{1b}[31m'"],
+        ["\0\x7f\x9f'\\", "'\\x{0}\\x{7f}\\x{9f}\\'\\\\'"],
+        ["é", "'é'"],
+        ["", "''"],
+        ["a@b_C9", "a@b_C9"],
+    ])
+        assert.equal(show(tuple(atom(name))), `{${shown}}`);
+    const record = new ErlRecord(atom("a\n"), atom("b\n"), true, [atom("c\n")], [1]);
+    assert.equal(show(record), "#'a\\x{a}':'b\\x{a}'{'c\\x{a}' = 1}");
+});
+
+test("floats are shown as Erlang reads them", () => {
+    for (const [value, shown] of [
+        [1, "1.0"],
+        [-0, "-0.0"],
+        [1.5, "1.5"],
+        [1e21, "1.0e21"],
+        [-1e308, "-1.0e308"],
+        [1.5e300, "1.5e300"],
+        [5e-324, "5.0e-324"],
+        [1e-7, "1.0e-7"],
+        [1.5e-7, "1.5e-7"],
+    ] as const)
+        assert.equal(show(new Float(value)), shown);
 });

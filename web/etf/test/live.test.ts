@@ -13,11 +13,13 @@ import {
     encoder,
     equal,
     ErlMap,
+    Float,
     frame,
     FrameReader,
     Pid,
     Port,
     Reference,
+    show,
     Tuple,
     type Term,
 } from "@whittle/etf";
@@ -139,6 +141,62 @@ for (const erl of erls) {
         }
     });
 
+    test(`${who}: atoms and floats are shown as it reads them`, async () => {
+        const partner = new Partner(erl);
+        try {
+            const random = new Random(8);
+            const characters = Array.from({ length: 0x180 }, (_, code) =>
+                String.fromCodePoint(code),
+            );
+            const names = [
+                ...characters,
+                ...characters.map((character) => `a${character}b`),
+                ...["", "λ", "aλ", "🛰", "\u2028", "a@b_C9", "a.b", "_a", "Ab", "1"],
+                ...Array.from({ length: 200 }, () => random.text(9)),
+            ];
+            const atoms = names.map((name) => new Atom(name));
+            const powers = [-324, -323, -308, -20, -7, -6, -1, 0, 5, 15, 16, 20, 21, 22, 100, 308];
+            const floats = [1, -1, 1.5, 1.2345678901234567]
+                .flatMap((digits) => powers.map((power) => Number(`${digits}e${power}`)))
+                .concat(
+                    Array.from({ length: 200 }, () => rawFloat(random)),
+                    5e-324,
+                    2 ** 53,
+                    -0,
+                )
+                .filter(Number.isFinite)
+                .map((value) => new Float(value));
+            const given: readonly Term[] = [...atoms, ...floats];
+            const texts = given.map((term) => Binary.of(show(term)));
+            const read = (await partner.ask(new Atom("parse"), texts)) as readonly Term[];
+            for (const [at, term] of given.entries()) same(describe(read[at]), describe(term));
+            // Erlang has short forms of some control characters, and Latin-1 letters unquoted.
+            const common = atoms.filter(({ name }) => !/[\0-\x1f\x7f-\xff]/.test(name));
+            const printed = (await partner.ask(new Atom("print"), common)) as readonly Binary[];
+            assert.deepEqual(
+                common.map((atom) => show(atom)),
+                printed.map((text) => text.text()),
+            );
+        } finally {
+            partner.stop();
+        }
+    });
+
+    test(`${who}: the longest string, and the shortest list of bytes that is none`, async () => {
+        const partner = new Partner(erl);
+        try {
+            for (const count of [65535, 65536]) {
+                const bytes = encode(Array<number>(count).fill(7));
+                const [, plain] = (
+                    (await partner.ask(new Atom("check"), Binary.of(bytes))) as Tuple
+                ).elements;
+                same(hex((plain as Binary).bytes), hex(bytes));
+            }
+        } finally {
+            partner.stop();
+        }
+    });
+
     test(`${who}: terms are ordered as Erlang orders them`, async () => {
         const partner = new Partner(erl);
         try {
@@ -165,6 +223,14 @@ for (const erl of erls) {
             partner.stop();
         }
     });
+}
+
+/** A float of any size. */
+function rawFloat(random: Random): number {
+    const bytes = new DataView(new ArrayBuffer(8));
+    bytes.setUint32(0, random.word());
+    bytes.setUint32(4, random.word());
+    return bytes.getFloat64(0);
 }
 
 /**
