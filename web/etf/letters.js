@@ -7,15 +7,15 @@ export const lettersOf = {
     Binary: "t e",
     Keys: "G",
     ErlMap: "e t",
-    Shape: "s t e i o B a V b f",
+    Shape: "s t e i _ B w p b f",
     Input:
-        "s t o e w u ee g N ef I et f h eb j b p eM V eg i D M O v m a F ed E en ec eO ew el ey " +
-        "r P l q eo G _ ea eK C k e_ L c n Y B J es S X eu R z x T H er $ A W d ep ex em Z eN Q " +
-        "K eC U y ei",
+        "s t o e w u ee _ N ef k et f en i j b ep eM V eb $ g M O v m a er ed C h ec eO H el B " +
+        "r J p q eo G L ea K T R e_ E c n Y z ew es X P eu ey A U D W Q I x l d eg ex em Z eN S " +
+        "eK eC F y ei",
     Output:
-        "e u h Y b p x V s a i D $ w _ N n B z t F r K M W q y C T l Z v f P O R I U m X E k d " +
-        "G c o Q",
-    FrameReader: "e t s i j p _ Z",
+        "e A t Y l p U V s a i g $ w o N v n z j R L r Q d W q G T D Z C M J u F K b k I P _ y " +
+        "c E f S",
+    FrameReader: "e t s i j p o Z",
     Failure: "e i t s",
-    Decoder: "n t e W",
+    Decoder: "_ t e W",
 };

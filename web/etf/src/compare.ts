@@ -10,7 +10,9 @@ import { latin1Text } from "./utf8.js";
  * number < atom < reference < fun < port < pid < tuple < record < map < list < bit string.
  *
  * Erlang itself orders the funs, and the map keys that are maps, of one node by what only that
- * node knows; here they have an order that is stable, but not always the same.
+ * node knows; here they have an order that is stable, but not always the same. Terms deeper than
+ * JavaScript's stack allows, some thousand levels, are a RangeError, as they are to {@link equal}
+ * and as keys of an {@link ErlMap}.
  * @param exact whether an integer is less than a float of the same value (as for map keys) and
  *   -0.0 less than 0.0. Default false: they are equal, as with `==`
  */
