@@ -8,12 +8,10 @@
 %% sending, also over a resize. What `call' answered with `ok' was handled once.
 %%
 %% == How a resize keeps the order ==
-%% A new generation of shards is started; each waits for a piece of the state of
-%% every old one. An old shard gives its state away when it has handled what was
-%% in its queue, and from then on passes on what still comes. A sender that
-%% notices the new generation first sends a fence through all old shards and
-%% waits until it has come out on the other side: so whatever it sent before has
-%% arrived. Nothing is shared but the table of routes, a persistent term.
+%% A new generation of shards is started, and the old ones give them their state and pass
+%% on what still comes. A sender that notices the new generation first waits until all that
+%% it sent to the old one was handled (whittle_flow_fence). Nothing is shared but the table
+%% of routes, a persistent term.
 %%
 %% == Overload ==
 %% Each shard counts what waits for it. Above `limit' a send is refused with
@@ -24,6 +22,7 @@
 
 -export([start_link/4, child_spec/4]).
 -export([send/3, send/2, send_many/2, call/4, resize/2, shards/1]).
+-export([newest/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -206,30 +205,28 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
     end.
 
 %% Which generation this process sent to last is kept in its dictionary. On a
-%% new one it waits until all that it sent to the old one has arrived.
+%% new one it waits until all that it sent to the old one was handled.
 settle(Pool, #table{version = Version} = Table) ->
     case get({?MODULE, Pool}) of
         #table{version = Version} -> ok;
         Last ->
-            fence(Last, Table),
+            ok = fence(Last, Table),
             _ = put({?MODULE, Pool}, Table),
             ok
     end.
 
 fence(undefined, _) -> ok;
 fence(#table{epoch = Epoch}, #table{epoch = Epoch}) -> ok;
-fence(#table{routes = Old}, _) ->
-    Fences = [begin
-                  Ref = monitor(process, Pid),
-                  Pid ! {whittle_flow_fence, self(), Ref},
-                  Ref
-              end || {Pid, _} <- tuple_to_list(Old)],
-    lists:foreach(fun(Ref) ->
-                          receive
-                              {whittle_flow_fenced, Ref} -> demonitor(Ref, [flush]);
-                              {'DOWN', Ref, process, _, _} -> true
-                          end
-                  end, Fences).
+fence(#table{routes = Old}, _) -> whittle_flow_fence:through(Old).
+
+%% @private
+%% @doc The routes of the newest generation; Last if the pool is gone.
+-spec newest(atom(), whittle_flow_shard:routes()) -> whittle_flow_shard:routes().
+newest(Pool, Last) ->
+    case table(Pool) of
+        {ok, #table{routes = Routes}} -> Routes;
+        {error, _} -> Last
+    end.
 
 %%% the pool's process
 
@@ -296,10 +293,12 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->
             New = whittle_flow_shard:start_link(Name, Worker, []),
-            _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
-            {noreply, publish(State#state{table = Table#table{routes = Routes1},
-                                          restarts = Recent})}
+            State1 = publish(State#state{table = Table#table{routes = Routes1},
+                                         restarts = Recent}),
+            %% Behind the table, so that a relay that took the old one hears of it, too.
+            _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
+            {noreply, State1}
     end.
 
 -spec terminate(term(), #state{}) -> ok.

@@ -96,7 +96,7 @@ loop(#shard{queued = Queued} = Shard) ->
             loop(Shard);
         {whittle_flow_split, Routes} ->
             split(Routes, Shard),
-            whittle_flow_relay:run(Shard#shard.parent, Routes, Queued);
+            whittle_flow_relay:run(Shard#shard.parent, Shard#shard.pool, Routes, Queued);
         {'EXIT', Parent, Reason} when Parent =:= Shard#shard.parent ->
             exit(Reason);
         Message ->

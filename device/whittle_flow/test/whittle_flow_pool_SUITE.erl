@@ -129,7 +129,7 @@ fences(_) ->
 waits_or_is_done(Pid) ->
     case process_info(Pid, [status, current_function]) of
         undefined -> ok;
-        [{status, waiting}, {current_function, {whittle_flow_pool, _, _}}] -> ok;
+        [{status, waiting}, {current_function, {whittle_flow_fence, _, _}}] -> ok;
         _ -> erlang:yield(), waits_or_is_done(Pid)
     end.
 
