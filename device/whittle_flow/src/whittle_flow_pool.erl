@@ -5,7 +5,8 @@
 %% == Guarantees ==
 %% `send' is at most once: it is lost if the shard is killed before it handled
 %% the message. Messages of one sender for one key are handled in the order of
-%% sending, also over a resize. What `call' answered with `ok' was handled once.
+%% sending, also over a resize, unless the sender is a shard of this pool itself. What
+%% `call' answered with `ok' was handled once.
 %%
 %% == How a resize keeps the order ==
 %% A new generation of shards is started, and the old ones give them their state and pass
@@ -22,7 +23,7 @@
 
 -export([start_link/4, child_spec/4]).
 -export([send/3, send/2, send_many/2, call/4, resize/2, shards/1]).
--export([newest/2]).
+-export([newest/2, own/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -209,6 +210,7 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
 settle(Pool, #table{version = Version} = Table) ->
     case get({?MODULE, Pool}) of
         #table{version = Version} -> ok;
+        own -> ok;
         Last ->
             ok = fence(Last, Table),
             _ = put({?MODULE, Pool}, Table),
@@ -218,6 +220,14 @@ settle(Pool, #table{version = Version} = Table) ->
 fence(undefined, _) -> ok;
 fence(#table{epoch = Epoch}, #table{epoch = Epoch}) -> ok;
 fence(#table{routes = Old}, _) -> whittle_flow_fence:through(Old).
+
+%% @private
+%% @doc What this process, one of the pool's shards, sends to the pool waits for nobody: it
+%% would wait for itself.
+-spec own(atom()) -> ok.
+own(Pool) ->
+    _ = put({?MODULE, Pool}, own),
+    ok.
 
 %% @private
 %% @doc The routes of the newest generation; Last if the pool is gone.

@@ -7,13 +7,14 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([idle_relays/1, relays_in_use/1, senders_share/1, long_asleep/1, any_resizes/1,
-         any_resizes_and_ends/1]).
+         any_resizes_and_ends/1, sends_to_itself/1]).
 -export([init/1, handle/3]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [idle_relays, relays_in_use, senders_share, long_asleep, any_resizes, any_resizes_and_ends].
+    [idle_relays, relays_in_use, senders_share, long_asleep, any_resizes, any_resizes_and_ends,
+     sends_to_itself].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -31,6 +32,9 @@ init(_) -> #{}.
 
 handle(_, {wait, From}, State) -> From ! {waiting, self()}, receive go -> State end;
 handle(Key, {tell, To}, State) -> To ! {Key, lists:reverse(maps:get(Key, State, []))}, State;
+handle(Key, {send_on, Other, Message}, State) ->
+    ok = whittle_flow_pool:send(pool, Other, Message),
+    State#{Key => [sent_on | maps:get(Key, State, [])]};
 handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State).
 
 %% Nothing here ends because of the time that it takes.
@@ -258,3 +262,15 @@ found(S, N) ->
         Pids -> {list_to_tuple(Pids), N + 1};
         _ -> found(S, N + 1)
     end.
+
+%% A callback that sends to its own pool cannot wait for itself.
+sends_to_itself(_) ->
+    {ok, _} = start(#{shards => 1}),
+    ok = whittle_flow_pool:call(pool, a, {send_on, b, 1}, infinity),
+    ok = whittle_flow_pool:send(pool, held, {wait, self()}),
+    receive {waiting, Shard} -> ok end,
+    ok = whittle_flow_pool:send(pool, a, {send_on, b, 2}),
+    ok = whittle_flow_pool:resize(pool, 2),
+    Shard ! go,
+    ?assertEqual([sent_on, sent_on], told(a)),
+    ?assertEqual([1, 2], told(b)).
