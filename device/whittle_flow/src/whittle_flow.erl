@@ -16,7 +16,7 @@
 %% See format_error/1.
 
 %% @doc Measures the crossovers of broadcasting on this machine; pass what it
-%% gives to whittle_flow_group:start_link/2. Takes some seconds.
+%% gives to whittle_flow_group:start_link/2. Takes a part of a second.
 -spec calibrate() -> #{shared := pos_integer(), sharers := pos_integer()}.
 calibrate() -> whittle_flow_calibrate:run().
 
@@ -32,7 +32,8 @@ format(not_started) -> "not running; start the application ";
 format(no_pool) -> "no such pool; start it first: ";
 format(no_group) -> "no such group; start it first: ";
 format(overloaded) -> "more waits than limit allows; send less, or again later: ";
-format(key_failed) -> "the pool's key function crashed, nothing was sent: ";
+format(key_failed) ->
+    "the pool's key function crashed, or what was to be sent has no key; nothing was sent: ";
 format(handler_failed) -> "the callback crashed on this message: ";
 format(unanswered) -> "no answer in time; handled once or not at all: ";
 format(failed) -> "the callback crashed on this many messages: ";

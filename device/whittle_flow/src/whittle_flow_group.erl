@@ -84,13 +84,16 @@ start_link(Name, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Makes a process a member. Twice is once.
+%% @doc Makes a process a member. Twice is once; but one that joins the groups of two
+%% nodes that are connected gets each message twice: join it on its own node.
 -spec join(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
-join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid}).
+join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid});
+join(_, Other) -> {error, {bad_option, {member, Other}}}.
 
 %% @doc Ends a membership. Messages that were taken before may still come.
 -spec leave(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
-leave(Group, Pid) when is_pid(Pid) -> call(Group, {leave, Pid}).
+leave(Group, Pid) when is_pid(Pid) -> call(Group, {leave, Pid});
+leave(_, Other) -> {error, {bad_option, {member, Other}}}.
 
 %% @doc Sends Message to all members.
 -spec broadcast(atom(), term()) -> ok | {error, whittle_flow:reason()}.

@@ -90,8 +90,10 @@ send(Pool, Message) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends many messages with one signal for each shard that they concern.
-%% Gives back those that were refused because their shard is overloaded.
+%% @doc Sends many messages `[{Key, Message}]' with one signal for each shard that they
+%% concern. Gives back those that were refused because their shard is overloaded. Of a
+%% list that is not of pairs nothing is sent:
+%% `{error, {key_failed, {Pool, {error, {no_pair, What}}}}}', counted, the first logged.
 -spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
           ok | {error, whittle_flow:reason()}.
 send_many(Pool, Pairs) ->
@@ -99,13 +101,21 @@ send_many(Pool, Pairs) ->
         {ok, #table{routes = Routes} = Table} ->
             settle(Pool, Table),
             N = tuple_size(Routes),
-            Parts = lists:foldl(fun({Key, _} = Pair, Acc) ->
-                                        P = erlang:phash2(Key, N) + 1,
-                                        setelement(P, Acc, [Pair | element(P, Acc)])
-                                end, erlang:make_tuple(N, []), Pairs),
-            many(Pool, 1, Parts, Table, []);
+            case parts(Pairs, N, erlang:make_tuple(N, [])) of
+                {no_pair, _} = Reason ->
+                    whittle_flow_count:refused(Pool, {key_failed, {Pool, {error, Reason}}});
+                Parts -> many(Pool, 1, Parts, Table, [])
+            end;
         {error, _} = Error -> Error
     end.
+
+%% Of each place its pairs, backwards.
+parts([{Key, _} = Pair | Pairs], N, Parts) ->
+    P = erlang:phash2(Key, N) + 1,
+    parts(Pairs, N, setelement(P, Parts, [Pair | element(P, Parts)]));
+parts([], _, Parts) -> Parts;
+parts([Bad | _], _, _) -> {no_pair, Bad};
+parts(Bad, _, _) -> {no_pair, Bad}.
 
 many(_, P, Parts, _, []) when P > tuple_size(Parts) -> ok;
 many(Pool, P, Parts, _, Refused) when P > tuple_size(Parts) ->

@@ -234,6 +234,8 @@ calibrated(_) ->
 bad_input(_) ->
     ?assertEqual({error, {no_group, nix}}, whittle_flow_group:broadcast(nix, 1)),
     ?assertEqual({error, {no_group, nix}}, whittle_flow_group:join(nix, self())),
+    [?assertEqual({error, {bad_option, {member, Bad}}}, whittle_flow_group:F(nix, Bad))
+     || F <- [join, leave], Bad <- [foo, {g, node()}]],
     ?assertEqual({error, {no_group, nix}}, whittle_flow_group:sync(nix)),
     start(#{}),
     Nowhere = 'nobody@nowhere.invalid',

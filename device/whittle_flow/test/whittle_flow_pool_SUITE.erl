@@ -278,6 +278,14 @@ bad_input(_) ->
     {error, {key_failed, {pool, {error, function_clause}}} = Reason} =
         whittle_flow_pool:send(pool, x),
     ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
+    %% The same for a list that is not of pairs: nothing of it is sent.
+    [?assertEqual({error, {key_failed, {pool, {error, {no_pair, Bad}}}}},
+                  whittle_flow_pool:send_many(pool, Many))
+     || {Bad, Many} <- [{foo, foo}, {bad, [{k, 2}, bad, {k, 3}]}, {{k, 3}, [{k, 2} | {k, 3}]},
+                        {{k}, [{k}]}]],
+    ?assertEqual([{k, 1}], told(k)),
+    ?assertEqual({ok, 5}, whittle_counters:value(whittle_flow_refused_total, [pool, key_failed])),
+    ok = whittle_flow_pool:send_many(pool, []),
     ok = whittle_flow_pool:send(pool, k, crash),
     ?assertEqual([{k, 1}], told(k)),
     ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_failed_total, [pool])),
