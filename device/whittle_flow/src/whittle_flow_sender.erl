@@ -23,6 +23,7 @@
 %%
 %% The books balance: what was pushed was handled, or was told by a sync as failed,
 %% uncertain or shed, each message once, or is still counted as unanswered.
+%% Those told as uncertain may have been handled as well.
 %%
 %% == Overload ==
 %% At most `window' messages are on their way. Above it `block' holds push up
@@ -322,8 +323,8 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
             end
     end.
 
-%% @doc Takes a message that the process got. `ignored' if it is none of the
-%% sender's.
+%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if it
+%% is none of the sender's.
 -spec info(term(), sender()) -> {ok, sender()} | ignored.
 info({whittle_flow_credit, Alias, N, Result}, #sender{link = #link{alias = Alias} = Link} = S) ->
     {ok, S#sender{link = drain(credited(N, Result, Link))}};
