@@ -135,6 +135,9 @@ start_timer(Link) -> Link.
 
 %% @doc Sends what was gathered, as far as the policy and the credit allow.
 -spec flush(sender()) -> sender().
+flush(#sender{count = 0, link = #link{buffer = none}} = Sender) ->
+    %% To look for credit would be to look through that of all the process's senders.
+    Sender;
 flush(#sender{count = 0, link = Link} = Sender) ->
     Sender#sender{link = drain(polled(Link))};
 flush(#sender{count = Count, gathered = Gathered, link = Link} = Sender) ->
