@@ -277,16 +277,17 @@ observe_since(Name, Labels, Start) -> observe(Name, Labels, since(Start)).
 -spec exemplar(atom(), labels(), non_neg_integer(), #{atom() => label()}) ->
           ok | {error, reason()}.
 exemplar(Name, Labels, V, Exemplar) ->
-    with_values(Name, Labels, fun(_, Values) ->
-        case whittle_counters_exemplar:text(Exemplar) of
-            {ok, Text} ->
-                case observe(Name, Labels, V) of
-                    ok -> whittle_counters_exemplar:put(Name, Values, V, Text);
-                    {error, _} = Error -> Error
-                end;
-            {error, Reason} -> refuse(Name, Reason)
-        end
-    end).
+    case whittle_counters_exemplar:text(Exemplar) of
+        {ok, Text} ->
+            case observe(Name, Labels, V) of
+                ok ->
+                    with_values(Name, Labels, fun(_, Values) ->
+                        whittle_counters_exemplar:put(Name, Values, V, Text)
+                    end);
+                {error, _} = Error -> Error
+            end;
+        {error, Reason} -> refuse(Name, Reason)
+    end.
 
 since(Start) when is_integer(Start) ->
     erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond);

@@ -279,13 +279,14 @@ handle_call({sweep, Now}, _, State) ->
     {reply, ok, look_around(Now, State)}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
-handle_cast({alias, [_ | Labels] = Path, Key}, State) ->
+handle_cast({alias, [Name | Given] = Path, Key}, State) ->
+    Labels = alone(Given),
     case ets:lookup(?SERIES, Key) of
         [#series{aliases = Aliases, expired = false, parts = [{Cell, _} | _]} = Row]
           when length(Aliases) < ?ALIASES ->
             Known = lists:member(Labels, Aliases),
             _ = Known orelse ets:insert(?SERIES, Row#series{aliases = [Labels | Aliases]}),
-            {noreply, later(Path, Cell, State)};
+            {noreply, later([Name | Labels], Cell, State)};
         [#series{expired = false}] ->
             %% It stays among those asked for, so that the next update does not ask.
             {noreply, State};
@@ -363,10 +364,14 @@ create(Name, Values, Kind, State) ->
             end
     end.
 
+%% Text that is part of a larger binary, a request say, would keep that in memory.
+alone(Labels) -> [if is_binary(L) -> binary:copy(L); true -> L end || L <- Labels].
+
 %% The one series of a metric without labels, and the overflow.
 uncapped(Values) -> lists:all(fun(V) -> V =:= ?OVERFLOW end, Values).
 
-insert(Name, Values, Kind, #{labels := Names} = Metric, State) ->
+insert(Name, Texts, Kind, #{labels := Names} = Metric, State) ->
+    Values = alone(Texts),
     {Cell, Pages} = cell(Kind, Metric, {Name, Values}, State#state.pages),
     true = ets:insert(?SERIES, #series{key = {Name, Values},
                                        text = whittle_counters_name:text(Names, Values),

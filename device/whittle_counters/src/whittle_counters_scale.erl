@@ -131,7 +131,7 @@ walk(Schema, [{_, N} | Buckets], Rank) when Rank > 0 -> walk(Schema, Buckets, Ra
 walk(_, _, _) -> 0.
 
 %% @doc The coarsest schema whose relative error is at most Error (0.011 to
-%% 0.34).
+%% 0.42).
 -spec schema_for(float()) -> {ok, schema()} | error.
 schema_for(Error) ->
     case [S || S <- lists:seq(0, 5), relative_error(S) =< Error] of

@@ -6,7 +6,7 @@
          defined_again/1, bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
 -export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
--export([options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
+-export([labels_alone/1, options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
          read_again/1, read_only/1, readings_at_once/1, gauge_resets/1, helpers_crash/1,
          registry_between/1, environment/1, errors_say/1]).
 -export([log/2, promoted/0]).
@@ -19,7 +19,7 @@ all() ->
      cap, expiry, late_update, promotion, publishing, registry_crash, half_done, not_started,
      light, readings, named_divert, stopping, options_by_type, refused_makes_nothing,
      refusals_by_metric, logged_by_metric, read_again, read_only, readings_at_once, gauge_resets,
-     helpers_crash, registry_between, environment, errors_say].
+     helpers_crash, registry_between, environment, errors_say, labels_alone].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
@@ -592,6 +592,21 @@ gauge_resets(_) ->
          ok = ?W:set(Name, 2 * Value),
          ?assertEqual({ok, 2 * Value}, ?W:value(Name))
      end || {Name, Value} <- [{g, 10}, {f, 2.5}]].
+
+%% What is kept of a label, however it was given, keeps nothing else in memory.
+labels_alone(_) ->
+    ok = ?W:new(c, counter, #{labels => [id]}),
+    Before = erlang:memory(binary),
+    [begin
+         Request = binary:copy(integer_to_binary(I), 100000),
+         Id = binary:part(Request, 0, 80),
+         ok = ?W:inc(c, [Id]),
+         {ok, _} = ?W:handle(c, [Id])
+     end || I <- lists:seq(100, 199)],
+    published(),
+    [true = erlang:garbage_collect(P) || P <- [self(), whereis(whittle_counters_registry)]],
+    ?assertEqual(100, map_size(series(<<"c">>))),
+    ?assert(erlang:memory(binary) - Before < 1000000).
 
 %% What tells rates is there for those who want them. However often it crashes, the
 %% metrics stay, and it comes back.

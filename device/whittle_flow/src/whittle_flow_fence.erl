@@ -26,7 +26,8 @@
 %% the first is handled first, whatever the generations in between are doing, and the target
 %% may be any later generation, not only the next: the shards there take up nothing before
 %% the state has come through all generations in between. A fence goes from older to newer
-%% generations only, so nobody waits in a circle.
+%% generations only, and shards themselves wait for no pool (what they send is not ordered
+%% over a resize), so nobody waits in a circle.
 %%
 %% == What it costs ==
 %% A relay waits with one fence at a time. All fences that came meanwhile are answered by the

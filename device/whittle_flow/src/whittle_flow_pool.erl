@@ -5,8 +5,10 @@
 %% == Guarantees ==
 %% `send' is at most once: it is lost if the shard is killed before it handled
 %% the message. Messages of one sender for one key are handled in the order of
-%% sending, also over a resize, unless the sender is a shard of this pool itself. What
-%% `call' answered with `ok' was handled once.
+%% sending, also over a resize, unless the sender is a shard itself, of this pool or of
+%% another. What `call' answered with `ok' was handled once. Over a resize a sender waits
+%% until what it sent before was handled: a callback must not wait for a process that sends
+%% to its pool.
 %%
 %% == How a resize keeps the order ==
 %% A new generation of shards is started, and the old ones give them their state and pass
@@ -23,7 +25,7 @@
 
 -export([start_link/4, child_spec/4]).
 -export([send/3, send/2, send_many/2, call/4, resize/2, shards/1]).
--export([newest/2, own/1]).
+-export([newest/2, shard/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -220,7 +222,6 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
 settle(Pool, #table{version = Version} = Table) ->
     case get({?MODULE, Pool}) of
         #table{version = Version} -> ok;
-        own -> ok;
         Last ->
             ok = fence(Last, Table),
             _ = put({?MODULE, Pool}, Table),
@@ -229,14 +230,18 @@ settle(Pool, #table{version = Version} = Table) ->
 
 fence(undefined, _) -> ok;
 fence(#table{epoch = Epoch}, #table{epoch = Epoch}) -> ok;
-fence(#table{routes = Old}, _) -> whittle_flow_fence:through(Old).
+fence(#table{routes = Old}, _) ->
+    case get(?MODULE) of
+        shard -> ok;
+        undefined -> whittle_flow_fence:through(Old)
+    end.
 
 %% @private
-%% @doc What this process, one of the pool's shards, sends to the pool waits for nobody: it
-%% would wait for itself.
--spec own(atom()) -> ok.
-own(Pool) ->
-    _ = put({?MODULE, Pool}, own),
+%% @doc What this process, a shard, sends to pools waits for nobody: it would wait for
+%% itself, or for a shard of another pool that waits for it.
+-spec shard() -> ok.
+shard() ->
+    _ = put(?MODULE, shard),
     ok.
 
 %% @private

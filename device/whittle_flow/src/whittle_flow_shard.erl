@@ -13,8 +13,9 @@
 -callback init(Args :: term()) -> State :: term().
 %% One message for one key. A crash loses this message, is counted, the first
 %% is logged, and the state stays as it was.
-%% What it sends to its own pool is in order but for a resize: it cannot wait until its
-%% own messages were handled.
+%% What it sends to a pool is in order but for a resize: it cannot wait until that was
+%% handled, by itself or by a shard that waits for this one. Nor may it wait for a process
+%% that sends to its pool.
 -callback handle(Key :: term(), Message :: term(), State :: term()) -> State :: term().
 %% A message that did not come through the pool: a socket's data, a timer.
 -callback info(Message :: term(), State :: term()) -> State :: term().
@@ -42,7 +43,7 @@ start_link(Pool, {Module, Args}, From) ->
     Queued = atomics:new(1, []),
     Pid = proc_lib:spawn_opt(
             fun() ->
-                    ok = whittle_flow_pool:own(Pool),
+                    ok = whittle_flow_pool:shard(),
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
                     Empty = Module:init(Args),
                     _ = cuttable(Module, Empty) orelse (Parent ! whittle_flow_no_split),

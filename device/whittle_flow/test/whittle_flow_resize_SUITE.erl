@@ -7,14 +7,14 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([idle_relays/1, relays_in_use/1, senders_share/1, long_asleep/1, any_resizes/1,
-         any_resizes_and_ends/1, sends_to_itself/1]).
+         any_resizes_and_ends/1, sends_to_itself/1, pools_in_a_circle/1]).
 -export([init/1, handle/3]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [idle_relays, relays_in_use, senders_share, long_asleep, any_resizes, any_resizes_and_ends,
-     sends_to_itself].
+     sends_to_itself, pools_in_a_circle].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -32,21 +32,26 @@ init(_) -> #{}.
 
 handle(_, {wait, From}, State) -> From ! {waiting, self()}, receive go -> State end;
 handle(Key, {tell, To}, State) -> To ! {Key, lists:reverse(maps:get(Key, State, []))}, State;
-handle(Key, {send_on, Other, Message}, State) ->
-    ok = whittle_flow_pool:send(pool, Other, Message),
+handle(Key, {send_on, Pool, Other, Message}, State) ->
+    ok = whittle_flow_pool:send(Pool, Other, Message),
     State#{Key => [sent_on | maps:get(Key, State, [])]};
 handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State).
 
 %% Nothing here ends because of the time that it takes.
-start(Options) ->
+start(Options) -> start(pool, Options).
+
+start(Pool, Options) ->
     Defaults = #{retire_after => 3600000, limit => 10000000},
-    whittle_flow_pool:start_link(pool, ?MODULE, [], maps:merge(Defaults, Options)).
+    whittle_flow_pool:start_link(Pool, ?MODULE, [], maps:merge(Defaults, Options)).
 
 stop() ->
-    [begin true = unlink(Pid), gen_server:stop(Pid) end || Pid <- [whereis(pool)], is_pid(Pid)].
+    [begin true = unlink(Pid), gen_server:stop(Pid) end
+     || Pid <- [whereis(pool), whereis(other)], is_pid(Pid)].
 
-told(Key) ->
-    ok = whittle_flow_pool:send(pool, Key, {tell, self()}),
+told(Key) -> told(pool, Key).
+
+told(Pool, Key) ->
+    ok = whittle_flow_pool:send(Pool, Key, {tell, self()}),
     receive {Key, List} -> List end.
 
 pids() ->
@@ -266,11 +271,28 @@ found(S, N) ->
 %% A callback that sends to its own pool cannot wait for itself.
 sends_to_itself(_) ->
     {ok, _} = start(#{shards => 1}),
-    ok = whittle_flow_pool:call(pool, a, {send_on, b, 1}, infinity),
+    ok = whittle_flow_pool:call(pool, a, {send_on, pool, b, 1}, infinity),
     ok = whittle_flow_pool:send(pool, held, {wait, self()}),
-    receive {waiting, Shard} -> ok end,
-    ok = whittle_flow_pool:send(pool, a, {send_on, b, 2}),
+    Shard = receive {waiting, Pid} -> Pid end,
+    ok = whittle_flow_pool:send(pool, a, {send_on, pool, b, 2}),
     ok = whittle_flow_pool:resize(pool, 2),
     Shard ! go,
     ?assertEqual([sent_on, sent_on], told(a)),
     ?assertEqual([1, 2], told(b)).
+
+%% Nor can two pools that send to each other wait for each other.
+pools_in_a_circle(_) ->
+    Pools = [{pool, other}, {other, pool}],
+    [{ok, _} = start(Pool, #{shards => 1}) || {Pool, _} <- Pools],
+    [ok = whittle_flow_pool:call(Pool, a, {send_on, Other, b, 1}, infinity)
+     || {Pool, Other} <- Pools],
+    Held = [begin
+                ok = whittle_flow_pool:send(Pool, held, {wait, self()}),
+                Shard = receive {waiting, Pid} -> Pid end,
+                ok = whittle_flow_pool:send(Pool, a, {send_on, Other, b, 2}),
+                Shard
+            end || {Pool, Other} <- Pools],
+    [ok = whittle_flow_pool:resize(Pool, 2) || {Pool, _} <- Pools],
+    [Shard ! go || Shard <- Held],
+    [?assertEqual([sent_on, sent_on], told(Pool, a)) || {Pool, _} <- Pools],
+    [?assertEqual([1, 2], told(Pool, b)) || {Pool, _} <- Pools].
