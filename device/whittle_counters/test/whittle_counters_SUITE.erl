@@ -6,9 +6,9 @@
          defined_again/1, bad_input/1, definitions/1, cap/1, expiry/1, late_update/1, promotion/1,
          registry_crash/1, half_done/1, not_started/1]).
 -export([publishing/1, light/1, readings/1, named_divert/1, stopping/1]).
--export([labels_alone/1, options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1, logged_by_metric/1,
-         read_again/1, read_only/1, readings_at_once/1, gauge_resets/1, helpers_crash/1,
-         registry_between/1, environment/1, errors_say/1]).
+-export([labels_alone/1, options_by_type/1, refused_makes_nothing/1, refusals_by_metric/1,
+         logged_by_metric/1, read_again/1, read_only/1, readings_at_once/1, gauge_resets/1,
+         helpers_crash/1, registry_between/1, environment/1, errors_say/1]).
 -export([log/2, promoted/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
