@@ -66,6 +66,9 @@ text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 text(bad_rule) ->
     "not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
 text(push_failed) -> "a push was not sent, the next tells of it; check host and network: ";
+text(line_too_long) ->
+    "what StatsD would be told of a series is longer than a datagram and left out, as "
+        "{Name, Bytes}; cut its labels: ";
 text(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";
 text(registry_failed) -> "the registry crashed during the call; it was restarted, try again: ";
 text(Tag) -> atom_to_list(Tag) ++ ": ".

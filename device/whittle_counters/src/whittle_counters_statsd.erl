@@ -26,8 +26,9 @@
                         | number()}.
 %% What each cell had come to, and what the funs of counters had told.
 
-%% What fits into one datagram on an Ethernet without being cut.
+%% What fits into one datagram on an Ethernet without being cut, and into any of IPv4.
 -define(DATAGRAM, 1432).
+-define(LARGEST, 65507).
 
 %% @doc A child of your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
@@ -132,10 +133,17 @@ packets(Style, Seen) ->
              ({series, Values, _, Value}, {#{name := Name} = Family, Ls, New}) ->
                   Key = {Name, Values},
                   {Change, Now} = change(Family, Value, maps:get(Key, Seen, [])),
-                  More = lines(Style, Family, Values, Change),
+                  More = [L || L <- lines(Style, Family, Values, Change), fits(Name, L)],
                   {Family, More ++ Ls, case Now of none -> New; _ -> New#{Key => Now} end}
           end, {none, [], #{}}),
     {pack(lists:reverse(Lines), []), Seen1}.
+
+%% One that no datagram holds would keep all others from being sent. A family's name may be
+%% another than its metric's.
+fits(_, Line) when byte_size(Line) =< ?LARGEST -> true;
+fits(Family, Line) ->
+    _ = whittle_counters_table:reject(undefined, {line_too_long, {Family, byte_size(Line)}}),
+    false.
 
 %% What is to be told, and what is to be remembered for the next time.
 change(_, {cells, Now}, Before) when is_list(Before) ->

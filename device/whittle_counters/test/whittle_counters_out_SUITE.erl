@@ -6,15 +6,15 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, accepts/1, restart/1,
          port_taken/1, bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1,
-         statsd_tells_once/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1, rates/1,
-         telemetry/1]).
+         statsd_tells_once/1, statsd_long/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1,
+         rates/1, telemetry/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [readme, http, http_bad_requests, http_cut_off, accepts, restart, port_taken, bad_options,
-     inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_units, statsd_over_udp,
-     statsd_unsent, rates, telemetry].
+     inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_long, statsd_units,
+     statsd_over_udp, statsd_unsent, rates, telemetry].
 
 -define(W, whittle_counters).
 
@@ -364,6 +364,18 @@ statsd_tells_once(_) ->
     ?assert(lists:member(<<"r:3|c">>, lines(Packet))),
     ok = counters:put(Read, 1, 2),
     ?assertMatch({[<<"r:2|c">>], _}, whittle_counters_statsd:packets(statsd, Seen3)).
+
+%% A label that no datagram holds keeps nothing else from being told.
+statsd_long(_) ->
+    ok = ?W:new(c, counter, #{labels => [id]}),
+    [ok = ?W:inc(c, [Id]) || Id <- [a, binary:copy(<<"x">>, 66000), b]],
+    Told = fun(Packets) -> [L || P <- Packets, <<"c.", _/binary>> = L <- lines(P)] end,
+    {Packets, Seen} = whittle_counters_statsd:packets(statsd, #{}),
+    ?assertEqual([<<"c.a:1|c">>, <<"c.b:1|c">>], lists:sort(Told(Packets))),
+    ?assertEqual(1, proplists:get_value({undefined, line_too_long},
+                                        whittle_counters_table:rejected())),
+    {Later, _} = whittle_counters_statsd:packets(statsd, Seen),
+    ?assertEqual([], Told(Later)).
 
 %% StatsD's timers are in milliseconds; an empty label is no empty part of a name.
 statsd_units(_) ->
