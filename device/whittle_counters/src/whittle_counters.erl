@@ -56,8 +56,8 @@
         %% Histograms: the observed values that are expected. A handle gets its
         %% buckets for them at once; others are added when they occur.
         range => {non_neg_integer(), pos_integer()},
-        %% One word for each scheduler: `auto' (default: for handles and for
-        %% series that turn out hot), `always' or `never'.
+        %% One word for each scheduler: `auto' (default: for all counters on 2 to 8
+        %% schedulers, for handles, and for series that turn out hot), `always' or `never'.
         stripe => auto | always | never,
         %% Series at most; 1000 by default. Further label sets are counted together
         %% under the labels `_overflow'.
