@@ -3,9 +3,10 @@
 %%
 %% A member that does not take its messages must not fill the memory. Nobody
 %% tells how many wait for it but itself, so every half of `backlog' messages it
-%% is asked how long its queue is. If all that was sent since the question before
-%% is still there, it is left out, counted, until it has caught up, which is
-%% looked for ?LOOK_AGAIN milliseconds apart.
+%% is asked how long its queue is. A queue that may hold all that was sent since the
+%% question before is remembered: it may be full of the member's own messages. If it grows
+%% by as much again the member is left out, counted, until the queue is as short as it was,
+%% which is looked for ?LOOK_AGAIN milliseconds apart.
 -module(whittle_flow_fanout).
 
 -export([start_link/2]).
@@ -18,10 +19,10 @@
                  %% Lists, because they are walked fastest and are searched only
                  %% when somebody leaves.
                  members = [] :: [pid()], behind = [] :: [pid()],
-                 %% Signals and messages since members were asked, and the length
-                 %% of queue that was too much then.
-                 signals = 0 :: non_neg_integer(), messages = 0 :: non_neg_integer(),
-                 most = 0 :: non_neg_integer()}).
+                 %% The shortest queue of each that has had a long one since.
+                 queues = #{} :: #{pid() => non_neg_integer()},
+                 %% Signals and messages since members were asked.
+                 signals = 0 :: non_neg_integer(), messages = 0 :: non_neg_integer()}).
 
 %% Signals that may always wait: a member that was not scheduled in between is
 %% not behind, even if each of them carries many messages.
@@ -45,10 +46,11 @@ loop(#fanout{members = Members, behind = Behind} = Fanout) ->
     receive
         {join, Pid} -> loop(Fanout#fanout{members = [Pid | Members]});
         {leave, Pid} -> loop(Fanout#fanout{members = lists:delete(Pid, Members),
-                                           behind = lists:delete(Pid, Behind)});
+                                           behind = lists:delete(Pid, Behind),
+                                           queues = maps:remove(Pid, Fanout#fanout.queues)});
         {deliver, Count, Signal} -> loop(deliver(Count, Signal, Fanout));
         look_again ->
-            {Back, Still} = lists:partition(fun(Pid) -> keeps_up(Pid, Fanout#fanout.most) end,
+            {Still, Back} = lists:partition(fun(Pid) -> grown(Pid, 1, Fanout#fanout.queues) end,
                                             Behind),
             look_again(Still),
             loop(Fanout#fanout{members = Back ++ Members, behind = Still});
@@ -83,17 +85,26 @@ send([Pid | Members], Signal) ->
     Pid ! Signal,
     send(Members, Signal).
 
-ask(#fanout{members = Members, behind = Behind, signals = Signals} = Fanout) ->
+ask(#fanout{members = Members, behind = Behind, queues = Queues, signals = Signals} = Fanout) ->
     Most = max(?ALLOWED, Signals),
-    {Up, Late} = lists:partition(fun(Pid) -> keeps_up(Pid, Most) end, Members),
+    {Late, Up} = lists:partition(fun(Pid) -> grown(Pid, Most, Queues) end, Members),
     %% It is looked for already if somebody was behind before.
     _ = Behind =:= [] andalso look_again(Late),
-    Fanout#fanout{members = Up, behind = Late ++ Behind, most = Most, signals = 0, messages = 0}.
+    Long = [{Pid, min(Length, maps:get(Pid, Queues, Length))}
+            || Pid <- Up, (Length = queue(Pid)) >= Most],
+    Fanout#fanout{members = Up, behind = Late ++ Behind, signals = 0, messages = 0,
+                  queues = maps:merge(maps:with(Late ++ Behind, Queues), maps:from_list(Long))}.
 
-%% One that is dead leaves soon; one of another node has its connection's bound.
-keeps_up(Pid, Most) when node(Pid) =:= node() ->
+%% Whether a queue that was long is longer than it was by at least so many.
+grown(Pid, By, Queues) ->
+    case Queues of
+        #{Pid := Length} -> queue(Pid) >= Length + By;
+        _ -> false
+    end.
+
+%% One that is dead leaves soon.
+queue(Pid) ->
     case process_info(Pid, message_queue_len) of
-        {message_queue_len, Length} -> Length < Most;
-        undefined -> true
-    end;
-keeps_up(_, _) -> true.
+        {message_queue_len, Length} -> Length;
+        undefined -> 0
+    end.

@@ -28,9 +28,12 @@
 %%
 %% == Nodes ==
 %% Groups of the same name on connected nodes that joined each other with
-%% connect/2 get one copy each and deliver it there. When the other one dies or its
+%% connect/2 get one copy each and deliver it there. A node that takes nothing holds up
+%% nobody: more than `limit' messages do not wait for it (whittle_flow_nodes), the others
+%% are counted as shed, policy `behind'. When the other group dies or its
 %% node goes away, it is looked for each second and connected again when it is back;
-%% what is broadcast meanwhile is counted as shed for it, policy `unreachable'.
+%% what is broadcast meanwhile, or was waiting for that node, is counted as shed, policy
+%% `unreachable'. Members on another node than the group's get a copy each.
 -module(whittle_flow_group).
 -behaviour(gen_server).
 
@@ -42,7 +45,7 @@
 -type options() :: #{
         %% Processes that deliver; as many as schedulers online by default.
         relays => pos_integer(),
-        %% Messages that may wait here; 10000 by default.
+        %% Messages that may wait here, and for each other node; 10000 by default.
         limit => pos_integer(),
         %% Messages that may wait for a member, about; 10000 by default.
         backlog => pos_integer(),
@@ -57,13 +60,13 @@
                 waiting :: atomics:atomics_ref(),
                 relays = #{} :: #{pid() => non_neg_integer()}, % members of each
                 busy = 0 :: non_neg_integer(),                 % relays at work
-                where = #{} :: #{pid() => pid()},              % member to relay
+                where = #{} :: #{pid() => pid() | far},        % member to relay
+                nodes :: whittle_flow_nodes:nodes(),
                 gathered = [] :: [term()],                     % backwards
                 outbound = [] :: [term()],                     % those of this node
                 literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
                 words = 0 :: non_neg_integer(),                % of the literals
                 next = 0 :: non_neg_integer(),
-                peers = #{} :: #{node() => pid() | lost},
                 flushed = [] :: [gen_server:from()]}).
 
 %% Milliseconds between looks for the group of a node that was connected.
@@ -165,33 +168,33 @@ init({Name, Options}) ->
     [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
                                    Group =:= Name],
     Waiting = atomics:new(1, []),
-    persistent_term:put({?MODULE, Name}, {Waiting, maps:get(limit, Options, 10000)}),
+    Limit = maps:get(limit, Options, 10000),
+    persistent_term:put({?MODULE, Name}, {Waiting, Limit}),
     N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
     Backlog = maps:get(backlog, Options, 10000),
     Relays = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
                              || _ <- lists:seq(1, N)]),
     {ok, #state{name = Name, waiting = Waiting, relays = Relays,
-                options = maps:merge(#{shared => 64, sharers => 100, kept => 131072}, Options)}}.
+                nodes = whittle_flow_nodes:new(Name, Limit),
+                options = maps:merge(#{limit => Limit, shared => 64, sharers => 100,
+                                     kept => 131072}, Options)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
           {reply, term(), #state{}} | {noreply, #state{}}.
-handle_call({join, Pid}, _, #state{where = Where, relays = Relays} = State) ->
+handle_call({join, Pid}, _, #state{where = Where} = State) ->
     case Where of
         #{Pid := _} -> {reply, ok, State};
         _ ->
             _ = monitor(process, Pid),
-            {_, Relay} = lists:min([{N, R} || {R, N} <- maps:to_list(Relays)]),
-            Relay ! {join, Pid},
-            {reply, ok, State#state{where = Where#{Pid => Relay},
-                                    relays = maps:update_with(Relay, fun(N) -> N + 1 end, Relays)}}
+            {reply, ok, member(Pid, State)}
     end;
 handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
 %% Its own node's: to have a copy of its own would be to deliver twice.
 handle_call({peer, Peer}, _, State) when Peer =:= self() -> {reply, {ok, Peer}, State};
-handle_call({peer, Peer}, _, State) -> {reply, {ok, self()}, met(Peer, State)};
-handle_call({part, Node}, _, #state{peers = Peers} = State) ->
-    {reply, ok, State#state{peers = maps:remove(Node, Peers)}};
+handle_call({peer, Peer}, _, State) -> {reply, {ok, self()}, meet(Peer, State)};
+handle_call({part, Node}, _, #state{nodes = Nodes} = State) ->
+    {reply, ok, State#state{nodes = whittle_flow_nodes:part(Node, Nodes)}};
 handle_call(sync, From, #state{flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})}.
 
@@ -201,55 +204,88 @@ handle_cast(_, State) -> {noreply, State}.
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({whittle_flow_broadcast, Message}, State) ->
     {noreply, deliver(more(gather(Message, State)))};
-handle_info({whittle_flow_peer, Messages},
-            #state{gathered = Gathered, waiting = Waiting} = State) ->
-    ok = atomics:add(Waiting, 1, length(Messages)),
-    {noreply, deliver(State#state{gathered = lists:reverse(Messages, Gathered)})};
+handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered} = State) ->
+    {noreply, deliver(State#state{gathered = lists:reverse(admit(Messages, State), Gathered)})};
 handle_info({done, _}, #state{busy = Busy} = State) ->
     {noreply, answer(deliver(State#state{busy = Busy - 1}))};
-handle_info({'DOWN', _, process, Pid, _}, #state{peers = Peers} = State) ->
-    Node = node(Pid),
-    case Peers of
-        #{Node := Pid} ->
-            look_again(Node),
-            {noreply, State#state{peers = Peers#{Node := lost}}};
-        _ -> {noreply, forget(Pid, State)}
+handle_info({sent, Link, Count}, #state{nodes = Nodes} = State) ->
+    {noreply, State#state{nodes = whittle_flow_nodes:sent(Link, Count, Nodes)}};
+handle_info({'DOWN', _, process, Pid, Reason}, #state{nodes = Nodes} = State) ->
+    case whittle_flow_nodes:down(Pid, Reason, Nodes) of
+        {peer, Nodes1} ->
+            look_again(node(Pid)),
+            {noreply, State#state{nodes = Nodes1}};
+        {member, Nodes1} -> {noreply, forget(Pid, State#state{nodes = Nodes1})}
     end;
-handle_info({look_for, Node}, #state{name = Name, peers = Peers} = State) ->
-    _ = [look_for(Name, Node) || #{Node := lost} <- [Peers]],
+handle_info({look_for, Node}, #state{name = Name, nodes = Nodes} = State) ->
+    _ = whittle_flow_nodes:peer(Node, Nodes) =:= lost andalso look_for(Name, Node),
     {noreply, State};
 handle_info({looked_for, Node}, State) ->
     look_again(Node),
     {noreply, State};
 handle_info({whittle_flow_hello, Peer}, State) ->
     Peer ! {whittle_flow_welcome, self()},
-    {noreply, met(Peer, State)};
-handle_info({whittle_flow_welcome, Peer}, State) ->
-    {noreply, met(Peer, State)};
-handle_info({'EXIT', Pid, Reason}, #state{relays = Relays} = State) ->
+    {noreply, meet(Peer, State)};
+handle_info({whittle_flow_welcome, Peer}, #state{nodes = Nodes} = State) ->
+    case whittle_flow_nodes:peer(node(Peer), Nodes) of
+        none ->
+            %% Disconnected while the hello was under way.
+            Peer ! {whittle_flow_part, node()},
+            {noreply, State};
+        _ -> {noreply, meet(Peer, State)}
+    end;
+handle_info({whittle_flow_part, Node}, #state{nodes = Nodes} = State) ->
+    {noreply, State#state{nodes = whittle_flow_nodes:part(Node, Nodes)}};
+handle_info({'EXIT', Pid, Reason}, #state{relays = Relays, nodes = Nodes} = State) ->
     %% A relay that was killed takes its part of the members with it: a fresh
     %% start is the simplest way that is right. So is the end of our parent.
-    case Relays of
-        #{Pid := _} -> {stop, {relay_died, Reason}, State};
-        _ -> {stop, Reason, State}
+    case {Relays, whittle_flow_nodes:ended(Pid, Nodes)} of
+        {#{Pid := _}, _} -> {stop, {relay_died, Reason}, State};
+        {_, {link, Nodes1}} -> {noreply, State#state{nodes = Nodes1}};
+        {_, {other, _}} -> {stop, Reason, State}
     end;
 handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name, literals = Literals, relays = Relays}) ->
+terminate(_, #state{name = Name, literals = Literals, relays = Relays, nodes = Nodes}) ->
     _ = persistent_term:erase({?MODULE, Name}),
     %% A link alone does not end them when we end normally.
-    [exit(Relay, shutdown) || Relay <- maps:keys(Relays)],
+    [exit(Pid, shutdown) || Pid <- maps:keys(Relays) ++ whittle_flow_nodes:links(Nodes)],
     lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
 
-met(Peer, #state{peers = Peers} = State) ->
-    Node = node(Peer),
-    case Peers of
-        #{Node := Peer} -> State;
-        _ ->
-            _ = monitor(process, Peer),
-            State#state{peers = Peers#{Node => Peer}}
+meet(Peer, #state{nodes = Nodes} = State) ->
+    State#state{nodes = whittle_flow_nodes:meet(Peer, Nodes)}.
+
+member(Pid, #state{where = Where, nodes = Nodes} = State) when node(Pid) =/= node() ->
+    State#state{where = Where#{Pid => far}, nodes = whittle_flow_nodes:join(Pid, Nodes)};
+member(Pid, #state{where = Where, relays = Relays} = State) ->
+    {_, Relay} = lists:min([{N, R} || {R, N} <- maps:to_list(Relays)]),
+    Relay ! {join, Pid},
+    State#state{where = Where#{Pid => Relay},
+                relays = maps:update_with(Relay, fun(N) -> N + 1 end, Relays)}.
+
+forget(Pid, #state{where = Where, relays = Relays, nodes = Nodes} = State) ->
+    case maps:take(Pid, Where) of
+        {far, Where1} ->
+            State#state{where = Where1, nodes = whittle_flow_nodes:leave(Pid, Nodes)};
+        {Relay, Where1} ->
+            Relay ! {leave, Pid},
+            State#state{where = Where1,
+                        relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
+        error -> State
+    end.
+
+%% What another group sends has its place within the limit, too.
+admit(Messages, #state{name = Name, waiting = Waiting, options = #{limit := Limit}}) ->
+    Count = length(Messages),
+    case atomics:add_get(Waiting, 1, Count) of
+        N when N =< Limit -> Messages;
+        N ->
+            Over = min(Count, N - Limit),
+            ok = atomics:sub(Waiting, 1, Over),
+            ok = whittle_flow_count:add(whittle_flow_shed_total, [Name, overloaded], Over),
+            lists:sublist(Messages, Count - Over)
     end.
 
 look_again(Node) ->
@@ -264,15 +300,6 @@ look_for(Name, Node) ->
                   Group ! {looked_for, Node}
           end).
 
-forget(Pid, #state{where = Where, relays = Relays} = State) ->
-    case maps:take(Pid, Where) of
-        {Relay, Where1} ->
-            Relay ! {leave, Pid},
-            State#state{where = Where1,
-                        relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
-        error -> State
-    end.
-
 %% Takes what else is in the queue, so that it goes out in the same signal.
 more(State) ->
     receive
@@ -280,27 +307,25 @@ more(State) ->
     after 0 -> State
     end.
 
-gather(Message, #state{gathered = Gathered, outbound = Outbound, peers = Peers} = State) ->
+gather(Message, #state{gathered = Gathered, outbound = Outbound, nodes = Nodes} = State) ->
     State#state{gathered = [Message | Gathered],
-                outbound = if map_size(Peers) =:= 0 -> []; true -> [Message | Outbound] end}.
+                outbound = case whittle_flow_nodes:is_empty(Nodes) of
+                               true -> [];
+                               false -> [Message | Outbound]
+                           end}.
 
 deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
 deliver(#state{gathered = []} = State) -> State;
 deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Waiting,
-               peers = Peers, outbound = Outbound} = State) ->
+               nodes = Nodes, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
-    _ = [export(Peer, Outbound, Name) || Outbound =/= [], Peer <- maps:values(Peers)],
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
     Count = length(Messages),
     Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
     ok = whittle_flow_count:add(whittle_flow_broadcasts_total, [Name], Count),
-    State1#state{gathered = [], outbound = [], busy = length(Busy)}.
-
-export(lost, Outbound, Name) ->
-    whittle_flow_count:add(whittle_flow_shed_total, [Name, unreachable], length(Outbound));
-export(Peer, Outbound, _) ->
-    Peer ! {whittle_flow_peer, lists:reverse(Outbound)}.
+    Nodes1 = whittle_flow_nodes:deliver(Count, Signal, lists:reverse(Outbound), Nodes),
+    State1#state{gathered = [], outbound = [], busy = length(Busy), nodes = Nodes1}.
 
 answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
     [gen_server:reply(From, ok) || From <- Flushed],

@@ -4,14 +4,17 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
          relay_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
-         connected_to_itself/1, connected_again/1, counted_again/1, gatherer/2]).
+         connected_to_itself/1, connected_again/1, node_stands/1, far_members/1, link_dies/1,
+         peers_have_no_more/1, late_welcome/1, own_messages/1, supervised/1, counted_again/1,
+         init/1, gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [all_get_all, large_terms, leaving, member_dies, overload, member_stands, relay_dies,
      group_killed, stops_all, one_copy_per_node, calibrated, bad_input,
-     connected_to_itself, connected_again, counted_again].
+     connected_to_itself, connected_again, node_stands, far_members, link_dies,
+     peers_have_no_more, late_welcome, own_messages, supervised, counted_again].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -197,9 +200,8 @@ one_copy(Node) ->
     Here = members(1),
     There = [member_on(Node) || _ <- [1, 2, 3]],
     [ok = whittle_flow_group:broadcast(group, N) || N <- lists:seq(1, 20)],
-    ok = whittle_flow_group:sync(group),
-    ok = gen_server:call({group, Node}, sync),
     [?assertEqual(lists:seq(1, 20), told(Pid, 20)) || Pid <- Here ++ There],
+    ok = gen_server:call({group, Node}, sync),
     ?assertEqual({ok, 60}, erpc:call(Node, whittle_counters, value,
                                      [whittle_flow_deliveries_total, [group]])).
 
@@ -207,7 +209,7 @@ one_copy(Node) ->
 on_other_node(Test) ->
     Named = node() =/= nonode@nohost,
     Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io,
                                          args => ["-pa" | code:get_path()]}),
     {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
     Test(Node),
@@ -278,6 +280,8 @@ connects_again(Node) ->
     [Here] = members(1),
     ok = erpc:call(Node, whittle_flow_group, broadcast, [group, from_there]),
     until_told(from_there, Here),
+    ok = whittle_flow_group:broadcast(group, last_one),
+    until_told(last_one, Again),
     %% Who was parted with gets nothing more, and is not looked for.
     ok = whittle_flow_group:disconnect(group, Node),
     Got = length(told(Again, 0)),
@@ -291,6 +295,148 @@ connects_again(Node) ->
     ok = whittle_flow_group:sync(group),
     ?assertEqual({ok, Missed},
                  whittle_counters:value(whittle_flow_shed_total, [group, unreachable])).
+
+%% The other node's machine stands still: more is broadcast than the connection takes. The
+%% group goes on with its own members, what waits is bounded, and when the node goes on
+%% what waited is there in its order, and what is broadcast from then on.
+node_stands(_) -> on_other_node(fun node_stops/1).
+
+node_stops(Node) ->
+    start(#{limit => 50}),
+    start_on(Node),
+    There = member_on(Node),
+    ok = whittle_flow_group:connect(group, Node),
+    [Here] = members(1),
+    Os = erpc:call(Node, os, getpid, []),
+    Text = binary:copy(<<"large">>, 50000),
+    "" = os:cmd("kill -STOP " ++ Os),
+    [begin
+         ok = whittle_flow_group:broadcast(group, {N, Text}),
+         ok = whittle_flow_group:sync(group)
+     end || N <- lists:seq(1, 200)],
+    ?assertEqual(200, length(told(Here, 200))),
+    {ok, Shed} = whittle_counters:value(whittle_flow_shed_total, [group, behind]),
+    %% 250 kB each: some go into the connection's buffer, 50 wait, the rest is shed.
+    ?assert(Shed > 50),
+    "" = os:cmd("kill -CONT " ++ Os),
+    Taken = [N || {N, _} <- told(There, 200 - Shed)],
+    ?assertEqual(200 - Shed, length(Taken)),
+    ?assertEqual(lists:usort(Taken), Taken),
+    more_until(fun() -> length(told(There, 0)) > 200 - Shed end).
+
+%% Members on another node than the group's.
+far_members(_) -> on_other_node(fun far_member/1).
+
+far_member(Node) ->
+    start(#{limit => 50}),
+    [Here] = members(1),
+    [There, Leaves] = [spawn(Node, ?MODULE, gatherer, [self(), []]) || _ <- [1, 2]],
+    [ok = whittle_flow_group:join(group, Pid) || Pid <- [There, Leaves]],
+    ?assertEqual(lists:sort([Here, There, Leaves]), lists:sort(whittle_flow_group:members(group))),
+    ok = whittle_flow_group:broadcast(group, 1),
+    [?assertEqual([1], told(Pid, 1)) || Pid <- [Here, There, Leaves]],
+    ok = whittle_flow_group:leave(group, Leaves),
+    ok = whittle_flow_group:broadcast(group, 2),
+    ?assertEqual([1, 2], told(There, 2)),
+    ?assertEqual([1], told(Leaves, 1)),
+    %% The node goes away, and its member with it.
+    true = erlang:disconnect_node(Node),
+    only_member(Here),
+    ok = whittle_flow_group:broadcast(group, 3),
+    ?assertEqual([1, 2, 3], told(Here, 3)).
+
+%% A link to another node that is killed is replaced.
+link_dies(_) -> on_other_node(fun link_killed/1).
+
+link_killed(Node) ->
+    Group = start(#{}),
+    {links, Before} = process_info(Group, links),
+    start_on(Node),
+    There = member_on(Node),
+    ok = whittle_flow_group:connect(group, Node),
+    {links, After} = process_info(Group, links),
+    [Link] = After -- Before,
+    exit(Link, kill),
+    more_until(fun() -> told(There, 0) =/= [] end).
+
+%% Another group's messages are taken as far as the limit goes, too.
+peers_have_no_more(_) ->
+    Group = start(#{limit => 10}),
+    [A] = members(1),
+    ok = sys:suspend(Group),
+    [ok = whittle_flow_group:broadcast(group, N) || N <- lists:seq(1, 4)],
+    Group ! {whittle_flow_peer, lists:seq(5, 20)},
+    ok = sys:resume(Group),
+    ok = whittle_flow_group:sync(group),
+    Got = told(A, 4),
+    ?assertEqual(lists:seq(1, length(Got)), Got),
+    ?assertEqual({ok, 20 - length(Got)},
+                 whittle_counters:value(whittle_flow_shed_total, [group, overloaded])),
+    ok = whittle_flow_group:broadcast(group, more),
+    ?assertEqual(more, lists:last(told(A, length(Got) + 1))).
+
+%% The answer of another group comes after this one was told to disconnect.
+late_welcome(_) -> on_other_node(fun welcome_comes_late/1).
+
+welcome_comes_late(Node) ->
+    Group = start(#{}),
+    start_on(Node),
+    There = member_on(Node),
+    ok = whittle_flow_group:connect(group, Node),
+    ok = whittle_flow_group:disconnect(group, Node),
+    Peer = erpc:call(Node, erlang, whereis, [group]),
+    Peer ! {whittle_flow_hello, Group},
+    %% The hello has arrived there, the welcome here, and the answer to it there.
+    [sys:get_state(Pid) || Pid <- [Peer, Group, Peer]],
+    [Here] = members(1),
+    ok = whittle_flow_group:broadcast(group, here),
+    ok = erpc:call(Node, whittle_flow_group, broadcast, [group, there]),
+    ?assertEqual([there], told(There, 1)),
+    ?assertEqual([here], told(Here, 1)),
+    %% No link to another node is left.
+    {links, Links} = process_info(Group, links),
+    ?assertEqual(1 + erlang:system_info(schedulers_online), length(Links)).
+
+%% Messages of its own that wait in a member's queue do not count.
+own_messages(_) ->
+    start(#{backlog => 20, relays => 1}),
+    [A, B] = members(2),
+    [B ! {own, N} || N <- lists:seq(1, 500)],
+    [begin
+         ok = whittle_flow_group:broadcast(group, N),
+         _ = told(A, N),
+         _ = told(B, N)
+     end || N <- lists:seq(1, 200)],
+    ok = whittle_flow_group:sync(group),
+    ?assertEqual({ok, 0}, shed_behind()).
+
+shed_behind() ->
+    case whittle_counters:value(whittle_flow_shed_total, [group, behind]) of
+        {error, {unknown_series, _}} -> {ok, 0};
+        Value -> Value
+    end.
+
+%% Under a supervisor of the user's, as child_spec/2 says.
+supervised(_) ->
+    {ok, Supervisor} = supervisor:start_link(?MODULE, whittle_flow_group:child_spec(group, #{})),
+    [A] = members(1),
+    exit(whereis(group), kill),
+    member_again(A),
+    ok = whittle_flow_group:broadcast(group, again),
+    ?assertEqual([again], told(A, 1)),
+    true = unlink(Supervisor),
+    Ref = monitor(process, Supervisor),
+    exit(Supervisor, shutdown),
+    receive {'DOWN', Ref, process, _, _} -> ok end,
+    ?assertEqual(undefined, whereis(group)).
+
+init(Child) -> {ok, {#{}, [Child]}}.
+
+member_again(Pid) ->
+    case whittle_flow_group:join(group, Pid) of
+        ok -> ok;
+        {error, {no_group, group}} -> erlang:yield(), member_again(Pid)
+    end.
 
 %% Until the group has heard of the death and counts what cannot be sent.
 missed(Least) ->
