@@ -39,30 +39,52 @@
 %% with six shards and seven resizes 280,000, which did not end.)
 -module(whittle_flow_fence).
 
--export([through/1]).
+-export([through/2, until/1, left/1]).
+-export_type([until/0]).
 
-%% @doc Sends a fence to each of these shards and waits until all have answered.
--spec through(whittle_flow_shard:routes()) -> ok.
-through(Routes) ->
+-type until() :: integer() | infinity.
+%% A time of erlang:monotonic_time/1, in milliseconds.
+
+%% @doc When so many milliseconds will have passed.
+-spec until(timeout()) -> until().
+until(infinity) -> infinity;
+until(Timeout) -> erlang:monotonic_time(millisecond) + Timeout.
+
+%% @doc The milliseconds that are left.
+-spec left(until()) -> timeout().
+left(infinity) -> infinity;
+left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).
+
+%% @doc Sends a fence to each of these shards and waits until all have answered, but not
+%% longer than Until. Answers that come later go to nobody.
+-spec through(whittle_flow_shard:routes(), until()) -> ok | timeout.
+through(Routes, Until) ->
     %% One reference for all answers, made here, so that the VM need not look at what
     %% was in the queue before it.
     Ref = make_ref(),
-    ok = ask(tuple_size(Routes), Routes, Ref),
-    answers(tuple_size(Routes), Ref).
+    answers(ask(tuple_size(Routes), Routes, Ref, #{}), Ref, Until).
 
-ask(0, _, _) -> ok;
-ask(Place, Routes, Ref) ->
+ask(0, _, _, Asked) -> Asked;
+ask(Place, Routes, Ref, Asked) ->
     {Pid, _} = element(Place, Routes),
-    Monitor = monitor(process, Pid, [{tag, {whittle_flow_down, Ref}}]),
-    Pid ! {whittle_flow_fence, self(), {Ref, Monitor}},
-    ask(Place - 1, Routes, Ref).
+    Monitor = monitor(process, Pid, [{alias, demonitor}, {tag, {whittle_flow_down, Ref}}]),
+    Pid ! {whittle_flow_fence, Monitor, {Ref, Monitor}},
+    ask(Place - 1, Routes, Ref, Asked#{Monitor => asked}).
 
-answers(0, _) -> ok;
-answers(N, Ref) ->
+answers(Asked, _, _) when map_size(Asked) =:= 0 -> ok;
+answers(Asked, Ref, Until) ->
     receive
         {whittle_flow_fenced, {Ref, Monitor}} ->
             true = demonitor(Monitor, [flush]),
-            answers(N - 1, Ref);
-        {{whittle_flow_down, Ref}, _, process, _, _} ->
-            answers(N - 1, Ref)
+            answers(maps:remove(Monitor, Asked), Ref, Until);
+        {{whittle_flow_down, Ref}, Monitor, process, _, _} ->
+            answers(maps:remove(Monitor, Asked), Ref, Until)
+    after left(Until) ->
+            [demonitor(Monitor, [flush]) || Monitor <- maps:keys(Asked)],
+            given_up(Ref)
+    end.
+
+given_up(Ref) ->
+    receive {whittle_flow_fenced, {Ref, _}} -> given_up(Ref)
+    after 0 -> timeout
     end.

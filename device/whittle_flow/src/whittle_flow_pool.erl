@@ -50,7 +50,10 @@
 
 -record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
                 table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()],
-                cuttable = true :: boolean()}).
+                cuttable = true :: boolean(),
+                %% Shards whose init/1 is not done, and resizes that wait for them.
+                beginning = [] :: [pid()],
+                resizes = [] :: [{gen_server:from(), pos_integer()}]}).
 
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
@@ -70,7 +73,7 @@ start_link(Name, Module, Args, Options) ->
 %% @doc Sends a message for a key.
 -spec send(atom(), term(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Key, Message) ->
-    case route(Pool, Key) of
+    case route(Pool, Key, infinity) of
         {ok, Pid} ->
             Pid ! {whittle_flow, Key, Message},
             ok;
@@ -93,7 +96,8 @@ send(Pool, Message) ->
     end.
 
 %% @doc Sends many messages `[{Key, Message}]' with one signal for each shard that they
-%% concern. Gives back those that were refused because their shard is overloaded. Of a
+%% concern. Gives back those that were refused because their shard is overloaded: all for
+%% that shard, as soon as it would have more than `limit' with them. Of a
 %% list that is not of pairs nothing is sent:
 %% `{error, {key_failed, {Pool, {error, {no_pair, What}}}}}', counted, the first logged.
 -spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
@@ -101,7 +105,7 @@ send(Pool, Message) ->
 send_many(Pool, Pairs) ->
     case table(Pool) of
         {ok, #table{routes = Routes} = Table} ->
-            settle(Pool, Table),
+            ok = settle(Pool, Table, infinity),
             N = tuple_size(Routes),
             case parts(Pairs, N, erlang:make_tuple(N, [])) of
                 {no_pair, _} = Reason ->
@@ -140,16 +144,18 @@ many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
 
 %% @doc Sends a message and waits until it was handled. After `ok' it was
 %% handled once; `{error, {handler_failed, ...}}' says that the callback crashed
-%% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, or
-%% the shard died) it was handled once or not at all.
+%% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, over a resize
+%% also with waiting for what was sent before, or the shard died) it was handled once or
+%% not at all.
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
 call(Pool, Key, Message, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
-    case route(Pool, Key) of
+    Until = whittle_flow_fence:until(Timeout),
+    case route(Pool, Key, Until) of
         {ok, Pid} ->
             Ref = monitor(process, Pid, [{alias, reply_demonitor}]),
             Pid ! {whittle_flow, Key, Message, Ref},
-            await(Ref, Pool, Timeout);
+            await(Ref, Pool, whittle_flow_fence:left(Until));
         {error, _} = Error -> Error
     end.
 
@@ -167,7 +173,8 @@ await(Ref, Pool, Timeout) ->
 
 %% @doc Changes the number of shards. Needs a state that can be cut, see
 %% whittle_flow_shard; otherwise `{error, {no_split, Module}}', and nothing changes.
-%% Answers when the routes have changed, while the state may still be on its way.
+%% Answers when the routes have changed, while the state may still be on its way. Begins
+%% when init/1 of each shard is done.
 -spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
 resize(Pool, N) ->
     case whittle_flow_option:check([shards], #{shards => N}) of
@@ -196,14 +203,17 @@ table(Pool) ->
         Table -> {ok, Table}
     end.
 
-route(Pool, Key) ->
+route(Pool, Key, Until) ->
     case persistent_term:get({?MODULE, Pool}, none) of
         #table{routes = Routes} = Table ->
-            settle(Pool, Table),
-            {Pid, _} = Route = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
-            case admit(Pool, Route, 1, Table) of
-                true -> {ok, Pid};
-                false -> {error, {overloaded, Pool}}
+            case settle(Pool, Table, Until) of
+                ok ->
+                    {Pid, _} = Route = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
+                    case admit(Pool, Route, 1, Table) of
+                        true -> {ok, Pid};
+                        false -> {error, {overloaded, Pool}}
+                    end;
+                timeout -> {error, {unanswered, {Pool, timeout}}}
             end;
         none -> {error, {no_pool, Pool}}
     end.
@@ -219,21 +229,24 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
 
 %% Which generation this process sent to last is kept in its dictionary. On a
 %% new one it waits until all that it sent to the old one was handled.
-settle(Pool, #table{version = Version} = Table) ->
+settle(Pool, #table{version = Version} = Table, Until) ->
     case get({?MODULE, Pool}) of
         #table{version = Version} -> ok;
         Last ->
-            ok = fence(Last, Table),
-            _ = put({?MODULE, Pool}, Table),
-            ok
+            case fence(Last, Table, Until) of
+                ok ->
+                    _ = put({?MODULE, Pool}, Table),
+                    ok;
+                timeout -> timeout
+            end
     end.
 
-fence(undefined, _) -> ok;
-fence(#table{epoch = Epoch}, #table{epoch = Epoch}) -> ok;
-fence(#table{routes = Old}, _) ->
+fence(undefined, _, _) -> ok;
+fence(#table{epoch = Epoch}, #table{epoch = Epoch}, _) -> ok;
+fence(#table{routes = Old}, _, Until) ->
     case get(?MODULE) of
         shard -> ok;
-        undefined -> whittle_flow_fence:through(Old)
+        undefined -> whittle_flow_fence:through(Old, Until)
     end.
 
 %% @private
@@ -264,7 +277,10 @@ init({Name, Module, Args, Options}) ->
                    routes = generation(Name, Worker, N, []),
                    limit = maps:get(limit, Options, 100000),
                    key = maps:get(key, Options, fun(Message) -> Message end)},
-    {ok, publish(#state{name = Name, worker = Worker, options = Options, table = Table})}.
+    {ok, publish(#state{name = Name, worker = Worker, options = Options, table = Table,
+                        beginning = pids(Table)})}.
+
+pids(#table{routes = Routes}) -> [Pid || {Pid, _} <- tuple_to_list(Routes)].
 
 generation(Name, Worker, N, From) ->
     list_to_tuple([whittle_flow_shard:start_link(Name, Worker, From) || _ <- lists:seq(1, N)]).
@@ -274,26 +290,37 @@ publish(#state{name = Name, table = Table} = State) ->
     State.
 
 -spec handle_call({resize, pos_integer()}, gen_server:from(), #state{}) ->
-          {reply, ok | {error, whittle_flow:reason()}, #state{}}.
-handle_call({resize, _}, _, #state{cuttable = false, worker = {Module, _}} = State) ->
-    {reply, {error, {no_split, Module}}, State};
-handle_call({resize, N}, _, #state{name = Name, worker = Worker, table = Table,
-                                   relays = Relays, options = Options} = State) ->
-    #table{routes = Old} = Table,
-    Pids = [Pid || {Pid, _} <- tuple_to_list(Old)],
-    Routes = generation(Name, Worker, N, Pids),
-    State1 = publish(State#state{table = Table#table{epoch = make_ref(), routes = Routes},
-                                 relays = Pids ++ Relays}),
-    _ = [Pid ! {whittle_flow_split, Routes} || Pid <- Pids],
-    _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Pids}),
-    {reply, ok, State1}.
+          {noreply, #state{}}.
+handle_call({resize, N}, From, #state{resizes = Resizes} = State) ->
+    {noreply, resized(State#state{resizes = Resizes ++ [{From, N}]})}.
+
+%% Does what was asked for, one after the other, each when all shards have begun.
+resized(#state{beginning = [], resizes = [{From, N} | Resizes]} = State) ->
+    {Result, State1} = change(N, State#state{resizes = Resizes}),
+    ok = gen_server:reply(From, Result),
+    resized(State1);
+resized(State) -> State.
+
+change(_, #state{cuttable = false, worker = {Module, _}} = State) ->
+    {{error, {no_split, Module}}, State};
+change(N, #state{name = Name, worker = Worker, table = Table, relays = Relays,
+                 options = Options} = State) ->
+    Old = pids(Table),
+    Routes = generation(Name, Worker, N, Old),
+    Next = Table#table{epoch = make_ref(), routes = Routes},
+    State1 = publish(State#state{table = Next, relays = Old ++ Relays, beginning = pids(Next)}),
+    _ = [Pid ! {whittle_flow_split, Routes} || Pid <- Old],
+    _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Old}),
+    {ok, State1}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_, State) -> {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
-handle_info(whittle_flow_no_split, State) ->
-    {noreply, State#state{cuttable = false}};
+handle_info({whittle_flow_begun, Pid, Cuttable},
+            #state{beginning = Beginning, cuttable = Before} = State) ->
+    {noreply, resized(State#state{beginning = lists:delete(Pid, Beginning),
+                                  cuttable = Before andalso Cuttable})};
 handle_info({retire, Pids}, State) ->
     [Pid ! whittle_flow_retire || Pid <- Pids],
     {noreply, State};
@@ -317,10 +344,11 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
     case length(Recent) > Intensity of
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->
-            New = whittle_flow_shard:start_link(Name, Worker, []),
+            {NewPid, _} = New = whittle_flow_shard:start_link(Name, Worker, []),
             Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
+            Beginning = [NewPid | lists:delete(Pid, State#state.beginning)],
             State1 = publish(State#state{table = Table#table{routes = Routes1},
-                                         restarts = Recent}),
+                                         beginning = Beginning, restarts = Recent}),
             %% Behind the table, so that a relay that took the old one hears of it, too.
             _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             {noreply, State1}

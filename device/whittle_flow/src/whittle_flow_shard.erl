@@ -36,7 +36,8 @@
                 watch :: reference()}).
 
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
-%% it; without any it begins with what init/1 makes.
+%% it; without any it begins with what init/1 makes. The calling process is told when that
+%% is there: `{whittle_flow_begun, Pid, Cuttable}', whether such a state can be cut.
 -spec start_link(atom(), {module(), term()}, [pid()]) -> route().
 start_link(Pool, {Module, Args}, From) ->
     Parent = self(),
@@ -46,7 +47,7 @@ start_link(Pool, {Module, Args}, From) ->
                     ok = whittle_flow_pool:shard(),
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
                     Empty = Module:init(Args),
-                    _ = cuttable(Module, Empty) orelse (Parent ! whittle_flow_no_split),
+                    Parent ! {whittle_flow_begun, self(), cuttable(Module, Empty)},
                     State = merge(Module, [Empty | pieces(Pool, Monitors)]),
                     loop(#shard{parent = Parent, pool = Pool, module = Module, state = State,
                                 queued = Queued, handled = handled(Pool),

@@ -6,7 +6,8 @@
 -export([keeps_keys_apart/1, many_at_once/1, resizes_in_order/1, resizes_twice/1, fences/1,
          retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
          overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1,
-         without_counters/1, not_started/1, no_split/1, trapping_shards_end/1]).
+         without_counters/1, not_started/1, no_split/1, trapping_shards_end/1,
+         begins_slowly/1, call_over_resize/1, none_waits/1, supervised/1]).
 -export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -15,7 +16,7 @@ all() ->
     [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
      killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
      crashes_are_logged_once, dying_pool, without_counters, not_started, no_split,
-     trapping_shards_end].
+     trapping_shards_end, begins_slowly, call_over_resize, none_waits, supervised].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -32,6 +33,9 @@ end_per_testcase(_, _) ->
 
 init(trap) -> _ = process_flag(trap_exit, true), #{};
 init(list) -> [];
+init({wait, Test, State}) -> Test ! {beginning, self()}, receive go -> State end;
+%% The supervisor's.
+init({child, Child}) -> {ok, {#{}, [Child]}};
 init(_) -> #{}.
 
 handle(Key, N, State) when is_list(State) -> [{Key, N} | State];
@@ -408,3 +412,81 @@ trapping_shards_end(_) ->
     [ok = whittle_flow_pool:call(pool, K, 1, infinity) || K <- lists:seq(1, 10)],
     ok = gen_server:stop(Pool),
     [gone(Pid) || {Pid, _} <- Old ++ New].
+
+%% A resize waits for the shards' beginning: only then is known whether they can be cut, and
+%% what those lose that begin meanwhile.
+begins_slowly(_) ->
+    {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, {wait, self(), []}, #{shards => 2}),
+    Begun = [receive {beginning, Pid} -> Pid end || _ <- [1, 2]],
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    Asked = [gen_server:send_request(pool, {resize, N}) || N <- [3, 1]],
+    [Pid ! go || Pid <- Begun],
+    [?assertEqual({reply, {error, {no_split, ?MODULE}}},
+                  gen_server:receive_response(Request, infinity)) || Request <- Asked],
+    ?assertEqual({ok, Shards}, whittle_flow_pool:shards(pool)),
+    ok = gen_server:stop(pool),
+    %% One that dies before it has begun holds up none, nor do two at once.
+    {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, {wait, self(), #{}}, #{shards => 1}),
+    First = receive {beginning, P1} -> P1 end,
+    Again = [gen_server:send_request(pool, {resize, N}) || N <- [3, 1]],
+    exit(First, kill),
+    [receive {beginning, P} -> P ! go end || _ <- lists:seq(1, 5)],
+    [?assertEqual({reply, ok}, gen_server:receive_response(Request, infinity)) || Request <- Again],
+    {ok, Left} = whittle_flow_pool:shards(pool),
+    ?assertEqual(1, length(Left)).
+
+%% The time of a call is also that of waiting for what was sent before the resize.
+call_over_resize(_) ->
+    start(#{shards => 1}),
+    ok = whittle_flow_pool:send(pool, key, {wait, self()}),
+    Held = receive {waiting, Pid} -> Pid end,
+    ok = whittle_flow_pool:resize(pool, 2),
+    ?assertEqual({error, {unanswered, {pool, timeout}}},
+                 whittle_flow_pool:call(pool, key, 1, 10)),
+    Held ! go,
+    %% It is waited for again, and the answer that came too late is not in our way.
+    ok = whittle_flow_pool:call(pool, key, 2, infinity),
+    ?assertEqual([2], told(key)),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% What is counted as waiting is none when all was handled, whichever way it came.
+none_waits(_) ->
+    start(#{shards => 3, limit => 100}),
+    Pairs = [{K, K} || K <- lists:seq(1, 200)],
+    ok = whittle_flow_pool:send_many(pool, Pairs),
+    %% More than fit: refused as a whole, and counted back.
+    {error, {overloaded, {pool, Refused}}} =
+        whittle_flow_pool:send_many(pool, [{one, N} || N <- lists:seq(1, 101)]),
+    ?assertEqual(101, length(Refused)),
+    ok = whittle_flow_pool:resize(pool, 5),
+    ok = whittle_flow_pool:send_many(pool, Pairs),
+    [ok = whittle_flow_pool:send(pool, K, K) || K <- lists:seq(1, 50)],
+    ok = whittle_flow_pool:resize(pool, 2),
+    [ok = whittle_flow_pool:call(pool, K, last, infinity) || K <- lists:seq(1, 20)],
+    [?assertEqual([K, K, K, last], told(K)) || K <- lists:seq(1, 20)],
+    [ok = whittle_flow_pool:send(pool, K, K) || K <- lists:seq(1, 20)],
+    %% A shard counts back what it has handled before it takes the next.
+    {ok, Shards} = whittle_flow_pool:shards(pool),
+    [begin Pid ! {ping, self()}, receive pong -> ok end end || {Pid, _} <- Shards],
+    ?assertMatch({ok, [{_, 0}, {_, 0}]}, whittle_flow_pool:shards(pool)).
+
+%% Under a supervisor of the user's, as child_spec/4 says.
+supervised(_) ->
+    Child = whittle_flow_pool:child_spec(pool, ?MODULE, [], #{shards => 2}),
+    {ok, Supervisor} = supervisor:start_link(?MODULE, {child, Child}),
+    Killed = whereis(pool),
+    Ref = monitor(process, Killed),
+    exit(Killed, kill),
+    receive {'DOWN', Ref, process, _, _} -> ok end,
+    handled_again(1),
+    true = unlink(Supervisor),
+    Gone = monitor(process, Supervisor),
+    exit(Supervisor, shutdown),
+    receive {'DOWN', Gone, process, _, _} -> ok end,
+    ?assertEqual({error, {no_pool, pool}}, whittle_flow_pool:send(pool, key, 1)).
+
+handled_again(N) ->
+    case whittle_flow_pool:call(pool, key, N, infinity) of
+        ok -> ok;
+        {error, _} -> erlang:yield(), handled_again(N)
+    end.
