@@ -1,6 +1,7 @@
 %% @doc Rates over windows: for metrics with the option `windows' it remembers
-%% what they had come to, a tenth of the shortest window apart, and tells how
-%% much they grew in a second over the last so many.
+%% what they had come to, for each window a tenth of it apart, and tells how
+%% much they grew in a second over the last so many. A window has eleven samples or
+%% twelve, whatever its length.
 -module(whittle_counters_rate).
 -behaviour(gen_server).
 
@@ -9,8 +10,9 @@
 -export_type([samples/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--type samples() :: #{{atom(), [binary()]} => [{integer(), number()}]}.
-%% Samples of a series, newest first, as {Millisecond, Value}.
+-type samples() :: #{{atom(), [binary()]} => #{Window :: pos_integer() => [sample(), ...]}}.
+%% Samples of a series for each window in seconds, newest first.
+-type sample() :: {Millisecond :: integer(), Value :: number()}.
 
 %% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().
@@ -66,15 +68,20 @@ schedule(Samples) ->
 sample(Now, Samples) ->
     lists:foldl(
       fun(#{name := Name, windows := [_ | _] = Windows}, Acc) ->
-              Since = Now - 1000 * lists:max(Windows),
               whittle_counters_table:fold_series(
                 fun(Values, _, Parts, A) ->
                         Value = count(whittle_counters_table:value(Parts, since_reset)),
-                        Old = maps:get({Name, Values}, Samples, []),
-                        A#{{Name, Values} => [{Now, Value} | trim(Old, Since)]}
+                        Old = maps:get({Name, Values}, Samples, #{}),
+                        A#{{Name, Values} => maps:from_list(
+                                               [{W, add({Now, Value}, maps:get(W, Old, []), W)}
+                                                || W <- Windows])}
                 end, Acc, Name);
          (_, Acc) -> Acc
       end, #{}, whittle_counters_table:metrics()).
+
+%% A timer may be late, and the next in time again: nine tenths of a tenth will do.
+add({Now, _}, [{Newest, _} | _] = Samples, Window) when Now - Newest < 90 * Window -> Samples;
+add({Now, _} = Sample, Samples, Window) -> [Sample | trim(Samples, Now - 1000 * Window)].
 
 %% Keeps one that is older than the window, for the whole of it to be covered.
 trim([{T, _} = Sample | _], Since) when T =< Since -> [Sample];
@@ -86,8 +93,10 @@ trim([], _) -> [].
           {ok, float()} | {error, whittle_counters:reason()}.
 growth({Name, Values} = Key, Window, Now, Samples) ->
     case {whittle_counters_table:read(Name, Values), Samples} of
-        {{ok, Value}, #{Key := [_ | _] = Taken}} ->
-            {Then, Old} = lists:last(trim(Taken, Now - 1000 * Window)),
+        {{ok, Value}, #{Key := Taken}} ->
+            %% Those of the shortest window that is long enough.
+            Long = lists:min([W || W <- maps:keys(Taken), W >= Window]),
+            {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
             {ok, max(0, count(Value) - Old) * 1000 / max(1, Now - Then)};
         {{ok, _}, _} -> {error, {no_samples, {Name, Window}}};
         {Error, _} -> Error

@@ -17,7 +17,9 @@
 
 -type options() :: #{%% A name or an address, also one of IPv6; 127.0.0.1 and 8125 by default.
                      host => inet:hostname() | inet:ip_address(), port => inet:port_number(),
-                     %% Milliseconds between pushes; 10000 by default.
+                     %% Milliseconds between pushes; 10000 by default. What is counted in a
+                     %% series that is dropped before the next push is not told: keep it below
+                     %% the shortest `expire_after' and a minute.
                      every => pos_integer(),
                      %% `dogstatsd' sends labels as tags; `statsd' by default.
                      style => statsd | dogstatsd}.

@@ -459,7 +459,12 @@ rates(_) ->
     ok = ?W:delete(took),
     ?assertMatch({error, {unknown_series, _}}, Growth(took, 10)),
     ?assertNot(is_map_key({took, []}, whittle_counters_rate:sample(101000, Samples))),
-    ?assert(length(maps:get({seen_total, []}, Samples)) =< 62),
+    %% A second for the first window, six for the other.
+    #{{seen_total, []} := #{10 := Seconds, 60 := Sixes}} = Samples,
+    ?assertEqual([1000 * S || S <- lists:seq(100, 90, -1)], [T || {T, _} <- Seconds]),
+    ?assertEqual([1000 * S || S <- lists:seq(97, 37, -6)], [T || {T, _} <- Sixes]),
+    %% A window between them is told by the longer.
+    ?assertEqual({ok, (5 * 33 + 100) / 33}, Growth(seen_total, 30)),
     ?assertMatch({error, {no_samples, _}}, ?W:rate(jobs_total, [a], 10)),
     whittle_counters_rate ! sample,
     {ok, Rate} = ?W:rate(seen_total, [], 10),
