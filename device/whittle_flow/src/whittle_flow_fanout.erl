@@ -91,7 +91,7 @@ ask(#fanout{members = Members, behind = Behind, queues = Queues, signals = Signa
     %% It is looked for already if somebody was behind before.
     _ = Behind =:= [] andalso look_again(Late),
     Long = [{Pid, min(Length, maps:get(Pid, Queues, Length))}
-            || Pid <- Up, (Length = queue(Pid)) >= Most],
+            || Pid <- Up, Length <- [queue(Pid)], Length >= Most],
     Fanout#fanout{members = Up, behind = Late ++ Behind, signals = 0, messages = 0,
                   queues = maps:merge(maps:with(Late ++ Behind, Queues), maps:from_list(Long))}.
 
