@@ -195,11 +195,9 @@ export abstract class Input {
             if (Number.isSafeInteger(value)) return negative ? 0 - value : value;
         }
         let digits = "0x";
-        for (at = start + length; at > start && length !== 8; ) {
-            const size = (at - start) % 4 > 0 ? 1 : 4;
-            const part = size > 1 ? view.getUint32((at -= 4), true) : buf[--at];
-            digits += part.toString(16).padStart(2 * size, "0");
-        }
+        // Eight bytes, which times in nanoseconds have, are read at once.
+        for (at = start + length; at > start && length !== 8; )
+            digits += (256 + buf[--at]).toString(16).slice(1);
         const big = length === 8 ? view.getBigUint64(start, true) : BigInt(digits);
         return narrowed(negative ? -big : big);
     }
