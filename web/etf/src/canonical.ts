@@ -16,13 +16,13 @@ export function canonical(term: Term): string {
     if (value instanceof Atom) return sized("a", value.name);
     if (Array.isArray(value)) return all("l", value);
     if (value instanceof ErlMap) {
-        // The keys are all different, so the values need not be looked at to sort the pairs.
-        const keys = value.keys.map((key, at) => [canonical(key), at] as const);
-        keys.sort(([a], [b]) => (a < b ? -1 : 1));
+        const { names } = value.own;
         const { values } = value;
-        return keys.reduce(
-            (text, [key, at]) => text + key + canonical(values[at]),
-            `m${keys.length}:`,
+        // They are all different, so the values need not be looked at to sort the pairs.
+        const order = [...names.keys()].sort((a, b) => (names[a] < names[b] ? -1 : 1));
+        return order.reduce(
+            (text, at) => text + names[at] + canonical(values[at]),
+            `m${names.length}:`,
         );
     }
     const order = rank(value);

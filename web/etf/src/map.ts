@@ -8,13 +8,22 @@ import type { Term } from "./term.js";
  */
 export class Keys {
     private index: Map<string, number> | undefined = undefined;
+    private texts: readonly string[] | undefined = undefined;
 
     /** @param terms all different */
     constructor(readonly terms: readonly Term[]) {}
 
+    /**
+     * The keys' canonical strings, made once: of a map that is a key in a key, and so on, all of
+     * them are wanted again at each level.
+     */
+    get names(): readonly string[] {
+        return (this.texts ??= this.terms.map(canonical));
+    }
+
     /** Where the key stands that has this canonical string: undefined where none has. */
     find(name: string): number | undefined {
-        this.index ??= new Map(this.terms.map((term, at) => [canonical(term), at]));
+        this.index ??= new Map(this.names.map((own, at) => [own, at]));
         return this.index.get(name);
     }
 }
@@ -25,7 +34,8 @@ export class Keys {
  */
 export class ErlMap {
     private constructor(
-        private readonly own: Keys,
+        /** @internal */
+        readonly own: Keys,
         readonly values: readonly Term[],
     ) {}
 

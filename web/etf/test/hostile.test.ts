@@ -388,6 +388,8 @@ test("a frame's length over the limit is refused before anything is collected", 
         for (const message of frames.push(Uint8Array.from(piece))) found.push(message);
     };
     const overLimit = { name: "EtfError", code: "limit" };
+    push(0, 0, 3, 232, ...new Uint8Array(1000));
+    assert.equal(found.pop()?.length, 1000);
     // What came before it is given first, and nothing after it is collected.
     assert.throws(() => push(0, 0, 0, 1, 7, 0, 0, 4, 0, 1), overLimit);
     assert.deepEqual(found, [Uint8Array.of(7)]);
@@ -437,6 +439,16 @@ test("a key that is deep or long is compared without copying it at each level", 
         Array.prototype.join = join;
     }
     assert.equal(joined, 0);
+});
+
+test("the keys of a key are looked through once, not again at each level", (context) => {
+    let deep: Term = Binary.of("a");
+    for (let i = 0; i < 200; i++) deep = ErlMap.from([[deep, i]]);
+    const input = encode(deep);
+    const bytes = context.mock.getter(Binary.prototype, "bytes");
+    const map = termDecoder().decode(input);
+    assert.ok(bytes.mock.callCount() <= 4, `${bytes.mock.callCount()} times`);
+    assert.equal(hex(encode(map)), hex(input));
 });
 
 test("maps in maps are sorted once each", () => {

@@ -289,6 +289,12 @@ test("of alternatives the one that came farthest says why, also where none went 
         why(kinds, {}),
         "expected a map with the key type, or a record c of 1 fields, found #{}",
     );
+    // What an alternative accepted does not count for the next one.
+    const counted = read.oneOf(
+        read.tuple(read.integer, read.integer, read.integer),
+        read.tuple(read.integer, read.string, read.integer),
+    );
+    assert.equal(why(counted, tuple(1, 2, "x")), 'at [2]: expected an integer, found <<"x">>');
     // As is: what comes before counts, whichever combinators it is said with.
     const chosen = read.oneOf(
         read.map(
