@@ -38,18 +38,21 @@ export function show(term: Term, levels = 2): string {
     return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** A line or a colour of the text's own would pass for one of the message. */
+function escaped(text: string): string {
+    return text.replace(
+        /[\0-\x1f\x7f-\x9f]/g,
+        (control) => `\\x{${control.charCodeAt(0).toString(16)}}`,
+    );
+}
+
 /** A term that holds no others. */
 function leaf(term: Term): string {
     // In base 10 a large integer takes the square of its digits.
     if (typeof term === "bigint" && term !== BigInt.asIntN(256, term))
         return `16#${term.toString(16)}`;
     if (typeof term === "number" || typeof term === "bigint") return String(term);
-    // A line or a colour of an atom's own would pass for one of the message.
-    if (term instanceof Atom)
-        return String(term).replace(
-            /[\0-\x1f\x7f-\x9f]/g,
-            (control) => `\\x{${control.charCodeAt(0).toString(16)}}`,
-        );
+    if (term instanceof Atom) return escaped(String(term));
     if (term instanceof Float) {
         const { value } = term;
         const text = Object.is(value, -0) ? "-0" : String(value);
@@ -59,9 +62,9 @@ function leaf(term: Term): string {
         return `a bit string of ${term.bytes.length * 8 - 8 + term.bits} bits`;
     if (term instanceof Binary) {
         const text = term.length <= 64 ? term.utf8() : undefined;
-        return text === undefined
-            ? `a binary of ${term.length} bytes`
-            : `<<${JSON.stringify(text)}>>`;
+        if (text === undefined) return `a binary of ${term.length} bytes`;
+        const type = term.length > text.length ? "/utf8" : "";
+        return `<<"${escaped(text.replace(/["\\]/g, "\\$&"))}"${type}>>`;
     }
     const kind = kindOf(term);
     return kind ? `a ${kind[2]}` : `no term but a JavaScript ${kindName(term)}`;

@@ -290,6 +290,15 @@ test("what stands in a message cannot pass for a line or a colour of its own", (
         ["a@b_C9", "a@b_C9"],
     ])
         assert.equal(show(tuple(atom(name))), `{${shown}}`);
+    for (const [text, shown] of [
+        ["a\nb", "a\\x{a}b"],
+        ["\x1b[31m\x9b31m\x7f", "\\x{1b}[31m\\x{9b}31m\\x{7f}"],
+        ['"\\', '\\"\\\\'],
+        ["é", "é"],
+    ]) {
+        const type = /[\x80-\uffff]/.test(text) ? "/utf8" : "";
+        assert.equal(show(Binary.of(text)), `<<"${shown}"${type}>>`);
+    }
     const record = new ErlRecord(atom("a\n"), atom("b\n"), true, [atom("c\n")], [1]);
     assert.equal(show(record), "#'a\\x{a}':'b\\x{a}'{'c\\x{a}' = 1}");
 });

@@ -141,7 +141,7 @@ for (const erl of erls) {
         }
     });
 
-    test(`${who}: atoms and floats are shown as it reads them`, async () => {
+    test(`${who}: atoms, floats and text are shown as it reads them`, async () => {
         const partner = new Partner(erl);
         try {
             const random = new Random(8);
@@ -166,7 +166,11 @@ for (const erl of erls) {
                 )
                 .filter(Number.isFinite)
                 .map((value) => new Float(value));
-            const given: readonly Term[] = [...atoms, ...floats];
+            // Past 60 characters what is shown ends in dots.
+            const binaries = names
+                .map((name) => Binary.of(name))
+                .filter((b) => show(b).length < 60);
+            const given: readonly Term[] = [...atoms, ...floats, ...binaries];
             const texts = given.map((term) => Binary.of(show(term)));
             const read = (await partner.ask(new Atom("parse"), texts)) as readonly Term[];
             for (const [at, term] of given.entries()) same(describe(read[at]), describe(term));
