@@ -116,9 +116,9 @@ function compareLists(a: List, b: List, exact: boolean): number {
     if (order !== 0) return order;
     // One has ended, in its tail; what is left of the other is a list, or its tail as well.
     const rest = (list: List, from: number): Term =>
-        from < itemsOf(list).length || !(list instanceof ImproperList)
-            ? itemsOf(list).slice(from)
-            : list.tail;
+        list instanceof ImproperList && from >= list.items.length
+            ? list.tail
+            : itemsOf(list).slice(from);
     const p = rest(a, y.length);
     const q = rest(b, x.length);
     return Array.isArray(p) && Array.isArray(q) ? p.length - q.length : compare(p, q, exact);

@@ -13,7 +13,6 @@ import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
-const WINDOW = 32768;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
 const MAX_RATIO = 1032 * 2;
 
@@ -173,7 +172,8 @@ export const inflate: Inflate = (input, start, size) => {
             const far = symbol(distances);
             if (far >= 30) fail();
             const distance = 1 + span(far, 1);
-            if (distance > length || distance > WINDOW) fail();
+            // The largest there is lies within the window of 32 kB.
+            if (distance > length) fail();
             room(count);
             const end = length + count;
             for (; length < end; length++) out[length] = out[length - distance];

@@ -209,7 +209,6 @@ export abstract class Reader<T, K, L> extends Input {
     /** The integer whose sign stands at `at`, with `length` bytes of magnitude after it. */
     protected big(at: number, length: number): number | bigint {
         if (length > this.limits.maxBigBytes) this.over("maxBigBytes");
-        this.need(at, 1 + length);
         this.pos = at + 1 + length;
         return this.magnitude(at + 1, length, this.buf[at] !== 0);
     }
