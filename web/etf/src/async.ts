@@ -28,14 +28,23 @@ export interface InflateLimits {
 /**
  * A decoder that inflates compressed terms before it hands them to `decoder`, which needs no
  * inflate. The limits that were given to `decoder` hold for what comes out of inflating (its
- * `maxBytes`, too); how large that may be is asked of `limits` alone.
+ * `maxBytes`, too); how large that may be is asked of `limits` alone. An offset in what was
+ * inflated counts a version byte before it. The bytes are read before `decode` returns.
  */
 export function asyncDecoder<T>(
     decoder: TermDecoder<T>,
     limits: InflateLimits = {},
 ): AsyncDecoder<T> {
-    checked(limits);
-    return { decode: async (bytes) => decoder.decode(await inflated(bytes, limits)) };
+    const most = checked(limits);
+    if (typeof (decoder as TermDecoder<T> | null)?.decode !== "function")
+        throw new TypeError("asyncDecoder takes a plainDecoder or termDecoder");
+    return {
+        decode: async (bytes) => {
+            // Nothing is read after the first wait: the caller may use the memory again.
+            const later = inflating(bytes, most);
+            return decoder.decode(later ? await later : bytes);
+        },
+    };
 }
 
 function checked(limits: InflateLimits): Limits {
@@ -46,21 +55,30 @@ function checked(limits: InflateLimits): Limits {
 /**
  * The same term, not compressed: the bytes themselves if they are not, else what they inflate to,
  * which must be as long as its header says. Memory is taken for what came out, never for what
- * the header promises.
+ * the header promises. Typed decoders take it: `person.readBytes(await inflated(bytes))`.
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
+    return (await inflating(bytes, checked(limits))) ?? bytes;
+}
+
+/** What a compressed term inflates to; undefined for another. */
+function inflating(bytes: Uint8Array, most: Limits): Promise<Uint8Array> | undefined {
     checkBytes(bytes, "the input");
-    const most = checked(limits);
-    if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return bytes;
+    if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return undefined;
     // So many has the shortest.
     if (bytes.length < 12) throw damaged();
     const view = viewOf(bytes);
     const size = view.getUint32(2);
     if (size > most.maxInflatedBytes) throw overLimit("maxInflatedBytes", most, 2);
-    const reader = new Blob([bytes.subarray(6) as BlobPart])
-        .stream()
-        .pipeThrough(new DecompressionStream("deflate"))
-        .getReader();
+    return unpacked(
+        new Blob([bytes.subarray(6) as BlobPart]),
+        size,
+        view.getInt32(bytes.length - 4),
+    );
+}
+
+async function unpacked(compressed: Blob, size: number, checksum: number): Promise<Uint8Array> {
+    const reader = compressed.stream().pipeThrough(new DecompressionStream("deflate")).getReader();
     const pieces: BlobPart[] = [Uint8Array.of(Tag.Version)];
     let length = 0;
     try {
@@ -81,7 +99,7 @@ export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): P
     // Not every platform looks at the checksum, or at what follows it: Deno does not do the
     // first, Node 20 not the second. Of what follows only the end is seen here: bytes that end in
     // the checksum again pass there.
-    if (view.getInt32(bytes.length - 4) !== adler32(term.subarray(1))) throw damaged();
+    if (checksum !== adler32(term.subarray(1))) throw damaged();
     // A decoder would inflate it again.
     if (term[1] === Tag.Compressed) throw new EtfError("tag", "no term starts with 80", 0);
     return term;

@@ -17,7 +17,8 @@ export interface EncodeOptions {
     readonly null?: "null" | "nil" | "undefined";
     /**
      * Whether equal terms always have equal bytes: maps are written in the order of their keys,
-     * as with Erlang's option of that name. Default false: in the order in which they come.
+     * as with Erlang's option of that name. (What a decoder read keeps its form where there are
+     * two: a port, say, that came in one of OTP 23's.) Default false: in the order in which they come.
      */
     readonly deterministic?: boolean;
     /**

@@ -86,9 +86,22 @@ export function kindName(value: unknown): string {
     return value.constructor?.name || "nameless object";
 }
 
+/**
+ * @internal Text for messages, escaped as Erlang does it (`x`) or JavaScript (`u`): a line, a
+ * colour or a direction of the text's own would pass for one of the message.
+ */
+export function escaped(text: string, as = "x"): string {
+    return text.replace(
+        /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+        (control) => `\\${as}{${control.charCodeAt(0).toString(16)}}`,
+    );
+}
+
 /** @internal A step on the way to a part, as JavaScript writes it. */
 export function stepText(step: string | number): string {
-    return /^[a-z_$][\w$]*$/i.test(String(step)) ? `.${step}` : `[${JSON.stringify(step)}]`;
+    return /^[a-z_$][\w$]*$/i.test(String(step))
+        ? `.${step}`
+        : `[${escaped(JSON.stringify(step), "u")}]`;
 }
 
 /** @internal An error of encoding a part of a value, which is at this step on the way to it. */

@@ -5,6 +5,7 @@
 import { overLimit } from "./error.js";
 import { grown, sized, viewOf, type Bytes } from "./bytes.js";
 import { checkedLimits, type Limits } from "./limits.js";
+import { checkNames } from "./options.js";
 import { checkBytes } from "./utf8.js";
 
 /** Collects pieces of a stream and gives the messages in them. */
@@ -20,6 +21,7 @@ export class FrameReader {
      * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
      */
     constructor(limits: { readonly maxBytes?: number } = {}) {
+        checkNames(limits, { maxBytes: 0 });
         this.limits = checkedLimits(limits);
     }
 

@@ -14,7 +14,7 @@ import type { Inflate } from "./reader.js";
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
 /** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
-const MAX_RATIO = 1032 * 2;
+const MAX_RATIO = 258 * 8;
 
 /** A canonical Huffman code: for each number of bits from 1 on the symbols that have so many. */
 type Code = readonly (readonly number[])[];

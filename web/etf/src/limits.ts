@@ -43,14 +43,14 @@ export interface Limits {
 export const MAX_DEPTH = 1000;
 
 /** What applies where nothing else is said. */
-export const defaultLimits: Limits = {
+export const defaultLimits: Limits = Object.freeze({
     maxBytes: 1 << 26,
     maxInflatedBytes: 1 << 26,
     maxElements: 1 << 24,
     maxDepth: 512,
     maxBigBytes: 8192,
     maxAtoms: 8192,
-};
+});
 
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {

@@ -23,6 +23,12 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
 /** @internal Whether an object has a property itself, not by its prototype. */
 export const hasOwn = Object.prototype.hasOwnProperty;
 
+/** Refuses fields whose order counts with names that JavaScript puts before all others. */
+export function checkOrder(fields: object): void {
+    if (Object.keys(fields).some((name) => /^\d+$/.test(name)))
+        throw new TypeError("a record's fields are not called by numbers");
+}
+
 /** Refuses names that none of these is. */
 export function checkNames(given: object, known: object): void {
     if (Object(given) !== given || Array.isArray(given))

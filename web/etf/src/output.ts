@@ -342,7 +342,7 @@ export class Output {
         if (length <= 0xffff && isByteList(items)) {
             this.u8(Tag.String);
             this.u16(length);
-            return this.bytes(items as readonly number[]);
+            return this.bytes(items.map(Number));
         }
         this.head(Tag.List, length);
         this.all(items, length);
@@ -560,7 +560,7 @@ function unsigned<N extends number | bigint>(value: N, bits: number): N {
 /** Whether a list is one that Erlang writes as a string. */
 function isByteList(items: readonly unknown[]): boolean {
     for (let i = 0; i < items.length; i++) {
-        const item = items[i];
+        const item = typeof items[i] === "bigint" ? Number(items[i]) : items[i];
         // -0 is none.
         if (typeof item !== "number" || !Object.is(item & 255, item)) return false;
     }

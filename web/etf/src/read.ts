@@ -8,6 +8,7 @@ import { decodeTerm } from "./standard.js";
 import { canonical } from "./canonical.js";
 import { EtfError, isOverflow, stepText } from "./error.js";
 import { ErlMap } from "./map.js";
+import { checkOrder } from "./options.js";
 import { written } from "./parts.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
@@ -363,6 +364,7 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
  * (A native record of OTP 29 is read with {@link nativeRecord} or {@link object}.)
  */
 export function record<T extends object>(name: string, fields: Fields<T>): Decoder<T> {
+    checkOrder(fields);
     const decoders = entries(fields);
     return composed(`a record ${name} of ${decoders.length} fields`, (found) => {
         if (!(found instanceof Tuple) || found.elements.length !== decoders.length + 1)

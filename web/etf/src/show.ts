@@ -1,5 +1,5 @@
 /** Terms in Erlang's notation, shortened for messages. */
-import { kindName } from "./error.js";
+import { escaped, kindName } from "./error.js";
 import { ErlMap } from "./map.js";
 import { kindOf, written } from "./parts.js";
 import {
@@ -36,14 +36,6 @@ export function show(term: Term, levels = 2): string {
         return `#${inner(term.module)}:${inner(term.name)}${entries(term.fields, "=", term.values)}`;
     const text = leaf(written(term));
     return text.length > 60 ? `${text.slice(0, 57)}...` : text;
-}
-
-/** A line or a colour of the text's own would pass for one of the message. */
-function escaped(text: string): string {
-    return text.replace(
-        /[\0-\x1f\x7f-\x9f]/g,
-        (control) => `\\x{${control.charCodeAt(0).toString(16)}}`,
-    );
 }
 
 /** A term that holds no others. */

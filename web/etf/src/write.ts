@@ -4,7 +4,7 @@
  * @module
  */
 import { atStep, kindName, noTerm, tooDeep } from "./error.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, checkOrder } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, isMap, Keys } from "./map.js";
 import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
@@ -116,6 +116,7 @@ function columns<T extends object>(
 
 /** A record as `-record` defines it: the name, then the fields in this order. */
 export function record<T extends object>(name: string, fields: Fields<T>): Encoder<T> {
+    checkOrder(fields);
     const [, terms] = columns(fields);
     return (value) => new Tuple([new Atom(name), ...terms(value)]);
 }
@@ -127,6 +128,7 @@ export function nativeRecord<T extends object>(
     fields: Fields<T>,
     exported = true,
 ): Encoder<T> {
+    checkOrder(fields);
     const [names, terms] = columns(fields);
     const head = [new Atom(module), new Atom(name), exported, names.map(atom)] as const;
     return (value) => new ErlRecord(...head, terms(value));

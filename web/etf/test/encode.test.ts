@@ -205,6 +205,8 @@ test("a name that cannot be written is named", () => {
     const long = "x".repeat(256);
     const name = "an atom's name is a string of at most 255 characters";
     fails(() => encoder({ keys: "atom" }).encode([{ [long]: 1 }]), `at [0].${long}: ${name}`);
+    // No key writes to a terminal what is not the message's.
+    fails(() => encode({ "\x1b\x9bq": NaN }), 'at ["\\u001b\\u{9b}q"]: NaN is no term');
 });
 
 test("a local term stands alone, to the measure too", () => {
@@ -226,6 +228,19 @@ test("a list of bytes is a string up to 65,535 of them", () => {
         assert.equal(hex(bytes.subarray(0, head.length / 2)), head);
         assert.equal(bytes.length, size);
         assert.equal(byteSize(Array<number>(count).fill(7)), size);
+    }
+    // A BigInt is the same integer.
+    for (const [list, same] of [
+        [[1n], [1]],
+        [
+            [0, 255n],
+            [0, 255],
+        ],
+        [[256n], [256]],
+        [[-1n], [-1]],
+    ] as const) {
+        assert.equal(hex(encode(list)), hex(encode(same)));
+        assert.equal(byteSize(list), encode(list).length);
     }
 });
 
@@ -294,6 +309,7 @@ test("what stands in a message cannot pass for a line or a colour of its own", (
         ["a\nb", "a\\x{a}b"],
         ["\x1b[31m\x9b31m\x7f", "\\x{1b}[31m\\x{9b}31m\\x{7f}"],
         ['"\\', '\\"\\\\'],
+        ["a\u2028\u202eb", "a\\x{2028}\\x{202e}b"],
         ["é", "é"],
     ]) {
         const type = /[\x80-\uffff]/.test(text) ? "/utf8" : "";

@@ -11,7 +11,10 @@ import {
     Binary,
     compare,
     decode,
+    type Decoder,
     decodeTerm,
+    defaultLimits,
+    type Encodable,
     encode,
     encoder,
     ErlMap,
@@ -25,12 +28,10 @@ import {
     plainDecoder,
     read,
     show,
-    termDecoder,
-    tuple,
-    type Decoder,
-    type Encodable,
     type Term,
+    termDecoder,
     type TermDecoder,
+    tuple,
 } from "@whittle/etf";
 import { asyncDecoder, inflated } from "@whittle/etf/async";
 import { hex, unhex } from "./describe.js";
@@ -841,6 +842,21 @@ test("an error is an overflow by what it is, not by a word in it", () => {
     }
 });
 
+test("the asynchronous decoder reads nothing of memory that may be used again", async () => {
+    const memory = new Uint8Array(2000);
+    const later = asyncDecoder(plainDecoder());
+    const texts = ["one", "two", "six"].map((text) => text.repeat(300));
+    for (const { encode: write } of [encoder(), encoder({ deflate: deflateSync })]) {
+        const decoded = texts.map((text) => {
+            const bytes = write(text);
+            memory.set(bytes);
+            return later.decode(memory.subarray(0, bytes.length));
+        });
+        memory.fill(0);
+        assert.deepEqual(await Promise.all(decoded), texts);
+    }
+});
+
 test("the asynchronous decoder refuses what the other does", async () => {
     const compressed = (terms: Uint8Array) => {
         const size = Buffer.alloc(4);
@@ -857,8 +873,15 @@ test("the asynchronous decoder refuses what the other does", async () => {
     // @ts-expect-error
     assert.throws(() => asyncDecoder(plainDecoder(), { maxBytes: 5 }), /no option is called/);
     assert.throws(() => asyncDecoder(plainDecoder(), { maxInflatedBytes: -1 }), TypeError);
+    for (const none of [null, undefined, decode, {}])
+        assert.throws(
+            () => asyncDecoder(none as TermDecoder<unknown>),
+            /^TypeError: asyncDecoder takes a plainDecoder/,
+        );
     // @ts-expect-error
     await assert.rejects(inflated(encode(1), { maxInflated: 5 }), /no option is called/);
+    // One who writes to them changes no decoder.
+    assert.ok(Object.isFrozen(defaultLimits));
 });
 
 test("options are those that are named, not what every object has", async () => {

@@ -145,6 +145,10 @@ test("property lists, records and structs become objects where that is asked for
         "Joe",
         68,
     ]);
+    // One with more keys than are remembered.
+    const many = Array.from({ length: 70 }, (_, i) => [`key${i}`, i] as const);
+    const wide = encode(Object.fromEntries([["__struct__", atom("Elixir.Wide")], ...many]));
+    assert.deepEqual(plainDecoder({ structs: "drop" }).decode(wide), Object.fromEntries(many));
     const date = encode({ __struct__: atom("Elixir.Date"), year: 2026 });
     for (let times = 0; times < 20; times++) {
         assert.deepEqual(plainDecoder({ structs: "drop" }).decode(date), { year: 2026 });
@@ -377,6 +381,8 @@ test("what TypeScript would refuse is refused in words", () => {
     refused(() => new FrameReader().push(new ArrayBuffer(4)), /^TypeError: a piece is a Uint8/);
     // @ts-expect-error
     refused(() => new FrameReader({ maxbytes: 9 }), /^TypeError: no option is called maxbytes/);
+    // @ts-expect-error
+    refused(() => new FrameReader({ maxDepth: 3 }), /^TypeError: no option is called maxDepth/);
     // @ts-expect-error
     refused(() => light.plainDecoder({ atom: "class" }), /^TypeError: no option is called atom/);
     const maps = /^TypeError: maps is "object"\|"map", not "Map"/;

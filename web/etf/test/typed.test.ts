@@ -374,6 +374,11 @@ test("an error of a typed encoder says where in the value it was", () => {
     const fields = { x: write.integer, y: write.integer };
     fails(() => write.record("p", fields)(point), "at .y: NaN is no integer");
     fails(() => write.nativeRecord("m", "p", fields)(point), "at .y: NaN is no integer");
+    // JavaScript would put them before the others, whatever the record's order.
+    const order = /^TypeError: a record's fields are not called by numbers/;
+    assert.throws(() => write.record("p", { b: write.integer, "1": write.integer }), order);
+    assert.throws(() => write.nativeRecord("m", "p", { "0": write.integer }), order);
+    assert.throws(() => read.record("p", { b: read.integer, "1": read.integer }), order);
     fails(() => write.charlist("a\ud800"), /lone surrogate/);
     assert.deepEqual(write.charlist("h€🛰"), [104, 8364, 0x1f6f0]);
     // @ts-expect-error
