@@ -7,7 +7,8 @@
 %% what else happens on the machine meets all of them; the ratio to counters:add
 %% is taken in each round. On 2 to 8 schedulers counters and what has a handle are
 %% striped; `plain' is what they are with `stripe => never'. Printed: median (smallest
-%% to largest).
+%% to largest). `bare maps' is the least that a look-up by name can be, written out: a
+%% persistent term, a map of as many names, one of methods, one of codes, and counters:add.
 %%
 %% run: bench/run [OTP-ROOT] counters/updates.escript [ROUNDS]
 -mode(compile).
@@ -53,6 +54,7 @@ kinds(Folsom) ->
     ok = whittle_counters_registry:publish(),
     Counters = counters:new(8, [write_concurrency]),
     Atomics = counters:new(8, [atomics]),
+    ok = persistent_term:put(bench_tree, bare_tree(Name, Counters)),
     Table = ets:new(bench, [public, {write_concurrency, true}]),
     true = ets:insert(Table, [{plain, 0} | [{{Name, [M, C]}, 0} || M <- [get, put, post, delete],
                                                                   C <- lists:seq(200, 239)]]),
@@ -60,7 +62,8 @@ kinds(Folsom) ->
      {"counters:add, atomics", fun(N) -> add(Atomics, N) end},
      {"inc, handle", fun(N) -> handle(Handle, N) end},
      {"inc, name and two labels", fun(N) -> name(Name, get, 200, N) end},
-     {"the same, plain", fun(N) -> name(Plain, get, 200, N) end},
+     {"bare maps", fun(N) -> bare(Name, get, 200, N) end},
+     {"inc, name, plain", fun(N) -> name(Plain, get, 200, N) end},
      {"observe, handle", fun(N) -> observe(Timer, 1000, N) end},
      {"observe, handle, plain", fun(N) -> observe(PlainTimer, 1000, N) end},
      {"observe, name and label", fun(N) -> observe_name(read, 1000, N) end},
@@ -68,12 +71,22 @@ kinds(Folsom) ->
      {"ets:update_counter, labelled key", fun(N) -> ets_labelled(Table, Name, get, 200, N) end}
      | [{"folsom, counter", fun(N) -> folsom(N) end} || Folsom]].
 
+bare_tree(Name, Counters) ->
+    Codes = maps:from_list([{C, {Counters, 1}} || C <- lists:seq(200, 239)]),
+    Metrics = maps:from_list([{M, #{}} || #{name := M} <- whittle_counters_table:metrics()]),
+    Metrics#{Name => maps:from_list([{M, Codes} || M <- [get, put, post, delete]])}.
+
 add(_, 0) -> ok;
 add(C, N) -> counters:add(C, 1, 1), add(C, N - 1).
 handle(_, 0) -> ok;
 handle(H, N) -> whittle_counters:inc(H), handle(H, N - 1).
 name(_, _, _, 0) -> ok;
 name(Name, A, B, N) -> whittle_counters:inc(Name, [A, B]), name(Name, A, B, N - 1).
+bare(_, _, _, 0) -> ok;
+bare(Name, A, B, N) ->
+    #{Name := #{A := #{B := {Ref, Ix}}}} = persistent_term:get(bench_tree),
+    ok = counters:add(Ref, Ix, 1),
+    bare(Name, A, B, N - 1).
 observe(_, _, 0) -> ok;
 observe(H, V, N) -> whittle_counters:observe(H, V), observe(H, V + 977, N - 1).
 observe_name(_, _, 0) -> ok;

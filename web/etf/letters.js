@@ -9,13 +9,13 @@ export const lettersOf = {
     ErlMap: "e t",
     Shape: "s t e i _ B w p b f",
     Input:
-        "s t o e w u ee _ N ef k et f en i j b ep eM V eb $ g M O v m a er ed C h ec eO H el B " +
-        "r J p q eo G L ea K T R e_ E c n Y z ew es X P eu ey A U D W Q I x l d eg ex em Z eN S " +
+        "s t o e w u ee _ N ef k et f en i j b ep eM V $ eb g M O v m a er ed C h ec eO ey el B " +
+        "r J p q eo G L ea K T R n l c e_ Y z ew es U P eu X A x D E Q I H W d eg ex em Z eN S " +
         "eK eC F y ei",
     Output:
-        "e A t Y l p U V s a i g $ w o N v n z j R L r Q d W q G T D Z C M J u F K b k I P _ y " +
-        "c E f S",
-    FrameReader: "e t s i j p o Z",
+        "e A t Y d b m V s a i g $ w o N v f z U R I r Q _ W q G T D Z E M J u F K p k L P h y " +
+        "n l O S",
+    FrameReader: "e t s i j p A Z",
     Failure: "e i t s",
-    Decoder: "_ t e W",
+    Decoder: "n t e W",
 };
