@@ -92,8 +92,8 @@ export function kindName(value: unknown): string {
  */
 export function escaped(text: string, as = "x"): string {
     return text.replace(
-        /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-        (control) => `\\${as}{${control.charCodeAt(0).toString(16)}}`,
+        /[\p{C}\u2028\u2029]/gu,
+        (control) => `\\${as}{${control.codePointAt(0)!.toString(16)}}`,
     );
 }
 
