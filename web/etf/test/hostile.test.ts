@@ -842,6 +842,38 @@ test("an error is an overflow by what it is, not by a word in it", () => {
     }
 });
 
+test("code is generated for no more forms than are remembered", () => {
+    const own = globalThis.Function;
+    let made = 0;
+    globalThis.Function = new Proxy(own, {
+        construct(target, parameters) {
+            made++;
+            return Reflect.construct(target, parameters) as object;
+        },
+    });
+    try {
+        const forms = Array.from({ length: 100 }, (_, i) => ({ [`a${i}`]: 1, [`b${i}`]: 2 }));
+        const { encode: write } = encoder();
+        const decoder = plainDecoder();
+        const bytes = forms.map((form) => encode(form));
+        const times = (count: number, run: () => void) => {
+            made = 0;
+            for (let i = 0; i < count; i++) run();
+            return made;
+        };
+        // Layouts of one width, and the first keys of maps.
+        assert.equal(
+            times(50, () => forms.forEach((form) => write(form))),
+            16,
+        );
+        const read = () =>
+            bytes.forEach((term, i) => assert.deepEqual(decoder.decode(term), forms[i]));
+        assert.equal(times(50, read), 8);
+    } finally {
+        globalThis.Function = own;
+    }
+});
+
 test("the asynchronous decoder reads nothing of memory that may be used again", async () => {
     const memory = new Uint8Array(2000);
     const later = asyncDecoder(plainDecoder());
