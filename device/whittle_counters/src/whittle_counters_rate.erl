@@ -1,7 +1,8 @@
 %% @doc Rates over windows: for metrics with the option `windows' it remembers
 %% what they had come to, for each window a tenth of it apart, and tells how
-%% much they grew in a second over the last so many. A window has eleven samples or
-%% twelve, whatever its length.
+%% much they grew in a second over the last so many. A window has at most thirteen
+%% samples, whatever its length: fewer where its tenth is not a multiple of the timer's
+%% pause, a tenth of the shortest window of all (at most a second).
 -module(whittle_counters_rate).
 -behaviour(gen_server).
 
@@ -94,10 +95,14 @@ trim([], _) -> [].
 growth({Name, Values} = Key, Window, Now, Samples) ->
     case {whittle_counters_table:read(Name, Values), Samples} of
         {{ok, Value}, #{Key := Taken}} ->
-            %% Those of the shortest window that is long enough.
-            Long = lists:min([W || W <- maps:keys(Taken), W >= Window]),
-            {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
-            {ok, max(0, count(Value) - Old) * 1000 / max(1, Now - Then)};
+            %% Those of the shortest window that is long enough; of a metric that was defined
+            %% again there may be those of its former windows only.
+            case lists:sort([W || W <- maps:keys(Taken), W >= Window]) of
+                [Long | _] ->
+                    {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
+                    {ok, max(0, count(Value) - Old) * 1000 / max(1, Now - Then)};
+                [] -> {error, {no_samples, {Name, Window}}}
+            end;
         {{ok, _}, _} -> {error, {no_samples, {Name, Window}}};
         {Error, _} -> Error
     end.

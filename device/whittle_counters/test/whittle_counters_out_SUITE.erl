@@ -465,6 +465,14 @@ rates(_) ->
     ?assertEqual([1000 * S || S <- lists:seq(97, 37, -6)], [T || {T, _} <- Sixes]),
     %% A window between them is told by the longer.
     ?assertEqual({ok, (5 * 33 + 100) / 33}, Growth(seen_total, 30)),
+    %% Defined again, it has no samples of the new window yet.
+    ok = ?W:delete(seen_total),
+    ok = ?W:new(seen_total, counter, #{windows => [300]}),
+    ok = ?W:inc(seen_total),
+    ?assertEqual({error, {no_samples, {seen_total, 300}}}, Growth(seen_total, 300)),
+    ok = ?W:delete(seen_total),
+    ok = ?W:new(seen_total, counter, #{windows => [10]}),
+    ok = ?W:inc(seen_total),
     ?assertMatch({error, {no_samples, _}}, ?W:rate(jobs_total, [a], 10)),
     whittle_counters_rate ! sample,
     {ok, Rate} = ?W:rate(seen_total, [], 10),
