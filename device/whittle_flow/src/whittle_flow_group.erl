@@ -60,7 +60,8 @@
                 waiting :: atomics:atomics_ref(),
                 relays = #{} :: #{pid() => non_neg_integer()}, % members of each
                 busy = 0 :: non_neg_integer(),                 % relays at work
-                where = #{} :: #{pid() => pid() | far},        % member to relay
+                %% Of each member the relay that has it, and its monitor.
+                where = #{} :: #{pid() => {pid() | far, reference()}},
                 nodes :: whittle_flow_nodes:nodes(),
                 gathered = [] :: [term()],                     % backwards
                 outbound = [] :: [term()],                     % those of this node
@@ -164,6 +165,9 @@ call(Group, Request) ->
 -spec init({atom(), options()}) -> {ok, #state{}}.
 init({Name, Options}) ->
     _ = process_flag(trap_exit, true),
+    %% What we ourselves send to other nodes are monitors and answers: few and small. From
+    %% OTP 25.3 on we are not suspended for those to one that takes nothing.
+    _ = try process_flag(async_dist, true) catch error:badarg -> false end,
     %% Literals of one that was killed.
     [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
                                    Group =:= Name],
@@ -185,8 +189,7 @@ handle_call({join, Pid}, _, #state{where = Where} = State) ->
     case Where of
         #{Pid := _} -> {reply, ok, State};
         _ ->
-            _ = monitor(process, Pid),
-            {reply, ok, member(Pid, State)}
+            {reply, ok, member(Pid, monitor(process, Pid), State)}
     end;
 handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
@@ -257,19 +260,21 @@ terminate(_, #state{name = Name, literals = Literals, relays = Relays, nodes = N
 meet(Peer, #state{nodes = Nodes} = State) ->
     State#state{nodes = whittle_flow_nodes:meet(Peer, Nodes)}.
 
-member(Pid, #state{where = Where, nodes = Nodes} = State) when node(Pid) =/= node() ->
-    State#state{where = Where#{Pid => far}, nodes = whittle_flow_nodes:join(Pid, Nodes)};
-member(Pid, #state{where = Where, relays = Relays} = State) ->
+member(Pid, Monitor, #state{where = Where, nodes = Nodes} = State) when node(Pid) =/= node() ->
+    State#state{where = Where#{Pid => {far, Monitor}}, nodes = whittle_flow_nodes:join(Pid, Nodes)};
+member(Pid, Monitor, #state{where = Where, relays = Relays} = State) ->
     {_, Relay} = lists:min([{N, R} || {R, N} <- maps:to_list(Relays)]),
     Relay ! {join, Pid},
-    State#state{where = Where#{Pid => Relay},
+    State#state{where = Where#{Pid => {Relay, Monitor}},
                 relays = maps:update_with(Relay, fun(N) -> N + 1 end, Relays)}.
 
 forget(Pid, #state{where = Where, relays = Relays, nodes = Nodes} = State) ->
     case maps:take(Pid, Where) of
-        {far, Where1} ->
+        {{far, Monitor}, Where1} ->
+            true = demonitor(Monitor, [flush]),
             State#state{where = Where1, nodes = whittle_flow_nodes:leave(Pid, Nodes)};
-        {Relay, Where1} ->
+        {{Relay, Monitor}, Where1} ->
+            true = demonitor(Monitor, [flush]),
             Relay ! {leave, Pid},
             State#state{where = Where1,
                         relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};

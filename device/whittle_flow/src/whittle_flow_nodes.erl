@@ -13,7 +13,7 @@
 -export_type([nodes/0]).
 
 -record(node, {link :: pid(), waiting = 0 :: non_neg_integer(), members = [] :: [pid()],
-               peer = none :: peer()}).
+               peer = none :: peer(), watch = none :: none | reference()}). % the peer's monitor
 -record(nodes, {group :: atom(), limit :: pos_integer(), nodes = #{} :: #{node() => #node{}}}).
 
 -type peer() :: pid() | none | lost.
@@ -49,14 +49,17 @@ leave(Pid, Nodes) ->
 meet(Peer, Nodes) ->
     change(node(Peer),
            fun(#node{peer = Known} = N) when Known =:= Peer -> N;
-              (N) ->
-                   _ = monitor(process, Peer),
-                   N#node{peer = Peer}
+              (N) -> (unwatched(N))#node{peer = Peer, watch = monitor(process, Peer)}
            end, Nodes).
 
 %% @doc Ends that.
 -spec part(node(), nodes()) -> nodes().
-part(Node, Nodes) -> change(Node, fun(N) -> N#node{peer = none} end, Nodes).
+part(Node, Nodes) -> change(Node, fun(N) -> (unwatched(N))#node{peer = none} end, Nodes).
+
+unwatched(#node{watch = none} = N) -> N;
+unwatched(#node{watch = Watch} = N) ->
+    true = demonitor(Watch, [flush]),
+    N#node{watch = none}.
 
 %% @doc The group that is known of a node.
 -spec peer(node(), nodes()) -> peer().
@@ -85,9 +88,18 @@ change(Node, Change, #nodes{nodes = Nodes} = All) ->
 -spec deliver(pos_integer(), term(), [term()], nodes()) -> nodes().
 deliver(Count, Signal, Outbound, #nodes{nodes = Nodes} = All) ->
     Send = fun(_, #node{members = Members, peer = Peer} = N) ->
-                   to_peer(Peer, Outbound, send(Members, Count, Signal, N, All), All)
+                   to_peer(Peer, Outbound, to_members(Members, Count, Signal, N, All), All)
            end,
     All#nodes{nodes = maps:map(Send, Nodes)}.
+
+to_members(Members, Count, Signal, #node{waiting = Before} = N, All) ->
+    case send(Members, Count, Signal, N, All) of
+        #node{waiting = Before} = Same -> Same;
+        Sent ->
+            ok = whittle_flow_count:add(whittle_flow_deliveries_total, [All#nodes.group],
+                                        Count * length(Members)),
+            Sent
+    end.
 
 to_peer(none, _, N, _) -> N;
 to_peer(_, [], N, _) -> N;
