@@ -286,6 +286,10 @@ connects_again(Node) ->
     until_told(last_one, Again),
     %% Who was parted with gets nothing more, and is not looked for.
     ok = whittle_flow_group:disconnect(group, Node),
+    %% Both ways: the group there watches no one but its member.
+    ?assertEqual({monitors, [{process, Again}]},
+                 erpc:call(Node, erlang, process_info,
+                           [erpc:call(Node, erlang, whereis, [group]), monitors])),
     Got = length(told(Again, 0)),
     ok = whittle_flow_group:broadcast(group, unheard),
     ok = whittle_flow_group:sync(group),
@@ -344,7 +348,8 @@ stands(Group, Peer, Here, Text) ->
 far_members(_) -> on_other_node(fun far_member/1).
 
 far_member(Node) ->
-    start(#{limit => 50}),
+    Group = start(#{limit => 50}),
+    {links, Before} = process_info(Group, links),
     [Here] = members(1),
     [There, Leaves] = [spawn(Node, ?MODULE, gatherer, [self(), []]) || _ <- [1, 2]],
     [ok = whittle_flow_group:join(group, Pid) || Pid <- [There, Leaves]],
@@ -356,11 +361,21 @@ far_member(Node) ->
     ok = whittle_flow_group:broadcast(group, 2),
     ?assertEqual([1, 2], told(There, 2)),
     ?assertEqual([1], told(Leaves, 1)),
-    %% The node goes away, and its member with it.
+    %% The node goes away, and its member with it; so does what waits for it.
+    Link = new_link(Group, Before),
+    true = erlang:suspend_process(Link),
+    ok = whittle_flow_group:broadcast(group, 3),
+    ok = whittle_flow_group:sync(group),
     true = erlang:disconnect_node(Node),
     only_member(Here),
-    ok = whittle_flow_group:broadcast(group, 3),
-    ?assertEqual([1, 2, 3], told(Here, 3)).
+    ok = whittle_flow_group:broadcast(group, 4),
+    ?assertEqual([1, 2, 3, 4], told(Here, 4)),
+    ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_shed_total, [group, unreachable])),
+    gone(Link).
+
+gone(Pid) ->
+    Ref = monitor(process, Pid),
+    receive {'DOWN', Ref, process, Pid, _} -> ok end.
 
 %% The relay counts after it has sent.
 counted_deliveries(N) ->
@@ -369,7 +384,8 @@ counted_deliveries(N) ->
         {ok, Less} when Less < N -> erlang:yield(), counted_deliveries(N)
     end.
 
-%% A link to another node that is killed is replaced.
+%% A link to another node that is killed is replaced, and what waited for it is counted. It
+%% ends with the connection, and with the group.
 link_dies(_) -> on_other_node(fun link_killed/1).
 
 link_killed(Node) ->
@@ -378,10 +394,33 @@ link_killed(Node) ->
     start_on(Node),
     There = member_on(Node),
     ok = whittle_flow_group:connect(group, Node),
+    Link = new_link(Group, Before),
+    true = erlang:suspend_process(Link),
+    [ok = whittle_flow_group:broadcast(group, N) || N <- [1, 2, 3]],
+    ok = whittle_flow_group:sync(group),
+    exit(Link, kill),
+    Next = another_link(Group, [Link | Before]),
+    more_until(fun() -> told(There, 0) =/= [] end),
+    ?assertEqual({ok, 3}, whittle_counters:value(whittle_flow_shed_total, [group, unreachable])),
+    ok = whittle_flow_group:disconnect(group, Node),
+    gone(Next),
+    ok = whittle_flow_group:connect(group, Node),
+    Last = new_link(Group, Before),
+    ok = gen_server:stop(group),
+    gone(Last).
+
+%% As soon as the group has heard of the death.
+another_link(Group, Before) ->
+    {links, After} = process_info(Group, links),
+    case After -- Before of
+        [Link] -> Link;
+        [] -> erlang:yield(), another_link(Group, Before)
+    end.
+
+new_link(Group, Before) ->
     {links, After} = process_info(Group, links),
     [Link] = After -- Before,
-    exit(Link, kill),
-    more_until(fun() -> told(There, 0) =/= [] end).
+    Link.
 
 %% Another group's messages are taken as far as the limit goes, too.
 peers_have_no_more(_) ->
