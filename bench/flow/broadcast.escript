@@ -21,7 +21,7 @@ main(Args) ->
     {Rounds, Options} = case [list_to_integer(A) || A <- Args] of
                             [] -> {21, #{}};
                             [R] -> {R, #{}};
-                            [R, Relays] -> {R, #{relays => Relays}}
+                            [R, Fanouts] -> {R, #{fanouts => Fanouts}}
                         end,
     {ok, _} = application:ensure_all_started(whittle_flow),
     io:format("OTP ~s, ~p, ~p schedulers, ~p members, ~p rounds~n",

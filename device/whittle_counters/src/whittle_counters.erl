@@ -328,8 +328,8 @@ quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
 quantile(_, _, Q) -> {error, {bad_quantile, Q}}.
 
 %% @doc How much a series grew in a second over the last Window seconds, which
-%% is one of the metric's `windows' or less: then over up to a tenth of the next longer one
-%% more. Histograms: observations.
+%% is one of the metric's `windows' or less, or over up to a fifth more than that, as it was
+%% looked. What a reset took away counts. A gauge may have fallen. Histograms: observations.
 -spec rate(atom(), labels(), pos_integer()) -> {ok, float()} | {error, reason()}.
 rate(Name, Labels, Window) ->
     with_values(Name, Labels,

@@ -47,8 +47,10 @@ text(bad_labels) ->
     "the labels do not fit the metric; give a value for each of its names, as {Names, Given}: ";
 text(bad_label_value) ->
     "a label's value must be text (atom, integer, UTF-8 binary, characters): ";
-text(bad_step) -> "a counter grows by whole numbers from 0; use a gauge to go down: ";
-text(bad_value) -> "a gauge of this kind does not take this; define it with value => float: ";
+text(bad_step) ->
+    "a counter grows by whole numbers from 0 to 2^59-1 at a time; use a gauge to go down: ";
+text(bad_value) ->
+    "a gauge takes numbers of 64 bits, whole ones, or with value => float all that a float holds: ";
 text(out_of_range) -> "a histogram takes whole numbers from 0 to 2^59-1: ";
 text(bad_handle) -> "neither a metric's name nor a handle of the type, as {Given, Wanted}: ";
 text(wrong_type) -> "the metric is of another type, as {Name, Its, Wanted}: ";

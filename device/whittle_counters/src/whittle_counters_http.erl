@@ -1,8 +1,9 @@
 %% @doc A tiny HTTP endpoint for scrapes, and what the handlers for other
 %% servers share: `GET /metrics', the format chosen by the Accept header.
 %%
-%% One process accepts; each scrape has its own. At most ?SCRAPES run at a
-%% time, further ones wait in the listen queue; a client that is slow to ask or
+%% One process accepts; each connection has its own, of ?CONNECTIONS at most, others wait in
+%% the listen queue. At most ?SCRAPES of those that have asked are answered at a time;
+%% a client that is slow to ask or
 %% to take is dropped after `timeout'. A scrape that is cut off is counted.
 -module(whittle_counters_http).
 
@@ -21,6 +22,7 @@
 
 -type format() :: prometheus | openmetrics | protobuf.
 
+-define(CONNECTIONS, 64).
 -define(SCRAPES, 4).
 %% Headers that a request may have; they are 8 KB at most each.
 -define(HEADERS, 100).
@@ -57,7 +59,7 @@ init(Parent, Options) ->
             {ok, Port} = inet:port(Listen),
             _ = put(?MODULE, Port),
             ok = proc_lib:init_ack(Parent, {ok, self()}),
-            accept(Listen, Options, 0);
+            accept(Listen, Options#{gate => spawn_link(fun() -> gate(0, []) end)}, 0);
         {error, Reason} ->
             proc_lib:init_ack(Parent, {error, {cannot_listen, Reason}})
     end.
@@ -70,7 +72,7 @@ port(Endpoint) ->
     {dictionary, Dictionary} = process_info(Endpoint, dictionary),
     proplists:get_value(?MODULE, Dictionary).
 
-accept(Listen, Options, Running) when Running >= ?SCRAPES ->
+accept(Listen, Options, Running) when Running >= ?CONNECTIONS ->
     receive {'DOWN', _, process, _, _} -> accept(Listen, Options, Running - 1) end;
 accept(Listen, Options, Running) ->
     case gen_tcp:accept(Listen, 1000) of
@@ -84,8 +86,23 @@ accept(Listen, Options, Running) ->
         {error, timeout} -> accept(Listen, Options, ended(Running));
         %% Out of descriptors, say: those who scrape now give theirs back.
         {error, Reason} when Reason =/= closed -> accept(Listen, Options, ended(Running));
-        {error, closed} -> ok
+        {error, closed} -> exit(shutdown)
     end.
+
+%% Lets those in that have asked, in their order.
+gate(Running, [Pid | Waiting]) when Running < ?SCRAPES ->
+    _ = monitor(process, Pid),
+    Pid ! {enter, self()},
+    gate(Running + 1, Waiting);
+gate(Running, Waiting) ->
+    receive
+        {enter, Pid} -> gate(Running, Waiting ++ [Pid]);
+        {'DOWN', _, process, _, _} -> gate(Running - 1, Waiting)
+    end.
+
+enter(#{gate := Gate}) ->
+    Gate ! {enter, self()},
+    receive {enter, Gate} -> ok end.
 
 ended(Running) ->
     receive {'DOWN', _, process, _, _} -> ended(Running - 1)
@@ -98,7 +115,9 @@ serve(Socket, Options) ->
     case gen_tcp:recv(Socket, 0, Timeout) of
         {ok, {http_request, Method, Uri, Version}} ->
             case headers(Socket, Deadline, ?HEADERS, <<>>) of
-                {ok, Accept} -> answer(Socket, Method, path(Uri), Version, Accept);
+                {ok, Accept} ->
+                    ok = enter(Options),
+                    answer(Socket, Method, path(Uri), Version, Accept);
                 error -> plain(Socket, 400, <<"bad request\n">>)
             end;
         _ ->

@@ -1,8 +1,7 @@
 %% @doc Rates over windows: for metrics with the option `windows' it remembers
-%% what they had come to, for each window a tenth of it apart, and tells how
-%% much they grew in a second over the last so many. A window has at most thirteen
-%% samples, whatever its length: fewer where its tenth is not a multiple of the timer's
-%% pause, a tenth of the shortest window of all (at most a second).
+%% what they had come to, for each window about a tenth of it apart, and tells how
+%% much they grew in a second over the last so many. A window has thirteen samples at most,
+%% whatever its length; fewer where another window's tenth is no part of its own.
 -module(whittle_counters_rate).
 -behaviour(gen_server).
 
@@ -11,9 +10,14 @@
 -export_type([samples/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--type samples() :: #{{atom(), [binary()]} => #{Window :: pos_integer() => [sample(), ...]}}.
-%% Samples of a series for each window in seconds, newest first.
+-include("whittle_counters_series.hrl").
+
+-type samples() :: #{{atom(), [binary()]} =>
+                         {Series :: term(), #{Window :: pos_integer() => [sample(), ...]}}}.
+%% Samples of a series for each window in seconds, newest first. A series that is deleted and
+%% made again is another.
 -type sample() :: {Millisecond :: integer(), Value :: number()}.
+%% What was counted in all: a reset is no change.
 
 %% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().
@@ -71,11 +75,15 @@ sample(Now, Samples) ->
       fun(#{name := Name, windows := [_ | _] = Windows}, Acc) ->
               whittle_counters_table:fold_series(
                 fun(Values, _, Parts, A) ->
-                        Value = count(whittle_counters_table:value(Parts, since_reset)),
-                        Old = maps:get({Name, Values}, Samples, #{}),
-                        A#{{Name, Values} => maps:from_list(
-                                               [{W, add({Now, Value}, maps:get(W, Old, []), W)}
-                                                || W <- Windows])}
+                        Id = id(Parts),
+                        Old = case Samples of
+                                  #{{Name, Values} := {Id, Taken}} -> Taken;
+                                  _ -> #{}
+                              end,
+                        Sample = {Now, count(Parts)},
+                        A#{{Name, Values} =>
+                               {Id, maps:from_list([{W, add(Sample, maps:get(W, Old, []), W)}
+                                                    || W <- Windows])}}
                 end, Acc, Name);
          (_, Acc) -> Acc
       end, #{}, whittle_counters_table:metrics()).
@@ -89,25 +97,33 @@ trim([{T, _} = Sample | _], Since) when T =< Since -> [Sample];
 trim([Sample | Samples], Since) -> [Sample | trim(Samples, Since)];
 trim([], _) -> [].
 
-%% @doc How much a series has grown in a second, at millisecond Now.
+%% @doc How much a series has grown in a second, at millisecond Now; a gauge may have fallen.
 -spec growth({atom(), [binary()]}, pos_integer(), integer(), samples()) ->
           {ok, float()} | {error, whittle_counters:reason()}.
 growth({Name, Values} = Key, Window, Now, Samples) ->
-    case {whittle_counters_table:read(Name, Values), Samples} of
-        {{ok, Value}, #{Key := Taken}} ->
-            %% Those of the shortest window that is long enough; of a metric that was defined
-            %% again there may be those of its former windows only.
-            case lists:sort([W || W <- maps:keys(Taken), W >= Window]) of
+    case {whittle_counters_table:series(Key), Samples} of
+        {{ok, #series{parts = Parts, expired = false}}, #{Key := {Id, Taken}}} ->
+            %% Those of the shortest window that is long enough.
+            case [W || Id =:= id(Parts), W <- lists:sort(maps:keys(Taken)), W >= Window] of
                 [Long | _] ->
                     {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
-                    {ok, max(0, count(Value) - Old) * 1000 / max(1, Now - Then)};
+                    {ok, (count(Parts) - Old) * 1000 / max(1, Now - Then)};
                 [] -> {error, {no_samples, {Name, Window}}}
             end;
-        {{ok, _}, _} -> {error, {no_samples, {Name, Window}}};
-        {Error, _} -> Error
+        _ ->
+            case whittle_counters_table:read(Name, Values) of
+                {ok, _} -> {error, {no_samples, {Name, Window}}};
+                Error -> Error
+            end
     end.
 
-count(#{count := Count}) -> Count;
-count(Number) -> Number.
+%% The oldest part is there as long as the series.
+id(Parts) -> whittle_counters_cell:id(element(1, lists:last(Parts))).
+
+count(Parts) ->
+    case whittle_counters_table:value(Parts, raw) of
+        #{count := Count} -> Count;
+        Number -> Number
+    end.
 
 now_ms() -> erlang:monotonic_time(millisecond).

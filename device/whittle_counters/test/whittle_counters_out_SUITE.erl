@@ -4,7 +4,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([readme/1, http/1, http_bad_requests/1, http_cut_off/1, accepts/1, restart/1,
+-export([readme/1, http/1, http_idle_clients/1, http_bad_requests/1, http_cut_off/1,
+         accepts/1, restart/1,
          port_taken/1, bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1,
          statsd_tells_once/1, statsd_long/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1,
          rates/1, telemetry/1]).
@@ -12,7 +13,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [readme, http, http_bad_requests, http_cut_off, accepts, restart, port_taken, bad_options,
+    [readme, http, http_idle_clients, http_bad_requests, http_cut_off, accepts, restart, port_taken,
+     bad_options,
      inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_long, statsd_units,
      statsd_over_udp, statsd_unsent, rates, telemetry].
 
@@ -105,6 +107,19 @@ http_bad_requests(_) ->
     ?assertMatch([<<"HTTP/1.1 200", _/binary>>, <<>>],
                  binary:split(request(Port, "HEAD /metrics HTTP/1.1\r\n\r\n"),
                               <<"\r\n\r\n">>)),
+    stop(Pid).
+
+%% Clients that connect and ask nothing take nobody's place.
+http_idle_clients(_) ->
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000}),
+    Port = whittle_counters_http:port(Pid),
+    Idle = [begin
+                {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
+                Socket
+            end || _ <- lists:seq(1, 20)],
+    [?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n"))
+     || _ <- lists:seq(1, 5)],
+    [ok = gen_tcp:close(Socket) || Socket <- Idle],
     stop(Pid).
 
 %% A client that goes away in the middle is counted, and the next one is served.
@@ -456,11 +471,26 @@ rates(_) ->
     ?assertEqual({ok, 1.0}, Growth(took, 10)),
     ok = ?W:inc(seen_total, [], 100),
     ?assertEqual({ok, 15.0}, Growth(seen_total, 10)),
+    %% A reset changes no rate.
+    {ok, 600} = ?W:reset(seen_total, []),
+    ?assertEqual({ok, 15.0}, Growth(seen_total, 10)),
     ok = ?W:delete(took),
     ?assertMatch({error, {unknown_series, _}}, Growth(took, 10)),
+    %% Another series of the same name, with other windows, has samples of its own.
+    ok = ?W:new(took, histogram, #{windows => [60]}),
+    ok = ?W:observe(took, 1000),
+    ?assertEqual({error, {no_samples, {took, 10}}}, Growth(took, 10)),
+    #{{took, []} := {_, #{60 := [{101000, 1}]}}} = whittle_counters_rate:sample(101000, Samples),
+    ok = ?W:delete(took),
+    %% A gauge may fall.
+    ok = ?W:new(depth, gauge, #{windows => [10]}),
+    ok = ?W:set(depth, 50),
+    Deep = whittle_counters_rate:sample(1000, #{}),
+    ok = ?W:set(depth, 20),
+    ?assertEqual({ok, -10.0}, whittle_counters_rate:growth({depth, []}, 10, 4000, Deep)),
     ?assertNot(is_map_key({took, []}, whittle_counters_rate:sample(101000, Samples))),
     %% A second for the first window, six for the other.
-    #{{seen_total, []} := #{10 := Seconds, 60 := Sixes}} = Samples,
+    #{{seen_total, []} := {_, #{10 := Seconds, 60 := Sixes}}} = Samples,
     ?assertEqual([1000 * S || S <- lists:seq(100, 90, -1)], [T || {T, _} <- Seconds]),
     ?assertEqual([1000 * S || S <- lists:seq(97, 37, -6)], [T || {T, _} <- Sixes]),
     %% A window between them is told by the longer.

@@ -39,52 +39,62 @@
 %% with six shards and seven resizes 280,000, which did not end.)
 -module(whittle_flow_fence).
 
--export([through/2, until/1, left/1]).
--export_type([until/0]).
+-export([through/1, open/1, passed/2]).
+-export_type([fence/0]).
 
--type until() :: integer() | infinity.
-%% A time of erlang:monotonic_time/1, in milliseconds.
+-opaque fence() :: pid().
 
-%% @doc When so many milliseconds will have passed.
--spec until(timeout()) -> until().
-until(infinity) -> infinity;
-until(Timeout) -> erlang:monotonic_time(millisecond) + Timeout.
-
-%% @doc The milliseconds that are left.
--spec left(until()) -> timeout().
-left(infinity) -> infinity;
-left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).
-
-%% @doc Sends a fence to each of these shards and waits until all have answered, but not
-%% longer than Until. Answers that come later go to nobody.
--spec through(whittle_flow_shard:routes(), until()) -> ok | timeout.
-through(Routes, Until) ->
+%% @doc Sends a fence to each of these shards and waits until all have answered.
+-spec through(whittle_flow_shard:routes()) -> ok.
+through(Routes) ->
     %% One reference for all answers, made here, so that the VM need not look at what
     %% was in the queue before it.
     Ref = make_ref(),
-    answers(ask(tuple_size(Routes), Routes, Ref, #{}), Ref, Until).
+    ok = ask(tuple_size(Routes), Routes, Ref),
+    answers(tuple_size(Routes), Ref).
 
-ask(0, _, _, Asked) -> Asked;
-ask(Place, Routes, Ref, Asked) ->
+ask(0, _, _) -> ok;
+ask(Place, Routes, Ref) ->
     {Pid, _} = element(Place, Routes),
-    Monitor = monitor(process, Pid, [{alias, demonitor}, {tag, {whittle_flow_down, Ref}}]),
-    Pid ! {whittle_flow_fence, Monitor, {Ref, Monitor}},
-    ask(Place - 1, Routes, Ref, Asked#{Monitor => asked}).
+    Monitor = monitor(process, Pid, [{tag, {whittle_flow_down, Ref}}]),
+    Pid ! {whittle_flow_fence, self(), {Ref, Monitor}},
+    ask(Place - 1, Routes, Ref).
 
-answers(Asked, _, _) when map_size(Asked) =:= 0 -> ok;
-answers(Asked, Ref, Until) ->
+answers(0, _) -> ok;
+answers(N, Ref) ->
     receive
         {whittle_flow_fenced, {Ref, Monitor}} ->
             true = demonitor(Monitor, [flush]),
-            answers(maps:remove(Monitor, Asked), Ref, Until);
-        {{whittle_flow_down, Ref}, Monitor, process, _, _} ->
-            answers(maps:remove(Monitor, Asked), Ref, Until)
-    after left(Until) ->
-            [demonitor(Monitor, [flush]) || Monitor <- maps:keys(Asked)],
-            given_up(Ref)
+            answers(N - 1, Ref);
+        {{whittle_flow_down, Ref}, _, process, _, _} ->
+            answers(N - 1, Ref)
     end.
 
-given_up(Ref) ->
-    receive {whittle_flow_fenced, {Ref, _}} -> given_up(Ref)
-    after 0 -> timeout
+%% @doc The same for who may not wait that long, and would have one fence more in each queue
+%% with each try: the answers go to a process that ends when all are there.
+-spec open(whittle_flow_shard:routes()) -> fence().
+open(Routes) ->
+    Pids = [Pid || {Pid, _} <- tuple_to_list(Routes)],
+    Waiter = spawn(fun() ->
+                           [monitor(process, Pid) || Pid <- Pids],
+                           gather(Pids)
+                   end),
+    lists:foreach(fun(Pid) -> Pid ! {whittle_flow_fence, Waiter, Pid} end, Pids),
+    Waiter.
+
+gather([]) -> ok;
+gather(Pids) ->
+    receive
+        {whittle_flow_fenced, Pid} -> gather(lists:delete(Pid, Pids));
+        {'DOWN', _, process, Pid, _} -> gather(lists:delete(Pid, Pids))
+    end.
+
+%% @doc Waits until all have answered, but not longer than Until.
+-spec passed(fence(), whittle_flow_deadline:until()) -> ok | timeout.
+passed(Waiter, Until) ->
+    Monitor = monitor(process, Waiter),
+    receive {'DOWN', Monitor, process, _, _} -> ok
+    after whittle_flow_deadline:left(Until) ->
+            true = demonitor(Monitor, [flush]),
+            timeout
     end.

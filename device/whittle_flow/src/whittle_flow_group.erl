@@ -5,10 +5,10 @@
 %%
 %% == How ==
 %% The caller sends the message once, to the group's process. That gathers what
-%% has come meanwhile, and hands it to relays (whittle_flow_fanout), one for each
+%% has come meanwhile, and hands it to fanouts (whittle_flow_fanout), one for each
 %% scheduler, which send it to their members. What is larger than `shared' words is first put
 %% where all processes can read it (a literal, see below), so that each member
-%% gets a reference instead of a copy. While the relays are at work new messages
+%% gets a reference instead of a copy. While the fanouts are at work new messages
 %% gather: under load each signal carries more of them.
 %%
 %% A literal is a persistent term of a new name. Sending it copies nothing.
@@ -28,11 +28,12 @@
 %%
 %% == Nodes ==
 %% Groups of the same name on connected nodes that joined each other with
-%% connect/2 get one copy each and deliver it there. A node that takes nothing holds up
-%% nobody: more than `limit' messages do not wait for it (whittle_flow_nodes), the others
-%% are counted as shed, policy `behind'. When the other group dies or its
-%% node goes away, it is looked for each second and connected again when it is back;
-%% what is broadcast meanwhile, or was waiting for that node, is counted as shed, policy
+%% connect/2 get one copy each and deliver it there. A node that takes nothing holds the
+%% group up for a second at most (whittle_flow_nodes); from then on, until it takes what it
+%% was given, the messages for it are counted as shed, policy `behind'. When the other group
+%% dies or its node goes away, it is looked for each second and connected again when it is
+%% back, also by a group that its supervisor had to start again;
+%% what is broadcast meanwhile is counted as shed, policy
 %% `unreachable'. Members on another node than the group's get a copy each.
 -module(whittle_flow_group).
 -behaviour(gen_server).
@@ -44,7 +45,7 @@
 
 -type options() :: #{
         %% Processes that deliver; as many as schedulers online by default.
-        relays => pos_integer(),
+        fanouts => pos_integer(),
         %% Messages that may wait here, and for each other node; 10000 by default.
         limit => pos_integer(),
         %% Messages that may wait for a member, about; 10000 by default.
@@ -58,11 +59,12 @@
 
 -record(state, {name :: atom(), options :: options(),
                 waiting :: atomics:atomics_ref(),
-                relays = #{} :: #{pid() => non_neg_integer()}, % members of each
-                busy = 0 :: non_neg_integer(),                 % relays at work
-                %% Of each member the relay that has it, and its monitor.
-                where = #{} :: #{pid() => {pid() | far, reference()}},
+                fanouts = #{} :: #{pid() => non_neg_integer()}, % members of each
+                busy = 0 :: non_neg_integer(),                 % fanouts at work
+                %% Of each member the fanout that has it, and its monitor.
+                where = #{} :: #{pid() => {pid(), reference()} | far},
                 nodes :: whittle_flow_nodes:nodes(),
+                held = none :: none | reference(),             % waits for a node
                 gathered = [] :: [term()],                     % backwards
                 outbound = [] :: [term()],                     % those of this node
                 literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
@@ -73,6 +75,9 @@
 %% Milliseconds between looks for the group of a node that was connected.
 -define(LOOK_AGAIN, 1000).
 
+%% Milliseconds that another node may take for an answer.
+-define(ANSWER, 5000).
+
 %% @doc A child of your supervisor.
 -spec child_spec(atom(), options()) -> supervisor:child_spec().
 child_spec(Name, Options) ->
@@ -81,7 +86,7 @@ child_spec(Name, Options) ->
 %% @doc Starts a group.
 -spec start_link(atom(), options()) -> gen_server:start_ret().
 start_link(Name, Options) ->
-    Allowed = [relays, limit, backlog, shared, sharers, kept],
+    Allowed = [fanouts, limit, backlog, shared, sharers, kept],
     case whittle_flow_option:start(Name, Allowed, Options) of
         ok -> gen_server:start_link({local, Name}, ?MODULE, {Name, Options},
                                     [{spawn_opt, [{message_queue_data, off_heap}]}]);
@@ -119,9 +124,13 @@ broadcast(Group, Message) ->
 -spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
 members(Group) -> call(Group, members).
 
-%% @doc Joins this node's group with the one of the same name on Node, both ways.
+%% @doc Joins this node's group with the one of the same name on Node, both ways. A node that
+%% does not answer within ?ANSWER milliseconds has no group; it may yet be joined when it does.
 -spec connect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 connect(Group, Node) ->
+    bounded(fun() -> connect_now(Group, Node) end, {error, {no_group, {Group, Node}}}).
+
+connect_now(Group, Node) ->
     try erpc:call(Node, erlang, whereis, [Group]) of
         undefined -> {error, {no_group, {Group, Node}}};
         Peer ->
@@ -139,15 +148,24 @@ introduce(Peer, Mine) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Ends the connection, both ways. One that could not be reached is forgotten here,
-%% and is connected again if it asks for it.
+%% @doc Ends the connection, both ways. What was broadcast before still goes there. One that
+%% could not be reached is forgotten here, and is connected again if it asks for it; one that
+%% does not answer within ?ANSWER milliseconds is told when it does.
 -spec disconnect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 disconnect(Group, Node) ->
     case call(Group, {part, Node}) of
         ok ->
-            _ = call({Group, Node}, {part, node()}),
-            ok;
+            bounded(fun() ->
+                            _ = call({Group, Node}, {part, node()}),
+                            ok
+                    end, ok);
         {error, _} = Error -> Error
+    end.
+
+%% In a process of its own, because whatever is sent to a node that takes nothing may stand.
+bounded(Fun, Otherwise) ->
+    try erpc:call(node(), Fun, ?ANSWER)
+    catch error:{erpc, timeout} -> Otherwise
     end.
 
 %% @doc Waits until all that this process has broadcast was sent to the members
@@ -165,21 +183,18 @@ call(Group, Request) ->
 -spec init({atom(), options()}) -> {ok, #state{}}.
 init({Name, Options}) ->
     _ = process_flag(trap_exit, true),
-    %% What we ourselves send to other nodes are monitors and answers: few and small. From
-    %% OTP 25.3 on we are not suspended for those to one that takes nothing.
-    _ = try process_flag(async_dist, true) catch error:badarg -> false end,
     %% Literals of one that was killed.
     [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
                                    Group =:= Name],
     Waiting = atomics:new(1, []),
     Limit = maps:get(limit, Options, 10000),
     persistent_term:put({?MODULE, Name}, {Waiting, Limit}),
-    N = maps:get(relays, Options, erlang:system_info(schedulers_online)),
+    N = maps:get(fanouts, Options, erlang:system_info(schedulers_online)),
     Backlog = maps:get(backlog, Options, 10000),
-    Relays = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
+    Fanouts = maps:from_list([{whittle_flow_fanout:start_link(Name, Backlog), 0}
                              || _ <- lists:seq(1, N)]),
-    {ok, #state{name = Name, waiting = Waiting, relays = Relays,
-                nodes = whittle_flow_nodes:new(Name, Limit),
+    {ok, #state{name = Name, waiting = Waiting, fanouts = Fanouts,
+                nodes = remembered(Name),
                 options = maps:merge(#{limit => Limit, shared => 64, sharers => 100,
                                      kept => 131072}, Options)}}.
 
@@ -189,15 +204,19 @@ handle_call({join, Pid}, _, #state{where = Where} = State) ->
     case Where of
         #{Pid := _} -> {reply, ok, State};
         _ ->
-            {reply, ok, member(Pid, monitor(process, Pid), State)}
+            {reply, ok, member(Pid, State)}
     end;
 handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
 %% Its own node's: to have a copy of its own would be to deliver twice.
 handle_call({peer, Peer}, _, State) when Peer =:= self() -> {reply, {ok, Peer}, State};
-handle_call({peer, Peer}, _, State) -> {reply, {ok, self()}, meet(Peer, State)};
-handle_call({part, Node}, _, #state{nodes = Nodes} = State) ->
-    {reply, ok, State#state{nodes = whittle_flow_nodes:part(Node, Nodes)}};
+handle_call({peer, Peer}, From, State) ->
+    Met = meet(Peer, State),
+    ok = whittle_flow_nodes:reply(From, {ok, self()}, Met#state.nodes),
+    {noreply, Met};
+handle_call({part, Node}, From, #state{nodes = Nodes} = State) ->
+    ok = whittle_flow_nodes:reply(From, ok, Nodes),
+    {noreply, part(Node, State)};
 handle_call(sync, From, #state{flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})}.
 
@@ -211,14 +230,17 @@ handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered} = State) 
     {noreply, deliver(State#state{gathered = lists:reverse(admit(Messages, State), Gathered)})};
 handle_info({done, _}, #state{busy = Busy} = State) ->
     {noreply, answer(deliver(State#state{busy = Busy - 1}))};
-handle_info({sent, Link, Count}, #state{nodes = Nodes} = State) ->
-    {noreply, State#state{nodes = whittle_flow_nodes:sent(Link, Count, Nodes)}};
-handle_info({'DOWN', _, process, Pid, Reason}, #state{nodes = Nodes} = State) ->
-    case whittle_flow_nodes:down(Pid, Reason, Nodes) of
+handle_info({whittle_flow_sent, Channel}, #state{nodes = Nodes} = State) ->
+    {noreply, answer(deliver(State#state{nodes = whittle_flow_nodes:sent(Channel, Nodes)}))};
+handle_info({timeout, Held, whittle_flow_held}, #state{held = Held} = State) ->
+    {noreply, answer(deliver(State#state{held = none}))};
+handle_info({'DOWN', _, process, Pid, _}, State) -> {noreply, forget(Pid, State)};
+handle_info({whittle_flow_down, Pid}, #state{nodes = Nodes} = State) ->
+    case whittle_flow_nodes:down(Pid, Nodes) of
         {peer, Nodes1} ->
             look_again(node(Pid)),
             {noreply, State#state{nodes = Nodes1}};
-        {member, Nodes1} -> {noreply, forget(Pid, State#state{nodes = Nodes1})}
+        {member, _} -> {noreply, forget(Pid, State)}
     end;
 handle_info({look_for, Node}, #state{name = Name, nodes = Nodes} = State) ->
     _ = whittle_flow_nodes:peer(Node, Nodes) =:= lost andalso look_for(Name, Node),
@@ -227,57 +249,74 @@ handle_info({looked_for, Node}, State) ->
     look_again(Node),
     {noreply, State};
 handle_info({whittle_flow_hello, Peer}, State) ->
-    Peer ! {whittle_flow_welcome, self()},
+    tell(Peer, {whittle_flow_welcome, self()}),
     {noreply, meet(Peer, State)};
 handle_info({whittle_flow_welcome, Peer}, #state{nodes = Nodes} = State) ->
     case whittle_flow_nodes:peer(node(Peer), Nodes) of
         none ->
             %% Disconnected while the hello was under way.
-            Peer ! {whittle_flow_part, node()},
+            tell(Peer, {whittle_flow_part, node()}),
             {noreply, State};
         _ -> {noreply, meet(Peer, State)}
     end;
-handle_info({whittle_flow_part, Node}, #state{nodes = Nodes} = State) ->
-    {noreply, State#state{nodes = whittle_flow_nodes:part(Node, Nodes)}};
-handle_info({'EXIT', Pid, Reason}, #state{relays = Relays, nodes = Nodes} = State) ->
-    %% A relay that was killed takes its part of the members with it: a fresh
+handle_info({whittle_flow_part, Node}, State) -> {noreply, part(Node, State)};
+handle_info({'EXIT', Pid, Reason}, #state{fanouts = Fanouts, nodes = Nodes} = State) ->
+    %% A fanout that was killed takes its part of the members with it: a fresh
     %% start is the simplest way that is right. So is the end of our parent.
-    case {Relays, whittle_flow_nodes:ended(Pid, Nodes)} of
-        {#{Pid := _}, _} -> {stop, {relay_died, Reason}, State};
-        {_, {link, Nodes1}} -> {noreply, State#state{nodes = Nodes1}};
+    case {Fanouts, whittle_flow_nodes:ended(Pid, Nodes)} of
+        {#{Pid := _}, _} -> {stop, {fanout_died, Reason}, State};
+        {_, {channel, Nodes1}} -> {noreply, State#state{nodes = Nodes1}};
         {_, {other, _}} -> {stop, Reason, State}
     end;
 handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name, literals = Literals, relays = Relays, nodes = Nodes}) ->
+terminate(Reason, #state{name = Name, literals = Literals, fanouts = Fanouts, nodes = Nodes}) ->
     _ = persistent_term:erase({?MODULE, Name}),
+    _ = is_end(Reason) andalso whittle_flow_kept:forget(Name),
     %% A link alone does not end them when we end normally.
-    [exit(Pid, shutdown) || Pid <- maps:keys(Relays) ++ whittle_flow_nodes:links(Nodes)],
+    [exit(Pid, shutdown) || Pid <- maps:keys(Fanouts) ++ whittle_flow_nodes:channels(Nodes)],
     lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
 
-meet(Peer, #state{nodes = Nodes} = State) ->
+%% Our supervisor's word, or our own; from anything else it may start us again.
+is_end(normal) -> true;
+is_end(shutdown) -> true;
+is_end({shutdown, _}) -> true;
+is_end(_) -> false.
+
+%% The groups that one before us was connected with, which has crashed, are looked for.
+remembered(Name) ->
+    lists:foldl(fun(Node, Nodes) ->
+                        self() ! {look_for, Node},
+                        whittle_flow_nodes:lost(Node, Nodes)
+                end, whittle_flow_nodes:new(Name), whittle_flow_kept:connections(Name)).
+
+meet(Peer, #state{name = Name, nodes = Nodes} = State) ->
+    ok = whittle_flow_kept:connected(Name, node(Peer)),
     State#state{nodes = whittle_flow_nodes:meet(Peer, Nodes)}.
 
-member(Pid, Monitor, #state{where = Where, nodes = Nodes} = State) when node(Pid) =/= node() ->
-    State#state{where = Where#{Pid => {far, Monitor}}, nodes = whittle_flow_nodes:join(Pid, Nodes)};
-member(Pid, Monitor, #state{where = Where, relays = Relays} = State) ->
-    {_, Relay} = lists:min([{N, R} || {R, N} <- maps:to_list(Relays)]),
-    Relay ! {join, Pid},
-    State#state{where = Where#{Pid => {Relay, Monitor}},
-                relays = maps:update_with(Relay, fun(N) -> N + 1 end, Relays)}.
+part(Node, #state{name = Name, nodes = Nodes} = State) ->
+    ok = whittle_flow_kept:forget(Name, Node),
+    State#state{nodes = whittle_flow_nodes:part(Node, Nodes)}.
 
-forget(Pid, #state{where = Where, relays = Relays, nodes = Nodes} = State) ->
+member(Pid, #state{where = Where, nodes = Nodes} = State) when node(Pid) =/= node() ->
+    State#state{where = Where#{Pid => far}, nodes = whittle_flow_nodes:join(Pid, Nodes)};
+member(Pid, #state{where = Where, fanouts = Fanouts} = State) ->
+    {_, Fanout} = lists:min([{N, R} || {R, N} <- maps:to_list(Fanouts)]),
+    Fanout ! {join, Pid},
+    State#state{where = Where#{Pid => {Fanout, monitor(process, Pid)}},
+                fanouts = maps:update_with(Fanout, fun(N) -> N + 1 end, Fanouts)}.
+
+forget(Pid, #state{where = Where, fanouts = Fanouts, nodes = Nodes} = State) ->
     case maps:take(Pid, Where) of
-        {{far, Monitor}, Where1} ->
-            true = demonitor(Monitor, [flush]),
+        {far, Where1} ->
             State#state{where = Where1, nodes = whittle_flow_nodes:leave(Pid, Nodes)};
-        {{Relay, Monitor}, Where1} ->
+        {{Fanout, Monitor}, Where1} ->
             true = demonitor(Monitor, [flush]),
-            Relay ! {leave, Pid},
+            Fanout ! {leave, Pid},
             State#state{where = Where1,
-                        relays = maps:update_with(Relay, fun(N) -> N - 1 end, Relays)};
+                        fanouts = maps:update_with(Fanout, fun(N) -> N - 1 end, Fanouts)};
         error -> State
     end.
 
@@ -296,6 +335,9 @@ admit(Messages, #state{name = Name, waiting = Waiting, options = #{limit := Limi
 look_again(Node) ->
     _ = erlang:send_after(?LOOK_AGAIN, self(), {look_for, Node}),
     ok.
+
+%% In a process of its own: it may stand.
+tell(Peer, Message) -> spawn(fun() -> Peer ! Message end).
 
 %% In a process of its own: to connect to a node that is away takes seconds.
 look_for(Name, Node) ->
@@ -321,13 +363,21 @@ gather(Message, #state{gathered = Gathered, outbound = Outbound, nodes = Nodes} 
 
 deliver(#state{busy = Busy} = State) when Busy > 0 -> State;
 deliver(#state{gathered = []} = State) -> State;
-deliver(#state{name = Name, gathered = Gathered, relays = Relays, waiting = Waiting,
+deliver(#state{nodes = Nodes, held = Held} = State) ->
+    case whittle_flow_nodes:wait(Nodes) of
+        0 -> hand_out(State);
+        Wait when Held =:= none ->
+            State#state{held = erlang:start_timer(Wait, self(), whittle_flow_held)};
+        _ -> State
+    end.
+
+hand_out(#state{name = Name, gathered = Gathered, fanouts = Fanouts, waiting = Waiting,
                nodes = Nodes, outbound = Outbound} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
     Count = length(Messages),
-    Busy = [Relay ! {deliver, Count, Signal} || {Relay, N} <- maps:to_list(Relays), N > 0],
+    Busy = [Fanout ! {deliver, Count, Signal} || {Fanout, N} <- maps:to_list(Fanouts), N > 0],
     ok = whittle_flow_count:add(whittle_flow_broadcasts_total, [Name], Count),
     Nodes1 = whittle_flow_nodes:deliver(Count, Signal, lists:reverse(Outbound), Nodes),
     State1#state{gathered = [], outbound = [], busy = length(Busy), nodes = Nodes1}.

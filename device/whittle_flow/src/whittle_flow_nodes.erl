@@ -1,65 +1,82 @@
 %% @doc What a group has on other nodes: members, the groups that it is connected with, and
-%% a link to each node.
+%% a channel to each node (whittle_flow_channel), because the group must not stand when a
+%% node does.
 %%
-%% Whoever sends to a node that takes nothing (it is stopped, or the line is slow) is
-%% suspended once the connection's buffer is full, for up to `net_ticktime'. So each node
-%% has a process of its own that may be suspended, its link, and the group goes on. What
-%% waits for a link is counted here, and what would be more than the group's limit is shed.
+%% A channel has one signal of the group at a time. While it sends that, the group gathers,
+%% as it does while its own members get theirs, so that whoever broadcasts too fast for a node
+%% is refused. But it waits no longer than ?PATIENCE milliseconds: what comes after that is shed
+%% for the node, until it has taken what it was given.
 -module(whittle_flow_nodes).
 
--export([new/2, is_empty/1, links/1]).
--export([join/2, leave/2, meet/2, part/2, peer/2]).
--export([deliver/4, sent/3, down/3, ended/2]).
+-export([new/1, is_empty/1, channels/1]).
+-export([join/2, leave/2, meet/2, lost/2, part/2, peer/2, reply/3]).
+-export([wait/1, deliver/4, sent/2, down/2, ended/2]).
 -export_type([nodes/0]).
 
--record(node, {link :: pid(), waiting = 0 :: non_neg_integer(), members = [] :: [pid()],
-               peer = none :: peer(), watch = none :: none | reference()}). % the peer's monitor
--record(nodes, {group :: atom(), limit :: pos_integer(), nodes = #{} :: #{node() => #node{}}}).
+-record(node, {channel :: pid(),
+               %% Since when it has been sending, in ms, and what: deliveries.
+               busy = false :: false | integer(), open = 0 :: non_neg_integer(),
+               members = [] :: [pid()], peer = none :: peer()}).
+-record(nodes, {group :: atom(), nodes = #{} :: #{node() => #node{}}}).
 
 -type peer() :: pid() | none | lost.
 %% The group of the same name there; lost, if its process or the node ended.
 -opaque nodes() :: #nodes{}.
 
-%% @doc No other nodes, for the calling group, which has this name. So many messages may
-%% wait for each node.
--spec new(atom(), pos_integer()) -> nodes().
-new(Group, Limit) -> #nodes{group = Group, limit = Limit}.
+-define(PATIENCE, 1000).
+
+%% @doc No other nodes, for the calling group, which has this name.
+-spec new(atom()) -> nodes().
+new(Group) -> #nodes{group = Group}.
 
 %% @doc Whether there are none.
 -spec is_empty(nodes()) -> boolean().
 is_empty(#nodes{nodes = Nodes}) -> map_size(Nodes) =:= 0.
 
-%% @doc The links, which are linked to the group.
--spec links(nodes()) -> [pid()].
-links(#nodes{nodes = Nodes}) -> [Link || #node{link = Link} <- maps:values(Nodes)].
+%% @doc The channels, which are linked to the group.
+-spec channels(nodes()) -> [pid()].
+channels(#nodes{nodes = Nodes}) -> [Channel || #node{channel = Channel} <- maps:values(Nodes)].
 
 %% @doc A member on another node.
 -spec join(pid(), nodes()) -> nodes().
-join(Pid, Nodes) ->
-    change(node(Pid), fun(#node{members = M} = N) -> N#node{members = [Pid | M]} end, Nodes).
+join(Pid, All) ->
+    #node{channel = Channel, members = Members} = N = known(node(Pid), All),
+    ok = whittle_flow_channel:watch(Channel, Pid),
+    keep(node(Pid), N#node{members = [Pid | Members]}, All).
 
 %% @doc Such a member leaves.
 -spec leave(pid(), nodes()) -> nodes().
-leave(Pid, Nodes) ->
-    change(node(Pid), fun(#node{members = M} = N) -> N#node{members = lists:delete(Pid, M)} end,
-           Nodes).
+leave(Pid, All) ->
+    #node{channel = Channel, members = Members} = N = known(node(Pid), All),
+    ok = whittle_flow_channel:unwatch(Channel, Pid),
+    keep(node(Pid), N#node{members = lists:delete(Pid, Members)}, All).
 
 %% @doc The group of another node is met: it gets what is broadcast here.
 -spec meet(pid(), nodes()) -> nodes().
-meet(Peer, Nodes) ->
-    change(node(Peer),
-           fun(#node{peer = Known} = N) when Known =:= Peer -> N;
-              (N) -> (unwatched(N))#node{peer = Peer, watch = monitor(process, Peer)}
-           end, Nodes).
+meet(Peer, All) ->
+    case known(node(Peer), All) of
+        #node{peer = Peer} -> All;
+        N ->
+            #node{channel = Channel} = N1 = parted(N),
+            ok = whittle_flow_channel:watch(Channel, Peer),
+            keep(node(Peer), N1#node{peer = Peer}, All)
+    end.
 
-%% @doc Ends that.
+%% @doc A node whose group is to be looked for.
+-spec lost(node(), nodes()) -> nodes().
+lost(Node, All) -> keep(Node, (known(Node, All))#node{peer = lost}, All).
+
+%% @doc Ends that. What was broadcast before still goes there.
 -spec part(node(), nodes()) -> nodes().
-part(Node, Nodes) -> change(Node, fun(N) -> (unwatched(N))#node{peer = none} end, Nodes).
+part(Node, #nodes{nodes = Nodes} = All) ->
+    case Nodes of
+        #{Node := N} -> keep(Node, parted(N), All);
+        _ -> All
+    end.
 
-unwatched(#node{watch = none} = N) -> N;
-unwatched(#node{watch = Watch} = N) ->
-    true = demonitor(Watch, [flush]),
-    N#node{watch = none}.
+parted(#node{channel = Channel, peer = Peer} = N) ->
+    _ = is_pid(Peer) andalso whittle_flow_channel:unwatch(Channel, Peer),
+    N#node{peer = none}.
 
 %% @doc The group that is known of a node.
 -spec peer(node(), nodes()) -> peer().
@@ -69,112 +86,96 @@ peer(Node, #nodes{nodes = Nodes}) ->
         _ -> none
     end.
 
-%% A node without a member and a group needs no link.
-change(Node, Change, #nodes{nodes = Nodes} = All) ->
-    Old = case Nodes of
-              #{Node := Known} -> Known;
-              _ -> #node{link = start_link()}
-          end,
-    case Change(Old) of
-        #node{members = [], peer = none, link = Link} ->
-            true = unlink(Link),
-            Link ! stop,
-            All#nodes{nodes = maps:remove(Node, Nodes)};
-        New -> All#nodes{nodes = Nodes#{Node => New}}
+%% @doc Answers a call that may have come from another node.
+-spec reply(gen_server:from(), term(), nodes()) -> ok.
+reply({Pid, _} = From, Answer, #nodes{nodes = Nodes}) ->
+    Node = node(Pid),
+    case Nodes of
+        #{Node := #node{channel = Channel}} -> whittle_flow_channel:reply(Channel, From, Answer);
+        _ -> gen_server:reply(From, Answer)
     end.
+
+known(Node, #nodes{nodes = Nodes}) ->
+    case Nodes of
+        #{Node := N} -> N;
+        _ -> #node{channel = whittle_flow_channel:start_link()}
+    end.
+
+%% A node without a member and a group needs no channel, when that has done its work: another
+%% one might overtake it.
+keep(Node, #node{members = [], peer = none, busy = false} = N, #nodes{nodes = Nodes} = All) ->
+    ok = whittle_flow_channel:stop(N#node.channel),
+    All#nodes{nodes = maps:remove(Node, Nodes)};
+keep(Node, N, #nodes{nodes = Nodes} = All) -> All#nodes{nodes = Nodes#{Node => N}}.
+
+%% @doc The milliseconds that the next signal has to wait at most for those that are sending.
+-spec wait(nodes()) -> non_neg_integer().
+wait(#nodes{nodes = Nodes}) ->
+    Now = now_ms(),
+    lists:max([0 | [Since + ?PATIENCE - Now || #node{busy = Since} <- maps:values(Nodes),
+                                               is_integer(Since)]]).
 
 %% @doc Sends Signal, of Count messages, to the members, and the messages in Outbound to
 %% the other groups.
 -spec deliver(pos_integer(), term(), [term()], nodes()) -> nodes().
 deliver(Count, Signal, Outbound, #nodes{nodes = Nodes} = All) ->
-    Send = fun(_, #node{members = Members, peer = Peer} = N) ->
-                   to_peer(Peer, Outbound, to_members(Members, Count, Signal, N, All), All)
-           end,
-    All#nodes{nodes = maps:map(Send, Nodes)}.
+    All#nodes{nodes = maps:map(fun(_, N) -> give(Count, Signal, Outbound, N, All) end, Nodes)}.
 
-to_members(Members, Count, Signal, #node{waiting = Before} = N, All) ->
-    case send(Members, Count, Signal, N, All) of
-        #node{waiting = Before} = Same -> Same;
-        Sent ->
-            ok = whittle_flow_count:add(whittle_flow_deliveries_total, [All#nodes.group],
-                                        Count * length(Members)),
-            Sent
+give(Count, Signal, Outbound, #node{members = Members, peer = Peer} = N, All) ->
+    _ = Peer =:= lost andalso shed(unreachable, length(Outbound), All),
+    Far = Count * length(Members),
+    Peers = [Peer || is_pid(Peer), Outbound =/= []],
+    case Far + length(Outbound) * length(Peers) of
+        0 -> N;
+        Open when N#node.busy =/= false ->
+            ok = shed(behind, Open, All),
+            N;
+        Open ->
+            ok = whittle_flow_channel:send(N#node.channel,
+                                           [{Members, Signal} || Members =/= []]
+                                           ++ [{Peers, {whittle_flow_peer, Outbound}}
+                                               || Peers =/= []]),
+            ok = whittle_flow_count:add(whittle_flow_deliveries_total, [All#nodes.group], Far),
+            N#node{busy = now_ms(), open = Open}
     end.
-
-to_peer(none, _, N, _) -> N;
-to_peer(_, [], N, _) -> N;
-to_peer(lost, Outbound, N, All) ->
-    ok = shed(unreachable, length(Outbound), All),
-    N;
-to_peer(Peer, Outbound, N, All) ->
-    send([Peer], length(Outbound), {whittle_flow_peer, Outbound}, N, All).
-
-send([], _, _, N, _) -> N;
-send(Pids, Count, _, #node{waiting = Waiting} = N, #nodes{limit = Limit} = All)
-  when Waiting > 0, Waiting + Count > Limit ->
-    ok = shed(behind, Count * length(Pids), All),
-    N;
-send(Pids, Count, Signal, #node{link = Link, waiting = Waiting} = N, _) ->
-    Link ! {send, Pids, Count, Signal},
-    N#node{waiting = Waiting + Count}.
 
 shed(Policy, Count, #nodes{group = Group}) ->
     whittle_flow_count:add(whittle_flow_shed_total, [Group, Policy], Count).
 
-%% @doc The group got `{sent, Link, Count}'.
--spec sent(pid(), pos_integer(), nodes()) -> nodes().
-sent(Link, Count, All) ->
-    of_link(Link, fun(#node{waiting = Waiting} = N) -> N#node{waiting = Waiting - Count} end, All).
+%% @doc A channel has sent what it was given.
+-spec sent(pid(), nodes()) -> nodes().
+sent(Channel, All) ->
+    case of_channel(Channel, All) of
+        {Node, N} -> keep(Node, N#node{busy = false, open = 0}, All);
+        none -> All
+    end.
 
-%% @doc A member or a group on another node is down. If its node is, what waits for it
-%% goes to nobody, and to try would be to connect again and again.
--spec down(pid(), Reason :: term(), nodes()) -> {member | peer, nodes()}.
-down(Pid, Reason, #nodes{nodes = Nodes} = All) ->
+%% @doc A member or a group on another node is down.
+-spec down(pid(), nodes()) -> {member | peer, nodes()}.
+down(Pid, #nodes{nodes = Nodes} = All) ->
     Node = node(Pid),
     case Nodes of
-        #{Node := Known} ->
-            N = case Reason of
-                    noconnection ->
-                        true = unlink(Known#node.link),
-                        true = exit(Known#node.link, kill),
-                        relink(Known, All);
-                    _ -> Known
-                end,
-            case N of
-                #node{peer = Pid} -> {peer, All#nodes{nodes = Nodes#{Node := N#node{peer = lost}}}};
-                _ -> {member, All#nodes{nodes = Nodes#{Node := N}}}
-            end;
+        #{Node := #node{peer = Pid} = N} ->
+            {peer, All#nodes{nodes = Nodes#{Node := N#node{peer = lost}}}};
         _ -> {member, All}
     end.
 
-%% @doc A process that was linked ended: another link, if it was one.
--spec ended(pid(), nodes()) -> {link | other, nodes()}.
+%% @doc A process that was linked ended: another channel, if it was one.
+-spec ended(pid(), nodes()) -> {channel | other, nodes()}.
 ended(Pid, All) ->
-    case lists:member(Pid, links(All)) of
-        true -> {link, of_link(Pid, fun(N) -> relink(N, All) end, All)};
-        false -> {other, All}
+    case of_channel(Pid, All) of
+        {Node, #node{members = Members, peer = Peer, open = Open} = N} ->
+            ok = shed(unreachable, Open, All),
+            New = whittle_flow_channel:start_link(),
+            [whittle_flow_channel:watch(New, P) || P <- [Peer | Members], is_pid(P)],
+            {channel, keep(Node, N#node{channel = New, busy = false, open = 0}, All)};
+        none -> {other, All}
     end.
 
-relink(#node{waiting = Waiting} = N, All) ->
-    ok = shed(unreachable, Waiting, All),
-    N#node{link = start_link(), waiting = 0}.
-
-of_link(Link, Change, #nodes{nodes = Nodes} = All) ->
-    All#nodes{nodes = maps:map(fun(_, #node{link = L} = N) when L =:= Link -> Change(N);
-                                  (_, N) -> N
-                               end, Nodes)}.
-
-%%% the link
-
-start_link() ->
-    Group = self(),
-    proc_lib:spawn_link(fun() -> link_loop(Group) end).
-
-link_loop(Group) ->
-    receive
-        {send, Pids, Count, Signal} ->
-            lists:foreach(fun(Pid) -> Pid ! Signal end, Pids),
-            Group ! {sent, self(), Count},
-            link_loop(Group);
-        stop -> ok
+of_channel(Channel, #nodes{nodes = Nodes}) ->
+    case [Found || {_, #node{channel = C}} = Found <- maps:to_list(Nodes), C =:= Channel] of
+        [Found] -> Found;
+        [] -> none
     end.
+
+now_ms() -> erlang:monotonic_time(millisecond).

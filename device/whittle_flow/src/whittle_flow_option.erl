@@ -3,7 +3,7 @@
 
 -export([check/2, start/3, start/4]).
 
-%% More processes than this are no shards nor relays but a slip; to start them would
+%% More processes than this are no shards nor fanouts but a slip; to start them would
 %% take all of the VM's memory.
 -define(PROCESSES, 65536).
 
@@ -57,7 +57,7 @@ fits(to, V) -> is_pid(V) orelse fits(name, V);
 %% What the VM can wait.
 fits(K, V) when K =:= wait; K =:= retire_after ->
     is_integer(V) andalso V >= 0 andalso V < 1 bsl 32;
-fits(K, V) when K =:= shards; K =:= relays ->
+fits(K, V) when K =:= shards; K =:= fanouts ->
     is_integer(V) andalso V > 0 andalso V =< ?PROCESSES;
 fits(intensity, {N, Seconds}) -> is_integer(N) andalso N >= 0 andalso fits(seconds, Seconds);
 fits(intensity, _) -> false;

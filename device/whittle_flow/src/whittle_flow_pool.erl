@@ -150,12 +150,12 @@ many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
 call(Pool, Key, Message, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
-    Until = whittle_flow_fence:until(Timeout),
+    Until = whittle_flow_deadline:until(Timeout),
     case route(Pool, Key, Until) of
         {ok, Pid} ->
             Ref = monitor(process, Pid, [{alias, reply_demonitor}]),
             Pid ! {whittle_flow, Key, Message, Ref},
-            await(Ref, Pool, whittle_flow_fence:left(Until));
+            await(Ref, Pool, whittle_flow_deadline:left(Until));
         {error, _} = Error -> Error
     end.
 
@@ -228,7 +228,8 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
     end.
 
 %% Which generation this process sent to last is kept in its dictionary. On a
-%% new one it waits until all that it sent to the old one was handled.
+%% new one it waits until all that it sent to the old one was handled; the fence that it
+%% could not wait for is kept there meanwhile.
 settle(Pool, #table{version = Version} = Table, Until) ->
     case get({?MODULE, Pool}) of
         #table{version = Version} -> ok;
@@ -237,16 +238,26 @@ settle(Pool, #table{version = Version} = Table, Until) ->
                 ok ->
                     _ = put({?MODULE, Pool}, Table),
                     ok;
-                timeout -> timeout
+                Open ->
+                    _ = put({?MODULE, Pool}, Open),
+                    timeout
             end
     end.
 
 fence(undefined, _, _) -> ok;
 fence(#table{epoch = Epoch}, #table{epoch = Epoch}, _) -> ok;
 fence(#table{routes = Old}, _, Until) ->
-    case get(?MODULE) of
-        shard -> ok;
-        undefined -> whittle_flow_fence:through(Old, Until)
+    case {get(?MODULE), Until} of
+        {shard, _} -> ok;
+        {undefined, infinity} -> whittle_flow_fence:through(Old);
+        {undefined, _} -> passed(whittle_flow_fence:open(Old), Until)
+    end;
+fence({open, Fence}, _, Until) -> passed(Fence, Until).
+
+passed(Fence, Until) ->
+    case whittle_flow_fence:passed(Fence, Until) of
+        ok -> ok;
+        timeout -> {open, Fence}
     end.
 
 %% @private

@@ -9,7 +9,7 @@
                 %% Where it goes, and whether any of it may not be handled yet.
                 routes :: whittle_flow_shard:routes(), open = false :: boolean(),
                 %% Who asked, and whether to end, when all that has come is handled.
-                asked = [] :: [{reference(), term()}], retiring = false :: boolean()}).
+                asked = [] :: [{pid(), term()}], retiring = false :: boolean()}).
 
 %% @doc Passes on until it is told to retire.
 -spec run(pid(), atom(), whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
@@ -54,7 +54,7 @@ send(Key, Message, #relay{routes = Routes, queued = Queued} = Relay) ->
     Relay.
 
 answer(#relay{open = true, routes = Routes} = Relay) ->
-    ok = whittle_flow_fence:through(Routes, infinity),
+    ok = whittle_flow_fence:through(Routes),
     answered(Relay#relay{open = false});
 %% A sender takes our end for an answer: all is handled, and nothing more has come.
 answer(#relay{asked = [], retiring = true}) -> ok;

@@ -218,7 +218,11 @@ drain(#link{buffer = Buffer, credit = Credit} = Link) ->
 transmit(Count, Messages, #link{to = To, alias = Alias, credit = Credit} = Link) ->
     %% A name may be gone since: the monitor tells, and what was sent counts as
     %% uncertain.
-    ok = whittle_flow_batcher:post(To, {whittle_flow_batch, Alias, Count, Messages}),
+    Signal = {whittle_flow_batch, Alias, Count, Messages},
+    ok = if
+             is_pid(To) -> whittle_flow_channel:forward(To, Signal);
+             true -> whittle_flow_batcher:post(To, Signal)
+         end,
     Link#link{credit = Credit - Count}.
 
 %% Takes what is there of credit without waiting.
@@ -269,10 +273,7 @@ bury(#link{buffer = Buffer} = Link) ->
 sync(#sender{link = Link0} = Sender, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
     _ = owned(Link0),
-    Deadline = case Timeout of
-                   infinity -> infinity;
-                   _ -> erlang:monotonic_time(millisecond) + Timeout
-               end,
+    Deadline = whittle_flow_deadline:until(Timeout),
     {Open, #sender{link = #link{untold = Untold} = Link} = Settled} =
         settle(advance(Sender), Deadline),
     case [What || What <- [failed, uncertain, shed], is_map_key(What, Untold)] of
@@ -313,10 +314,7 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
     case Window - Credit + Kept + Count of
         0 -> {0, Sender};
         Open ->
-            Left = case Deadline of
-                       infinity -> infinity;
-                       _ -> max(0, Deadline - erlang:monotonic_time(millisecond))
-                   end,
+            Left = whittle_flow_deadline:left(Deadline),
             %% Nobody tells when a name is registered.
             Wait = case Alias of none -> min(?LOOK_AGAIN, Left); _ -> Left end,
             case await(Wait, Link) of

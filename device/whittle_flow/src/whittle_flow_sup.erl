@@ -17,4 +17,5 @@ stop(_) -> ok.
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     ok = whittle_flow_count:create(),
+    ok = whittle_flow_kept:create(),
     {ok, {#{strategy => one_for_one}, []}}.

@@ -9,7 +9,8 @@
          sheds/1, priority_crashes/1, recovers/1, sync_in_time/1, callback_crash/1, receiver_dies/1,
          name_comes_back/1, pid_dies/1, too_many_names/1, bad_input/1]).
 -export([kept_for_the_dead/1, sync_blocks_no_longer/1, books_balance/1, owner_only/1,
-         parent_ends/1, system_messages/1, errors_say/1, counted_again/1]).
+         parent_ends/1, system_messages/1, errors_say/1, counted_again/1,
+         far_receiver/1, collect/1]).
 -export([init/1, handle_batch/2, info/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -19,7 +20,7 @@ all() ->
      timer_flushes, timers_leave_nothing, blocks_without_credit, sheds, priority_crashes, recovers,
      sync_in_time, callback_crash, receiver_dies, name_comes_back, pid_dies, too_many_names,
      bad_input, kept_for_the_dead, sync_blocks_no_longer, books_balance, owner_only, parent_ends,
-     system_messages, errors_say, counted_again].
+     system_messages, errors_say, counted_again, far_receiver].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),
@@ -534,4 +535,46 @@ counted(Batcher) ->
     case whittle_counters:value(whittle_flow_batches_total, [batcher]) of
         {ok, N} when N > 0 -> ok;
         _ -> erlang:yield(), counted(Batcher)
+    end.
+
+%% A receiver on a node that stands: neither a push of a policy that sheds nor a sync waits
+%% for it. When it goes on all that was not shed is there, in its order.
+far_receiver(_) ->
+    Named = node() =/= nonode@nohost,
+    Named orelse ({ok, _} = net_kernel:start([flow_batcher_test, shortnames])),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io,
+                                         args => ["-pa" | code:get_path()]}),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+    Far = spawn(Node, ?MODULE, collect, [self()]),
+    Receiver = receive {collects, Far, Pid} -> Pid end,
+    {ok, S0} = whittle_flow_sender:new(Receiver, #{policy => newest, batch => 10, window => 200,
+                                                   wait => 0, buffer => 100}),
+    {ok, S1} = whittle_flow_sender:sync(pushed([{0, first}], S0), infinity),
+    Os = erpc:call(Node, os, getpid, []),
+    Text = binary:copy(<<"large">>, 20000),
+    "" = os:cmd("kill -STOP " ++ Os),
+    {Open, S2} = try
+                     Full = pushed([{N, Text} || N <- lists:seq(1, 400)], S1),
+                     {error, {shed, 100}, S} = whittle_flow_sender:sync(Full, 10),
+                     {error, {unanswered, U}, Waits} = whittle_flow_sender:sync(S, 10),
+                     {U, Waits}
+                 after "" = os:cmd("kill -CONT " ++ Os)
+                 end,
+    ?assertEqual(300, Open),
+    {ok, _} = whittle_flow_sender:sync(S2, infinity),
+    Far ! {tell, self()},
+    ?assertEqual(lists:seq(0, 300), receive {Far, Got} -> Got end),
+    ok = peer:stop(Peer),
+    Named orelse net_kernel:stop().
+
+%% A batcher of another node, whose batches are gathered here.
+collect(Test) ->
+    {ok, Pid} = whittle_flow_batcher:start_link(?MODULE, self(), #{}),
+    Test ! {collects, self(), Pid},
+    collected([]).
+
+collected(Got) ->
+    receive
+        {batch, Batch} -> collected([Got, [N || {N, _} <- Batch]]);
+        {tell, To} -> To ! {self(), lists:flatten(Got)}
     end.

@@ -445,6 +445,10 @@ call_over_resize(_) ->
     Held ! {whittle_flow, key, 0},
     ?assertEqual({error, {unanswered, {pool, timeout}}},
                  whittle_flow_pool:call(pool, key, 1, 10)),
+    %% However often that is: what waits there is one message and one fence.
+    [{error, {unanswered, {pool, timeout}}} = whittle_flow_pool:call(pool, key, 1, 0)
+     || _ <- lists:seq(1, 100)],
+    ?assertEqual({message_queue_len, 3}, process_info(Held, message_queue_len)),
     Test = self(),
     _ = spawn(fun() -> calling(Test), Held ! go end),
     %% It is waited for again, and the answer that came too late is not in our way.

@@ -1,0 +1,18 @@
+%% @doc Times until which something may take.
+-module(whittle_flow_deadline).
+
+-export([until/1, left/1]).
+-export_type([until/0]).
+
+-type until() :: integer() | infinity.
+%% In milliseconds of erlang:monotonic_time/1.
+
+%% @doc When so many milliseconds will have passed.
+-spec until(timeout()) -> until().
+until(infinity) -> infinity;
+until(Timeout) -> erlang:monotonic_time(millisecond) + Timeout.
+
+%% @doc The milliseconds that are left, at least 0.
+-spec left(until()) -> timeout().
+left(infinity) -> infinity;
+left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).

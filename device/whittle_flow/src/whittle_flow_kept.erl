@@ -1,0 +1,36 @@
+%% @doc What outlives a group that crashes: the nodes that it was connected with.
+-module(whittle_flow_kept).
+
+-export([create/0, connected/2, connections/1, forget/1, forget/2]).
+
+-define(TABLE, whittle_flow_kept).
+
+%% @doc Makes the table; the calling process owns it.
+-spec create() -> ok.
+create() ->
+    _ = ets:new(?TABLE, [named_table, public, bag]),
+    ok.
+
+%% @doc The group is connected with that of Node.
+-spec connected(atom(), node()) -> ok.
+connected(Group, Node) -> access(fun() -> ets:insert(?TABLE, {Group, Node}) end).
+
+%% @doc With which it was.
+-spec connections(atom()) -> [node()].
+connections(Group) -> [Node || {_, Node} <- ets:lookup(?TABLE, Group)].
+
+%% @doc It ended.
+-spec forget(atom()) -> ok.
+forget(Group) -> access(fun() -> ets:delete(?TABLE, Group) end).
+
+%% @doc It is no longer connected with that of Node.
+-spec forget(atom(), node()) -> ok.
+forget(Group, Node) -> access(fun() -> ets:delete_object(?TABLE, {Group, Node}) end).
+
+%% The application may have been stopped.
+access(Fun) ->
+    try Fun() of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
