@@ -89,20 +89,32 @@ accept(Listen, Options, Running) ->
         {error, closed} -> exit(shutdown)
     end.
 
-%% Lets those in that have asked, in their order.
+%% Lets those in that have asked, in their order, until they leave or end.
 gate(Running, [Pid | Waiting]) when Running < ?SCRAPES ->
-    _ = monitor(process, Pid),
-    Pid ! {enter, self()},
+    Monitor = monitor(process, Pid),
+    Pid ! {enter, self(), Monitor},
     gate(Running + 1, Waiting);
 gate(Running, Waiting) ->
     receive
         {enter, Pid} -> gate(Running, Waiting ++ [Pid]);
+        {leave, Monitor} ->
+            true = demonitor(Monitor, [flush]),
+            gate(Running - 1, Waiting);
         {'DOWN', _, process, _, _} -> gate(Running - 1, Waiting)
     end.
 
-enter(#{gate := Gate}) ->
+%% Ends with the endpoint. What comes after the answer keeps nobody out.
+gated(Fun, #{gate := Gate}) ->
+    Watch = monitor(process, Gate),
     Gate ! {enter, self()},
-    receive {enter, Gate} -> ok end.
+    receive
+        {enter, Gate, Monitor} ->
+            true = demonitor(Watch, [flush]),
+            ok = Fun(),
+            Gate ! {leave, Monitor},
+            ok;
+        {'DOWN', Watch, process, _, _} -> exit(shutdown)
+    end.
 
 ended(Running) ->
     receive {'DOWN', _, process, _, _} -> ended(Running - 1)
@@ -116,8 +128,8 @@ serve(Socket, Options) ->
         {ok, {http_request, Method, Uri, Version}} ->
             case headers(Socket, Deadline, ?HEADERS, <<>>) of
                 {ok, Accept} ->
-                    ok = enter(Options),
-                    answer(Socket, Method, path(Uri), Version, Accept);
+                    gated(fun() -> answer(Socket, Method, path(Uri), Version, Accept) end,
+                          Options);
                 error -> plain(Socket, 400, <<"bad request\n">>)
             end;
         _ ->

@@ -119,7 +119,15 @@ http_idle_clients(_) ->
             end || _ <- lists:seq(1, 20)],
     [?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n"))
      || _ <- lists:seq(1, 5)],
-    [ok = gen_tcp:close(Socket) || Socket <- Idle],
+    %% Nor do those that have their answer and do not close.
+    Open = [begin
+                {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                               [binary, {active, false}, {exit_on_close, false}]),
+                ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+                <<"HTTP/1.1 200", _/binary>> = receive_all(Socket, <<>>),
+                Socket
+            end || _ <- lists:seq(1, 5)],
+    [ok = gen_tcp:close(Socket) || Socket <- Idle ++ Open],
     stop(Pid).
 
 %% A client that goes away in the middle is counted, and the next one is served.
@@ -137,7 +145,25 @@ http_cut_off(_) ->
                  lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected())
          end),
     <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
-    stop(Pid).
+    %% One that waits for its turn ends with the endpoint.
+    Slow = [begin
+                {ok, S} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                          [binary, {active, false}, {recbuf, 4096}]),
+                ok = gen_tcp:send(S, "GET /metrics HTTP/1.1\r\n\r\n"),
+                {ok, _} = gen_tcp:recv(S, 100),
+                S
+            end || _ <- lists:seq(1, 4)],
+    {ok, Waits} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(Waits, "GET /metrics HTTP/1.1\r\n\r\n"),
+    {links, Links} = process_info(Pid, links),
+    [Gate] = [Link || Link <- Links, is_pid(Link), Link =/= self()],
+    wait(fun() ->
+                 {monitored_by, Watching} = process_info(Gate, monitored_by),
+                 Watching =/= []
+         end),
+    stop(Pid),
+    ?assertEqual({error, closed}, gen_tcp:recv(Waits, 0)),
+    [ok = gen_tcp:close(S) || S <- Slow].
 
 %% The largest q, then the format that tells most.
 accepts(_) ->

@@ -70,7 +70,9 @@
                 literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
                 words = 0 :: non_neg_integer(),                % of the literals
                 next = 0 :: non_neg_integer(),
-                flushed = [] :: [gen_server:from()]}).
+                %% Syncs that wait for the fanouts that are at work, and those that wait for
+                %% what is gathered to be handed out.
+                flushed = [] :: [gen_server:from()], asked = [] :: [gen_server:from()]}).
 
 %% Milliseconds between looks for the group of a node that was connected.
 -define(LOOK_AGAIN, 1000).
@@ -217,8 +219,10 @@ handle_call({peer, Peer}, From, State) ->
 handle_call({part, Node}, From, #state{nodes = Nodes} = State) ->
     ok = whittle_flow_nodes:reply(From, ok, Nodes),
     {noreply, part(Node, State)};
-handle_call(sync, From, #state{flushed = Flushed} = State) ->
-    {noreply, answer(State#state{flushed = [From | Flushed]})}.
+handle_call(sync, From, #state{gathered = [], flushed = Flushed} = State) ->
+    {noreply, answer(State#state{flushed = [From | Flushed]})};
+handle_call(sync, From, #state{asked = Asked} = State) ->
+    {noreply, State#state{asked = [From | Asked]}}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_, State) -> {noreply, State}.
@@ -229,11 +233,11 @@ handle_info({whittle_flow_broadcast, Message}, State) ->
 handle_info({whittle_flow_peer, Messages}, #state{gathered = Gathered} = State) ->
     {noreply, deliver(State#state{gathered = lists:reverse(admit(Messages, State), Gathered)})};
 handle_info({done, _}, #state{busy = Busy} = State) ->
-    {noreply, answer(deliver(State#state{busy = Busy - 1}))};
+    {noreply, deliver(answer(State#state{busy = Busy - 1}))};
 handle_info({whittle_flow_sent, Channel}, #state{nodes = Nodes} = State) ->
-    {noreply, answer(deliver(State#state{nodes = whittle_flow_nodes:sent(Channel, Nodes)}))};
+    {noreply, deliver(State#state{nodes = whittle_flow_nodes:sent(Channel, Nodes)})};
 handle_info({timeout, Held, whittle_flow_held}, #state{held = Held} = State) ->
-    {noreply, answer(deliver(State#state{held = none}))};
+    {noreply, deliver(State#state{held = none})};
 handle_info({'DOWN', _, process, Pid, _}, State) -> {noreply, forget(Pid, State)};
 handle_info({whittle_flow_down, Pid}, #state{nodes = Nodes} = State) ->
     case whittle_flow_nodes:down(Pid, Nodes) of
@@ -372,7 +376,7 @@ deliver(#state{nodes = Nodes, held = Held} = State) ->
     end.
 
 hand_out(#state{name = Name, gathered = Gathered, fanouts = Fanouts, waiting = Waiting,
-               nodes = Nodes, outbound = Outbound} = State) ->
+               nodes = Nodes, outbound = Outbound, flushed = [], asked = Asked} = State) ->
     Messages = lists:reverse(Gathered),
     ok = atomics:sub(Waiting, 1, length(Messages)),
     {Signal, State1} = share({whittle_flow_group, Name, Messages}, State),
@@ -380,9 +384,10 @@ hand_out(#state{name = Name, gathered = Gathered, fanouts = Fanouts, waiting = W
     Busy = [Fanout ! {deliver, Count, Signal} || {Fanout, N} <- maps:to_list(Fanouts), N > 0],
     ok = whittle_flow_count:add(whittle_flow_broadcasts_total, [Name], Count),
     Nodes1 = whittle_flow_nodes:deliver(Count, Signal, lists:reverse(Outbound), Nodes),
-    State1#state{gathered = [], outbound = [], busy = length(Busy), nodes = Nodes1}.
+    answer(State1#state{gathered = [], outbound = [], busy = length(Busy), nodes = Nodes1,
+                        flushed = Asked, asked = []}).
 
-answer(#state{busy = 0, gathered = [], flushed = Flushed} = State) ->
+answer(#state{busy = 0, flushed = Flushed} = State) ->
     [gen_server:reply(From, ok) || From <- Flushed],
     State#state{flushed = []};
 answer(State) -> State.

@@ -92,7 +92,11 @@ reply({Pid, _} = From, Answer, #nodes{nodes = Nodes}) ->
     Node = node(Pid),
     case Nodes of
         #{Node := #node{channel = Channel}} -> whittle_flow_channel:reply(Channel, From, Answer);
-        _ -> gen_server:reply(From, Answer)
+        _ when Node =:= node() -> gen_server:reply(From, Answer);
+        %% In a process of its own: it may stand.
+        _ ->
+            _ = spawn(fun() -> gen_server:reply(From, Answer) end),
+            ok
     end.
 
 known(Node, #nodes{nodes = Nodes}) ->

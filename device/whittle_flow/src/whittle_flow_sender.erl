@@ -15,9 +15,10 @@
 %% comes back to it.
 %%
 %% == Guarantees ==
-%% Messages arrive in the order of pushing. What sync/2 answered with `ok' was
-%% handled once. When the receiver dies, what was on its way was handled once
-%% or not at all: it is not sent again, but counted and told by sync/2. What
+%% Messages arrive in the order of pushing; what the process sends otherwise (by
+%% whittle_flow_batcher:cast/2, say) to a receiver on another node may overtake them. What
+%% sync/2 answered with `ok' was handled once. When the receiver dies, what was on its way
+%% was handled once or not at all: it is not sent again, but counted and told by sync/2. What
 %% was not yet sent goes to the next process of the receiver's name; for a pid there
 %% is none, and it is shed.
 %%

@@ -2,20 +2,21 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([all_get_all/1, large_terms/1, leaving/1, member_dies/1, overload/1, member_stands/1,
-         fanout_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1, calibrated/1, bad_input/1,
-         connected_to_itself/1, connected_again/1, node_stands/1, node_keeps_up/1, both_killed/1,
-         far_members/1, channel_dies/1,
+-export([all_get_all/1, synced/1, large_terms/1, leaving/1, member_dies/1, overload/1,
+         member_stands/1, fanout_dies/1, group_killed/1, stops_all/1, one_copy_per_node/1,
+         calibrated/1, bad_input/1,
+         connected_to_itself/1, connected_again/1, node_stands/1, unknown_stands/1,
+         node_keeps_up/1, both_killed/1, far_members/1, channel_dies/1,
          peers_have_no_more/1, late_welcome/1, own_messages/1, supervised/1, counted_again/1,
          init/1, gatherer/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [all_get_all, large_terms, leaving, member_dies, overload, member_stands, fanout_dies,
+    [all_get_all, synced, large_terms, leaving, member_dies, overload, member_stands, fanout_dies,
      group_killed, stops_all, one_copy_per_node, calibrated, bad_input,
-     connected_to_itself, connected_again, node_stands, node_keeps_up, both_killed, far_members,
-     channel_dies,
+     connected_to_itself, connected_again, node_stands, unknown_stands, node_keeps_up,
+     both_killed, far_members, channel_dies,
      peers_have_no_more, late_welcome, own_messages, supervised, counted_again].
 
 init_per_testcase(_, Config) ->
@@ -45,6 +46,8 @@ members(N) ->
 gatherer(Test, Got) ->
     receive
         {whittle_flow_group, group, Messages} -> gatherer(Test, lists:reverse(Messages, Got));
+        {last, To} -> To ! {self(), hd([N || {mine, N} <- Got])},
+                      gatherer(Test, Got);
         {tell, To, N} when length(Got) >= N -> To ! {self(), lists:reverse(Got)},
                                                gatherer(Test, Got)
     end.
@@ -61,6 +64,26 @@ all_get_all(_) ->
     [?assert(lists:seq(1, 500) =:= told(M, 500)) || M <- Members],
     ?assertEqual({ok, 500}, whittle_counters:value(whittle_flow_broadcasts_total, [group])),
     ?assertEqual({ok, 100000}, whittle_counters:value(whittle_flow_deliveries_total, [group])).
+
+%% A sync waits for what its process has broadcast, not for what others do meanwhile.
+synced(_) ->
+    start(#{}),
+    [A | _] = members(10),
+    Others = [spawn_link(fun floods/0) || _ <- [1, 2]],
+    [begin
+         broadcast_at_last({mine, N}),
+         ok = whittle_flow_group:sync(group),
+         A ! {last, self()},
+         receive {A, Last} -> ?assertEqual(N, Last) end
+     end || N <- lists:seq(1, 5)],
+    [begin
+         true = unlink(Pid),
+         exit(Pid, kill)
+     end || Pid <- Others].
+
+floods() ->
+    _ = whittle_flow_group:broadcast(group, other),
+    floods().
 
 %% Shared terms are the same terms, also after they were taken away.
 large_terms(_) ->
@@ -328,6 +351,29 @@ node_stops(Node) ->
     ?assertEqual(200 - Shed, length(Taken)),
     ?assertEqual(lists:usort(Taken), Taken),
     more_until(fun() -> length(told(There, 0)) > 200 - Shed end).
+
+%% An answer to a node that stands and that the group has nothing on does not stop it.
+unknown_stands(_) -> on_other_node(fun answers_unknown/1).
+
+answers_unknown(Node) ->
+    Group = start(#{}),
+    There = spawn(Node, ?MODULE, gatherer, [self(), []]),
+    Os = erpc:call(Node, os, getpid, []),
+    Large = binary:copy(<<"large">>, 50000),
+    "" = os:cmd("kill -STOP " ++ Os),
+    try
+        suspended(spawn(fun() -> [There ! Large || _ <- lists:seq(1, 200)] end)),
+        Group ! {'$gen_call', {There, make_ref()}, {part, Node}},
+        ?assertEqual([], whittle_flow_group:members(group))
+    after "" = os:cmd("kill -CONT " ++ Os)
+    end.
+
+%% The connection's buffer is full.
+suspended(Pid) ->
+    case process_info(Pid, status) of
+        {status, suspended} -> ok;
+        {status, _} -> erlang:yield(), suspended(Pid)
+    end.
 
 stands(Group, [Peer, Joins], Here, Text) ->
     [begin
