@@ -107,7 +107,7 @@ growth({Name, Values} = Key, Window, Now, Samples) ->
             case [W || Id =:= id(Parts), W <- lists:sort(maps:keys(Taken)), W >= Window] of
                 [Long | _] ->
                     {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
-                    {ok, (count(Parts) - Old) * 1000 / max(1, Now - Then)};
+                    {ok, grown(Name, count(Parts) - Old) * 1000 / max(1, Now - Then)};
                 [] -> {error, {no_samples, {Name, Window}}}
             end;
         _ ->
@@ -116,6 +116,14 @@ growth({Name, Values} = Key, Window, Now, Samples) ->
                 Error -> Error
             end
     end.
+
+%% Only a gauge falls; anything else has begun again at -2^63.
+grown(Name, Change) when Change < 0 ->
+    case whittle_counters_table:metric(Name) of
+        {ok, #{type := gauge}, _} -> Change;
+        _ -> Change + (1 bsl 64)
+    end;
+grown(_, Change) -> Change.
 
 %% The oldest part is there as long as the series.
 id(Parts) -> whittle_counters_cell:id(element(1, lists:last(Parts))).

@@ -508,6 +508,12 @@ rates(_) ->
     ?assertEqual({error, {no_samples, {took, 10}}}, Growth(took, 10)),
     #{{took, []} := {_, #{60 := [{101000, 1}]}}} = whittle_counters_rate:sample(101000, Samples),
     ok = ?W:delete(took),
+    %% A counter that passes 2^63 - 1 goes on from -2^63.
+    ok = ?W:new(large_total, counter, #{windows => [10]}),
+    [ok = ?W:inc(large_total, [], (1 bsl 59) - 1) || _ <- lists:seq(1, 16)],
+    Before = whittle_counters_rate:sample(1000, #{}),
+    ok = ?W:inc(large_total, [], 30),
+    ?assertEqual({ok, 10.0}, whittle_counters_rate:growth({large_total, []}, 10, 4000, Before)),
     %% A gauge may fall.
     ok = ?W:new(depth, gauge, #{windows => [10]}),
     ok = ?W:set(depth, 50),

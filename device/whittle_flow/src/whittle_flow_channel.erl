@@ -56,6 +56,7 @@ loop(Owner, Watched) ->
             [to_all(Pids, Signal) || {Pids, Signal} <- Parts],
             Owner ! {whittle_flow_sent, self()},
             loop(Owner, Watched);
+        {watch, Pid} when is_map_key(Pid, Watched) -> loop(Owner, Watched);
         {watch, Pid} -> loop(Owner, Watched#{Pid => monitor(process, Pid)});
         {unwatch, Pid} -> loop(Owner, unwatched(Pid, Watched));
         {reply, From, Answer} ->

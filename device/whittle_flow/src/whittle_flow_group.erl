@@ -32,7 +32,7 @@
 %% group up for a second at most (whittle_flow_nodes); from then on, until it takes what it
 %% was given, the messages for it are counted as shed, policy `behind'. When the other group
 %% dies or its node goes away, it is looked for each second and connected again when it is
-%% back, also by a group that its supervisor had to start again;
+%% back, also by a group that was started again after a crash of its own;
 %% what is broadcast meanwhile is counted as shed, policy
 %% `unreachable'. Members on another node than the group's get a copy each.
 -module(whittle_flow_group).
@@ -46,7 +46,7 @@
 -type options() :: #{
         %% Processes that deliver; as many as schedulers online by default.
         fanouts => pos_integer(),
-        %% Messages that may wait here, and for each other node; 10000 by default.
+        %% Messages that may wait here; 10000 by default.
         limit => pos_integer(),
         %% Messages that may wait for a member, about; 10000 by default.
         backlog => pos_integer(),
@@ -122,7 +122,7 @@ broadcast(Group, Message) ->
         none -> {error, {no_group, Group}}
     end.
 
-%% @doc The members on this node.
+%% @doc The members that joined here.
 -spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
 members(Group) -> call(Group, members).
 

@@ -1,6 +1,6 @@
-%% @hidden The application; it runs no process of its own beside an empty
-%% supervisor: pools, batchers and groups belong to the supervisors of those
-%% who use them.
+%% @hidden The application; it runs no process of its own beside a supervisor without
+%% children, which owns two tables: pools, batchers and groups belong to the supervisors of
+%% those who use them.
 -module(whittle_flow_sup).
 -behaviour(application).
 -behaviour(supervisor).
