@@ -14,8 +14,8 @@
 -export_type([nodes/0]).
 
 -record(node, {channel :: pid(),
-               %% Since when it has been sending, in ms, and what: deliveries.
-               busy = false :: false | integer(), open = 0 :: non_neg_integer(),
+               %% Until when what it is sending is waited for, and how many deliveries that is.
+               busy = false :: false | whittle_flow_deadline:until(), open = 0 :: non_neg_integer(),
                members = [] :: [pid()], peer = none :: peer()}).
 -record(nodes, {group :: atom(), nodes = #{} :: #{node() => #node{}}}).
 
@@ -115,9 +115,8 @@ keep(Node, N, #nodes{nodes = Nodes} = All) -> All#nodes{nodes = Nodes#{Node => N
 %% @doc The milliseconds that the next signal has to wait at most for those that are sending.
 -spec wait(nodes()) -> non_neg_integer().
 wait(#nodes{nodes = Nodes}) ->
-    Now = now_ms(),
-    lists:max([0 | [Since + ?PATIENCE - Now || #node{busy = Since} <- maps:values(Nodes),
-                                               is_integer(Since)]]).
+    lists:max([0 | [whittle_flow_deadline:left(Until) || #node{busy = Until} <- maps:values(Nodes),
+                                                         Until =/= false]]).
 
 %% @doc Sends Signal, of Count messages, to the members, and the messages in Outbound to
 %% the other groups.
@@ -140,7 +139,7 @@ give(Count, Signal, Outbound, #node{members = Members, peer = Peer} = N, All) ->
                                            ++ [{Peers, {whittle_flow_peer, Outbound}}
                                                || Peers =/= []]),
             ok = whittle_flow_count:add(whittle_flow_deliveries_total, [All#nodes.group], Far),
-            N#node{busy = now_ms(), open = Open}
+            N#node{busy = whittle_flow_deadline:until(?PATIENCE), open = Open}
     end.
 
 shed(Policy, Count, #nodes{group = Group}) ->
@@ -181,5 +180,3 @@ of_channel(Channel, #nodes{nodes = Nodes}) ->
         [Found] -> Found;
         [] -> none
     end.
-
-now_ms() -> erlang:monotonic_time(millisecond).

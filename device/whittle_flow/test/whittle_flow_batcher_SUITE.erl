@@ -539,33 +539,27 @@ counted(Batcher) ->
 
 %% A receiver on a node that stands: neither a push of a policy that sheds nor a sync waits
 %% for it. When it goes on all that was not shed is there, in its order.
-far_receiver(_) ->
-    Named = node() =/= nonode@nohost,
-    Named orelse ({ok, _} = net_kernel:start([flow_batcher_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io,
-                                         args => ["-pa" | code:get_path()]}),
-    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+far_receiver(_) -> whittle_flow_peer:on_other_node(fun receiver_stands/1).
+
+receiver_stands(Node) ->
     Far = spawn(Node, ?MODULE, collect, [self()]),
     Receiver = receive {collects, Far, Pid} -> Pid end,
     {ok, S0} = whittle_flow_sender:new(Receiver, #{policy => newest, batch => 10, window => 200,
                                                    wait => 0, buffer => 100}),
     {ok, S1} = whittle_flow_sender:sync(pushed([{0, first}], S0), infinity),
-    Os = erpc:call(Node, os, getpid, []),
     Text = binary:copy(<<"large">>, 20000),
-    "" = os:cmd("kill -STOP " ++ Os),
-    {Open, S2} = try
-                     Full = pushed([{N, Text} || N <- lists:seq(1, 400)], S1),
-                     {error, {shed, 100}, S} = whittle_flow_sender:sync(Full, 10),
-                     {error, {unanswered, U}, Waits} = whittle_flow_sender:sync(S, 10),
-                     {U, Waits}
-                 after "" = os:cmd("kill -CONT " ++ Os)
-                 end,
+    {Open, S2} = whittle_flow_peer:standing(
+                   Node,
+                   fun() ->
+                           Full = pushed([{N, Text} || N <- lists:seq(1, 400)], S1),
+                           {error, {shed, 100}, S} = whittle_flow_sender:sync(Full, 10),
+                           {error, {unanswered, U}, Waits} = whittle_flow_sender:sync(S, 10),
+                           {U, Waits}
+                   end),
     ?assertEqual(300, Open),
     {ok, _} = whittle_flow_sender:sync(S2, infinity),
     Far ! {tell, self()},
-    ?assertEqual(lists:seq(0, 300), receive {Far, Got} -> Got end),
-    ok = peer:stop(Peer),
-    Named orelse net_kernel:stop().
+    ?assertEqual(lists:seq(0, 300), receive {Far, Got} -> Got end).
 
 %% A batcher of another node, whose batches are gathered here.
 collect(Test) ->

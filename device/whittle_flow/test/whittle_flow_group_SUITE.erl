@@ -218,7 +218,7 @@ stops_all(_) ->
     ok = gen_server:stop(Group),
     [receive {'DOWN', Ref, process, _, _} -> ok end || Ref <- Refs].
 
-one_copy_per_node(_) -> on_other_node(fun one_copy/1).
+one_copy_per_node(_) -> whittle_flow_peer:on_other_node(fun one_copy/1).
 
 one_copy(Node) ->
     start(#{}),
@@ -231,17 +231,6 @@ one_copy(Node) ->
     ok = gen_server:call({group, Node}, sync),
     ?assertEqual({ok, 60}, erpc:call(Node, whittle_counters, value,
                                      [whittle_flow_deliveries_total, [group]])).
-
-%% Calls it with another node's name, on which the library runs.
-on_other_node(Test) ->
-    Named = node() =/= nonode@nohost,
-    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io,
-                                         args => ["-pa" | code:get_path()]}),
-    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
-    Test(Node),
-    peer:stop(Peer),
-    Named orelse net_kernel:stop().
 
 start_on(Node) ->
     {ok, _} = erpc:call(Node, gen_server, start,
@@ -291,7 +280,7 @@ connected_to_itself(_) ->
 
 %% The other node's group dies, and one of its name is started: by itself it is
 %% connected again, and what it has missed is counted.
-connected_again(_) -> on_other_node(fun connects_again/1).
+connected_again(_) -> whittle_flow_peer:on_other_node(fun connects_again/1).
 
 connects_again(Node) ->
     start(#{}),
@@ -330,7 +319,7 @@ connects_again(Node) ->
 %% The other node's machine stands still: more is broadcast than the connection takes. The
 %% group goes on with its own members, what waits is bounded, and when the node goes on
 %% what waited is there in its order, and what is broadcast from then on.
-node_stands(_) -> on_other_node(fun node_stops/1).
+node_stands(_) -> whittle_flow_peer:on_other_node(fun node_stops/1).
 
 node_stops(Node) ->
     Group = start(#{limit => 50}),
@@ -338,35 +327,29 @@ node_stops(Node) ->
     There = member_on(Node),
     ok = whittle_flow_group:connect(group, Node),
     [Here] = members(1),
-    Os = erpc:call(Node, os, getpid, []),
     Others = [erpc:call(Node, erlang, whereis, [group]),
               spawn(Node, ?MODULE, gatherer, [self(), []])],
     Text = binary:copy(<<"large">>, 50000),
-    "" = os:cmd("kill -STOP " ++ Os),
-    %% Whatever is found: a node that stands is not ended by anybody.
-    Shed = try stands(Group, Others, Here, Text)
-           after "" = os:cmd("kill -CONT " ++ Os)
-           end,
+    Shed = whittle_flow_peer:standing(Node, fun() -> stands(Group, Others, Here, Text) end),
     Taken = [N || {N, _} <- told(There, 200 - Shed)],
     ?assertEqual(200 - Shed, length(Taken)),
     ?assertEqual(lists:usort(Taken), Taken),
     more_until(fun() -> length(told(There, 0)) > 200 - Shed end).
 
 %% An answer to a node that stands and that the group has nothing on does not stop it.
-unknown_stands(_) -> on_other_node(fun answers_unknown/1).
+unknown_stands(_) -> whittle_flow_peer:on_other_node(fun answers_unknown/1).
 
 answers_unknown(Node) ->
     Group = start(#{}),
     There = spawn(Node, ?MODULE, gatherer, [self(), []]),
-    Os = erpc:call(Node, os, getpid, []),
     Large = binary:copy(<<"large">>, 50000),
-    "" = os:cmd("kill -STOP " ++ Os),
-    try
-        suspended(spawn(fun() -> [There ! Large || _ <- lists:seq(1, 200)] end)),
-        Group ! {'$gen_call', {There, make_ref()}, {part, Node}},
-        ?assertEqual([], whittle_flow_group:members(group))
-    after "" = os:cmd("kill -CONT " ++ Os)
-    end.
+    whittle_flow_peer:standing(
+      Node,
+      fun() ->
+              suspended(spawn(fun() -> [There ! Large || _ <- lists:seq(1, 200)] end)),
+              Group ! {'$gen_call', {There, make_ref()}, {part, Node}},
+              ?assertEqual([], whittle_flow_group:members(group))
+      end).
 
 %% The connection's buffer is full.
 suspended(Pid) ->
@@ -394,7 +377,7 @@ stands(Group, [Peer, Joins], Here, Text) ->
 
 %% Who broadcasts faster than a node takes is refused, as with members here: nothing is shed
 %% for one that goes on taking.
-node_keeps_up(_) -> on_other_node(fun node_takes_all/1).
+node_keeps_up(_) -> whittle_flow_peer:on_other_node(fun node_takes_all/1).
 
 node_takes_all(Node) ->
     start(#{limit => 100}),
@@ -412,7 +395,7 @@ broadcast_at_last(Message) ->
     end.
 
 %% Both ends of a connection crash at once, and are started again.
-both_killed(_) -> on_other_node(fun both_are_killed/1).
+both_killed(_) -> whittle_flow_peer:on_other_node(fun both_are_killed/1).
 
 both_are_killed(Node) ->
     Group = start(#{}),
@@ -436,7 +419,7 @@ both_are_killed(Node) ->
     ?assertEqual(1 + erlang:system_info(schedulers_online), length(Links)).
 
 %% Members on another node than the group's.
-far_members(_) -> on_other_node(fun far_member/1).
+far_members(_) -> whittle_flow_peer:on_other_node(fun far_member/1).
 
 far_member(Node) ->
     Group = start(#{limit => 50}),
@@ -477,7 +460,7 @@ counted_deliveries(N) ->
 
 %% A channel to another node that is killed is replaced, and what was in it is counted. It
 %% ends with the connection, and with the group.
-channel_dies(_) -> on_other_node(fun channel_killed/1).
+channel_dies(_) -> whittle_flow_peer:on_other_node(fun channel_killed/1).
 
 channel_killed(Node) ->
     Group = start(#{}),
@@ -539,7 +522,7 @@ peers_have_no_more(_) ->
     ?assertEqual(more, lists:last(told(A, length(Got) + 1))).
 
 %% The answer of another group comes after this one was told to disconnect.
-late_welcome(_) -> on_other_node(fun welcome_comes_late/1).
+late_welcome(_) -> whittle_flow_peer:on_other_node(fun welcome_comes_late/1).
 
 welcome_comes_late(Node) ->
     Group = start(#{}),

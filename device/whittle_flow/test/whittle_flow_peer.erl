@@ -1,0 +1,24 @@
+%% Another node on which the library runs, also one that stands still.
+-module(whittle_flow_peer).
+
+-export([on_other_node/1, standing/2]).
+
+%% Calls it with the other node's name.
+on_other_node(Test) ->
+    Named = node() =/= nonode@nohost,
+    Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
+    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), connection => standard_io,
+                                         args => ["-pa" | code:get_path()]}),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [whittle_flow]),
+    Test(Node),
+    peer:stop(Peer),
+    Named orelse net_kernel:stop().
+
+%% What Fun gives while the node is stopped. Whatever is found, it goes on: nobody ends one
+%% that stands.
+standing(Node, Fun) ->
+    Os = erpc:call(Node, os, getpid, []),
+    "" = os:cmd("kill -STOP " ++ Os),
+    try Fun()
+    after "" = os:cmd("kill -CONT " ++ Os)
+    end.
