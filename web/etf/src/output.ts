@@ -339,10 +339,11 @@ export class Output {
     private list(items: readonly Encodable[]): void {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
-        if (length <= 0xffff && isByteList(items)) {
+        const bytes = length <= 0xffff && byteList(items);
+        if (bytes) {
             this.u8(Tag.String);
             this.u16(length);
-            return this.bytes(items.map(Number));
+            return this.bytes(bytes);
         }
         this.head(Tag.List, length);
         this.all(items, length);
@@ -557,14 +558,17 @@ function unsigned<N extends number | bigint>(value: N, bits: number): N {
     return value;
 }
 
-/** Whether a list is one that Erlang writes as a string. */
-function isByteList(items: readonly unknown[]): boolean {
+/** The bytes of a list that Erlang writes as a string; undefined for another. */
+function byteList(items: readonly unknown[]): readonly number[] | undefined {
+    let same = true;
     for (let i = 0; i < items.length; i++) {
-        const item = typeof items[i] === "bigint" ? Number(items[i]) : items[i];
+        const item = items[i];
+        const value = typeof item === "bigint" ? Number(item) : item;
         // -0 is none.
-        if (typeof item !== "number" || !Object.is(item & 255, item)) return false;
+        if (typeof value !== "number" || !Object.is(value & 255, value)) return undefined;
+        same &&= value === item;
     }
-    return true;
+    return same ? (items as readonly number[]) : items.map(Number);
 }
 
 function isPlain(value: unknown): value is { readonly [key: string]: Encodable } {
