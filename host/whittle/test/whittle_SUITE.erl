@@ -5,7 +5,7 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
-         completion/1, targets/1, targets_json/1, build_hello/1, build_json/1,
+         completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1, targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
@@ -18,7 +18,7 @@
 
 all() ->
     [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
-     targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
+     completion_zsh, near_words, near, errors_json, targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
@@ -69,7 +69,7 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  trace       run a command and record the functions that Erlang calls in it, for build"
            " --evidence\n"
-           "  completion  a script for bash: source <(whittle completion bash)\n"
+           "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
            "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
@@ -134,7 +134,7 @@ wrong_words(Config) ->
              {["help", "nope"], "there is no command nope; `whittle help' lists them"},
              {["help", "build", "x"], "`x' is one word too many; see `whittle help'"},
              {["version", "x"], "`x' is one word too many; see `whittle help'"},
-             {["completion", "tcsh"], "there is no completion for tcsh; take bash"},
+             {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
              {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
              {["build", "a", "--nope"],
@@ -204,6 +204,102 @@ completion(Config) ->
              {"run out --", ""},
              {"run build -", ""}]].
 
+%% zsh runs the function. Its own functions that show what is offered need a terminal, so
+%% stand-ins print it.
+completion_zsh(Config) ->
+    {0, Script, ""} = whittle(Config, ["completion", "zsh"]),
+    File = filename:join(?config(dir, Config), "completion"),
+    ok = file:write_file(File, Script),
+    Complete = fun(Words) ->
+                       Line = ["compdef() { print -n \"$1 $2: \" }\n"
+                               "_describe() { print -- ${${(P)3}%%:*} }\n"
+                               "_files() { print files }\n"
+                               ". '", File, "'; words=(whittle ", Words, ");"
+                               " CURRENT=$#words; _whittle\n"],
+                       ok = file:write_file(File ++ ".try", Line),
+                       string:trim(os:cmd("zsh -f '" ++ File ++ ".try' 2>&1 </dev/null"))
+               end,
+    [?assertEqual({Words, "_whittle whittle: " ++ Offered}, {Words, Complete(Words)})
+     || {Words, Offered} <-
+            [{"''", "help version build size why features targets run trace completion"},
+             {"help ''", "build size why features targets run trace completion"},
+             {"build ''", "files"},
+             {"build --otp ''", "25 17"},
+             {"build app --target x", "x86_64 board"},
+             {"build -o b", "files"},
+             {"size --", "--by --json"},
+             {"run out --", "files"}]],
+    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")).
+
+near_words(Config) ->
+    [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
+     || {Words, Line} <-
+            [{["biuld"], "there is no command biuld (did you mean build?); `whittle help' lists"
+                         " them"},
+             {["help", "trgaets"], "there is no command trgaets (did you mean targets?);"
+                                   " `whittle help' lists them"},
+             {["build", "a", "--traget", "x86_64"],
+              "there is no option --traget (did you mean --target?); see `whittle help build'"},
+             {["build", "a", "--tar=x86_64"],
+              "there is no option --tar=x86_64 (did you mean --target?); see `whittle help"
+              " build'"},
+             {["build", "a", "--target", "amd64"],
+              "--target cannot be `amd64' (did you mean x86_64?); take one of x86_64, board; see"
+              " `whittle help build'"},
+             {["build", "a", "--shake", "function"],
+              "--shake cannot be `function' (did you mean functions?); take one of none, modules,"
+              " functions; see `whittle help build'"},
+             {["completion", "zhs"],
+              "there is no completion for zhs (did you mean zsh?); take bash or zsh"}]],
+    ok.
+
+near(_) ->
+    Targets = ["aarch64", "armv6", "armv7", "mips", "riscv64", "x86_64"],
+    [?assertEqual({Given, Near}, {Given, whittle_near:nearest(Given, Known)})
+     || {Given, Known, Near} <-
+            [{"arm64", Targets, {ok, "aarch64"}}, {"x86-64", Targets, {ok, "x86_64"}},
+             {"AMD64", Targets, {ok, "x86_64"}}, {"armhf", Targets, {ok, "armv7"}},
+             {"armel", Targets, {ok, "armv6"}}, {"riscv", Targets, {ok, "riscv64"}},
+             {"aarch46", Targets, {ok, "aarch64"}}, {"sparc", Targets, none},
+             {"amd64", ["board"], none},
+             {"ab", ["ba"], {ok, "ba"}}, {"", ["a"], {ok, "a"}}, {"abcdef", ["badcef"], {ok, "badcef"}},
+             {"abcdefghi", ["badcfeghi"], {ok, "badcfeghi"}},
+             {"abcdef", ["fedcba"], none}, {"size", ["size", "seize"], {ok, "size"}},
+             {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none}]],
+    ok.
+
+%% An error of each kind as data, on standard output; the line stays on the other.
+errors_json(Config) ->
+    Code = "import json\n"
+           "d = json.load(open('out'))\n"
+           "e = d.pop('error')\n"
+           "assert d == {}\n"
+           "assert sorted(e) == ['code', 'details', 'exit_code', 'reason', 'text'], e\n"
+           "print(e['code'], e['reason'], e['exit_code'], e['details'], e['text'][:30], sep='|')\n",
+    Hello = ?config(hello, Config),
+    [begin
+         {Exit, Out, Err} = whittle(Config, Words, Env),
+         Lines = string:split(string:trim(Err), "\n", all),
+         ?assertMatch("whittle: " ++ _, lists:last(Lines)),
+         ?assertEqual({Words, Data ++ "|" ++ string:slice(lists:last(Lines), 9, 30) ++ "\n"},
+                      {Words, python(Config, Out, Code)}),
+         ?assertEqual({Words, integer_to_list(Exit)},
+                      {Words, lists:nth(3, string:split(Data, "|", all))})
+     end || {Words, Env, Data} <-
+                [{["biuld", "--json"], "A=", "usage|usage|2|[]"},
+                 {["build", "--json"], "A=", "usage|usage|2|[]"},
+                 {["build", Hello, "--json", "--target", "moon"], "A=", "usage|usage|2|[]"},
+                 {["build", "nowhere", "--json"], "A=", "no_such_path|work|1|[]"},
+                 {["build", Hello, "--json"], "STAND_IN=broken",
+                  "build_failed|work|1|['cc: no such thing', 'make: failed']"},
+                 {["size", "--json", "nowhere"], "A=", "unreadable|work|1|[]"},
+                 {["why", "--json", "/bin/sh", "lists"], "A=", "no_pack|work|1|[]"},
+                 {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
+                 {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
+                 {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
+    %% The words of another program are its own.
+    ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])).
+
 targets(Config) ->
     ?assertEqual({0, "x86_64  size         64-bit PCs  any\n"
                      "board   size, speed  a board     small ones\n\nboard: it has no clock\n",
@@ -247,8 +343,9 @@ build_hello(Config) ->
     ?assertMatch("pack of " ++ _, os:cmd("cd '" ++ ?config(dir, Config) ++ "' && ./hello")).
 
 build_json(Config) ->
-    Code = "import json, os\n"
+    Code = "import hashlib, json, os\n"
            "d = json.load(open('out'))\n"
+           "assert d['sha256'] == hashlib.sha256(open('there', 'rb').read()).hexdigest()\n"
            "assert d['size'] == os.path.getsize('there') == d['vm'] + d['code']\n"
            "assert d['stock']['size'] == d['stock']['vm'] + d['stock']['code']\n"
            "assert [p['pass'] for p in d['passes']][:2] == ['read', 'applications']\n"
