@@ -25,6 +25,7 @@ shake(Error) ->
     {error, {work, whittle_shake:format_error(Error), whittle_shake:details(Error), code(Error)}}.
 
 code({error, Reason}) -> code(Reason);
+code({in, {_File, Error}}) -> code(Error);
 code(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);
 code(Reason) when is_atom(Reason) -> Reason;
 code(_) -> failed.

@@ -109,6 +109,15 @@ table() ->
                "build --evidence",
        options => [#{name => out, long => "out", short => $o, value => "FILE",
                      help => "where to write them (default: CMD's name with .trace)"}]},
+     #{name => "clean", arguments => [], module => whittle_cmd_clean,
+       help => "list what the cache of VMs holds, or remove it",
+       options => [#{name => kind, long => "kind", value => "KIND",
+                     one_of => fun whittle_cmd_clean:kinds/0,
+                     help => "only this kind of thing"},
+                   #{name => older_than, long => "older-than", value => "AGE",
+                     help => "only what was made before: hours, days or weeks, 12h, 30d, 4w"},
+                   #{name => yes, long => "yes", help => "remove it; else it is only listed"},
+                   json()]},
      #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
        help => "a script for bash or zsh: source <(whittle completion bash)", options => []}].
 

@@ -11,7 +11,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         not_built/1]).
+         clean/1, not_built/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -22,7 +22,7 @@ all() ->
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, not_built].
+     run, run_emulated, no_emulator, run_keeps_arguments, clean, not_built].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -69,6 +69,7 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  trace       run a command and record the functions that Erlang calls in it, for build"
            " --evidence\n"
+           "  clean       list what the cache of VMs holds, or remove it\n"
            "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
@@ -171,6 +172,15 @@ wrong_words(Config) ->
              {["size", "--by", "x", "o"],
               "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
              {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
+             {["clean", "--older-than", "30"],
+              "--older-than cannot be `30'; take a number of hours, days or weeks, as 12h, 30d or"
+              " 4w; see `whittle help clean'"},
+             {["clean", "--older-than", "-1d"],
+              "--older-than cannot be `-1d'; take a number of hours, days or weeks, as 12h, 30d or"
+              " 4w; see `whittle help clean'"},
+             {["clean", "--kind", "vms"],
+              "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
+              " log; see `whittle help clean'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
     ok.
@@ -189,7 +199,7 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run trace completion"},
+            [{"\"\"", "help version build size why features targets run trace clean completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"build \"\"", ""},                 % names of files
@@ -221,8 +231,8 @@ completion_zsh(Config) ->
                end,
     [?assertEqual({Words, "_whittle whittle: " ++ Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"''", "help version build size why features targets run trace completion"},
-             {"help ''", "build size why features targets run trace completion"},
+            [{"''", "help version build size why features targets run trace clean completion"},
+             {"help ''", "build size why features targets run trace clean completion"},
              {"build ''", "files"},
              {"build --otp ''", "25 17"},
              {"build app --target x", "x86_64 board"},
@@ -296,6 +306,7 @@ errors_json(Config) ->
                  {["why", "--json", "/bin/sh", "lists"], "A=", "no_pack|work|1|[]"},
                  {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
                  {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
+                 {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
                  {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
     %% The words of another program are its own.
     ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])).
@@ -666,6 +677,53 @@ run_keeps_arguments(Config) ->
     Port = sh(Config, command(Config, ["run" | Words], "A=")),
     true = port_command(Port, "a line\n"),
     ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
+
+%% A cache with something of each kind; of one, the lock is held as a build holds it.
+clean(Config) ->
+    Cache = filename:join(?config(dir, Config), "cache"),
+    Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
+    Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
+    ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
+    Names = ["artefacts/runtime-25-x86_64-size-0/vm", "artefacts/erts-25-x86_64-size-0/a",
+             "artefacts/otp-25-0/a", "sources/musl-1.2-0/a", "work/erts-25-x86_64-size-0@A/a",
+             "work/otp-25-0@A/a", "logs/otp-25-0.log"],
+    [made:file(filename:join(Cache, Name), "1234") || Name <- Names],
+    made:file(filename:join(Cache, "locks/otp-25-0"), ""),
+    Kept = fun() -> [Name || Name <- Names, filelib:is_file(filename:join(Cache, Name))] end,
+    {0, Listed, ""} = Clean([]),
+    ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
+    ?assertEqual(nomatch, re:run(Listed, "a build needs it")),
+    ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
+    ?assertEqual(Names, Kept()),
+    %% Nothing here is older than an hour.
+    ?assertEqual({0, "the cache has nothing of the kind\n", ""},
+                 Clean(["--older-than", "1h", "--yes"])),
+    ?assertEqual(Names, Kept()),
+    %% A build goes on: what it may read and what it makes stay.
+    Port = open_port({spawn_executable, os:find_executable("flock")},
+                     [{args, [filename:join(Cache, "locks/otp-25-0"), "sh", "-c",
+                              "echo held; exec cat"]}, binary]),
+    receive {Port, {data, <<"held\n">>}} -> ok end,
+    {0, Busy, ""} = Clean(["--yes"]),
+    ?assertMatch({match, [_, _, _, _, _, _]},
+                 re:run(Busy, "a build needs it", [global])),
+    ?assertMatch({match, _}, re:run(Busy, "\nremoved: 4 bytes\n$")),
+    ?assertEqual(Names -- ["work/erts-25-x86_64-size-0@A/a"], Kept()),
+    true = port_close(Port),
+    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/otp-25-0") ++ "' true"),
+    {0, Vm, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
+    ?assertMatch({match, _}, re:run(Vm, "\nremoved: 4 bytes\n$")),
+    {0, Json, ""} = Clean(["--yes", "--json"]),
+    Code = "import json\n"
+           "d = json.load(open('out'))\n"
+           "assert d['removing'] and d['removed_bytes'] == 20, d\n"
+           "print(sorted((e['kind'], e['name'], e['bytes'], e['state']) for e in d['entries']))\n",
+    ?assertEqual("[('log', 'otp-25-0.log', 4, 'removed'), ('otp', 'otp-25-0', 4, 'removed'), "
+                 "('part', 'erts-25-x86_64-size-0', 4, 'removed'), "
+                 "('source', 'musl-1.2-0', 4, 'removed'), "
+                 "('work', 'otp-25-0@A', 4, 'removed')]\n", python(Config, Json, Code)),
+    ?assertEqual([], Kept()),
+    ?assertEqual([], filelib:wildcard(filename:join(Cache, "work/*"))).
 
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
