@@ -49,7 +49,8 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 
 read(#{path := Path, otp := #{lib := Lib}, natives := Natives} = Build) ->
     whittle_progress:step("reading"),
-    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+    %% Behind the user's: Whittle's own libraries for devices, where `make' has compiled them.
+    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":") ++ [whittle_device:lib_dir()],
     case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)

@@ -11,7 +11,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, not_built/1]).
+         clean/1, examples/1, not_built/1, not_built_offers/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -22,7 +22,7 @@ all() ->
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, clean, not_built].
+     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -303,7 +303,7 @@ errors_json(Config) ->
                  {["build", Hello, "--json"], "STAND_IN=broken",
                   "build_failed|work|1|['cc: no such thing', 'make: failed']"},
                  {["size", "--json", "nowhere"], "A=", "unreadable|work|1|[]"},
-                 {["why", "--json", "/bin/sh", "lists"], "A=", "no_pack|work|1|[]"},
+                 {["why", "--json", "/bin/sh", "lists"], "A=", "elf_no_pack|work|1|[]"},
                  {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
                  {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
                  {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
@@ -725,9 +725,44 @@ clean(Config) ->
     ?assertEqual([], Kept()),
     ?assertEqual([], filelib:wildcard(filename:join(Cache, "work/*"))).
 
+%% Each example is built by the plain command: it finds Whittle's own libraries, which two of
+%% them list among their applications.
+examples(Config) ->
+    Top = filename:dirname(?config(whittle, Config)),
+    Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
+    ?assertEqual(["blinky", "hello", "relay", "sensors"],
+                 [filename:basename(File, ".app.src") || File <- Examples]),
+    [begin
+         Name = filename:basename(File, ".app.src"),
+         Dir = filename:join([Top, "examples", Name]),
+         ?assertMatch({Name, {0, _, ""}},
+                      {Name, whittle(Config, ["build", Dir, "-o", Name],
+                                     "ERL_LIBS=; export ERL_LIBS; env A=")})
+     end || File <- Examples].
+
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
     ?assertMatch({1, "whittle: it is not built yet; run `make' in /" ++ _}, {Code, Err}).
+
+%% At a terminal it offers to run make (a stand-in, which does what make would), and goes on.
+not_built_offers(Config) ->
+    Dir = ?config(dir, Config),
+    Make = filename:join(Dir, "make"),
+    Lib = filename:join(Dir, "lib"),
+    ok = file:write_file(Make, ["#!/bin/sh\necho made with $1\nln -s '", ?config(lib, Config),
+                                "' '", Lib, "'\n"]),
+    ok = file:change_mode(Make, 8#755),
+    Env = ["PATH='", Dir, "':\"$PATH\" WHITTLE_LIB='", Lib, "'"],
+    No = on_terminal(Config, ["version"], Env),
+    [] = made:expect(No, "Run it now\\? \\[y/N\\] "),
+    true = port_command(No, "\n"),
+    ?assertMatch({1, _}, to_end(No)),
+    ?assertEqual(["make"], files(Config)),
+    Yes = on_terminal(Config, ["version"], Env),
+    [] = made:expect(Yes, "Run it now\\? \\[y/N\\] "),
+    true = port_command(Yes, "y\n"),
+    {0, Shown} = to_end(Yes),
+    ?assertMatch({match, _}, re:run(Shown, "made with -C\r\n(.*\r)?whittle [0-9.]+\r\n$", [dotall])).
 
 %% Internal
 
