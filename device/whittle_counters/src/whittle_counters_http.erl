@@ -92,7 +92,8 @@ accept(#{listen := Listen, count := Count} = State) ->
             _ = gen_tcp:controlling_process(Socket, Pid),
             Pid ! {go, Socket},
             #{open := Open} = News = news(State),
-            accept(make_room(Pid, News#{count := Count + 1, open := Open#{Pid => {asking, Count}}}));
+            accept(make_room(Pid, News#{count := Count + 1,
+                                        open := Open#{Pid => {asking, Count}}}));
         {error, timeout} -> accept(news(State));
         %% Out of descriptors, say: the oldest gives its one back.
         {error, Reason} when Reason =/= closed -> accept(close_oldest(none, 1000, news(State)));

@@ -57,15 +57,14 @@ carry_out(Entries, _) ->
 report([], Values) ->
     #{text => "the cache has nothing of the kind\n", json => json([], Values)};
 report(Entries, Values) ->
-    Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, [[" (", Word, ")"] || Word <- [says(Done)],
-                                                                                Word =/= ""]]]
+    Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],
     #{text => [whittle_table:text([["kind", "bytes", "age", "name"] | Rows]), $\n,
                closing(Entries, Values)],
       json => json(Entries, Values)}.
 
-says(in_use) -> "a build needs it";
-says(failed) -> "it could not be removed: check its permissions";
+says(in_use) -> " (a build needs it)";
+says(failed) -> " (it could not be removed: check its permissions)";
 says(_) -> "".
 
 closing(Entries, #{yes := true}) ->
@@ -74,7 +73,8 @@ closing(Entries, _) ->
     ["nothing was removed; `whittle clean --yes' with the same options removes ",
      whittle_table:number(sum(kept, Entries)), " bytes\n"].
 
-sum(What, Entries) -> lists:sum([Bytes || #{bytes := Bytes, done := Done} <- Entries, Done =:= What]).
+sum(What, Entries) ->
+    lists:sum([Bytes || #{bytes := Bytes, done := Done} <- Entries, Done =:= What]).
 
 days(Age) when Age < 86400 -> [integer_to_list(Age div 3600), " h"];
 days(Age) -> [integer_to_list(Age div 86400), " d"].

@@ -236,7 +236,13 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
                                               #{Key := ""} <- [Values]]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
-        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)].
+        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]
+        ++ [["`whittle ", Name, "' needs ", Argument, ", and the word in its place is empty"]
+            || {Argument, ""} <- named(Arguments, Words)].
+
+%% The arguments that have a name, with their words.
+named([Argument | Arguments], [Word | Words]) -> [{Argument, Word} | named(Arguments, Words)];
+named(_, _) -> [].
 
 is_any_number(Argument) -> hd(Argument) =:= $[.
 

@@ -5,7 +5,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
-         completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1, targets/1, targets_json/1, build_hello/1, build_json/1,
+         completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
+         targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
@@ -18,11 +19,13 @@
 
 all() ->
     [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
-     completion_zsh, near_words, near, errors_json, targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
+     completion_zsh, near_words, near, errors_json, targets, targets_json,
+     build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built, not_built_offers].
+     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built,
+     not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -181,6 +184,12 @@ wrong_words(Config) ->
              {["clean", "--kind", "vms"],
               "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
               " log; see `whittle help clean'"},
+             {["size", ""], "`whittle size' needs OUT, and the word in its place is empty; see"
+                            " `whittle help size'"},
+             {["run", ""], "`whittle run' needs OUT, and the word in its place is empty; see"
+                           " `whittle help run'"},
+             {["why", "out", ""], "`whittle why' needs NAME, and the word in its place is empty;"
+                                  " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
     ok.
@@ -272,7 +281,8 @@ near(_) ->
              {"armel", Targets, {ok, "armv6"}}, {"riscv", Targets, {ok, "riscv64"}},
              {"aarch46", Targets, {ok, "aarch64"}}, {"sparc", Targets, none},
              {"amd64", ["board"], none},
-             {"ab", ["ba"], {ok, "ba"}}, {"", ["a"], {ok, "a"}}, {"abcdef", ["badcef"], {ok, "badcef"}},
+             {"ab", ["ba"], {ok, "ba"}}, {"", ["a"], {ok, "a"}},
+             {"abcdef", ["badcef"], {ok, "badcef"}},
              {"abcdefghi", ["badcfeghi"], {ok, "badcfeghi"}},
              {"abcdef", ["fedcba"], none}, {"size", ["size", "seize"], {ok, "size"}},
              {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none}]],
@@ -462,6 +472,8 @@ bad_outputs(Config) ->
                                   "name another place with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
                                    "name another place with -o"},
+             {["-o", "out", "--ca-certs", "."],
+              ". holds no certificate in PEM form: name a file of certificates"},
              {["-o", "out", "--ca-certs", "none.pem"],
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
@@ -684,6 +696,8 @@ clean(Config) ->
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
     ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
+    ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
+                 whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
     Names = ["artefacts/runtime-25-x86_64-size-0/vm", "artefacts/erts-25-x86_64-size-0/a",
              "artefacts/otp-25-0/a", "sources/musl-1.2-0/a", "work/erts-25-x86_64-size-0@A/a",
              "work/otp-25-0@A/a", "logs/otp-25-0.log"],
@@ -762,7 +776,8 @@ not_built_offers(Config) ->
     [] = made:expect(Yes, "Run it now\\? \\[y/N\\] "),
     true = port_command(Yes, "y\n"),
     {0, Shown} = to_end(Yes),
-    ?assertMatch({match, _}, re:run(Shown, "made with -C\r\n(.*\r)?whittle [0-9.]+\r\n$", [dotall])).
+    ?assertMatch({match, _}, re:run(Shown, "made with -C\r\n(.*\r)?whittle [0-9.]+\r\n$",
+                                    [dotall])).
 
 %% Internal
 

@@ -27,15 +27,18 @@
 -spec entries(whittle_runtime:options()) -> {ok, [entry()]} | whittle_runtime:error().
 entries(Options) ->
     case whittle_cache:root(Options) of
-        {ok, Root} ->
-            Sized = [{Kind, Name, Path, bytes(Path)}
-                     || Sub <- ["artefacts", "sources", "work", "logs"],
-                        {Kind, Name, Path} <- found(Root, Sub)],
-            %% Last: what is said of a build is as new as can be.
-            Held = held(Root),
-            {ok, [entry(One, Held) || One <- Sized]};
+        {ok, Root} -> entries_in(Root, file:list_dir(Root));
         Error -> Error
     end.
+
+entries_in(Root, {ok, _}) ->
+    Sized = [{Kind, Name, Path, bytes(Path)} || Sub <- ["artefacts", "sources", "work", "logs"],
+                                                {Kind, Name, Path} <- found(Root, Sub)],
+    %% Last: what is said of a build is as new as can be.
+    Held = held(Root),
+    {ok, [entry(One, Held) || One <- Sized]};
+entries_in(_, {error, enoent}) -> {ok, []};
+entries_in(Root, {error, Reason}) -> {error, whittle_cache:unwritten(Reason, Root)}.
 
 %% @doc Removes an entry. `in_use' means that a build has begun with it meanwhile.
 -spec remove(entry(), whittle_runtime:options()) -> ok | {error, in_use | file:posix()}.
