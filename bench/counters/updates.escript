@@ -10,29 +10,65 @@
 %% to largest). `bare maps' is the least that a look-up by name can be, written out: a
 %% persistent term, a map of as many names, one of methods, one of codes, and counters:add.
 %%
+%% Peers are timed where they are found, and else named with what to do. Debian's package
+%% erlang-folsom has folsom; bench/counters/peers fetches seshat and prometheus.erl.
+%% mzmetrics is a NIF that Debian does not have: build it, and name its directory in ERL_LIBS.
+%%
 %% run: bench/run [OTP-ROOT] counters/updates.escript [ROUNDS]
 -mode(compile).
 
 main(Args) ->
     Rounds = case Args of [N] -> list_to_integer(N); [] -> 15 end,
     {ok, _} = application:ensure_all_started(whittle_counters),
-    Folsom = folsom(),
     io:format("OTP ~s, ~p, ~p schedulers, ~p rounds~n",
               [erlang:system_info(otp_release), erlang:system_info(emu_flavor),
                erlang:system_info(schedulers), Rounds]),
-    Kinds = kinds(Folsom),
+    Kinds = kinds(),
     [table(Processes, Updates div Processes, Kinds, Rounds)
      || {Processes, Updates} <- [{1, 200000}, {2, 400000}, {48, 1000000}]].
 
-%% Debian's folsom is compiled for Debian's OTP.
-folsom() ->
-    try application:ensure_all_started(folsom) of
-        {ok, _} -> ok = folsom_metrics:new_counter(bench), true;
-        {error, _} -> false
-    catch _:_ -> false
+%% The kinds of a peer, if it can be used: a package is compiled for one OTP.
+peer(Name, HowToGet, Prepare) ->
+    try
+        {ok, _} = application:ensure_all_started(Name),
+        Prepare()
+    catch _:Reason ->
+            io:format("~s is left out (~0P): ~s~n", [Name, Reason, 6, HowToGet]),
+            []
     end.
 
-kinds(Folsom) ->
+peers() ->
+    peer(folsom, "install the Debian package erlang-folsom",
+         fun() ->
+                 ok = folsom_metrics:new_counter(bench),
+                 [{"folsom, counter", fun(N) -> folsom(N) end}]
+         end)
+        ++ peer(seshat, "run bench/counters/peers on Debian's OTP",
+                fun() ->
+                        _ = seshat:new_group(bench),
+                        Ref = seshat:new(bench, object, [{count, 1, counter, "Count"}]),
+                        [{"seshat, counter", fun(N) -> add(Ref, N) end},
+                         {"seshat, fetched by name", fun(N) -> seshat(N) end}]
+                end)
+        ++ peer(prometheus, "run bench/counters/peers on Debian's OTP",
+                fun() ->
+                        prometheus_counter:declare([{name, peer_plain}, {help, ""}]),
+                        prometheus_counter:declare([{name, peer_labelled}, {help, ""},
+                                                    {labels, [method, code]}]),
+                        prometheus_histogram:declare([{name, peer_histogram}, {help, ""},
+                                                      {buckets, [100, 1000, 10000, 100000]}]),
+                        [{"prometheus.erl, counter", fun(N) -> prometheus(N) end},
+                         {"prometheus.erl, two labels", fun(N) -> prometheus(get, 200, N) end},
+                         {"prometheus.erl, histogram", fun(N) -> prometheus(1000, N) end}]
+                end)
+        ++ peer(mzmetrics, "build it from its source and name its directory in ERL_LIBS",
+                fun() ->
+                        {module, _} = code:ensure_loaded(mzmetrics),
+                        Ref = mzmetrics:alloc_resource(0, "bench", 8),
+                        [{"mzmetrics, counter", fun(N) -> mzmetrics(Ref, N) end}]
+                end).
+
+kinds() ->
     Name = bench_requests_total,
     Plain = bench_plain_total,
     ok = whittle_counters:new(Name, counter, #{labels => [method, code]}),
@@ -69,7 +105,7 @@ kinds(Folsom) ->
      {"observe, name and label", fun(N) -> observe_name(read, 1000, N) end},
      {"ets:update_counter, plain key", fun(N) -> ets_plain(Table, N) end},
      {"ets:update_counter, labelled key", fun(N) -> ets_labelled(Table, Name, get, 200, N) end}
-     | [{"folsom, counter", fun(N) -> folsom(N) end} || Folsom]].
+     | peers()].
 
 bare_tree(Name, Counters) ->
     Codes = maps:from_list([{C, {Counters, 1}} || C <- lists:seq(200, 239)]),
@@ -99,6 +135,16 @@ ets_labelled(T, Name, A, B, N) ->
     ets_labelled(T, Name, A, B, N - 1).
 folsom(0) -> ok;
 folsom(N) -> folsom_metrics:notify({bench, {inc, 1}}), folsom(N - 1).
+seshat(0) -> ok;
+seshat(N) -> counters:add(seshat:fetch(bench, object), 1, 1), seshat(N - 1).
+prometheus(0) -> ok;
+prometheus(N) -> prometheus_counter:inc(peer_plain), prometheus(N - 1).
+prometheus(_, _, 0) -> ok;
+prometheus(M, C, N) -> prometheus_counter:inc(peer_labelled, [M, C]), prometheus(M, C, N - 1).
+prometheus(_, 0) -> ok;
+prometheus(V, N) -> prometheus_histogram:observe(peer_histogram, V), prometheus(V + 977, N - 1).
+mzmetrics(_, 0) -> ok;
+mzmetrics(Ref, N) -> mzmetrics:update_resource_counter(Ref, 0, 1), mzmetrics(Ref, N - 1).
 
 table(Processes, Each, Kinds, Rounds) ->
     _ = [time(Processes, Each div 10, Fun) || {_, Fun} <- Kinds],

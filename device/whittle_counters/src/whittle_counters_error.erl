@@ -63,7 +63,9 @@ text(reading_failed) ->
     "the gauge's fun crashed or took longer than read_timeout, its series are left out: ";
 text(read_twice) -> "the gauge's fun gave a label set twice; the first is taken: ";
 text(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
-text(scrape_cut_off) -> "a scrape was cut off by its client: ";
+text(scrape_cut_off) ->
+    "a scrape was cut off: its client went away, or did not read it in time (`timeout' and "
+        "`patience' of whittle_counters_http): ";
 text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 text(bad_rule) ->
     "not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";

@@ -1,10 +1,11 @@
 %% @doc A tiny HTTP endpoint for scrapes, and what the handlers for other
 %% servers share: `GET /metrics', the format chosen by the Accept header.
 %%
-%% One process accepts; each connection has its own, of ?CONNECTIONS at most, others wait in
-%% the listen queue. At most ?SCRAPES of those that have asked are answered at a time;
-%% a client that is slow to ask or
-%% to take is dropped after `timeout'. A scrape that is cut off is counted.
+%% One process accepts; each connection has its own. When more than ?CONNECTIONS are open,
+%% the oldest one that has its answer, or has not asked yet, is closed. At most ?SCRAPES of
+%% those that have asked are answered at a time. A client has `timeout' for its request and
+%% again for the whole answer; while others wait, a client that does not read its answer is
+%% cut off after `patience'. A scrape that is cut off is counted.
 -module(whittle_counters_http).
 
 -export([start_link/1, child_spec/1, port/1]).
@@ -16,21 +17,25 @@
         port => inet:port_number(),
         %% Address to listen on; only this machine by default. `any' for all.
         ip => inet:ip_address() | any,
-        %% Milliseconds that a client may take for its request, for each piece of
-        %% the answer, and to close; 10000 by default.
-        timeout => pos_integer()}.
+        %% Milliseconds that a client may take for its request, for the whole answer,
+        %% and to close; 10000 by default.
+        timeout => pos_integer(),
+        %% Milliseconds that a client may leave its answer unread, all in all, while others
+        %% wait for theirs; 500 by default.
+        patience => pos_integer()}.
 
 -type format() :: prometheus | openmetrics | protobuf.
 
 -define(CONNECTIONS, 64).
 -define(SCRAPES, 4).
-%% Headers that a request may have; they are 8 KB at most each.
--define(HEADERS, 100).
+%% Connections that wait in the kernel until they are accepted, so that a crowd does not make
+%% a scrape wait until its client tries again (a second). The kernel may allow fewer.
+-define(BACKLOG, 1024).
 %% Bytes that wait in the kernel for a client. Its own choice can be megabytes,
 %% which is more than all else that a scrape takes.
 -define(SNDBUF, 65536).
 %% Bytes of a request that are read and thrown away behind the answer.
--define(REST, 65536).
+-define(REST, 1048576).
 
 %% @doc A child of your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
@@ -47,19 +52,22 @@ start_link(Options) ->
 option(port, V) -> whittle_counters_option:is_port(V);
 option(ip, V) -> V =:= any orelse inet:is_ip_address(V);
 option(timeout, V) -> whittle_counters_option:is_timeout(V);
+option(patience, V) -> whittle_counters_option:is_timeout(V);
 option(_, _) -> false.
 
 init(Parent, Options) ->
     Ip = case maps:get(ip, Options, {127, 0, 0, 1}) of any -> []; Address -> [{ip, Address}] end,
     case gen_tcp:listen(maps:get(port, Options, 9568),
-                        [binary, {active, false}, {packet, http_bin}, {reuseaddr, true},
+                        [binary, {active, false}, {packet, raw}, {reuseaddr, true},
                          {send_timeout, timeout(Options)}, {send_timeout_close, true},
-                         {packet_size, 8192}, {backlog, 16}, {sndbuf, ?SNDBUF} | Ip]) of
+                         {backlog, ?BACKLOG}, {sndbuf, ?SNDBUF} | Ip]) of
         {ok, Listen} ->
             {ok, Port} = inet:port(Listen),
             _ = put(?MODULE, Port),
             ok = proc_lib:init_ack(Parent, {ok, self()}),
-            accept(Listen, Options#{gate => spawn_link(fun() -> gate(0, []) end)}, 0);
+            Gate = whittle_counters_gate:start_link(?SCRAPES, maps:get(patience, Options, 500)),
+            accept(#{listen => Listen, gate => Gate, timeout => timeout(Options), count => 0,
+                     open => #{}});
         {error, Reason} ->
             proc_lib:init_ack(Parent, {error, {cannot_listen, Reason}})
     end.
@@ -72,81 +80,95 @@ port(Endpoint) ->
     {dictionary, Dictionary} = process_info(Endpoint, dictionary),
     proplists:get_value(?MODULE, Dictionary).
 
-accept(Listen, Options, Running) when Running >= ?CONNECTIONS ->
-    receive {'DOWN', _, process, _, _} -> accept(Listen, Options, Running - 1) end;
-accept(Listen, Options, Running) ->
+%% `open' maps a connection's process to its number and to how far it is: it is `asking',
+%% `asked', or `answered'.
+accept(#{listen := Listen, count := Count} = State) ->
     case gen_tcp:accept(Listen, 1000) of
         {ok, Socket} ->
+            Self = self(),
             {Pid, _} = spawn_monitor(fun() ->
-                                             receive {go, Socket} -> serve(Socket, Options) end
+                                             receive {go, Socket} -> serve(Socket, Self, State) end
                                      end),
             _ = gen_tcp:controlling_process(Socket, Pid),
             Pid ! {go, Socket},
-            accept(Listen, Options, ended(Running + 1));
-        {error, timeout} -> accept(Listen, Options, ended(Running));
-        %% Out of descriptors, say: those who scrape now give theirs back.
-        {error, Reason} when Reason =/= closed -> accept(Listen, Options, ended(Running));
+            #{open := Open} = News = news(State),
+            accept(make_room(Pid, News#{count := Count + 1,
+                                        open := Open#{Pid => {asking, Count}}}));
+        {error, timeout} -> accept(news(State));
+        %% Out of descriptors, say: the oldest gives its one back.
+        {error, Reason} when Reason =/= closed -> accept(close_oldest(none, 1000, news(State)));
         {error, closed} -> exit(shutdown)
     end.
 
-%% Lets those in that have asked, in their order, until they leave or end.
-gate(Running, [Pid | Waiting]) when Running < ?SCRAPES ->
-    Monitor = monitor(process, Pid),
-    Pid ! {enter, self(), Monitor},
-    gate(Running + 1, Waiting);
-gate(Running, Waiting) ->
+%% Connections have said how far they are.
+news(State) ->
     receive
-        {enter, Pid} -> gate(Running, Waiting ++ [Pid]);
-        {leave, Monitor} ->
-            true = demonitor(Monitor, [flush]),
-            gate(Running - 1, Waiting);
-        {'DOWN', _, process, _, _} -> gate(Running - 1, Waiting)
+        {Pid, Now} when Now =:= asked; Now =:= answered -> news(is(Pid, Now, State));
+        {'DOWN', _, process, Pid, _} -> news(closed(Pid, State))
+    after 0 -> State
     end.
 
-%% Ends with the endpoint. What comes after the answer keeps nobody out.
-gated(Fun, #{gate := Gate}) ->
-    Watch = monitor(process, Gate),
-    Gate ! {enter, self()},
-    receive
-        {enter, Gate, Monitor} ->
-            true = demonitor(Watch, [flush]),
-            ok = Fun(),
-            Gate ! {leave, Monitor},
-            ok;
-        {'DOWN', Watch, process, _, _} -> exit(shutdown)
+%% One that was closed may have said something before.
+is(Pid, Now, #{open := Open} = State) ->
+    case Open of
+        #{Pid := {_, Number}} -> State#{open := Open#{Pid := {Now, Number}}};
+        _ -> State
     end.
 
-ended(Running) ->
-    receive {'DOWN', _, process, _, _} -> ended(Running - 1)
-    after 0 -> Running
+closed(Pid, #{open := Open} = State) -> State#{open := maps:remove(Pid, Open)}.
+
+make_room(_, #{open := Open} = State) when map_size(Open) =< ?CONNECTIONS -> State;
+make_room(New, State) -> make_room(New, close_oldest(New, infinity, State)).
+
+%% Those who have asked keep their places. If all have, one of them ends soon: each has a
+%% deadline, and the gate its patience.
+close_oldest(New, Wait, #{open := Open} = State) ->
+    case lists:sort([{How =:= asking, Number, Pid}
+                     || {Pid, {How, Number}} <- maps:to_list(Open),
+                        How =/= asked, Pid =/= New]) of
+        [{_, _, Pid} | _] ->
+            true = exit(Pid, kill),
+            receive {'DOWN', _, process, Pid, _} -> closed(Pid, State) end;
+        [] ->
+            receive
+                {Pid, Now} when Now =:= asked; Now =:= answered -> is(Pid, Now, State);
+                {'DOWN', _, process, Pid, _} -> closed(Pid, State)
+            after Wait -> State
+            end
     end.
 
-serve(Socket, Options) ->
-    Timeout = timeout(Options),
-    Deadline = now_ms() + Timeout,
-    case gen_tcp:recv(Socket, 0, Timeout) of
-        {ok, {http_request, Method, Uri, Version}} ->
-            case headers(Socket, Deadline, ?HEADERS, <<>>) of
-                {ok, Accept} ->
-                    gated(fun() -> answer(Socket, Method, path(Uri), Version, Accept) end,
-                          Options);
-                error -> plain(Socket, 400, <<"bad request\n">>)
-            end;
-        _ ->
-            plain(Socket, 400, <<"bad request\n">>)
+serve(Socket, Endpoint, #{gate := Gate, timeout := Timeout}) ->
+    ok = whittle_counters_gate:join(Gate),
+    case whittle_counters_request:read(Socket, now_ms() + Timeout) of
+        {ok, Request} ->
+            Endpoint ! {self(), asked},
+            whittle_counters_gate:pass(
+              Gate, fun(Waiting) ->
+                            answer(Request, #{socket => Socket, deadline => now_ms() + Timeout,
+                                              waiting => Waiting})
+                    end);
+        {error, closed} -> ok;
+        {error, Status} ->
+            plain(Status, refusal(Status), #{socket => Socket, deadline => now_ms() + Timeout,
+                                             waiting => fun(Send) -> Send() end})
     end,
+    Endpoint ! {self(), answered},
     _ = gen_tcp:shutdown(Socket, write),
-    _ = inet:setopts(Socket, [{packet, raw}]),
     drain(Socket, now_ms() + Timeout, ?REST),
     gen_tcp:close(Socket).
 
-headers(_, _, 0, _) -> error;
-headers(Socket, Deadline, Left, Accept) ->
-    case gen_tcp:recv(Socket, 0, left(Deadline)) of
-        {ok, http_eoh} -> {ok, Accept};
-        {ok, {http_header, _, 'Accept', _, Value}} -> headers(Socket, Deadline, Left - 1, Value);
-        {ok, {http_header, _, _, _, _}} -> headers(Socket, Deadline, Left - 1, Accept);
-        _ -> error
+refusal(400) -> <<"bad request\n">>;
+refusal(408) -> <<"the request took too long\n">>;
+refusal(414) -> <<"the request line is too long\n">>;
+refusal(431) -> <<"the headers are too long, or too many\n">>.
+
+%% Writes to the client, within the deadline of the whole answer.
+send(#{socket := Socket, deadline := Deadline, waiting := Waiting}, Data) ->
+    case left(Deadline) of
+        0 -> {error, timeout};
+        Left ->
+            _ = inet:setopts(Socket, [{send_timeout, Left}]),
+            Waiting(fun() -> gen_tcp:send(Socket, Data) end)
     end.
 
 %% Reads until the client closes. To close while something is unread would be a
@@ -161,66 +183,69 @@ drain(_, _, _) -> ok.
 now_ms() -> erlang:monotonic_time(millisecond).
 left(Deadline) -> max(0, Deadline - now_ms()).
 
-path({abs_path, Path}) -> hd(binary:split(Path, <<"?">>));
-path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});
-path(_) -> <<>>.
-
-answer(Socket, 'GET', <<"/metrics">>, Version, Accept) ->
+answer(#{method := 'GET', path := <<"/metrics">>} = Request, Client) ->
     case whittle_counters_sup:is_up() of
-        true -> scrape(Socket, Version, Accept);
+        true -> scrape(Request, Client);
         false ->
             {Status, _, Body} = stopped(),
-            plain(Socket, Status, Body)
+            plain(Status, Body, Client)
     end;
-answer(Socket, 'HEAD', <<"/metrics">>, _, Accept) ->
+answer(#{method := 'HEAD', path := <<"/metrics">>, accept := Accept}, Client) ->
     case whittle_counters_sup:is_up() of
-        true -> _ = gen_tcp:send(Socket, [head(negotiate(Accept)), <<"\r\n">>]), ok;
-        false -> plain(Socket, 503, <<>>)
+        true -> _ = send(Client, [head(negotiate(Accept)), <<"\r\n">>]), ok;
+        false -> plain(503, <<>>, Client)
     end;
-answer(Socket, 'GET', _, _, _) -> plain(Socket, 404, <<"see /metrics\n">>);
-answer(Socket, _, _, _, _) -> plain(Socket, 405, <<"only GET and HEAD\n">>).
+answer(#{method := 'GET'}, Client) -> plain(404, <<"see /metrics\n">>, Client);
+answer(_, Client) -> plain(405, <<"only GET and HEAD\n">>, Client).
 
 head(Format) ->
     [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
      <<"\r\nConnection: close\r\n">>].
 
-scrape(Socket, Version, Accept) ->
+%% Until it is complete, the end of the connection is a reset: an answer of HTTP/1.0 says its
+%% length in no other way.
+scrape(#{version := Version, accept := Accept}, #{socket := Socket} = Client) ->
     Format = negotiate(Accept),
     Chunked = Version >= {1, 1},
+    _ = inet:setopts(Socket, [{linger, {true, 0}}]),
     Head = [head(Format), [<<"Transfer-Encoding: chunked\r\n">> || Chunked], <<"\r\n">>],
-    Write = fun(Piece) ->
-                    gen_tcp:send(Socket, case Chunked of
-                                             true -> chunk(Piece);
-                                             false -> Piece
-                                         end)
+    Write = fun(Piece) when Chunked -> send(Client, chunk(Piece));
+               (Piece) -> send(Client, Piece)
             end,
-    maybe_cut_off(case gen_tcp:send(Socket, Head) of
-                      ok ->
-                          case stream(Format, Write) of
-                              ok when Chunked -> gen_tcp:send(Socket, <<"0\r\n\r\n">>);
-                              Result -> Result
-                          end;
-                      Error -> Error
-                  end).
+    case written([fun() -> send(Client, Head) end,
+                  fun() -> stream(Format, Write) end
+                  | [fun() -> send(Client, <<"0\r\n\r\n">>) end || Chunked]]) of
+        ok ->
+            _ = inet:setopts(Socket, [{linger, {false, 0}}]),
+            ok;
+        {error, Reason} ->
+            {error, _} = whittle_counters_table:reject(undefined, {scrape_cut_off, Reason}),
+            gen_tcp:close(Socket)
+    end.
+
+written([]) -> ok;
+written([Write | Writes]) ->
+    case Write() of
+        ok -> written(Writes);
+        {error, _} = Error -> Error
+    end.
 
 chunk(Piece) -> [integer_to_binary(iolist_size(Piece), 16), <<"\r\n">>, Piece, <<"\r\n">>].
 
-maybe_cut_off(ok) -> ok;
-maybe_cut_off({error, Reason}) ->
-    {error, _} = whittle_counters_table:reject(undefined, {scrape_cut_off, Reason}),
-    ok.
-
-plain(Socket, Status, Body) ->
-    _ = gen_tcp:send(Socket, [<<"HTTP/1.1 ">>, integer_to_binary(Status), $\s, reason(Status),
-                              <<"\r\nContent-Type: text/plain\r\nConnection: close\r\n">>,
-                              [<<"Allow: GET, HEAD\r\n">> || Status =:= 405],
-                              <<"Content-Length: ">>, integer_to_binary(byte_size(Body)),
-                              <<"\r\n\r\n">>, Body]),
+plain(Status, Body, Client) ->
+    _ = send(Client, [<<"HTTP/1.1 ">>, integer_to_binary(Status), $\s, reason(Status),
+                      <<"\r\nContent-Type: text/plain\r\nConnection: close\r\n">>,
+                      [<<"Allow: GET, HEAD\r\n">> || Status =:= 405],
+                      <<"Content-Length: ">>, integer_to_binary(byte_size(Body)),
+                      <<"\r\n\r\n">>, Body]),
     ok.
 
 reason(400) -> <<"Bad Request">>;
 reason(404) -> <<"Not Found">>;
 reason(405) -> <<"Method Not Allowed">>;
+reason(408) -> <<"Request Timeout">>;
+reason(414) -> <<"URI Too Long">>;
+reason(431) -> <<"Request Header Fields Too Large">>;
 reason(503) -> <<"Service Unavailable">>.
 
 %% @doc The format for an Accept header: the one with the largest q, of several the

@@ -5,6 +5,7 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([readme/1, http/1, http_idle_clients/1, http_bad_requests/1, http_cut_off/1,
+         http_too_long/1, http_crowd/1, http_slow_clients/1, http_deadline/1, http_ends/1,
          accepts/1, restart/1,
          port_taken/1, bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1,
          statsd_tells_once/1, statsd_long/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1,
@@ -13,7 +14,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [readme, http, http_idle_clients, http_bad_requests, http_cut_off, accepts, restart, port_taken,
+    [readme, http, http_idle_clients, http_bad_requests, http_cut_off, http_too_long,
+     http_crowd, http_slow_clients, http_deadline, http_ends, accepts, restart, port_taken,
      bad_options,
      inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_long, statsd_units,
      statsd_over_udp, statsd_unsent, rates, telemetry].
@@ -56,14 +58,16 @@ receive_all(Socket, Answer) ->
 
 %% What the README shows, but on a port that is free.
 readme(_) ->
-    [Block] = whittle_readme:first_use(?MODULE, whittle_counters),
+    [Block, Vm] = whittle_readme:first_use(?MODULE, whittle_counters),
     ?assert(length(string:lexemes(Block, "\n")) =< 10),
     Here = string:replace(Block, "9568", "0"),
     Bound = whittle_readme:run(lists:flatten(Here), []),
     Endpoint = proplists:get_value('Endpoint', Bound),
+    ?assertEqual([], whittle_readme:run(Vm, [])),
     Answer = request(whittle_counters_http:port(Endpoint), "GET /metrics HTTP/1.0\r\n\r\n"),
     Line = <<"requests_total{method=\"get\",code=\"200\"} 2\n">>,
     ?assertMatch({_, _}, binary:match(Answer, Line)),
+    ?assertMatch({_, _}, binary:match(Answer, <<"\nerlang_vm_memory_bytes{kind=\"total\"} ">>)),
     stop(Endpoint).
 
 http(_) ->
@@ -92,8 +96,7 @@ http_bad_requests(_) ->
     ?assertEqual(<<"404">>, Status("GET / HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
-    ?assertEqual(<<"400">>, Status(["GET /metrics HTTP/1.1\r\n",
-                                    lists:duplicate(200, "a: b\r\n"), "\r\n"])),
+    ?assertEqual(<<"400">>, Status("GET /metrics HTTP/1.1\r\nno header\r\n\r\n")),
     %% The answer comes through although the body is not read before it.
     ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\n\r\n", binary:copy(<<0>>, 50000)])),
     [begin
@@ -132,38 +135,139 @@ http_idle_clients(_) ->
 
 %% A client that goes away in the middle is counted, and the next one is served.
 http_cut_off(_) ->
-    ok = ?W:new(many, counter, #{labels => [id], max_series => 60000}),
-    [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 50000)],
+    ok = many_series(),
     {Pid, Port} = start(),
-    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
-                                   [binary, {active, false}, {recbuf, 4096}]),
-    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
-    {ok, _} = gen_tcp:recv(Socket, 100),
+    Socket = slow_client(Port),
     ok = inet:setopts(Socket, [{linger, {true, 0}}]),
     ok = gen_tcp:close(Socket),
     wait(fun() ->
                  lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected())
          end),
     <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
-    %% One that waits for its turn ends with the endpoint.
-    Slow = [begin
-                {ok, S} = gen_tcp:connect({127, 0, 0, 1}, Port,
-                                          [binary, {active, false}, {recbuf, 4096}]),
-                ok = gen_tcp:send(S, "GET /metrics HTTP/1.1\r\n\r\n"),
-                {ok, _} = gen_tcp:recv(S, 100),
-                S
-            end || _ <- lists:seq(1, 4)],
+    stop(Pid).
+
+%% A request that is longer than the endpoint takes is answered: the client sees the status,
+%% and no reset, though it has sent everything before it reads.
+http_too_long(_) ->
+    {Pid, Port} = start(),
+    Status = fun(Text) -> <<"HTTP/1.1 ", Code:3/binary, _/binary>> = request(Port, Text), Code end,
+    Get = "GET /metrics HTTP/1.1\r\n",
+    Bytes = fun(Count) -> binary:copy(<<"a">>, Count) end,
+    [?assertEqual({Sent, Code}, {Sent, Status(Text)})
+     || {Sent, Code, Text} <-
+            [{uri, <<"414">>, ["GET /", Bytes(9000), " HTTP/1.1\r\n\r\n"]},
+             {uri_without_end, <<"414">>, ["GET /", Bytes(200000)]},
+             {long_uri, <<"404">>, ["GET /", Bytes(8000), " HTTP/1.1\r\n\r\n"]},
+             {header, <<"431">>, [Get, "a: ", Bytes(100000), "\r\n\r\n"]},
+             {header_without_end, <<"431">>, [Get, "a: ", Bytes(100000)]},
+             {headers, <<"431">>, [Get, ["a: b\r\n" || _ <- lists:seq(1, 101)], "\r\n"]},
+             {bytes_of_headers, <<"431">>,
+              [Get, [["a: ", Bytes(8000), "\r\n"] || _ <- lists:seq(1, 5)], "\r\n"]},
+             {many_headers, <<"200">>,
+              [Get, ["a: b\r\n" || _ <- lists:seq(1, 100)], "\r\n"]},
+             {long_header, <<"200">>, [Get, "a: ", Bytes(8000), "\r\n\r\n"]}]],
+    %% Byte by byte, and not to its end.
+    {ok, Quick} = whittle_counters_http:start_link(#{port => 0, timeout => 1}),
+    ?assertMatch(<<"HTTP/1.1 408 ", _/binary>>,
+                 request(whittle_counters_http:port(Quick), "GET /met")),
+    stop(Quick),
+    stop(Pid).
+
+%% Many more clients than there are places connect and ask nothing, for an hour; others take
+%% their answer and stay. The next scrape is answered.
+http_crowd(_) ->
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000}),
+    Port = whittle_counters_http:port(Pid),
+    Get = "GET /metrics HTTP/1.1\r\n\r\n",
+    Connect = fun(Options) ->
+                      {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                                     [binary, {active, false} | Options]),
+                      Socket
+              end,
+    Crowd = [case I rem 3 of
+                 0 ->
+                     Socket = Connect([{exit_on_close, false}]),
+                     ok = gen_tcp:send(Socket, Get),
+                     <<"HTTP/1.1 200", _/binary>> = receive_all(Socket, <<>>),
+                     Socket;
+                 _ -> Connect([])
+             end || I <- lists:seq(1, 600)],
+    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, Get)),
+    %% The endpoint has closed the oldest, and has as many open as it may.
+    ?assertMatch({error, _}, gen_tcp:recv(hd(Crowd), 0)),
+    {monitors, Open} = process_info(Pid, monitors),
+    ?assert(length(Open) =< 65),
+    [ok = gen_tcp:close(Socket) || Socket <- Crowd],
+    stop(Pid).
+
+%% Clients that ask and do not read have all places; others still get their answers, at once
+%% and not after the hour that the deadline is here.
+http_slow_clients(_) ->
+    ok = many_series(),
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
+    Port = whittle_counters_http:port(Pid),
+    Slow = [slow_client(Port) || _ <- lists:seq(1, 8)],
+    Answer = request(Port, "GET /metrics HTTP/1.0\r\n\r\n"),
+    ?assertMatch({_, _}, binary:match(Answer, <<"\nmany_total{id=\"50000\"} 1\n">>)),
+    ?assert(lists:member({undefined, scrape_cut_off},
+                         [Key || {Key, _} <- whittle_counters_table:rejected()])),
+    [ok = gen_tcp:close(Socket) || Socket <- Slow],
+    stop(Pid).
+
+%% All of the answer has one deadline. Here a gauge uses it up: its fun never answers, and the
+%% scrape gives it read_timeout, which is longer. A client can tell: the last chunk is missing,
+%% and the connection is reset.
+http_deadline(_) ->
+    ok = ?W:new(stuck, gauge, #{read => fun() -> receive never -> 1 end end}),
+    ok = many_series(),
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 1000}),
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, whittle_counters_http:port(Pid),
+                                   [binary, {active, false}, {show_econnreset, true}]),
+    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    ?assertEqual(econnreset, until_error(Socket)),
+    ?assert(lists:member({undefined, scrape_cut_off},
+                         [Key || {Key, _} <- whittle_counters_table:rejected()])),
+    stop(Pid).
+
+until_error(Socket) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, _} -> until_error(Socket);
+        {error, Reason} -> Reason
+    end.
+
+%% All connections end with the endpoint: one that asks nothing, one that is answered, and one
+%% that waits for its turn.
+http_ends(_) ->
+    ok = many_series(),
+    {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000,
+                                                   patience => 3600000}),
+    Port = whittle_counters_http:port(Pid),
+    {ok, Idle} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    Slow = [slow_client(Port) || _ <- lists:seq(1, 4)],
     {ok, Waits} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
     ok = gen_tcp:send(Waits, "GET /metrics HTTP/1.1\r\n\r\n"),
-    {links, Links} = process_info(Pid, links),
-    [Gate] = [Link || Link <- Links, is_pid(Link), Link =/= self()],
     wait(fun() ->
-                 {monitored_by, Watching} = process_info(Gate, monitored_by),
-                 Watching =/= []
+                 {monitors, Open} = process_info(Pid, monitors),
+                 [1 || {process, P} <- Open,
+                       process_info(P, current_function)
+                           =:= {current_function, {whittle_counters_gate, pass, 2}}] =:= [1]
          end),
     stop(Pid),
-    ?assertEqual({error, closed}, gen_tcp:recv(Waits, 0)),
+    [?assertEqual({error, closed}, gen_tcp:recv(Socket, 0)) || Socket <- [Idle, Waits]],
     [ok = gen_tcp:close(S) || S <- Slow].
+
+many_series() ->
+    ok = ?W:new(many, counter, #{labels => [id], max_series => 60000}),
+    _ = [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 50000)],
+    ok.
+
+%% Reads the first bytes of its answer, then nothing.
+slow_client(Port) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
+                                   [binary, {active, false}, {recbuf, 4096}]),
+    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    {ok, _} = gen_tcp:recv(Socket, 100),
+    Socket.
 
 %% The largest q, then the format that tells most.
 accepts(_) ->
@@ -201,6 +305,7 @@ bad_options(_) ->
                           {whittle_counters_statsd, {every, -1}},
                           {whittle_counters_statsd, {every, 1 bsl 32}},
                           {whittle_counters_http, {timeout, 1 bsl 32}},
+                          {whittle_counters_http, {patience, 0}},
                           {whittle_counters_statsd, {prefix, "x"}},
                           {whittle_counters_statsd, {host, {1, 2, 3}}},
                           {whittle_counters_statsd, {host, {300, 1, 1, 1}}},

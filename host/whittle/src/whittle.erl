@@ -17,10 +17,11 @@
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
 %% One line without a full stop at its end. `words' ends with 2, `work' with 1. The
-%% lines that are printed above it are another program's, what it said last, or a list of
-%% what the line speaks of.
+%% lines that are printed above it are another program's last words, or a list of the things
+%% that the line speaks of. The atom names the error for programs ({@link whittle_failure}).
 -type failure() :: {words | work, unicode:chardata()}
-                 | {work, unicode:chardata(), [unicode:chardata()]}.
+                 | {work, unicode:chardata(), [unicode:chardata()]}
+                 | {work, unicode:chardata(), [unicode:chardata()], atom()}.
 
 -callback run(whittle_words:values()) -> {ok, result()} | {error, failure()}.
 
@@ -35,26 +36,37 @@ start() ->
                 io_lib:format("whittle: word ~b of the command line is not UTF-8: write it, or "
                               "rename the file, in UTF-8~n", [N]))
          || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)],
+    Json = whittle_words:wants_json(Words),
     try run(whittle_words:parse(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
-        {error, {words, Line}} -> finish(2, standard_error, ["whittle: ", Line, $\n]);
-        {error, {work, Line}} -> finish(1, standard_error, ["whittle: ", Line, $\n]);
-        {error, {work, Line, Above}} ->
-            finish(1, standard_error, [[[Said, $\n] || Said <- Above], "whittle: ", Line, $\n])
+        {error, Failure} ->
+            data(Json, whittle_failure:json(Failure)),
+            finish(whittle_failure:exit_code(Failure), standard_error,
+                   [[[Said, $\n] || Said <- whittle_failure:above(Failure)],
+                    "whittle: ", whittle_failure:line(Failure), $\n])
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),
-            finish(1, standard_error,
-                   ["whittle: this is a mistake in whittle itself; please report it: ",
-                    io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
+            Text = "this is a mistake in whittle itself; please report it",
+            data(Json, whittle_failure:mistake(Text)),
+            finish(1, standard_error, ["whittle: ", Text, ": ",
+                                       io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
     end.
+
+%% An error as data goes where the result would have gone; the line for a person stays.
+data(false, _) -> ok;
+data(true, Json) ->
+    _ = print(encoded(Json)),
+    ok.
+
+encoded(Json) ->
+    [unicode:characters_to_list(iolist_to_binary(whittle_json:encode(Json))), $\n].
 
 run({run, Module, Values}) ->
     Result = Module:run(Values),
     whittle_progress:clear(),
     case Result of
-        {ok, #{json := Json}} when is_map_key(json, Values) ->
-            {ok, [unicode:characters_to_list(iolist_to_binary(whittle_json:encode(Json))), $\n]};
+        {ok, #{json := Json}} when is_map_key(json, Values) -> {ok, encoded(Json)};
         {ok, #{text := Text}} -> {ok, Text};
         {error, _} = Error -> Error
     end;

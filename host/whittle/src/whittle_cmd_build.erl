@@ -49,7 +49,8 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 
 read(#{path := Path, otp := #{lib := Lib}, natives := Natives} = Build) ->
     whittle_progress:step("reading"),
-    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+    %% Behind the user's: Whittle's own libraries for devices, where `make' has compiled them.
+    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":") ++ [whittle_device:lib_dir()],
     case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
@@ -132,8 +133,7 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
         {ok, Decided} ->
             ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
             carry_out(Decided, Options, Build);
-        {error, Error} -> {error, {work, whittle_shake:format_error(Error),
-                                   whittle_shake:details(Error)}}
+        {error, Error} -> whittle_failure:shake(Error)
     end.
 
 carry_out(Plan, Options, Build) ->
@@ -178,12 +178,11 @@ pack_options(#{format := Format} = Values) ->
     maps:merge(#{format => case Format of "exe" -> exe; "dir" -> dir end},
                maps:with([ca_certs], Values)).
 
-system_error(Error) -> {error, {work, whittle_system:format_error(Error)}}.
+system_error(Error) -> whittle_failure:system(Error).
 
-pack_error(Error) -> {error, {work, whittle_pack:format_error(Error)}}.
+pack_error(Error) -> whittle_failure:pack(Error).
 
-runtime_error(Error) ->
-    {error, {work, whittle_runtime:format_error(Error), whittle_runtime:last_words(Error)}}.
+runtime_error(Error) -> whittle_failure:runtime(Error).
 
 report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root},
          written := #{size := Size, vm := Vm}}) ->
@@ -191,7 +190,15 @@ report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root
                 #{system => System, runtime => Runtime, out => Out,
                   stock_vm => stock_vm(Root),
                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
-    #{text => whittle_ledger:text(Account), json => Account}.
+    #{text => whittle_ledger:text(Account), json => Account#{sha256 => sha256(Out)}}.
+
+%% Of the executable; a directory has no sum of its own, its tree/etc/bom.json has those of
+%% its parts.
+sha256(Out) ->
+    case filelib:is_dir(Out) orelse file:read_file(Out) of
+        {ok, Bytes} -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes)));
+        _ -> null
+    end.
 
 %% What a release ships of a stock ERTS, without debug information: whoever
 %% ships it unstripped ships five times as much. Programs that only our own

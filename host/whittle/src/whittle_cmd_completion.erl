@@ -1,39 +1,65 @@
-%% @doc `whittle completion bash': a script that lets bash complete the command's
+%% @doc `whittle completion SHELL': a script that lets bash or zsh complete the command's
 %% words, made from the same table as the command itself.
 -module(whittle_cmd_completion).
 -behaviour(whittle).
 
 -export([run/1]).
 
-%% @doc The script, for `source <(whittle completion bash)'.
+%% @doc The script, for `source <(whittle completion bash)', or `zsh'.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := ["bash"]}) ->
-    Table = whittle_words:table(),
-    Names = [Name || #{name := Name} <- Table],
-    Text = ["_whittle() {\n"
-            "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-            "    case \"$COMP_CWORD:${COMP_WORDS[1]}:$before:$here\" in\n",
-            line("1:*", ["help", "version" | Names]),
-            line("2:help:*", Names),
-            [line(["*:", Name, $:, Given, ":*"], values(Option))
-             || #{name := Name, options := Options} <- Table,
-                #{value := _} = Option <- Options, Given <- given(Option)],
-            [line(["*:", Name, ":*:-*"], lists:append([given(One) || One <- Options]))
-             || #{name := Name, options := [_ | _] = Options} <- Table],
-            "    esac\n"
-            "    COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
-            "}\n"
-            %% Where no word fits, names of files.
-            "complete -o default -F _whittle whittle\n"],
-    {ok, #{text => Text, json => unicode:characters_to_binary(Text)}};
+run(#{arguments := ["bash"]}) -> script(bash());
+run(#{arguments := ["zsh"]}) -> script(zsh());
 run(#{arguments := [Shell]}) ->
-    {error, {words, ["there is no completion for ", Shell, "; take bash"]}}.
+    {error, {words, ["there is no completion for ", Shell,
+                     whittle_near:hint(Shell, ["bash", "zsh"]), "; take bash or zsh"]}}.
 
-given(#{long := Long} = Option) ->
-    ["--" ++ Long | [[$-, Short] || #{short := Short} <- [Option]]].
+script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}}.
 
-values(#{one_of := Values}) -> Values();
+bash() ->
+    ["_whittle() {\n"
+     "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+     "    case \"$COMP_CWORD:${COMP_WORDS[1]}:$before:$here\" in\n",
+     [["        ", Pattern, ") words=\"", lists:join($\s, [Word || {Word, _} <- Words]), "\" ;;\n"]
+      || {Pattern, Words} <- places()],
+     "    esac\n"
+     "    COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
+     "}\n"
+     %% Where no word fits, names of files.
+     "complete -o default -F _whittle whittle\n"].
+
+%% Also as a file `_whittle' in a directory of $fpath.
+zsh() ->
+    ["#compdef whittle\n"
+     "_whittle() {\n"
+     "    local -a offered\n"
+     "    case \"$((CURRENT-1)):${words[2]}:${words[CURRENT-1]}:${words[CURRENT]}\" in\n",
+     [["        ", Pattern, ") offered=(", lists:join($\s, [described(Word) || Word <- Words]),
+       ") ;;\n"] || {Pattern, Words} <- places()],
+     "    esac\n"
+     "    if (( $#offered )); then _describe -o word offered; else _files; fi\n"
+     "}\n"
+     "if [[ $funcstack[1] = _whittle ]]; then _whittle \"$@\"; "
+     "else compdef _whittle whittle; fi\n"].
+
+%% A word and, behind a colon, what it means.
+described({Word, Means}) ->
+    whittle_shell:quoted([string:replace(Word, ":", "\\:", all), [[$:, Means] || Means =/= ""]]).
+
+%% What may stand where: a pattern for `NUMBER:COMMAND:WORD BEFORE:WORD', the first that fits.
+places() ->
+    Table = whittle_words:table(),
+    Commands = [{Name, Help} || #{name := Name, help := Help} <- Table],
+    [{"1:*", [{"help", "the commands and options"}, {"version", "the version of whittle"}
+              | Commands]},
+     {"2:help:*", Commands}]
+        ++ [{["*:", Name, $:, Given, ":*"], values(Option)}
+            || #{name := Name, options := Options} <- Table,
+               #{value := _} = Option <- Options, {Given, _} <- given(Option)]
+        ++ [{["*:", Name, ":*:-*"], lists:append([given(One) || One <- Options])}
+            || #{name := Name, options := [_ | _] = Options} <- Table].
+
+given(#{long := Long, help := Help} = Option) ->
+    [{"--" ++ Long, Help} | [{[$-, Short], Help} || #{short := Short} <- [Option]]].
+
+values(#{one_of := Values}) -> [{Value, ""} || Value <- Values()];
 values(_) -> [].
-
-line(Pattern, Words) ->
-    ["        ", Pattern, ") words=\"", lists:join($\s, Words), "\" ;;\n"].

@@ -21,7 +21,7 @@ run(#{arguments := [Out | Arguments]}) ->
                 {error, _} = Error -> Error
             end;
         {error, Error} ->
-            {error, {work, whittle_pack:format_error(Error)}}
+            whittle_failure:pack(Error)
     end.
 
 start(Words) ->

@@ -19,7 +19,7 @@ run(#{arguments := [Out]}) ->
         {ok, Contents} ->
             {ok, report(Contents)};
         {error, Error} ->
-            {error, {work, whittle_pack:format_error(Error)}}
+            whittle_failure:pack(Error)
     end.
 
 %% The parts add up to the file; what is stored of the applications adds up to their part,

@@ -20,13 +20,13 @@ check(Out) ->
         {error, enoent} ->
             case whittle_pack:check_beside(path(Out)) of
                 ok -> ok;
-                {error, Error} -> {error, {work, whittle_pack:format_error(Error)}}
+                {error, Error} -> whittle_failure:pack(Error)
             end;
         {error, eisdir} ->
             {error, {work, [path(Out), " is a directory, and the plan would be written there: move "
                             "it, or name another output with -o"]}};
         {error, Reason} ->
-            {error, {work, whittle_pack:format_error({unreadable, {path(Out), Reason}})}}
+            whittle_failure:pack({unreadable, {path(Out), Reason}})
     end.
 
 %% @doc Writes the plan of an output that is there.
@@ -59,11 +59,11 @@ read(Out) ->
             {error, {work, [Out, " is no directory that `whittle build --format dir' made: name "
                             "one, or an executable"]}};
         {{error, Reason}, _} ->
-            {error, {work, whittle_pack:format_error({unreadable, {Out, Reason}})}};
+            whittle_failure:pack({unreadable, {Out, Reason}});
         {{ok, _}, {error, enoent}} ->
-            {error, {work, without_plan(Out)}};
+            without_plan(Out);
         {_, {error, Reason}} ->
-            {error, {work, whittle_pack:format_error({unreadable, {path(Out), Reason}})}};
+            whittle_failure:pack({unreadable, {path(Out), Reason}});
         {{ok, Bytes}, {ok, Plan}} ->
             case whittle_shake_account:from_binary(Bytes, Plan) of
                 {ok, Account} -> {ok, Account};
@@ -76,9 +76,9 @@ read(Out) ->
 
 without_plan(Out) ->
     case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
-        {error, Error} -> whittle_pack:format_error(Error);
-        _ -> [path(Out), " is not there: build with --shake functions, and keep it beside the "
-              "output"]
+        {error, Error} -> whittle_failure:pack(Error);
+        _ -> {error, {work, [path(Out), " is not there: build with --shake functions, and keep "
+                             "it beside the output"], [], no_plan}}
     end.
 
 %% Of a directory, its bill of materials: it has the sum of each part.

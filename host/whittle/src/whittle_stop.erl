@@ -30,6 +30,7 @@ handle_event(sigterm, Worker) ->
     suspend(Worker),
     end_programs(),
     ok = whittle_unfinished:undo_all(),
+    ok = whittle_runtime:undo(),
     %% Not waiting for output: whoever stops us may not be reading.
     halt(143, [{flush, false}]);
 handle_event(_, Worker) -> {ok, Worker}.

@@ -4,7 +4,7 @@
 %% whittle}. Options are taken apart by `getopt'.
 -module(whittle_words).
 
--export([parse/1, table/0]).
+-export([parse/1, wants_json/1, table/0]).
 
 -export_type([values/0, command/0, option/0]).
 
@@ -109,8 +109,17 @@ table() ->
                "build --evidence",
        options => [#{name => out, long => "out", short => $o, value => "FILE",
                      help => "where to write them (default: CMD's name with .trace)"}]},
+     #{name => "clean", arguments => [], module => whittle_cmd_clean,
+       help => "list what the cache of VMs holds, or remove it",
+       options => [#{name => kind, long => "kind", value => "KIND",
+                     one_of => fun whittle_cmd_clean:kinds/0,
+                     help => "only this kind of thing"},
+                   #{name => older_than, long => "older-than", value => "AGE",
+                     help => "only what was made before: hours, days or weeks, 12h, 30d, 4w"},
+                   #{name => yes, long => "yes", help => "remove it; else it is only listed"},
+                   json()]},
      #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
-       help => "a script for bash: source <(whittle completion bash)", options => []}].
+       help => "a script for bash or zsh: source <(whittle completion bash)", options => []}].
 
 json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
@@ -142,8 +151,22 @@ parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Wor
 with_command(Name, Fun) ->
     case [Command || #{name := N} = Command <- table(), N =:= Name] of
         [Command] -> Fun(Command);
-        [] -> {error, ["there is no command ", Name, "; `whittle help' lists them"]}
+        [] -> {error, ["there is no command ", Name,
+                       whittle_near:hint(Name, names() ++ ["help", "version"]),
+                       "; `whittle help' lists them"]}
     end.
+
+names() -> [Name || #{name := Name} <- table()].
+
+%% @doc Whether an error is to be printed as JSON too, also where the words are wrong.
+-spec wants_json([string()]) -> boolean().
+wants_json([Name | Words]) ->
+    case [Options || #{name := N, options := Options} <- table(), N =:= Name] of
+        [Options] -> [true || #{name := json} <- Options] =/= [] andalso
+                         lists:member("--json", Words);
+        [] -> lists:member("--json", [Name | Words])
+    end;
+wants_json([]) -> false.
 
 %% Words
 
@@ -205,18 +228,31 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% Values first: in `build --vm PATH' the option took the argument that is missing.
-    [["--", Long, " cannot be `", Value, "'; take one of ", lists:join(", ", OneOf())]
+    [["--", Long, " cannot be `", Value, $', whittle_near:hint(Value, OneOf()),
+      "; take one of ", lists:join(", ", OneOf())]
      || #{name := Key, long := Long, one_of := OneOf} <- Options,
         #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
         ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
                                               #{Key := ""} <- [Values]]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
-        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)].
+        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]
+        ++ [["`whittle ", Name, "' needs ", Argument, ", and the word in its place is empty"]
+            || {Argument, ""} <- named(Arguments, Words)].
+
+%% The arguments that have a name, with their words.
+named([Argument | Arguments], [Word | Words]) -> [{Argument, Word} | named(Arguments, Words)];
+named(_, _) -> [].
 
 is_any_number(Argument) -> hd(Argument) =:= $[.
 
-mistake({invalid_option, Option}, _) -> ["there is no option ", Option];
+mistake({invalid_option, Option}, Options) ->
+    [Given | _] = string:split(string:trim(Option, leading, "-"), "="),
+    ["there is no option ", Option,
+     case whittle_near:nearest(Given, ["help" | [Long || #{long := Long} <- Options]]) of
+         {ok, Near} -> [" (did you mean --", Near, "?)"];
+         none -> ""
+     end];
 mistake({missing_option_arg, Name}, Options) ->
     [Long] = [Long || #{name := N, long := Long} <- Options, N =:= Name],
     ["--", Long, " needs a value"];

@@ -5,24 +5,27 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
-         completion/1, targets/1, targets_json/1, build_hello/1, build_json/1,
+         completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
+         targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         not_built/1]).
+         clean/1, examples/1, not_built/1, not_built_offers/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
     [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
-     targets, targets_json, build_hello, build_json, build_dir, same_bytes, keep_include,
+     completion_zsh, near_words, near, errors_json, targets, targets_json,
+     build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, not_built].
+     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built,
+     not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -69,7 +72,8 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  trace       run a command and record the functions that Erlang calls in it, for build"
            " --evidence\n"
-           "  completion  a script for bash: source <(whittle completion bash)\n"
+           "  clean       list what the cache of VMs holds, or remove it\n"
+           "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
            "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
@@ -134,7 +138,7 @@ wrong_words(Config) ->
              {["help", "nope"], "there is no command nope; `whittle help' lists them"},
              {["help", "build", "x"], "`x' is one word too many; see `whittle help'"},
              {["version", "x"], "`x' is one word too many; see `whittle help'"},
-             {["completion", "tcsh"], "there is no completion for tcsh; take bash"},
+             {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
              {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
              {["build", "a", "--nope"],
@@ -171,6 +175,21 @@ wrong_words(Config) ->
              {["size", "--by", "x", "o"],
               "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
              {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
+             {["clean", "--older-than", "30"],
+              "--older-than cannot be `30'; take a number of hours, days or weeks, as 12h, 30d or"
+              " 4w; see `whittle help clean'"},
+             {["clean", "--older-than", "-1d"],
+              "--older-than cannot be `-1d'; take a number of hours, days or weeks, as 12h, 30d or"
+              " 4w; see `whittle help clean'"},
+             {["clean", "--kind", "vms"],
+              "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
+              " log; see `whittle help clean'"},
+             {["size", ""], "`whittle size' needs OUT, and the word in its place is empty; see"
+                            " `whittle help size'"},
+             {["run", ""], "`whittle run' needs OUT, and the word in its place is empty; see"
+                           " `whittle help run'"},
+             {["why", "out", ""], "`whittle why' needs NAME, and the word in its place is empty;"
+                                  " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
     ok.
@@ -189,7 +208,7 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run trace completion"},
+            [{"\"\"", "help version build size why features targets run trace clean completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"build \"\"", ""},                 % names of files
@@ -203,6 +222,104 @@ completion(Config) ->
              {"size --", "--by --json"},
              {"run out --", ""},
              {"run build -", ""}]].
+
+%% zsh runs the function. Its own functions that show what is offered need a terminal, so
+%% stand-ins print it.
+completion_zsh(Config) ->
+    {0, Script, ""} = whittle(Config, ["completion", "zsh"]),
+    File = filename:join(?config(dir, Config), "completion"),
+    ok = file:write_file(File, Script),
+    Complete = fun(Words) ->
+                       Line = ["compdef() { print -n \"$1 $2: \" }\n"
+                               "_describe() { print -- ${${(P)3}%%:*} }\n"
+                               "_files() { print files }\n"
+                               ". '", File, "'; words=(whittle ", Words, ");"
+                               " CURRENT=$#words; _whittle\n"],
+                       ok = file:write_file(File ++ ".try", Line),
+                       string:trim(os:cmd("zsh -f '" ++ File ++ ".try' 2>&1 </dev/null"))
+               end,
+    [?assertEqual({Words, "_whittle whittle: " ++ Offered}, {Words, Complete(Words)})
+     || {Words, Offered} <-
+            [{"''", "help version build size why features targets run trace clean completion"},
+             {"help ''", "build size why features targets run trace clean completion"},
+             {"build ''", "files"},
+             {"build --otp ''", "25 17"},
+             {"build app --target x", "x86_64 board"},
+             {"build -o b", "files"},
+             {"size --", "--by --json"},
+             {"run out --", "files"}]],
+    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")).
+
+near_words(Config) ->
+    [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
+     || {Words, Line} <-
+            [{["biuld"], "there is no command biuld (did you mean build?); `whittle help' lists"
+                         " them"},
+             {["help", "trgaets"], "there is no command trgaets (did you mean targets?);"
+                                   " `whittle help' lists them"},
+             {["build", "a", "--traget", "x86_64"],
+              "there is no option --traget (did you mean --target?); see `whittle help build'"},
+             {["build", "a", "--tar=x86_64"],
+              "there is no option --tar=x86_64 (did you mean --target?); see `whittle help"
+              " build'"},
+             {["build", "a", "--target", "amd64"],
+              "--target cannot be `amd64' (did you mean x86_64?); take one of x86_64, board; see"
+              " `whittle help build'"},
+             {["build", "a", "--shake", "function"],
+              "--shake cannot be `function' (did you mean functions?); take one of none, modules,"
+              " functions; see `whittle help build'"},
+             {["completion", "zhs"],
+              "there is no completion for zhs (did you mean zsh?); take bash or zsh"}]],
+    ok.
+
+near(_) ->
+    Targets = ["aarch64", "armv6", "armv7", "mips", "riscv64", "x86_64"],
+    [?assertEqual({Given, Near}, {Given, whittle_near:nearest(Given, Known)})
+     || {Given, Known, Near} <-
+            [{"arm64", Targets, {ok, "aarch64"}}, {"x86-64", Targets, {ok, "x86_64"}},
+             {"AMD64", Targets, {ok, "x86_64"}}, {"armhf", Targets, {ok, "armv7"}},
+             {"armel", Targets, {ok, "armv6"}}, {"riscv", Targets, {ok, "riscv64"}},
+             {"aarch46", Targets, {ok, "aarch64"}}, {"sparc", Targets, none},
+             {"amd64", ["board"], none},
+             {"ab", ["ba"], {ok, "ba"}}, {"", ["a"], {ok, "a"}},
+             {"abcdef", ["badcef"], {ok, "badcef"}},
+             {"abcdefghi", ["badcfeghi"], {ok, "badcfeghi"}},
+             {"abcdef", ["fedcba"], none}, {"size", ["size", "seize"], {ok, "size"}},
+             {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none}]],
+    ok.
+
+%% An error of each kind as data, on standard output; the line stays on the other.
+errors_json(Config) ->
+    Code = "import json\n"
+           "d = json.load(open('out'))\n"
+           "e = d.pop('error')\n"
+           "assert d == {}\n"
+           "assert sorted(e) == ['code', 'details', 'exit_code', 'reason', 'text'], e\n"
+           "print(e['code'], e['reason'], e['exit_code'], e['details'], e['text'][:30], sep='|')\n",
+    Hello = ?config(hello, Config),
+    [begin
+         {Exit, Out, Err} = whittle(Config, Words, Env),
+         Lines = string:split(string:trim(Err), "\n", all),
+         ?assertMatch("whittle: " ++ _, lists:last(Lines)),
+         ?assertEqual({Words, Data ++ "|" ++ string:slice(lists:last(Lines), 9, 30) ++ "\n"},
+                      {Words, python(Config, Out, Code)}),
+         ?assertEqual({Words, integer_to_list(Exit)},
+                      {Words, lists:nth(3, string:split(Data, "|", all))})
+     end || {Words, Env, Data} <-
+                [{["biuld", "--json"], "A=", "usage|usage|2|[]"},
+                 {["build", "--json"], "A=", "usage|usage|2|[]"},
+                 {["build", Hello, "--json", "--target", "moon"], "A=", "usage|usage|2|[]"},
+                 {["build", "nowhere", "--json"], "A=", "no_such_path|work|1|[]"},
+                 {["build", Hello, "--json"], "STAND_IN=broken",
+                  "build_failed|work|1|['cc: no such thing', 'make: failed']"},
+                 {["size", "--json", "nowhere"], "A=", "unreadable|work|1|[]"},
+                 {["why", "--json", "/bin/sh", "lists"], "A=", "elf_no_pack|work|1|[]"},
+                 {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
+                 {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
+                 {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
+                 {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
+    %% The words of another program are its own.
+    ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])).
 
 targets(Config) ->
     ?assertEqual({0, "x86_64  size         64-bit PCs  any\n"
@@ -247,8 +364,9 @@ build_hello(Config) ->
     ?assertMatch("pack of " ++ _, os:cmd("cd '" ++ ?config(dir, Config) ++ "' && ./hello")).
 
 build_json(Config) ->
-    Code = "import json, os\n"
+    Code = "import hashlib, json, os\n"
            "d = json.load(open('out'))\n"
+           "assert d['sha256'] == hashlib.sha256(open('there', 'rb').read()).hexdigest()\n"
            "assert d['size'] == os.path.getsize('there') == d['vm'] + d['code']\n"
            "assert d['stock']['size'] == d['stock']['vm'] + d['stock']['code']\n"
            "assert [p['pass'] for p in d['passes']][:2] == ['read', 'applications']\n"
@@ -354,6 +472,8 @@ bad_outputs(Config) ->
                                   "name another place with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
                                    "name another place with -o"},
+             {["-o", "out", "--ca-certs", "."],
+              ". holds no certificate in PEM form: name a file of certificates"},
              {["-o", "out", "--ca-certs", "none.pem"],
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
@@ -570,9 +690,94 @@ run_keeps_arguments(Config) ->
     true = port_command(Port, "a line\n"),
     ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
 
+%% A cache with something of each kind; of one, the lock is held as a build holds it.
+clean(Config) ->
+    Cache = filename:join(?config(dir, Config), "cache"),
+    Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
+    Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
+    ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
+    ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
+                 whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
+    Names = ["artefacts/runtime-25-x86_64-size-0/vm", "artefacts/erts-25-x86_64-size-0/a",
+             "artefacts/otp-25-0/a", "sources/musl-1.2-0/a", "work/erts-25-x86_64-size-0@A/a",
+             "work/otp-25-0@A/a", "logs/otp-25-0.log"],
+    [made:file(filename:join(Cache, Name), "1234") || Name <- Names],
+    made:file(filename:join(Cache, "locks/otp-25-0"), ""),
+    Kept = fun() -> [Name || Name <- Names, filelib:is_file(filename:join(Cache, Name))] end,
+    {0, Listed, ""} = Clean([]),
+    ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
+    ?assertEqual(nomatch, re:run(Listed, "a build needs it")),
+    ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
+    ?assertEqual(Names, Kept()),
+    %% Nothing here is older than an hour.
+    ?assertEqual({0, "the cache has nothing of the kind\n", ""},
+                 Clean(["--older-than", "1h", "--yes"])),
+    ?assertEqual(Names, Kept()),
+    %% A build goes on: what it may read and what it makes stay.
+    Port = open_port({spawn_executable, os:find_executable("flock")},
+                     [{args, [filename:join(Cache, "locks/otp-25-0"), "sh", "-c",
+                              "echo held; exec cat"]}, binary]),
+    receive {Port, {data, <<"held\n">>}} -> ok end,
+    {0, Busy, ""} = Clean(["--yes"]),
+    ?assertMatch({match, [_, _, _, _, _, _]},
+                 re:run(Busy, "a build needs it", [global])),
+    ?assertMatch({match, _}, re:run(Busy, "\nremoved: 4 bytes\n$")),
+    ?assertEqual(Names -- ["work/erts-25-x86_64-size-0@A/a"], Kept()),
+    true = port_close(Port),
+    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/otp-25-0") ++ "' true"),
+    {0, Vm, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
+    ?assertMatch({match, _}, re:run(Vm, "\nremoved: 4 bytes\n$")),
+    {0, Json, ""} = Clean(["--yes", "--json"]),
+    Code = "import json\n"
+           "d = json.load(open('out'))\n"
+           "assert d['removing'] and d['removed_bytes'] == 20, d\n"
+           "print(sorted((e['kind'], e['name'], e['bytes'], e['state']) for e in d['entries']))\n",
+    ?assertEqual("[('log', 'otp-25-0.log', 4, 'removed'), ('otp', 'otp-25-0', 4, 'removed'), "
+                 "('part', 'erts-25-x86_64-size-0', 4, 'removed'), "
+                 "('source', 'musl-1.2-0', 4, 'removed'), "
+                 "('work', 'otp-25-0@A', 4, 'removed')]\n", python(Config, Json, Code)),
+    ?assertEqual([], Kept()),
+    ?assertEqual([], filelib:wildcard(filename:join(Cache, "work/*"))).
+
+%% Each example is built by the plain command: it finds Whittle's own libraries, which two of
+%% them list among their applications.
+examples(Config) ->
+    Top = filename:dirname(?config(whittle, Config)),
+    Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
+    ?assertEqual(["blinky", "hello", "relay", "sensors"],
+                 [filename:basename(File, ".app.src") || File <- Examples]),
+    [begin
+         Name = filename:basename(File, ".app.src"),
+         Dir = filename:join([Top, "examples", Name]),
+         ?assertMatch({Name, {0, _, ""}},
+                      {Name, whittle(Config, ["build", Dir, "-o", Name],
+                                     "ERL_LIBS=; export ERL_LIBS; env A=")})
+     end || File <- Examples].
+
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
     ?assertMatch({1, "whittle: it is not built yet; run `make' in /" ++ _}, {Code, Err}).
+
+%% At a terminal it offers to run make (a stand-in, which does what make would), and goes on.
+not_built_offers(Config) ->
+    Dir = ?config(dir, Config),
+    Make = filename:join(Dir, "make"),
+    Lib = filename:join(Dir, "lib"),
+    ok = file:write_file(Make, ["#!/bin/sh\necho made with $1\nln -s '", ?config(lib, Config),
+                                "' '", Lib, "'\n"]),
+    ok = file:change_mode(Make, 8#755),
+    Env = ["PATH='", Dir, "':\"$PATH\" WHITTLE_LIB='", Lib, "'"],
+    No = on_terminal(Config, ["version"], Env),
+    [] = made:expect(No, "Run it now\\? \\[y/N\\] "),
+    true = port_command(No, "\n"),
+    ?assertMatch({1, _}, to_end(No)),
+    ?assertEqual(["make"], files(Config)),
+    Yes = on_terminal(Config, ["version"], Env),
+    [] = made:expect(Yes, "Run it now\\? \\[y/N\\] "),
+    true = port_command(Yes, "y\n"),
+    {0, Shown} = to_end(Yes),
+    ?assertMatch({match, _}, re:run(Shown, "made with -C\r\n(.*\r)?whittle [0-9.]+\r\n$",
+                                    [dotall])).
 
 %% Internal
 

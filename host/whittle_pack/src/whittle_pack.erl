@@ -172,6 +172,8 @@ read_ca_certs(#{ca_certs := File} = Options) ->
                 nomatch -> {error, {no_certificates, File}};
                 _ -> {ok, Options#{ca_certs := Bytes}}
             end;
+        {error, {unreadable, {_, eisdir}}} ->
+            {error, {no_certificates, File}};
         Error ->
             Error
     end;

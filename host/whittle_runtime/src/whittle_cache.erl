@@ -3,8 +3,9 @@
 %% A directory is made below `work/', in a place of its own, and renamed to its
 %% final name when it is done. A lock (flock(1), held by a program that ends with
 %% us) lets one build at a time make a given directory; a second one waits and
-%% then finds it. What an interrupted build left in `work/' is removed by the
-%% next build of the same name. So there is no state to repair.
+%% then finds it. The directory of a build that is stopped goes at once
+%% ({@link whittle_cache_clean:undo/0}); that of one that was killed goes with the next build,
+%% of whatever name. So there is no state to repair.
 %%
 %% ```
 %% ROOT/sources/NAME/            what was fetched, and its sums
@@ -192,15 +193,14 @@ locked(Root, Name, Final, Build, Options) ->
 
 build(Root, Name, Final, Build) ->
     Works = filename:join(Root, "work"),
-    Prefix = Name ++ "@",
-    lists:foreach(fun file:del_dir_r/1,
-                  filelib:wildcard(filename:join(Works, Prefix ++ "*"))),
+    ok = whittle_cache_clean:sweep(Root, Name),
     %% A new name each time: the processes of an interrupted build may take a
     %% second to die, and still write into the directory that was theirs.
     Unique = integer_to_list(erlang:system_time(microsecond), 36),
-    Work = filename:join(Works, Prefix ++ Unique),
+    Work = filename:join(Works, Name ++ "@" ++ Unique),
     Out = filename:join(Work, "out"),
     Log = filename:join([Root, "logs", Name ++ ".log"]),
+    ok = whittle_cache_clean:begun(Work),
     try
         case filelib:ensure_path(Out) of
             ok ->
@@ -210,7 +210,7 @@ build(Root, Name, Final, Build) ->
                 {error, unwritten(Reason, Works)}
         end
     after
-        file:del_dir_r(Work)
+        whittle_cache_clean:done(Work)
     end.
 
 finish({ok, Meta}, Out, Final) ->

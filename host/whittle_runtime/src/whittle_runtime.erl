@@ -12,6 +12,8 @@
 %% What the other rooms call
 -export([ensure/2, otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1]).
+%% What is kept
+-export([cached/1, uncache/2, undo/0]).
 
 -export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, error/0]).
@@ -144,6 +146,21 @@ otps() ->
 -spec default_otp() -> string().
 default_otp() ->
     hd(otps()).
+
+%% @doc What is in the cache, with sizes and ages.
+-spec cached(options()) -> {ok, [whittle_cache_clean:entry()]} | error().
+cached(Options) ->
+    whittle_cache_clean:entries(Options).
+
+%% @doc Removes one of {@link cached/1} from the cache, unless a build needs it.
+-spec uncache(whittle_cache_clean:entry(), options()) -> ok | {error, in_use | file:posix()}.
+uncache(Entry, Options) ->
+    whittle_cache_clean:remove(Entry, Options).
+
+%% @doc Removes what the builds of this VM have begun. Their programs must not run any more.
+-spec undo() -> ok.
+undo() ->
+    whittle_cache_clean:undo().
 
 %% @doc One line for a person, that ends with what to do.
 -spec format_error(error() | {atom(), map()}) -> unicode:chardata().

@@ -7,6 +7,7 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
+         killed_build_goes_with_another/1, stopped_build_leaves_nothing/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          full_disk/1, unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
@@ -14,6 +15,7 @@
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
+     killed_build_goes_with_another, stopped_build_leaves_nothing,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing, full_disk,
      unwritable, no_place, keys].
 
@@ -66,6 +68,43 @@ killed_build_starts_clean(Config) ->
     let_go(Config),
     await(Next, "done "),
     ?assertEqual([], leftovers(Config)).
+
+%% The next build of any name removes it; what another build is making stays.
+killed_build_goes_with_another(Config) ->
+    Other = fun(Inputs) ->
+                    {ok, _} = whittle_cache:artefact("other", Inputs, fun(_) -> {ok, #{}} end,
+                                                     #{cache => dir(Config)})
+            end,
+    Vm = start_vm(Config),
+    await(Vm, "started"),
+    Alive = holder(Config),
+    Other(1),
+    ?assertMatch([_], leftovers(Config)),
+    {ok, Entries} = whittle_cache_clean:entries(#{cache => dir(Config)}),
+    ?assertMatch([#{in_use := true}], [E || #{kind := work} = E <- Entries]),
+    ?assertEqual([{error, in_use}],
+                 lists:usort([whittle_cache_clean:remove(E, #{cache => dir(Config)})
+                              || #{kind := Kind} = E <- Entries, Kind =/= log])),
+    {os_pid, Pid} = erlang:port_info(Vm, os_pid),
+    0 = status("kill", ["-KILL", integer_to_list(Pid)]),
+    await_end(Alive),
+    %% What held the lock ends when it sees that the VM is gone.
+    [Lock] = [filename:join([dir(Config), "locks", Name])
+              || #{kind := work, name := Work} <- Entries, [Name, _] <- [string:split(Work, "@")]],
+    0 = status("flock", [Lock, "true"]),
+    Other(2),
+    ?assertEqual([], leftovers(Config)).
+
+%% Where the command is told to stop, what it has begun goes at once.
+stopped_build_leaves_nothing(Config) ->
+    Make = fun(#{work := Work}) ->
+                   true = filelib:is_dir(Work),
+                   ok = whittle_runtime:undo(),
+                   ?assertEqual([], leftovers(Config)),
+                   {error, {stopped, #{}}}
+           end,
+    ?assertEqual({error, {stopped, #{}}},
+                 whittle_cache:artefact("thing", in, Make, #{cache => dir(Config)})).
 
 caller_dies_build_dies(Config) ->
     {Caller, Monitor} = spawn_monitor(fun() -> slow_build(dir(Config), fun(_) -> ok end) end),

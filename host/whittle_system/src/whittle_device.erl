@@ -3,7 +3,7 @@
 %% `--whittle-ping' and its kin. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1, is_device/1]).
+-export([read/1, add/1, is_device/1, lib_dir/0]).
 
 %% What every system has.
 -define(ADDED, [whittle_start, whittle_control]).
@@ -12,11 +12,16 @@
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
 
+%% @doc The directory where they are compiled, with the libraries that a program may list
+%% among its applications, whittle_io say.
+-spec lib_dir() -> file:filename().
+lib_dir() -> filename:dirname(code:lib_dir(whittle_system)).
+
 %% @doc Reads one of them.
 -spec read(whittle_system:app_name()) ->
           {ok, whittle_system:app()} | {error, whittle_system:error()}.
 read(Name) ->
-    Dir = filename:join(filename:dirname(code:lib_dir(whittle_system)), Name),
+    Dir = filename:join(lib_dir(), Name),
     case whittle_read_app:read(Dir, #{kind => device}) of
         {ok, App, _Notes} -> {ok, App};
         {error, {no_app_file, _}} -> {error, {no_device_application, {Name, Dir}}};

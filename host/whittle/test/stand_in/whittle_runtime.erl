@@ -4,7 +4,7 @@
 -module(whittle_runtime).
 
 -export([ensure/2, otp/2, targets/0, default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1]).
+         format_error/1, last_words/1, cached/1, uncache/2, undo/0]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -51,3 +51,9 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
 format_error({error, {Tag, _}}) -> [atom_to_list(Tag), "; do something"].
 
 last_words({error, {_, Context}}) -> maps:get(tail, Context, []).
+
+cached(Options) -> whittle_cache_clean:entries(Options).
+
+uncache(Entry, Options) -> whittle_cache_clean:remove(Entry, Options).
+
+undo() -> whittle_cache_clean:undo().

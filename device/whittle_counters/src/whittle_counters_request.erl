@@ -1,0 +1,66 @@
+%% @doc Reads the head of one HTTP request from a socket: the request line and the headers.
+%%
+%% The socket is raw. The driver's own HTTP mode closes a connection whose line is too long,
+%% and the client would see a reset instead of an answer.
+-module(whittle_counters_request).
+
+-export([read/2]).
+-export_type([request/0, refusal/0]).
+
+-type request() :: #{method := atom() | binary(),
+                     path := binary(),                  % without the query
+                     version := {non_neg_integer(), non_neg_integer()},
+                     accept := binary()}.               % the Accept header, or <<>>
+
+-type refusal() :: 400 | 408 | 414 | 431.
+%% The status of the answer to a request that cannot be read.
+
+%% Bytes of the request line and of each header.
+-define(LINE_BYTES, 8192).
+%% Bytes of all headers, and their number.
+-define(HEAD_BYTES, 32768).
+-define(HEADERS, 100).
+
+%% @doc Reads a request until the deadline, in milliseconds of the monotonic time. `closed'
+%% means that the connection ended before the request was complete.
+-spec read(gen_tcp:socket(), integer()) -> {ok, request()} | {error, refusal() | closed}.
+read(Socket, Deadline) ->
+    case packet(http_bin, <<>>, {Socket, Deadline}, 414) of
+        {ok, {http_request, Method, Uri, Version}, _, Rest} ->
+            headers(Rest, {Socket, Deadline}, ?HEADERS, ?HEAD_BYTES,
+                    #{method => Method, path => path(Uri), version => Version, accept => <<>>});
+        {ok, _, _, _} -> {error, 400};
+        {error, _} = Error -> Error
+    end.
+
+headers(Buffer, From, Left, Bytes, Request) ->
+    case packet(httph_bin, Buffer, From, 431) of
+        {ok, http_eoh, _, _} -> {ok, Request};
+        {ok, {http_header, _, _, _, _}, Size, _} when Left =:= 0; Size > Bytes -> {error, 431};
+        {ok, {http_header, _, 'Accept', _, Value}, Size, Rest} ->
+            headers(Rest, From, Left - 1, Bytes - Size, Request#{accept := Value});
+        {ok, {http_header, _, _, _, _}, Size, Rest} ->
+            headers(Rest, From, Left - 1, Bytes - Size, Request);
+        {ok, _, _, _} -> {error, 400};
+        {error, _} = Error -> Error
+    end.
+
+%% One line, its bytes, and the bytes behind it.
+packet(Type, Buffer, {Socket, Deadline} = From, TooLong) ->
+    case erlang:decode_packet(Type, Buffer, []) of
+        {ok, _, Rest} when byte_size(Buffer) - byte_size(Rest) > ?LINE_BYTES -> {error, TooLong};
+        {ok, Packet, Rest} -> {ok, Packet, byte_size(Buffer) - byte_size(Rest), Rest};
+        {more, _} when byte_size(Buffer) > ?LINE_BYTES -> {error, TooLong};
+        {more, _} ->
+            Left = max(0, Deadline - erlang:monotonic_time(millisecond)),
+            case gen_tcp:recv(Socket, 0, Left) of
+                {ok, Data} -> packet(Type, <<Buffer/binary, Data/binary>>, From, TooLong);
+                {error, timeout} -> {error, 408};
+                {error, _} -> {error, closed}
+            end;
+        {error, _} -> {error, 400}
+    end.
+
+path({abs_path, Path}) -> hd(binary:split(Path, <<"?">>));
+path({absoluteURI, _, _, _, Path}) -> path({abs_path, Path});
+path(_) -> <<>>.

@@ -1,0 +1,88 @@
+%% @doc `whittle clean': lists what the cache of VMs holds, by kind and age, and removes it
+%% with `--yes'.
+-module(whittle_cmd_clean).
+-behaviour(whittle).
+
+-export([run/1, kinds/0]).
+
+%% @doc The kinds of things that the cache holds.
+-spec kinds() -> [string()].
+kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
+
+%% @doc Lists, or removes. What a build needs that goes on stays, and is listed as such.
+-spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(Values) ->
+    whittle_steps:steps([fun(_) -> age(Values) end,
+                         fun(Age) -> wanted(Age, Values) end,
+                         fun(Entries) -> {ok, report(carry_out(Entries, Values), Values)} end]).
+
+%% Internal
+
+age(#{older_than := Text}) ->
+    case string:to_integer(Text) of
+        {Number, [Unit]} when is_integer(Number), Number >= 0 ->
+            case Unit of
+                $h -> {ok, Number * 3600};
+                $d -> {ok, Number * 86400};
+                $w -> {ok, Number * 7 * 86400};
+                _ -> no_age(Text)
+            end;
+        _ -> no_age(Text)
+    end;
+age(_) -> {ok, 0}.
+
+no_age(Text) ->
+    {error, {words, ["--older-than cannot be `", Text, "'; take a number of hours, days or weeks, "
+                     "as 12h, 30d or 4w; see `whittle help clean'"]}}.
+
+wanted(Age, Values) ->
+    case whittle_runtime:cached(#{}) of
+        {ok, Entries} ->
+            {ok, [Entry || #{kind := Kind, age := Old} = Entry <- Entries, Old >= Age,
+                           maps:get(kind, Values, atom_to_list(Kind)) =:= atom_to_list(Kind)]};
+        Error -> whittle_failure:runtime(Error)
+    end.
+
+%% Each with what became of it.
+carry_out(Entries, #{yes := true}) ->
+    [Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
+                        ok -> removed;
+                        {error, in_use} -> in_use;
+                        {error, _} -> failed
+                    end} || Entry <- Entries];
+carry_out(Entries, _) ->
+    [Entry#{done => case InUse of true -> in_use; false -> kept end}
+     || #{in_use := InUse} = Entry <- Entries].
+
+report([], Values) ->
+    #{text => "the cache has nothing of the kind\n", json => json([], Values)};
+report(Entries, Values) ->
+    Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
+            || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],
+    #{text => [whittle_table:text([["kind", "bytes", "age", "name"] | Rows]), $\n,
+               closing(Entries, Values)],
+      json => json(Entries, Values)}.
+
+says(in_use) -> " (a build needs it)";
+says(failed) -> " (it could not be removed: check its permissions)";
+says(_) -> "".
+
+closing(Entries, #{yes := true}) ->
+    ["removed: ", whittle_table:number(sum(removed, Entries)), " bytes\n"];
+closing(Entries, _) ->
+    ["nothing was removed; `whittle clean --yes' with the same options removes ",
+     whittle_table:number(sum(kept, Entries)), " bytes\n"].
+
+sum(What, Entries) ->
+    lists:sum([Bytes || #{bytes := Bytes, done := Done} <- Entries, Done =:= What]).
+
+days(Age) when Age < 86400 -> [integer_to_list(Age div 3600), " h"];
+days(Age) -> [integer_to_list(Age div 86400), " d"].
+
+json(Entries, Values) ->
+    #{removing => is_map_key(yes, Values), removed_bytes => sum(removed, Entries),
+      entries => [#{kind => Kind, name => unicode:characters_to_binary(Name),
+                    path => unicode:characters_to_binary(Path), bytes => Bytes,
+                    age_seconds => Age, state => Done}
+                  || #{kind := Kind, name := Name, path := Path, bytes := Bytes, age := Age,
+                       done := Done} <- Entries]}.
