@@ -27,8 +27,9 @@
          {"epmd", ["epmd/src/epmd.c", "epmd/src/epmd_cli.c",
                    "epmd/src/epmd_srv.c"]}]).
 
-%% The launcher's own parts (docs/launcher.md).
--define(PARTS, ["main", "distribution", "pack", "flags", "input", "process", "vfs", "musl",
+%% The launcher's own parts (docs/launcher.md); `entry' is linked first, so that it lies in
+%% the file's first pages.
+-define(PARTS, ["entry", "main", "distribution", "pack", "flags", "input", "process", "vfs", "musl",
                 "note"]).
 
 %% Objects of ERTS in which a running program spends its time: the interpreter's
@@ -162,6 +163,7 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
                  ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections ",
                   page_size(Target), " -Wl,-z,noseparate-code"
                   " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm",
+                  [" -Wl,-e,whittle_entry" || Linkage =:= static],
                   [" launcher/" ++ Part ++ ".o" || Part <- ?PARTS],
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""

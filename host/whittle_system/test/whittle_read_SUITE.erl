@@ -493,6 +493,13 @@ notes(System) ->
     iolist_to_binary([[Note, $\n] || #{notes := Notes} <- whittle_system:ledger(System),
                                      Note <- Notes]).
 
+%% The note says that a cookie was taken out, and how to give one.
+given_at_start(File, System) ->
+    [Note] = [Line || Line <- binary:split(notes(System), <<"\n">>, [global]),
+                      re:run(Line, "^the cookie in " ++ File ++ " was taken out") =/= nomatch],
+    [?assertMatch({_, _}, binary:match(Note, Name))
+     || Name <- [<<"RELEASE_COOKIE">>, <<"WHITTLE_COOKIE_FILE">>, <<"--whittle-ping">>]].
+
 mix_exs() ->
     "defmodule Greeter.MixProject do\n  use Mix.Project\n  def project do\n"
     "    [app: :greeter, version: \"0.2.0\", elixir: \"~> 1.14\", deps: []]\n  end\n"
