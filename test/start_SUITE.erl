@@ -5,6 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
+-export([cut_anywhere/1, a_bit_anywhere/1]).
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
          ambient_capabilities/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
@@ -16,7 +17,7 @@
 -define(NOBODY, 65534).
 
 all() ->
-    [setuid, setgid, file_capabilities, own_program_with_lent_rights, ambient_capabilities,
+    [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities, own_program_with_lent_rights, ambient_capabilities,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
@@ -29,6 +30,61 @@ init_per_suite(Config) ->
 end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 end_per_testcase(_, Config) -> file:del_dir_r(public(Config)).
+
+%% The file itself (entry_SUITE has the other processors)
+
+%% Of the first page the kernel reads the headers, and the check lies in it.
+-define(CHECKED_FROM, 4096).
+-define(PLACES, 200).
+
+%% Longer first, so that one file is cut again and again.
+cut_anywhere(Config) ->
+    {File, Bytes} = copied("cut", Config),
+    Sizes = lists:reverse(lists:usort(places(byte_size(Bytes)))),
+    Said = [begin
+                changed(File, fun(Io) ->
+                                      {ok, _} = file:position(Io, Size),
+                                      ok = file:truncate(Io)
+                              end),
+                {Size, running:run(File, ["args"])}
+            end || Size <- Sizes],
+    Expected = {1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
+    ?assertEqual([], [Wrong || {_, Answer} = Wrong <- Said, Answer =/= Expected]).
+
+%% Of what is loaded of the VM; the pack has its own sum (launcher_SUITE).
+a_bit_anywhere(Config) ->
+    {File, Bytes} = copied("bit", Config),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    Vm = binary:part(Bytes, 0, byte_size(Bytes) - byte_size(Pack)),
+    Said = [begin
+                <<_:At/binary, Byte, _/binary>> = Vm,
+                Put = fun(New) -> changed(File, fun(Io) -> ok = file:pwrite(Io, At, <<New>>) end) end,
+                Put(Byte bxor (1 bsl (rand:uniform(8) - 1))),
+                Answer = running:run(File, ["args"]),
+                Put(Byte),
+                {At, Answer}
+            end || At <- places(byte_size(Vm))],
+    Expected = {1, <<"probe: this file is damaged; get it again: the VM's checksum is wrong\n">>},
+    %% Between what is loaded of the VM and the pack are section headers, up to two pages.
+    ?assertEqual([], [Wrong || {At, Answer} = Wrong <- Said, Answer =/= Expected,
+                               At < byte_size(Vm) - 8192]).
+
+copied(Name, Config) ->
+    _ = rand:seed(exsss, {19, 5, 200}),
+    File = filename:join(running:directory(Name, Config), "probe"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), File),
+    ok = file:change_mode(File, 8#755),
+    {ok, Bytes} = file:read_file(File),
+    {File, Bytes}.
+
+%% Not open while it runs: the kernel does not run what somebody writes.
+changed(File, Change) ->
+    {ok, Io} = file:open(File, [read, write, raw, binary]),
+    Change(Io),
+    ok = file:close(Io).
+
+places(Size) ->
+    [?CHECKED_FROM + rand:uniform(Size - ?CHECKED_FROM) - 1 || _ <- lists:seq(1, ?PLACES)].
 
 %% Rights that the file gives to whoever starts it
 

@@ -167,7 +167,9 @@ fill_last_page(_, File, #elf{phdrs = Phdrs} = Elf) ->
         lists:last([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
     Fill = round_up(Address + Size, ?PAGE) - (Address + Size),
     End = Offset + Size,
-    IsLast = lists:all(fun(#{offset := O, filesz := S}) -> O + S =< End end, Phdrs),
+    IsLast = lists:all(fun(#{type := Type, offset := O, filesz := S}) ->
+                               Type =/= ?PT_LOAD orelse O + S =< End
+                       end, Phdrs),
     case IsLast andalso Memory > Size andalso Fill > 0 andalso moved_sections(End, Fill, File, Elf) of
         false ->
             {File, Elf};
@@ -176,6 +178,8 @@ fill_last_page(_, File, #elf{phdrs = Phdrs} = Elf) ->
             {<<Before/binary, 0:Fill/unit:8, After/binary>>,
              Elf#elf{phdrs = [case Phdr of
                                   Last -> New;
+                                  %% As riscv64's, of a section that is not loaded.
+                                  #{offset := O} when O >= End -> Phdr#{offset := O + Fill};
                                   _ -> Phdr
                               end || Phdr <- Phdrs]}}
     end.
