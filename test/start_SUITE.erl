@@ -11,7 +11,7 @@
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
          long_cookies/1, cookie_file_of_one_word/1, cookie_made_up_is_said/1,
          asked_without_a_cookie/1, files_without_an_end/1, mapper_port/1, descriptors/1,
-         mapper_listens_where_the_node_is/1]).
+         mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
 %% No user of a machine.
 -define(NOBODY, 65534).
@@ -21,7 +21,7 @@ all() ->
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
-     mapper_listens_where_the_node_is].
+     mapper_listens_where_the_node_is, node_listens_where_told].
 
 init_per_suite(Config) ->
     Out = filename:join(running:directory("start", Config), "probe"),
@@ -324,6 +324,23 @@ mapper_listens_where_the_node_is(Config) ->
                  {"192.0.2.1", [], ["0.0.0.0"]},
                  {"192.0.2.1", [{"ERL_EPMD_ADDRESS", "127.0.0.1"}], ["127.0.0.1"]},
                  {"127.0.0.1", [{"ERL_EPMD_ADDRESS", "0.0.0.0"}], ["0.0.0.0"]}]].
+
+%% By the setting that docs/launcher.md names.
+node_listens_where_told(Config) ->
+    [begin
+         Port = integer_to_list(running:free_port()),
+         Flags = "-kernel inet_dist_listen_min " ++ Port ++ " inet_dist_listen_max " ++ Port ++ More,
+         Node = running:start(proplists:get_value(probe, Config), ["wait"],
+                              #{env => [{"RELEASE_NODE", "start_told"}, {"RELEASE_COOKIE", "crumb"},
+                                        {"ERL_EPMD_PORT",
+                                         integer_to_list(proplists:get_value(epmd, Config))},
+                                        {"ERL_FLAGS", Flags}]}),
+         <<"ready ", _/binary>> = running:line(Node),
+         ?assertEqual({More, [Address]}, {More, listening(list_to_integer(Port))}),
+         running:signal(Node, "TERM"),
+         ?assertMatch({0, _}, running:ended(Node))
+     end || {More, Address} <- [{"", "0.0.0.0"},
+                                {" inet_dist_use_interface {127,0,0,1}", "127.0.0.1"}]].
 
 listening(Port) ->
     [inet:ntoa(Address)
