@@ -11,6 +11,7 @@
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
          long_cookies/1, cookie_file_of_one_word/1, cookie_made_up_is_said/1,
          asked_without_a_cookie/1, files_without_an_end/1, mapper_port/1, descriptors/1,
+         descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
 %% No user of a machine.
@@ -21,6 +22,7 @@ all() ->
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
+     descriptor_of_nobody,
      mapper_listens_where_the_node_is, node_listens_where_told].
 
 init_per_suite(Config) ->
@@ -296,6 +298,12 @@ descriptors(Config) ->
                                          "has room for [0-9]+ and needs 32; raise the limit"))
      end || Limit <- [3, 4, 8, 16, 24, 32, 34]],
     [?assertEqual({0, <<"[\"args\"]\n">>}, Run(Limit)) || Limit <- [40, 64]].
+
+%% The variable is for the program's own children.
+descriptor_of_nobody(Config) ->
+    [?assertEqual({Number, {0, <<"[\"args\"]\n">>}},
+                  {Number, probe(Config, ["args"], [{"WHITTLE_SELF_FD", Number}])})
+     || Number <- ["0", "abc", "-1", "99999"]].
 
 %% The port mapper
 

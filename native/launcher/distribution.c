@@ -100,21 +100,24 @@ static const char *port_variable(const char *name)
     return port;
 }
 
-/*
- * relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. ERL_EPMD_PORT as erl
- * does: the VM takes the port mapper's port from a flag only.
- */
-static void set_ports(struct flags *flags, const char *node)
+/* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
+static void set_fixed_port(struct flags *flags)
 {
-    const char *fixed = port_variable("ERL_DIST_PORT");
-    const char *mapper = port_variable("ERL_EPMD_PORT");
+    const char *port = port_variable("ERL_DIST_PORT");
 
-    if (fixed != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
-        flags_add_init(flags, "-erl_epmd_port", fixed);
+    if (port != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
+        flags_add_init(flags, "-erl_epmd_port", port);
         flags_add_init(flags, "-start_epmd", "false");
     }
-    if (node != NULL && mapper != NULL)
-        flags_add_init(flags, "-epmd_port", mapper);
+}
+
+/* As erl does: the VM takes the port mapper's port from a flag only. */
+static void set_mapper_port(struct flags *flags)
+{
+    const char *port = port_variable("ERL_EPMD_PORT");
+
+    if (port != NULL)
+        flags_add_init(flags, "-epmd_port", port);
 }
 
 /* ---- the cookie ------------------------------------------------------------ */
@@ -297,17 +300,22 @@ static void start_epmd(const char *node)
 
 /* ---- all of it ------------------------------------------------------------- */
 
-void distribution_set_up(struct flags *flags)
+void distribution_start(struct flags *flags, const char *node)
 {
-    const char *node = set_node_name(flags);
-
-    set_ports(flags, node);
-    if (node == NULL)
-        return;
+    set_mapper_port(flags);
     if (!set_cookie(flags))
         make_up_cookie(flags);
     if (wants_epmd(flags))
         start_epmd(node);
+}
+
+void distribution_set_up(struct flags *flags)
+{
+    const char *node = set_node_name(flags);
+
+    set_fixed_port(flags);
+    if (node != NULL)
+        distribution_start(flags, node);
 }
 
 const char *distribution_for_control(struct flags *flags, const char *own_flag)
@@ -318,7 +326,8 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
         refuse(EXIT_FAILED, own_flag,
              "this program runs without a node name; give it one with -sname or -name in "
              "vm.args, or RELEASE_NODE");
-    set_ports(flags, node);
+    set_fixed_port(flags);
+    set_mapper_port(flags);
     if (!set_cookie(flags))
         refuse(EXIT_FAILED, own_flag,
              "there is no cookie to ask the node with: start the node with RELEASE_COOKIE or "

@@ -11,9 +11,15 @@
 const char *variable(const char *name);
 
 /*
+ * Gives FLAGS, which name NODE, epmd's port and a cookie, one made up where there is none,
+ * and starts epmd unless the flags say otherwise. Ends the program where a value is none
+ * that the VM takes.
+ */
+void distribution_start(struct flags *flags, const char *node);
+
+/*
  * Gives FLAGS the name, the port and the cookie that the environment says, and starts
- * epmd where the node needs it. Does nothing but check for a node without a name. Ends
- * the program where a value is none that the VM takes.
+ * the distribution of a node that has a name.
  */
 void distribution_set_up(struct flags *flags);
 

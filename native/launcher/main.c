@@ -378,6 +378,8 @@ static int run_packed(int argc, char **argv)
         end_output();
     }
 
+    /* Only a program that runs as a child of this one was handed a descriptor. */
+    unsetenv("WHITTLE_SELF_FD");
     process_keep_self();
     set_environment();
     add_port_limit(&flags);

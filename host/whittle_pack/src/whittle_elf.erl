@@ -163,14 +163,19 @@ note(_, _, _, _) ->
 fill_last_page(none, File, Elf) ->
     {File, Elf};
 fill_last_page(_, File, #elf{phdrs = Phdrs} = Elf) ->
-    #{vaddr := Address, offset := Offset, filesz := Size, memsz := Memory} = Last =
-        lists:last([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
+    case [Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs] of
+        [] -> {File, Elf};
+        Loads -> fill(lists:last(Loads), Loads, File, Elf)
+    end.
+
+fill(#{vaddr := Address, offset := Offset, filesz := Size, memsz := Memory} = Last, Loads, File,
+     #elf{phdrs = Phdrs} = Elf) ->
     Fill = round_up(Address + Size, ?PAGE) - (Address + Size),
     End = Offset + Size,
-    IsLast = lists:all(fun(#{type := Type, offset := O, filesz := S}) ->
-                               Type =/= ?PT_LOAD orelse O + S =< End
-                       end, Phdrs),
-    case IsLast andalso Memory > Size andalso Fill > 0 andalso moved_sections(End, Fill, File, Elf) of
+    IsLast = End =< byte_size(File)
+        andalso lists:all(fun(#{offset := O, filesz := S}) -> O + S =< End end, Loads),
+    case IsLast andalso Memory > Size andalso Size > 0 andalso Fill > 0
+        andalso moved_sections(End, Fill, File, Elf) of
         false ->
             {File, Elf};
         <<Before:End/binary, After/binary>> ->
@@ -194,7 +199,7 @@ moved_sections(End, Fill, File, #elf{width = Width, endian = Endian}) ->
     [Start, Size, Count] = [int(Endian, Field) || Field <- [Table, SizeField, CountField]],
     case Start of
         0 -> File;
-        _ when Start >= End, Start + Size * Count =< byte_size(File) ->
+        _ when Start >= End, Size >= 8 + 3 * Bytes, Start + Size * Count =< byte_size(File) ->
             <<Before:Start/binary, Headers:(Size * Count)/binary, After/binary>> = File,
             New = [moved_section(Header, End, Fill, Width, Endian)
                    || <<Header:Size/binary>> <= Headers],
@@ -216,44 +221,27 @@ moved_section(Header, End, Fill, Width, Endian) ->
         {_, Offset} -> [Head, words(Endian, Bytes, [Offset + Fill]), Rest]
     end.
 
-%% The sum of the bytes that the kernel maps, but for the pack and the sum itself, as
-%% native/launcher/entry.c reckons it: words in the program's order into four lanes.
+%% Of the bytes that the kernel maps, but for the pack and the sum itself.
 summed(At, {ok, Io}, Elf) when is_integer(At) ->
     File = iolist_to_binary(Io),
     {ok, #elf{phdrs = Phdrs}} = read(File),
     Loads = lists:droplast([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
-    Lanes = lists:foldl(fun(Load, Sums) -> sum_load(Load, At, File, Elf, Sums) end,
-                        {1, 2, 3, 4}, Loads),
-    <<Before:At/binary, _:4/binary, After/binary>> = File,
-    {ok, [Before, words(Elf#elf.endian, 4, [sum(Lanes)]), After]};
+    case lists:all(fun(Load) -> segment(Load, File) =/= error end, Loads) of
+        true ->
+            Sum = whittle_elf_sum:sum(Elf#elf.endian,
+                                      [binary:part(File, From, Size)
+                                       || #{offset := Offset, filesz := Filesz} <- Loads,
+                                          {From, Size} <- without(At, Offset, Offset + Filesz)]),
+            <<Before:At/binary, _:4/binary, After/binary>> = File,
+            {ok, [Before, words(Elf#elf.endian, 4, [Sum]), After]};
+        false ->
+            {error, {elf_damaged, truncated}}
+    end;
 summed(_, Placed, _) ->
     Placed.
 
-sum_load(#{offset := From, filesz := Size}, At, File, #elf{endian = Endian}, Sums) ->
-    Ranges = case From =< At andalso At < From + Size of
-                 true -> [{From, At - From}, {At + 4, From + Size - At - 4}];
-                 false -> [{From, Size}]
-             end,
-    lists:foldl(fun({Start, Length}, {A, B, C, D}) ->
-                        sum(Endian, binary:part(File, Start, Length), A, B, C, D)
-                end, Sums, Ranges).
-
-sum(little, <<P:32/little, Q:32/little, R:32/little, S:32/little, Rest/binary>>, A, B, C, D) ->
-    sum(little, Rest, mix(A, P), mix(B, Q), mix(C, R), mix(D, S));
-sum(big, <<P:32, Q:32, R:32, S:32, Rest/binary>>, A, B, C, D) ->
-    sum(big, Rest, mix(A, P), mix(B, Q), mix(C, R), mix(D, S));
-sum(Endian, <<Byte, Rest/binary>>, A, B, C, D) ->
-    sum(Endian, Rest, mix(A, Byte), B, C, D);
-sum(_, <<>>, A, B, C, D) ->
-    {A, B, C, D}.
-
-%% 0 means that there is none.
-sum({A, B, C, D}) -> max(1, mix(mix(mix(A, B), C), D)).
-
-%% The factor has 27 bits: the product is no bignum.
-mix(Lane, Word) ->
-    Product = ((Lane bxor Word) * 16#5bd1e95) band 16#ffffffff,
-    (Product bsl 15) band 16#ffffffff bor (Product bsr 17).
+without(At, From, End) when From =< At, At + 4 =< End -> [{From, At - From}, {At + 4, End - At - 4}];
+without(_, From, End) -> [{From, End - From}].
 
 %% Reading
 
