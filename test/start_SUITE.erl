@@ -86,7 +86,8 @@ changed(File, Change) ->
     ok = file:close(Io).
 
 places(Size) ->
-    [?CHECKED_FROM + rand:uniform(Size - ?CHECKED_FROM) - 1 || _ <- lists:seq(1, ?PLACES)].
+    [?CHECKED_FROM, Size - 1
+     | [?CHECKED_FROM + rand:uniform(Size - ?CHECKED_FROM) - 1 || _ <- lists:seq(1, ?PLACES)]].
 
 %% Rights that the file gives to whoever starts it
 
