@@ -42,7 +42,8 @@ aarch64(Config) -> checked("aarch64-linux-gnu-gcc", [], "qemu-aarch64", 12, Conf
 riscv64(Config) -> checked("riscv64-linux-gnu-gcc", [], "qemu-riscv64", 12, Config).
 
 checked(Compiler, Flags, Emulator, Places, Config) ->
-    case [Name || Name <- [Compiler, Emulator], Name =/= none, os:find_executable(Name) =:= false] of
+    case [Name || Name <- [Compiler, Emulator], Name =/= none,
+                  os:find_executable(Name) =:= false] of
         [] -> checked(linked(Compiler, Flags, Config), Emulator, Places);
         Missing -> {skip, "not installed: " ++ lists:join(", ", Missing)}
     end.
@@ -60,7 +61,8 @@ checked(Vm, Emulator, Places) ->
     ?assertEqual({0, <<"2 word 1500160\n">>}, Run(Whole)),
     [?assertEqual({Size, {1, said(File, "it is cut off")}},
                   {Size, Run(binary:part(Whole, 0, Size))})
-     || Size <- [?CHECKED_FROM, byte_size(Whole) - 1 | places(Places, ?CHECKED_FROM, byte_size(Whole))]],
+     || Size <- [?CHECKED_FROM, byte_size(Whole) - 1
+                 | places(Places, ?CHECKED_FROM, byte_size(Whole))]],
     {ok, Loaded} = whittle_elf:loaded_size(Bytes),
     Expected = {1, said(File, "the VM's checksum is wrong")},
     [?assertEqual({At, Expected}, {At, Run(flipped(At, Whole))})

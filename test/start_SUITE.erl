@@ -18,7 +18,8 @@
 -define(NOBODY, 65534).
 
 all() ->
-    [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities, own_program_with_lent_rights, ambient_capabilities,
+    [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities,
+     own_program_with_lent_rights, ambient_capabilities,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
@@ -60,7 +61,9 @@ a_bit_anywhere(Config) ->
     Vm = binary:part(Bytes, 0, byte_size(Bytes) - byte_size(Pack)),
     Said = [begin
                 <<_:At/binary, Byte, _/binary>> = Vm,
-                Put = fun(New) -> changed(File, fun(Io) -> ok = file:pwrite(Io, At, <<New>>) end) end,
+                Put = fun(New) ->
+                              changed(File, fun(Io) -> ok = file:pwrite(Io, At, <<New>>) end)
+                      end,
                 Put(Byte bxor (1 bsl (rand:uniform(8) - 1))),
                 Answer = running:run(File, ["args"]),
                 Put(Byte),
@@ -338,7 +341,8 @@ mapper_listens_where_the_node_is(Config) ->
 node_listens_where_told(Config) ->
     [begin
          Port = integer_to_list(running:free_port()),
-         Flags = "-kernel inet_dist_listen_min " ++ Port ++ " inet_dist_listen_max " ++ Port ++ More,
+         Flags = "-kernel inet_dist_listen_min " ++ Port ++ " inet_dist_listen_max " ++ Port
+             ++ More,
          Node = running:start(proplists:get_value(probe, Config), ["wait"],
                               #{env => [{"RELEASE_NODE", "start_told"}, {"RELEASE_COOKIE", "crumb"},
                                         {"ERL_EPMD_PORT",

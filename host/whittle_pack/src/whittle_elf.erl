@@ -199,7 +199,8 @@ moved_sections(End, Fill, File, #elf{width = Width, endian = Endian}) ->
     [Start, Size, Count] = [int(Endian, Field) || Field <- [Table, SizeField, CountField]],
     case Start of
         0 -> File;
-        _ when Start >= End, Size >= 8 + 3 * Bytes, Start + Size * Count =< byte_size(File) ->
+        _ when Start >= End, Size >= 8 + 3 * Bytes,
+               Start + Size * Count =< byte_size(File) ->
             <<Before:Start/binary, Headers:(Size * Count)/binary, After/binary>> = File,
             New = [moved_section(Header, End, Fill, Width, Endian)
                    || <<Header:Size/binary>> <= Headers],
@@ -240,8 +241,10 @@ summed(At, {ok, Io}, Elf) when is_integer(At) ->
 summed(_, Placed, _) ->
     Placed.
 
-without(At, From, End) when From =< At, At + 4 =< End -> [{From, At - From}, {At + 4, End - At - 4}];
-without(_, From, End) -> [{From, End - From}].
+without(At, From, End) when From =< At, At + 4 =< End ->
+    [{From, At - From}, {At + 4, End - At - 4}];
+without(_, From, End) ->
+    [{From, End - From}].
 
 %% Reading
 
