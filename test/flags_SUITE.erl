@@ -19,6 +19,7 @@ init_per_suite(Config) ->
                          ["-std=gnu11", "-Wall", "-Werror", "-fsanitize=address,undefined",
                           "-I", Launcher, "-o", Program,
                           filename:join(Launcher, "flags.c"),
+                          filename:join(Launcher, "input.c"),
                           filename:join(running:root(), "test/flags_main.c")]),
     [{program, Program} | Config].
 
@@ -86,6 +87,8 @@ refused(Config) ->
      end || {Text, Code, Why} <- [{"-env", 2, "takes a value"}, {"-env NAME", 2, "takes a value"},
                                   {"-args_file", 2, "takes a value"},
                                   {"-args_file /no/such", 1, "No such file"},
+                                  {"-args_file /dev/zero", 1, "is not a regular file"},
+                                  {"-args_file /proc", 1, "Is a directory"},
                                   {["-args_file ", Self], 2, "names itself"}]].
 
 by_a_program(Config) ->

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "flags.h"
+#include "input.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -170,20 +171,12 @@ static void add_text(struct flags *flags, const char *text, int in_file, int dep
 
 static char *read_file(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    struct buffer text = {NULL, 0, 0};
-    char part[4096];
-    size_t size;
+    const char *why;
+    char *text = input_read(path, MOST_FLAGS_BYTES, NULL, NULL, &why);
 
-    if (file == NULL)
-        refuse(EXIT_FAILED, path, strerror(errno));
-    buffer_add(&text, "", 0);
-    while ((size = fread(part, 1, sizeof part, file)) > 0)
-        buffer_add(&text, part, size);
-    if (ferror(file))
-        refuse(EXIT_FAILED, path, strerror(errno));
-    fclose(file);
-    return text.bytes;
+    if (text == NULL)
+        refuse(EXIT_FAILED, path, why);
+    return text;
 }
 
 static void add_file(struct flags *flags, const char *path, int depth)
@@ -220,6 +213,13 @@ void flags_add_file(struct flags *flags, const char *path)
     free(text);
 }
 
+void flags_add_init(struct flags *flags, const char *name, const char *value)
+{
+    words_add(&flags->init, name);
+    if (value != NULL)
+        words_add(&flags->init, value);
+}
+
 static int is_flag(const char *word, const char *name)
 {
     return word[0] == '-' && strcmp(word + 1, name) == 0;
@@ -232,6 +232,14 @@ const char *flags_value(const struct flags *flags, const char *name)
         if (is_flag(flags->init.at[i], name))
             return i + 1 < flags->init.count ? flags->init.at[i + 1] : NULL;
     return NULL;
+}
+
+size_t flags_arity(const struct flags *flags, size_t at)
+{
+    size_t end = at + 1;
+    while (end < flags->init.count && flags->init.at[end][0] != '-')
+        end++;
+    return end - at - 1;
 }
 
 const char *flags_last(const struct flags *flags, const char *one, const char *other)

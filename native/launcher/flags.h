@@ -29,8 +29,8 @@ void words_add(struct words *words, const char *word);
 
 /*
  * Adds what TEXT says, which is a file's: # begins a comment, `-args_file FILE`
- * names another. Ends the program where a word lacks its value or a file cannot be
- * read; so do the others.
+ * names another. Ends the program where a word lacks its value, or a file cannot be
+ * read or is no regular file of at most MOST_FLAGS_BYTES (input.h); so do the others.
  */
 void flags_add_text(struct flags *flags, const char *text);
 
@@ -43,8 +43,17 @@ void flags_add_file(struct flags *flags, const char *path);
 /* Adds what the environment's variable NAME says, if it is set: # means nothing. */
 void flags_add_variable(struct flags *flags, const char *name);
 
+/* Appends an init flag and its value, NULL for none. */
+void flags_add_init(struct flags *flags, const char *name, const char *value);
+
 /* The value that follows the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
+
+/*
+ * How many values the init flag at place AT has. A word that begins with `-` is never a
+ * value: the VM takes it for the next flag.
+ */
+size_t flags_arity(const struct flags *flags, size_t at);
 
 /* The last `-ONE` or `-OTHER` among the init flags, or NULL. */
 const char *flags_last(const struct flags *flags, const char *one, const char *other);

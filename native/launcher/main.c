@@ -7,7 +7,9 @@
  * program of ERTS. Without a pack it is a plain beam.smp.
  */
 #define _GNU_SOURCE
+#include "distribution.h"
 #include "flags.h"
+#include "input.h"
 #include "pack.h"
 #include "process.h"
 #include "vfs.h"
@@ -18,15 +20,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern void sys_init_signal_stack(void);
 extern void erl_start(int argc, char **argv);
+
+/* Free descriptors that a start needs, found by trying (descriptors in launcher_SUITE),
+   and some more for the program. */
+#define NEEDED_DESCRIPTORS 32
 
 /* ---- our own flags --------------------------------------------------------- */
 
@@ -143,41 +147,55 @@ static void turn_off_crash_dump(void)
 
 /* ---- flags ------------------------------------------------------------------ */
 
-/* A variable's value; NULL when it is not set or empty. */
-static const char *variable(const char *name)
+/*
+ * A file that the VM will read, with the EXTENSION that the VM gives it where that is
+ * missing. Ends the program, and says so of WHAT, where it cannot be read; a missing
+ * one passes with MAY_BE_MISSING, and the VM says what it says.
+ */
+static void check_file(const char *what, const char *path, const char *extension, size_t most,
+                       int may_be_missing)
 {
-    const char *value = getenv(name);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
-static const char *either_variable(const char *one, const char *other)
-{
-    const char *value = variable(one);
-    return value != NULL ? value : variable(other);
-}
-
-/* The file that one of two variables names, which the VM gives its EXTENSION where that
-   is missing; NULL when neither names one. */
-static const char *file_in_variable(const char *one, const char *other, const char *extension)
-{
-    const char *name = variable(one) != NULL ? one : other;
-    const char *path = variable(name);
-    size_t length = path != NULL ? strlen(path) : 0, end = strlen(extension);
-    char what[PATH_MAX], full[PATH_MAX];
-    struct stat info;
-    int has_it;
+    size_t length = strlen(path), end = strlen(extension);
+    int has_it = length >= end && strcmp(path + length - end, extension) == 0;
+    char named[PATH_MAX + 64], *full = NULL;
+    const char *why;
 
     /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
-    if (path == NULL || strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
+    if (strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
+        return;
+    if (asprintf(&full, "%s%s", path, has_it ? "" : extension) < 0)
+        refuse(EXIT_FAILED, what, "out of memory");
+    if (may_be_missing && access(full, F_OK) < 0) {
+        free(full);
+        return;
+    }
+    why = input_problem(full, most);
+    snprintf(named, sizeof named, "%s names %s", what, full);
+    if (why != NULL)
+        refuse(EXIT_FAILED, named, why);
+    free(full);
+}
+
+/* What one of two variables says, NULL when neither does; *NAME is the one that does. */
+static const char *either_variable(const char *one, const char *other, const char **name)
+{
+    *name = variable(one) != NULL ? one : other;
+    return variable(*name);
+}
+
+/*
+ * A word of the VM's command line that is a path: one that begins with - would be taken
+ * for a flag. In memory that stays.
+ */
+static const char *path_word(const char *path)
+{
+    char *word;
+
+    if (path[0] != '-')
         return path;
-    has_it = length >= end && strcmp(path + length - end, extension) == 0;
-    snprintf(full, sizeof full, "%s%s", path, has_it ? "" : extension);
-    snprintf(what, sizeof what, "%s names %s", name, full);
-    if (access(full, R_OK) < 0)
-        refuse(EXIT_FAILED, what, strerror(errno));
-    if (stat(full, &info) == 0 && S_ISDIR(info.st_mode))
-        refuse(EXIT_FAILED, what, strerror(EISDIR));
-    return path;
+    if (asprintf(&word, "./%s", path) < 0)
+        refuse(EXIT_FAILED, path, "out of memory");
+    return word;
 }
 
 /*
@@ -203,21 +221,16 @@ static void add_port_limit(struct flags *flags)
  */
 static void add_vm_args(struct flags *flags)
 {
-    const char *path = file_in_variable("VMARGS_PATH", "RELEASE_VM_ARGS", "");
+    const char *name, *path = either_variable("VMARGS_PATH", "RELEASE_VM_ARGS", &name);
     char *text = path == NULL ? pack_text("etc/vm.args") : NULL;
 
-    if (path != NULL)
+    if (path != NULL) {
+        check_file(name, path, "", MOST_FLAGS_BYTES, 0);
         flags_add_file(flags, path);
+    }
     if (text != NULL)
         flags_add_template(flags, text);
     free(text);
-}
-
-static void add_flag(struct flags *flags, const char *name, const char *value)
-{
-    words_add(&flags->init, name);
-    if (value != NULL)
-        words_add(&flags->init, value);
 }
 
 /*
@@ -228,20 +241,21 @@ static void add_flag(struct flags *flags, const char *name, const char *value)
  */
 static void add_config(struct flags *flags)
 {
-    const char *path = file_in_variable("RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG", ".config");
+    const char *name, *path = either_variable("RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG", &name);
     char *text, *filled;
     char number[16];
     size_t length;
     int fd;
 
     if (path != NULL) {
-        add_flag(flags, "-config", path);
+        check_file(name, path, ".config", MOST_CONFIG_BYTES, 0);
+        flags_add_init(flags, "-config", path_word(path));
         return;
     }
     text = pack_text("etc/sys.config.src");
     if (text == NULL) {
         if (pack_find("etc/sys.config", strlen("etc/sys.config")) != NULL)
-            add_flag(flags, "-config", WHITTLE_ROOT "/etc/sys.config");
+            flags_add_init(flags, "-config", WHITTLE_ROOT "/etc/sys.config");
         return;
     }
     filled = expand_variables(text);
@@ -251,187 +265,23 @@ static void add_config(struct flags *flags)
         refuse(EXIT_FAILED, "cannot fill in sys.config", strerror(errno));
     lseek(fd, 0, SEEK_SET);
     snprintf(number, sizeof number, "%d", fd);
-    add_flag(flags, "-configfd", number);
+    flags_add_init(flags, "-configfd", number);
     free(filled);
     free(text);
 }
 
-/* ---- distribution ----------------------------------------------------------- */
-
-/* As net_kernel would, but in one line: letters, digits, _ and -, and after an @ a host. */
-static void check_node_name(const char *name, int is_long)
+/* The files that flags and variables name and the VM reads whole. */
+static void check_named_files(const struct flags *flags)
 {
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    size_t length = strspn(name, letters);
-    const char *host = name + length;
+    const char *inetrc = variable("ERL_INETRC");
+    size_t i, j;
 
-    if (length == 0 || (*host != '\0' && (*host != '@' || host[1] == '\0')) ||
-        strlen(name) > 255)
-        refuse(EXIT_MISUSED, name,
-               "is no node's name: letters, digits, _ and -, then an @ and a host or nothing");
-    if (!is_long && strchr(host, '.') != NULL)
-        refuse(EXIT_MISUSED, name,
-               "the host of a short name (-sname) has no dot; give it with -name, or "
-               "RELEASE_DISTRIBUTION=name");
-}
-
-/*
- * Leaves one of -name and -sname in FLAGS, the last, or none, and returns the name.
- * Mix's RELEASE_NODE comes before it, and RELEASE_DISTRIBUTION (name, sname, none)
- * before its kind.
- */
-static const char *set_node_name(struct flags *flags)
-{
-    const char *node = variable("RELEASE_NODE");
-    const char *kind = variable("RELEASE_DISTRIBUTION");
-    const char *given = flags_last(flags, "name", "sname");
-    int is_long = kind != NULL ? strcmp(kind, "name") == 0
-                               : given != NULL && strcmp(given, "-name") == 0;
-
-    if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
-        strcmp(kind, "none") != 0)
-        refuse(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
-    if (node == NULL && given != NULL)
-        node = flags_value(flags, given + 1);
-    flags_remove(flags, "name", 1);
-    flags_remove(flags, "sname", 1);
-    if (node == NULL || (kind != NULL && strcmp(kind, "none") == 0))
-        return NULL;
-    check_node_name(node, is_long);
-    add_flag(flags, is_long ? "-name" : "-sname", node);
-    return node;
-}
-
-/* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
-static void set_fixed_port(struct flags *flags)
-{
-    const char *port = variable("ERL_DIST_PORT");
-
-    if (port != NULL && (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
-                         atoi(port) < 1 || atoi(port) > 65535))
-        refuse(EXIT_MISUSED, "ERL_DIST_PORT is a port, 1 to 65535", port);
-    if (port != NULL && flags_value(flags, "erl_epmd_port") == NULL) {
-        add_flag(flags, "-erl_epmd_port", port);
-        add_flag(flags, "-start_epmd", "false");
-    }
-}
-
-/* As erl does: the VM takes the port mapper's port from a flag only. */
-static void set_epmd_port(struct flags *flags)
-{
-    const char *port = getenv("ERL_EPMD_PORT");
-    if (port != NULL)
-        add_flag(flags, "-epmd_port", port);
-}
-
-/* A cookie file is read only when it is ours, or root's, and nobody else can. */
-static void read_cookie_file(const char *path, char cookie[256])
-{
-    struct stat status;
-    ssize_t size;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd < 0 || fstat(fd, &status) < 0)
-        refuse(EXIT_FAILED, "WHITTLE_COOKIE_FILE cannot be read", strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        refuse(EXIT_FAILED, path, "the cookie is read from a file, which this is not");
-    if ((status.st_mode & 077) != 0)
-        refuse(EXIT_FAILED, path,
-             "the cookie file can be read or written by others; run chmod 600 on it");
-    if (status.st_uid != geteuid() && status.st_uid != 0)
-        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else; run chown on it");
-    size = read(fd, cookie, 255);
-    if (size < 0)
-        refuse(EXIT_FAILED, path, strerror(errno));
-    close(fd);
-    cookie[size] = '\0';
-    cookie[strcspn(cookie, " \t\r\n")] = '\0';
-    if (*cookie == '\0')
-        refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
-}
-
-static void generate_cookie(char cookie[256])
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    unsigned char random[24];
-    size_t i;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        refuse(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
-    for (i = 0; i < sizeof random; i++)
-        cookie[i] = letters[random[i] % 32];
-    cookie[sizeof random] = '\0';
-}
-
-/*
- * Where the cookie of a named node comes from, first found: -setcookie in
- * vm.args given at start; RELEASE_COOKIE or ERLANG_COOKIE; the file that
- * WHITTLE_COOKIE_FILE names; ~/.erlang.cookie (read by the VM, which checks
- * its permissions); else one made up for this run, which nobody else knows.
- */
-static void set_cookie(struct flags *flags)
-{
-    const char *given = either_variable("RELEASE_COOKIE", "ERLANG_COOKIE");
-    const char *file = variable("WHITTLE_COOKIE_FILE");
-    const char *home = getenv("HOME");
-    char path[4096], cookie[256];
-
-    if (flags_value(flags, "setcookie") != NULL)
-        return;
-    if (given != NULL && strlen(given) > 255)
-        refuse(EXIT_MISUSED, "the cookie in RELEASE_COOKIE or ERLANG_COOKIE",
-               "is longer than 255 characters");
-    if (given != NULL) {
-        add_flag(flags, "-setcookie", given);
-        return;
-    }
-    if (file != NULL) {
-        read_cookie_file(file, cookie);
-        add_flag(flags, "-setcookie", cookie);
-        return;
-    }
-    if (home != NULL && snprintf(path, sizeof path, "%s/.erlang.cookie", home) > 0 &&
-        access(path, R_OK) == 0)
-        return;
-    generate_cookie(cookie);
-    add_flag(flags, "-setcookie", cookie);
-}
-
-static int wants_epmd(const struct flags *flags)
-{
-    const char *start = flags_value(flags, "start_epmd");
-    size_t i;
     for (i = 0; i < flags->init.count; i++)
-        if (strcmp(flags->init.at[i], "-no_epmd") == 0 ||
-            strcmp(flags->init.at[i], "-epmd_module") == 0)
-            return 0;
-    return start == NULL || strcmp(start, "false") != 0;
-}
-
-/* As erl does for a named node: a daemon that leaves at once if there is one. */
-static void start_epmd(void)
-{
-    char *const argv[] = {"epmd", "-daemon", NULL};
-    pid_t child = fork();
-    if (child == 0) {
-        process_exec_self("epmd", argv, environ);
-        _exit(127);
-    }
-    if (child > 0)
-        waitpid(child, NULL, 0);
-}
-
-static void set_up_distribution(struct flags *flags)
-{
-    const char *node = set_node_name(flags);
-
-    set_fixed_port(flags);
-    if (node == NULL)
-        return;
-    set_epmd_port(flags);
-    set_cookie(flags);
-    if (wants_epmd(flags))
-        start_epmd();
+        if (strcmp(flags->init.at[i], "-config") == 0)
+            for (j = flags_arity(flags, i); j > 0; j--)
+                check_file("-config", flags->init.at[i + j], ".config", MOST_CONFIG_BYTES, 1);
+    if (inetrc != NULL)
+        check_file("ERL_INETRC", inetrc, "", MOST_CONFIG_BYTES, 1);
 }
 
 /* ---- asking a running node --------------------------------------------------- */
@@ -447,18 +297,11 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
                                        "start_epmd",       "epmd_port",    "epmd_module",
                                        "ssl_dist_optfile", "ssl_dist_opt", "kernel"};
     struct flags control = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-    const char *node = set_node_name(flags), *host;
+    const char *node = distribution_for_control(flags, flag->name);
+    const char *host = strchr(node, '@');
     char name[512];
     size_t i, j;
 
-    set_fixed_port(flags);
-    if (node == NULL)
-        refuse(EXIT_FAILED, flag->name,
-             "this program runs without a node name; give it one with -sname or -name in "
-             "vm.args, or RELEASE_NODE");
-    set_epmd_port(flags);
-    set_cookie(flags);
-    host = strchr(node, '@');
     snprintf(name, sizeof name, "whittle-%ld%s", (long)getpid(), host != NULL ? host : "");
 
     flags_add_text(&control, "-boot " WHITTLE_ROOT "/boot/control -hidden -dist_listen false");
@@ -470,17 +313,17 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
                     words_add(&control.init, flags->init.at[++i]);
                 break;
             }
-    add_flag(&control, flags_last(flags, "name", "sname"), name);
+    flags_add_init(&control, flags_last(flags, "name", "sname"), name);
     if (strcmp(flag->subject, "remote") == 0) {
         /* Without a terminal it starts a shell of its own node and says nothing. */
         if (OTP_RELEASE < 26 && !isatty(STDIN_FILENO))
             refuse(EXIT_MISUSED, flag->name,
                    "needs a terminal; --whittle-eval does without one");
-        add_flag(&control, "-remsh", node);
+        flags_add_init(&control, "-remsh", node);
     } else {
         flags_add_text(&control, "-noshell -noinput -s whittle_control main");
-        add_flag(&control, "-whittle_request", flag->subject);
-        add_flag(&control, "-whittle_node", node);
+        flags_add_init(&control, "-whittle_request", flag->subject);
+        flags_add_init(&control, "-whittle_node", node);
     }
     flags->init = control.init;
     flags->extra = control.extra;
@@ -504,10 +347,10 @@ static void start(const struct flags *flags, char **arguments)
     words_add(&line, "-bindir");
     words_add(&line, WHITTLE_ROOT "/bin");
     words_add(&line, "-progname");
-    words_add(&line, program_invocation_short_name);
+    words_add(&line, path_word(program_invocation_short_name));
     words_add(&line, "--");
     words_add(&line, "-home");
-    words_add(&line, home != NULL && *home != '\0' ? home : "/");
+    words_add(&line, path_word(home != NULL && *home != '\0' ? home : "/"));
     words_add(&line, "--");
     for (i = 0; i < flags->init.count; i++)
         words_add(&line, flags->init.at[i]);
@@ -535,6 +378,8 @@ static int run_packed(int argc, char **argv)
         end_output();
     }
 
+    /* Only a program that runs as a child of this one was handed a descriptor. */
+    unsetenv("WHITTLE_SELF_FD");
     process_keep_self();
     set_environment();
     add_port_limit(&flags);
@@ -553,8 +398,9 @@ static int run_packed(int argc, char **argv)
         become_control_node(&flags, flag);
     } else {
         add_config(&flags);
-        set_up_distribution(&flags);
+        distribution_set_up(&flags);
     }
+    check_named_files(&flags);
     if (flag == NULL || strcmp(flag->subject, "remote") != 0)
         process_stop_on_interrupt();
     vfs_start_vm();
@@ -565,11 +411,54 @@ static int run_packed(int argc, char **argv)
     return 0;
 }
 
+/*
+ * The environment, the working directory and open descriptors say what an Erlang VM
+ * runs. So a file that gives its rights to whoever starts it would give them to their
+ * code; there are too many ways (each NIF and each application may have one more) to
+ * close them one by one.
+ */
+static void refuse_lent_rights(void)
+{
+    if (getauxval(AT_SECURE) == 0 && getuid() == geteuid() && getgid() == getegid())
+        return;
+    refuse(EXIT_FAILED, "this file gives its rights to whoever starts it",
+           "it is setuid or setgid, or has file capabilities, and its environment could run "
+           "anything with them. Take them off (chmod u-s,g-s FILE; setcap -r FILE), and let a "
+           "service manager start it as its user (systemd: User=, AmbientCapabilities=)");
+}
+
+/*
+ * ERTS tries without end to open descriptors 0 to 2 where no descriptor can be had, and
+ * does not say what it lacks where there are too few.
+ */
+static void check_descriptors(void)
+{
+    int taken[NEEDED_DESCRIPTORS];
+    int count = 0, problem = 0;
+    char why[128];
+
+    while (count < NEEDED_DESCRIPTORS && problem == 0) {
+        taken[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+        if (taken[count] < 0)
+            problem = errno;
+        else
+            count++;
+    }
+    snprintf(why, sizeof why, "it has room for %d and needs %d; raise the limit (ulimit -n)",
+             count, NEEDED_DESCRIPTORS);
+    while (count > 0)
+        close(taken[--count]);
+    if (problem != 0)
+        refuse(EXIT_FAILED, "there are too few file descriptors", why);
+}
+
 int main(int argc, char **argv)
 {
+    refuse_lent_rights();
     vfs_open_standard_descriptors();
     if (argc > 0 && process_is_own_program(argv[0]))
         return process_run_own_program(argc, argv);
+    check_descriptors();
     switch (pack_open()) {
     case PACK_DAMAGED:
         refuse(EXIT_FAILED, "this file is damaged; get it again", pack_problem());

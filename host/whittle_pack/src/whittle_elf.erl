@@ -2,8 +2,9 @@
 %%
 %% The executable carries a note of owner `Whittle', type 1. The program header
 %% that points to it is turned into a read-only PT_LOAD of the pack, which is
-%% appended to the file; so no header is added, nothing moves, and the kernel
-%% maps the pack with the program. Reads and writes 32 and 64 bit, little and
+%% appended to the file; so no header is added, nothing that is loaded moves, and the
+%% kernel maps the pack with the program. The note has place for a sum of the VM's own
+%% bytes, which the VM checks when it starts. Reads and writes 32 and 64 bit, little and
 %% big endian, with and without section headers.
 %%
 %% Source of the layout: the System V ABI's chapters 4 and 5, `elf(5)'.
@@ -33,6 +34,7 @@
 -define(PT_LOAD, 1).
 -define(PT_NOTE, 4).
 -define(PF_R, 4).
+-define(SHT_NOBITS, 8).
 -define(PAGE, 4096).
 
 %% @doc The executable with the pack in it. The pack begins at a multiple of
@@ -41,9 +43,13 @@
 attach(File, Pack) ->
     case read(File) of
         {ok, Elf} ->
-            case [Phdr || Phdr <- Elf#elf.phdrs, is_ours(Phdr, Elf, File)] of
-                [Note | _] -> place(File, Pack, Elf, lists:delete(Note, Elf#elf.phdrs));
-                [] -> {error, {elf_no_note, []}}
+            case [{Phdr, At} || Phdr <- Elf#elf.phdrs, At <- note(Phdr, Elf, File)] of
+                [{Note, At} | _] ->
+                    {Filled, FilledElf} = fill_last_page(At, File, Elf),
+                    Others = lists:delete(Note, FilledElf#elf.phdrs),
+                    summed(At, place(Filled, Pack, FilledElf, Others), FilledElf);
+                [] ->
+                    {error, {elf_no_note, []}}
             end;
         Error -> Error
     end.
@@ -118,30 +124,127 @@ round_up(N, Align) -> (N + Align - 1) div Align * Align.
 %% Notes
 
 %% Linkers put several notes of one alignment into one header; the others are
-%% for tools, and stay in the file without it.
-is_ours(#{type := ?PT_NOTE, align := Align} = Phdr, #elf{endian = Endian}, File) ->
+%% for tools, and stay in the file without it. Of ours it is said where in the file it has
+%% place for the VM's sum, or `none' in a VM that checks nothing.
+note(#{type := ?PT_NOTE, align := Align, offset := Offset} = Phdr, #elf{endian = Endian}, File) ->
     case segment(Phdr, File) of
-        {ok, Notes} when Align =:= 8 -> has_note(Endian, 8, Notes);
-        {ok, Notes} -> has_note(Endian, 4, Notes);
-        error -> false
+        {ok, Notes} when Align =:= 8 -> note(Endian, 8, Notes, Offset);
+        {ok, Notes} -> note(Endian, 4, Notes, Offset);
+        error -> []
     end;
-is_ours(_, _, _) ->
-    false.
+note(_, _, _) ->
+    [].
 
-has_note(Endian, Align, <<Head:12/binary, Rest/binary>> = Notes) ->
+note(Endian, Align, <<Head:12/binary, Rest/binary>> = Notes, Offset) ->
     [NameSize, DescSize, Type] = [int(Endian, Word) || <<Word:4/binary>> <= Head],
-    Size = round_up(round_up(12 + NameSize, Align) + DescSize, Align),
+    Description = round_up(12 + NameSize, Align),
+    Size = round_up(Description + DescSize, Align),
     case Rest of
         <<"Whittle", 0, _/binary>> when NameSize =:= 8, Type =:= 1 ->
-            true;
+            [case DescSize of
+                 8 when byte_size(Notes) >= Description + 8 -> Offset + Description + 4;
+                 _ -> none
+             end];
         _ when Size < byte_size(Notes) ->
             <<_:Size/binary, More/binary>> = Notes,
-            has_note(Endian, Align, More);
+            note(Endian, Align, More, Offset + Size);
         _ ->
-            false
+            []
     end;
-has_note(_, _, _) ->
-    false.
+note(_, _, _, _) ->
+    [].
+
+%% The VM's own bytes
+
+%% The kernel clears what follows the data in its last page before the program runs, and
+%% ends it with SIGSEGV where a file is cut off before that page. So the data are filled
+%% up to the end of the page: then nothing is left to clear, and the program can say
+%% that its file is cut off. What follows in the file are section headers.
+fill_last_page(none, File, Elf) ->
+    {File, Elf};
+fill_last_page(_, File, #elf{phdrs = Phdrs} = Elf) ->
+    case [Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs] of
+        [] -> {File, Elf};
+        Loads -> fill(lists:last(Loads), Loads, File, Elf)
+    end.
+
+fill(#{vaddr := Address, offset := Offset, filesz := Size, memsz := Memory} = Last, Loads, File,
+     #elf{phdrs = Phdrs} = Elf) ->
+    Fill = round_up(Address + Size, ?PAGE) - (Address + Size),
+    End = Offset + Size,
+    IsLast = End =< byte_size(File)
+        andalso lists:all(fun(#{offset := O, filesz := S}) -> O + S =< End end, Loads),
+    case IsLast andalso Memory > Size andalso Size > 0 andalso Fill > 0
+        andalso moved_sections(End, Fill, File, Elf) of
+        false ->
+            {File, Elf};
+        <<Before:End/binary, After/binary>> ->
+            New = Last#{filesz := Size + Fill, memsz := max(Memory, Size + Fill)},
+            {<<Before/binary, 0:Fill/unit:8, After/binary>>,
+             Elf#elf{phdrs = [case Phdr of
+                                  Last -> New;
+                                  %% As riscv64's, of a section that is not loaded.
+                                  #{offset := O} when O >= End -> Phdr#{offset := O + Fill};
+                                  _ -> Phdr
+                              end || Phdr <- Phdrs]}}
+    end.
+
+%% The file with its section headers saying that what is behind End is Fill bytes further
+%% on; `false' where they are not behind it.
+moved_sections(End, Fill, File, #elf{width = Width, endian = Endian}) ->
+    Bytes = Width div 8,
+    TableAt = 24 + 2 * Bytes,
+    <<_:TableAt/binary, Table:Bytes/binary, _:10/binary, SizeField:2/binary, CountField:2/binary,
+      _/binary>> = File,
+    [Start, Size, Count] = [int(Endian, Field) || Field <- [Table, SizeField, CountField]],
+    case Start of
+        0 -> File;
+        _ when Start >= End, Size >= 8 + 3 * Bytes,
+               Start + Size * Count =< byte_size(File) ->
+            <<Before:Start/binary, Headers:(Size * Count)/binary, After/binary>> = File,
+            New = [moved_section(Header, End, Fill, Width, Endian)
+                   || <<Header:Size/binary>> <= Headers],
+            Moved = iolist_to_binary([Before, New, After]),
+            <<Head:TableAt/binary, _:Bytes/binary, Rest/binary>> = Moved,
+            iolist_to_binary([Head, words(Endian, Bytes, [Start + Fill]), Rest]);
+        _ -> false
+    end.
+
+%% .bss is in no file, wherever it says to be.
+moved_section(Header, End, Fill, Width, Endian) ->
+    Bytes = Width div 8,
+    OffsetAt = 8 + 2 * Bytes,
+    <<_:4/binary, Type:4/binary, _/binary>> = Header,
+    <<Head:OffsetAt/binary, Field:Bytes/binary, Rest/binary>> = Header,
+    case {int(Endian, Type), int(Endian, Field)} of
+        {?SHT_NOBITS, _} -> Header;
+        {_, Offset} when Offset < End -> Header;
+        {_, Offset} -> [Head, words(Endian, Bytes, [Offset + Fill]), Rest]
+    end.
+
+%% Of the bytes that the kernel maps, but for the pack and the sum itself.
+summed(At, {ok, Io}, Elf) when is_integer(At) ->
+    File = iolist_to_binary(Io),
+    {ok, #elf{phdrs = Phdrs}} = read(File),
+    Loads = lists:droplast([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
+    case lists:all(fun(Load) -> segment(Load, File) =/= error end, Loads) of
+        true ->
+            Sum = whittle_elf_sum:sum(Elf#elf.endian,
+                                      [binary:part(File, From, Size)
+                                       || #{offset := Offset, filesz := Filesz} <- Loads,
+                                          {From, Size} <- without(At, Offset, Offset + Filesz)]),
+            <<Before:At/binary, _:4/binary, After/binary>> = File,
+            {ok, [Before, words(Elf#elf.endian, 4, [Sum]), After]};
+        false ->
+            {error, {elf_damaged, truncated}}
+    end;
+summed(_, Placed, _) ->
+    Placed.
+
+without(At, From, End) when From =< At, At + 4 =< End ->
+    [{From, At - From}, {At + 4, End - At - 4}];
+without(_, From, End) ->
+    [{From, End - From}].
 
 %% Reading
 

@@ -4,7 +4,7 @@
 
 -export([all/0]).
 -export([real/1, stripped/1, large_pages/1, made_up/1, cut_anywhere/1, any_bytes/1,
-         no_note/1, other_note_first/1, no_room/1, constants_like_a_pack/1, loaded_size/1]).
+         no_note/1, other_note_first/1, no_room/1, constants_like_a_pack/1, loaded_size/1, sum/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -13,7 +13,7 @@
 
 all() ->
     [real, stripped, large_pages, made_up, cut_anywhere, any_bytes, no_note,
-     other_note_first, no_room, constants_like_a_pack, loaded_size].
+     other_note_first, no_room, constants_like_a_pack, loaded_size, sum].
 
 %% Real files: the kernel loads them, the program sees its pack.
 
@@ -84,7 +84,12 @@ cut_anywhere(_) ->
 
 any_bytes(_) ->
     Change = {proper_types:range(0, 500), proper_types:byte()},
-    made:holds(1000, {elf(), proper_types:list(Change)}, fun({Elf, Changes}) ->
+    made:holds(1000, {elf(), proper_types:boolean(), proper_types:list(Change)},
+               fun({#{endian := Endian} = Elf0, HasSum, Changes}) ->
+        Elf = case HasSum of
+                  true -> Elf0#{notes := note_with_sum(Endian)};
+                  false -> Elf0
+              end,
         File = lists:foldl(fun put_byte/2, file(Elf), Changes),
         ok_or_error(whittle_elf:pack(File)) andalso ok_or_error(whittle_elf:attach(File, ?PACK))
     end),
@@ -96,6 +101,25 @@ any_bytes(_) ->
 
 ok_or_error({ok, _}) -> true;
 ok_or_error({error, {Tag, _}}) -> is_atom(Tag).
+
+%% A change within one word always shows; the words are those of the program's order.
+%% entry_SUITE compares with the program's own sum.
+sum(_) ->
+    Words = proper_types:non_empty(proper_types:list(proper_types:range(0, 16#ffffffff))),
+    made:holds(500, {Words, proper_types:binary(3), proper_types:range(1, 16#ffffffff),
+                     proper_types:non_neg_integer()},
+               fun({List, Rest, Change, N}) ->
+        At = N rem length(List),
+        {Before, [Word | After]} = lists:split(At, List),
+        Of = fun(Endian, Numbers) ->
+                     whittle_elf_sum:sum(Endian, [<<(words(Endian, 32, Numbers))/binary,
+                                                    Rest/binary>>])
+             end,
+        Whole = length(List) rem 4 =:= 0,
+        Of(little, List) =/= Of(little, Before ++ [Word bxor Change | After])
+            andalso (not Whole orelse Of(little, List) =:= Of(big, List))
+            andalso whittle_elf_sum:sum(big, [Rest, <<>>]) =:= whittle_elf_sum:sum(big, [Rest])
+    end).
 
 no_note(_) ->
     Other = file(#{class => 64, endian => little, notes => note(little, <<"GNU", 0>>, 3),
@@ -169,6 +193,9 @@ load(Address, Size, Align) ->
       filesz => 0, memsz => Size, align => Align}.
 
 ours(Endian) -> note(Endian, <<"Whittle", 0>>, 1).
+
+note_with_sum(Endian) ->
+    <<(words(Endian, 32, [8, 8, 1]))/binary, "Whittle", 0, (words(Endian, 32, [1, 0]))/binary>>.
 
 note(Endian, Owner, Type) ->
     <<(words(Endian, 32, [byte_size(Owner), 4, Type]))/binary, Owner/binary, 0:32>>.

@@ -27,6 +27,11 @@
          {"epmd", ["epmd/src/epmd.c", "epmd/src/epmd_cli.c",
                    "epmd/src/epmd_srv.c"]}]).
 
+%% The launcher's own parts (docs/launcher.md); `entry' is linked first, so that it lies in
+%% the file's first pages.
+-define(PARTS, ["entry", "main", "distribution", "pack", "flags", "input", "process", "vfs", "musl",
+                "note"]).
+
 %% Objects of ERTS in which a running program spends its time: the interpreter's
 %% loop, the collector, and what messages, bit strings and tables do; then those in
 %% which it spends its start, loading code. Compiled for speed also in flavour
@@ -133,8 +138,7 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
         ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
-           ++ ["for part in main pack flags process vfs musl note"
-               " without_zstd_compressor; do",
+           ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
                %% Without LTO: it would see through the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
                " -DOTP_RELEASE=" ++ Release ++
@@ -158,9 +162,9 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
                lists:flatten(
                  ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections ",
                   page_size(Target), " -Wl,-z,noseparate-code"
-                  " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
-                  " launcher/main.o launcher/pack.o launcher/flags.o"
-                  " launcher/process.o launcher/vfs.o launcher/musl.o launcher/note.o",
+                  " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm",
+                  [" -Wl,-e,whittle_entry" || Linkage =:= static],
+                  [" launcher/" ++ Part ++ ".o" || Part <- ?PARTS],
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""
                   " natives/driver_tab.o -Wl,--no-whole-archive",

@@ -33,7 +33,7 @@ found(File, Otp) ->
       imported => Imported,
       files => #{<<"vm.args">> => #{mode => 8#644, bytes => <<VmArgs/binary, $\n>>}},
       notes => Notes ++
-          ["the cookie in the escript's flags was taken out" || Cookie] ++
+          [whittle_vm_args:cookie_note("the escript's flags") || Cookie] ++
           [["the escript calls modules that are neither in it nor in the chosen OTP: ",
             names(Unknown)] || Unknown =/= []]}.
 

@@ -30,7 +30,7 @@ read(Dir, Place, Name, Vsn) ->
 found(Kept, Dir, Place, Name, Vsn) ->
     {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
     {Shell, ShellNotes} = shell_env(filename:join(Place, "env.sh")),
-    Cookie = ["releases/COOKIE was taken out"
+    Cookie = [whittle_vm_args:cookie_note("releases/COOKIE")
               || filelib:is_regular(filename:join(Dir, "releases/COOKIE"))],
     {maps:from_list(Files),
      maps:merge(script_env(Place, Name, Vsn), Shell),
@@ -73,7 +73,7 @@ name(Path) -> Path.
 
 content(<<"vm.args", _/binary>> = Path, Bytes) ->
     case whittle_vm_args:without_cookie(Bytes) of
-        {Rest, true} -> {Rest, [["the cookie in ", Path, " was taken out"]]};
+        {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)]};
         {_, false} -> {Bytes, []}
     end;
 content(<<"sys.config">>, Bytes) ->
@@ -143,8 +143,9 @@ shell_env(File) ->
                              Line =/= <<>>, binary:first(Line) =/= $#],
             Parsed = [assignment(Line) || Line <- Lines],
             Unread = [Line || {unread, Line} <- Parsed],
-            {maps:from_list([{Key, {always, Value}} || {set, Key, Value} <- Parsed]),
-             [["env.sh: only plain assignments are kept, not: ",
+            {maps:from_list([{Key, {always, Value}} || {set, Key, Value, _} <- Parsed]),
+             [whittle_vm_args:cookie_note("env.sh") || lists:any(fun had_cookie/1, Parsed)]
+             ++ [["env.sh: only plain assignments are kept, not: ",
               lists:join("; ", [text(Line) || Line <- Unread])]
               || Unread =/= []]};
         {error, _} -> {#{}, []}
@@ -169,7 +170,11 @@ assignment(Line) ->
 without_cookie(Key, _) when Key =:= <<"RELEASE_COOKIE">>; Key =:= <<"ERLANG_COOKIE">> ->
     cookie;
 without_cookie(<<"ERL_", _/binary>> = Key, Value) ->
-    {Rest, _} = whittle_vm_args:without_cookie(Value),
-    {set, Key, Rest};
+    {Rest, HadOne} = whittle_vm_args:without_cookie(Value),
+    {set, Key, Rest, HadOne};
 without_cookie(Key, Value) ->
-    {set, Key, Value}.
+    {set, Key, Value, false}.
+
+had_cookie(cookie) -> true;
+had_cookie({set, _, _, HadOne}) -> HadOne;
+had_cookie({unread, _}) -> false.

@@ -2,7 +2,7 @@
 %% escript.
 -module(whittle_vm_args).
 
--export([words/1, without_cookie/1]).
+-export([words/1, without_cookie/1, cookie_note/1]).
 
 %% @doc The words of a text, as the launcher reads them (`native/launcher/flags.c')
 %% and erlexec before it: parted by white space; between quotes everything stands for
@@ -21,6 +21,13 @@ words(Text) ->
 without_cookie(Text) ->
     {Kept, {_, HadOne}} = lists:mapfoldl(fun token/2, {keep, false}, tokens(Text)),
     {iolist_to_binary(Kept), HadOne}.
+
+%% @doc The note for a cookie that was taken out of Place, with the way to give one.
+-spec cookie_note(unicode:chardata()) -> unicode:chardata().
+cookie_note(Place) ->
+    ["the cookie in ", Place, " was taken out, since everybody can read the output: set "
+     "RELEASE_COOKIE or WHITTLE_COOKIE_FILE when you start it and when you ask it "
+     "(--whittle-ping), or no other node can connect"].
 
 token({other, <<C, _/binary>>}, {drop, _} = State) when C =/= $#, C =/= $\n -> {<<>>, State};
 token({other, Raw}, State) -> {Raw, State};

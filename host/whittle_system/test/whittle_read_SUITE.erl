@@ -203,7 +203,7 @@ relx_release(Config) ->
         whittle_system:files(System),
     ?assertEqual(<<"-sname relay\n\n+K true # -setcookie in a comment\n">>, VmArgs),
     ?assertMatch({match, _}, re:run(SysConfig, "7000")),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"the cookie in vm.args was taken out">>)),
+    given_at_start("vm.args", System),
     %% A template is packed under the name that the launcher reads; no cookie by env.sh.
     Place = filename:join(Release, "releases/0.1.0"),
     made:file(filename:join(Place, "vm.args.src"), "-sname ${NODE:-relay}\n'-setcookie' x\n"),
@@ -213,6 +213,7 @@ relx_release(Config) ->
     #{<<"vm.args">> := #{bytes := Template}} = Files = whittle_system:files(Other),
     ?assertEqual(<<"-sname ${NODE:-relay}\n\n">>, Template),
     ?assertNot(is_map_key(<<"vm.args.src">>, Files)),
+    [given_at_start(File, Other) || File <- ["vm.args.src", "env.sh"]],
     Env = whittle_system:env(Other),
     ?assertNot(is_map_key(<<"ERLANG_COOKIE">>, Env)),
     ?assertEqual({always, <<"+K true">>}, maps:get(<<"ERL_FLAGS">>, Env)).
@@ -268,7 +269,7 @@ mix_release(Config) ->
                    <<"RELEASE_ROOT">> := {always, <<"/.whittle">>}}, whittle_system:env(System)),
     Notes = notes(System),
     [?assertMatch({_, _}, binary:match(Notes, Words))
-     || Words <- [<<"COOKIE was taken out">>, <<"consolidated protocols">>,
+     || Words <- [<<"COOKIE was taken out, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
                   <<"export WHO=$(id -un)">>]],
     {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
@@ -491,6 +492,13 @@ loaded(System) ->
 notes(System) ->
     iolist_to_binary([[Note, $\n] || #{notes := Notes} <- whittle_system:ledger(System),
                                      Note <- Notes]).
+
+%% The note says that a cookie was taken out, and how to give one.
+given_at_start(File, System) ->
+    [Note] = [Line || Line <- binary:split(notes(System), <<"\n">>, [global]),
+                      re:run(Line, "^the cookie in " ++ File ++ " was taken out") =/= nomatch],
+    [?assertMatch({_, _}, binary:match(Note, Name))
+     || Name <- [<<"RELEASE_COOKIE">>, <<"WHITTLE_COOKIE_FILE">>, <<"--whittle-ping">>]].
 
 mix_exs() ->
     "defmodule Greeter.MixProject do\n  use Mix.Project\n  def project do\n"

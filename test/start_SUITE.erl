@@ -1,0 +1,391 @@
+%% A start that cannot go well ends with one line, and takes nothing from its environment
+%% that it should not.
+-module(start_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
+-export([cut_anywhere/1, a_bit_anywhere/1]).
+-export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
+         ambient_capabilities/1,
+         words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
+         long_cookies/1, cookie_file_of_one_word/1, cookie_made_up_is_said/1,
+         asked_without_a_cookie/1, files_without_an_end/1, mapper_port/1, descriptors/1,
+         descriptor_of_nobody/1,
+         mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
+
+%% No user of a machine.
+-define(NOBODY, 65534).
+
+all() ->
+    [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities,
+     own_program_with_lent_rights, ambient_capabilities,
+     words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
+     long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
+     asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
+     descriptor_of_nobody,
+     mapper_listens_where_the_node_is, node_listens_where_told].
+
+init_per_suite(Config) ->
+    Out = filename:join(running:directory("start", Config), "probe"),
+    [{probe, running:build(running:fixture("probe"), Out)}, {epmd, running:free_port()} | Config].
+
+end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
+
+end_per_testcase(_, Config) -> file:del_dir_r(public(Config)).
+
+%% The file itself (entry_SUITE has the other processors)
+
+%% Of the first page the kernel reads the headers, and the check lies in it.
+-define(CHECKED_FROM, 4096).
+-define(PLACES, 200).
+
+%% Longer first, so that one file is cut again and again.
+cut_anywhere(Config) ->
+    {File, Bytes} = copied("cut", Config),
+    Sizes = lists:reverse(lists:usort(places(byte_size(Bytes)))),
+    Said = [begin
+                changed(File, fun(Io) ->
+                                      {ok, _} = file:position(Io, Size),
+                                      ok = file:truncate(Io)
+                              end),
+                {Size, running:run(File, ["args"])}
+            end || Size <- Sizes],
+    Expected = {1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
+    ?assertEqual([], [Wrong || {_, Answer} = Wrong <- Said, Answer =/= Expected]).
+
+%% Of what is loaded of the VM; the pack has its own sum (launcher_SUITE).
+a_bit_anywhere(Config) ->
+    {File, Bytes} = copied("bit", Config),
+    {ok, Pack} = whittle_elf:pack(Bytes),
+    Vm = binary:part(Bytes, 0, byte_size(Bytes) - byte_size(Pack)),
+    Said = [begin
+                <<_:At/binary, Byte, _/binary>> = Vm,
+                Put = fun(New) ->
+                              changed(File, fun(Io) -> ok = file:pwrite(Io, At, <<New>>) end)
+                      end,
+                Put(Byte bxor (1 bsl (rand:uniform(8) - 1))),
+                Answer = running:run(File, ["args"]),
+                Put(Byte),
+                {At, Answer}
+            end || At <- places(byte_size(Vm))],
+    Expected = {1, <<"probe: this file is damaged; get it again: the VM's checksum is wrong\n">>},
+    %% Between what is loaded of the VM and the pack are section headers, up to two pages.
+    ?assertEqual([], [Wrong || {At, Answer} = Wrong <- Said, Answer =/= Expected,
+                               At < byte_size(Vm) - 8192]).
+
+copied(Name, Config) ->
+    _ = rand:seed(exsss, {19, 5, 200}),
+    File = filename:join(running:directory(Name, Config), "probe"),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), File),
+    ok = file:change_mode(File, 8#755),
+    {ok, Bytes} = file:read_file(File),
+    {File, Bytes}.
+
+%% Not open while it runs: the kernel does not run what somebody writes.
+changed(File, Change) ->
+    {ok, Io} = file:open(File, [read, write, raw, binary]),
+    Change(Io),
+    ok = file:close(Io).
+
+places(Size) ->
+    [?CHECKED_FROM, Size - 1
+     | [?CHECKED_FROM + rand:uniform(Size - ?CHECKED_FROM) - 1 || _ <- lists:seq(1, ?PLACES)]].
+
+%% Rights that the file gives to whoever starts it
+
+%% The first is seen to work; each of the others would do as much harm.
+-define(HOSTILE, [{"ERL_FLAGS", "-env MINE mine"}, {"ERL_AFLAGS", "-eval halt(0)"},
+                  {"WHITTLE_SELF_FD", "0"}, {"WHITTLE_TREE", "/tmp"}, {"HOME", "/tmp"}]).
+
+setuid(Config) -> lent(fun(File) -> ok = file:change_mode(File, 8#4755) end, Config).
+
+setgid(Config) -> lent(fun(File) -> ok = file:change_mode(File, 8#2755) end, Config).
+
+file_capabilities(Config) ->
+    case os:find_executable("setcap") of
+        false -> {skip, "there is no setcap"};
+        Setcap ->
+            lent(fun(File) -> {0, _} = running:run(Setcap, ["cap_net_bind_service+ep", File]) end,
+                 Config)
+    end.
+
+%% main chooses heart by this name, and heart runs HEART_COMMAND.
+own_program_with_lent_rights(Config) ->
+    as_nobody(Config, fun(File) ->
+        ok = file:change_mode(File, 8#4755),
+        {1, Said} = run_as_nobody(["bash", "-c", "exec -a /.whittle/bin/heart \"$0\"", File],
+                                  [{"HEART_COMMAND", "echo mine"}]),
+        ?assertMatch({match, _}, re:run(Said, "gives its rights"))
+    end).
+
+%% This is how a service manager gives them, and only to whom it starts.
+ambient_capabilities(Config) ->
+    as_nobody(Config, fun(File) ->
+        Given = ["--inh-caps", "+net_bind_service", "--ambient-caps", "+net_bind_service"],
+        case run_as_nobody(Given, ["/bin/true"], []) of
+            {0, _} -> ?assertEqual({0, <<"[\"args\"]\n">>},
+                                   run_as_nobody(Given, [File, "args"], []));
+            {_, Said} -> {skip, "no ambient capabilities here: " ++ binary_to_list(Said)}
+        end
+    end).
+
+%% Without the rights the same variables do what they say.
+lent(Lend, Config) ->
+    as_nobody(Config, fun(File) ->
+        ?assertEqual({0, <<"\"mine\"\n">>}, run_as_nobody([File, "env", "MINE"], [hd(?HOSTILE)])),
+        Lend(File),
+        {Code, Said} = run_as_nobody([File, "env", "MINE"], ?HOSTILE),
+        {match, [Line]} = re:run(Said, "^.*$", [multiline, {capture, first, binary}]),
+        ?assertEqual({1, <<Line/binary, "\n">>}, {Code, Said}),
+        ?assertMatch({match, _}, re:run(Line, "^probe: this file gives its rights to whoever "
+                                        "starts it: it is setuid or setgid, or has file "
+                                        "capabilities"))
+    end).
+
+%% Calls with a copy of the program that belongs to root and that nobody can reach.
+as_nobody(Config, Test) ->
+    Public = public(Config),
+    File = filename:join(Public, "probe"),
+    case {os:cmd("id -u"), os:find_executable("setpriv")} of
+        {"0\n", Setpriv} when is_list(Setpriv) ->
+            ok = filelib:ensure_dir(File),
+            ok = file:change_mode(Public, 8#755),
+            {ok, _} = file:copy(proplists:get_value(probe, Config), File),
+            ok = file:change_mode(File, 8#755),
+            case run_as_nobody(["/bin/sh", "-c", "grep NoNewPrivs:.1 /proc/self/status"], []) of
+                {0, _} -> {skip, "files lend no rights here (no_new_privs)"};
+                _ -> Test(File)
+            end;
+        {"0\n", false} -> {skip, "there is no setpriv"};
+        _ -> {skip, "only root can run a file as another user"}
+    end.
+
+run_as_nobody(Words, Env) -> run_as_nobody([], Words, Env).
+
+run_as_nobody(Options, Words, Env) ->
+    Nobody = integer_to_list(?NOBODY),
+    running:run(os:find_executable("setpriv"),
+                ["--reuid", Nobody, "--regid", Nobody, "--clear-groups"] ++ Options ++ Words,
+                #{env => [{"HOME", "/"} | Env]}).
+
+%% Where others may go, which they may not in a suite's own directory.
+public(Config) ->
+    filename:join("/tmp", "whittle-start-" ++ os:getpid() ++ "-"
+                  ++ filename:basename(proplists:get_value(priv_dir, Config))).
+
+%% Words that the environment gives
+
+words_that_look_like_flags(Config) ->
+    File = cookie_file(Config, "-secret\n"),
+    [?assertEqual({Code, <<"probe: ", (list_to_binary(Said))/binary, "\n">>},
+                  named(Config, ["cookie"], Env))
+     || {Env, Code, Said} <-
+            [{[{"RELEASE_NODE", "-node"}], 2, "-node: is no node's name: the VM takes a word "
+              "that begins with - for a flag"},
+             {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is no node's name: letters, digits, _ and "
+              "-, then an @ and a host or nothing"},
+             {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
+             {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
+             {[{"WHITTLE_COOKIE_FILE", File}], 2, File ++ ": " ++ begins_with_dash()},
+             {[{"RELEASE_COOKIE", "a\nb"}], 2,
+              "RELEASE_COOKIE: the cookie has a control character in it"}]].
+
+begins_with_dash() ->
+    "the cookie begins with -, and the VM takes such a word for a flag; choose another one".
+
+%% No cookie is written to disk, whatever the flags say.
+cookie_on_the_command_line(Config) ->
+    Home = running:directory("home", Config),
+    Cookie = fun(Flags) -> named(Config, ["cookie"], [{"ERL_FLAGS", Flags}, {"HOME", Home}]) end,
+    ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie a -setcookie b")),
+    ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie b -setcookie x@host other")),
+    {2, Said} = Cookie("-setcookie -secret"),
+    ?assertMatch({match, _}, re:run(Said, "-setcookie: takes a cookie")),
+    ?assertMatch({2, <<"probe: -sname: is the last word, and takes a node's name\n">>},
+                 probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname"}])),
+    ?assertEqual({ok, []}, file:list_dir(Home)).
+
+paths_with_a_dash(Config) ->
+    Dir = running:directory("dash", Config),
+    ok = file:write_file(filename:join(Dir, "-mine.config"),
+                         "[{probe, [{colour, \"from a file\"}]}].\n"),
+    Run = fun(Words, Env) ->
+                  running:run(proplists:get_value(probe, Config), Words, #{env => Env, cd => Dir})
+          end,
+    ?assertEqual({0, <<"\"from a file\"\n">>},
+                 Run(["colour"], [{"RELX_CONFIG_PATH", "-mine"}])),
+    ?assertEqual({0, <<"{ok,[[\"./-eval\"]]}\n">>}, Run(["flag", "home"], [{"HOME", "-eval"}])).
+
+%% A longer one was cut, and was another cookie than its owner thought.
+long_cookies(Config) ->
+    [begin
+         Cookie = lists:duplicate(Length, $c),
+         File = cookie_file(Config, Cookie ++ "\n"),
+         [?assertEqual(case Length of
+                           255 -> {0, list_to_binary(Cookie ++ "\n")};
+                           _ -> {2, iolist_to_binary(["probe: ", Source, ": the cookie is longer "
+                                                      "than 255 bytes\n"])}
+                       end,
+                       named(Config, ["cookie"], [{Name, Value}]))
+          || {Name, Value, Source} <- [{"RELEASE_COOKIE", Cookie, "RELEASE_COOKIE"},
+                                       {"WHITTLE_COOKIE_FILE", File, File}]]
+     end || Length <- [255, 256, 300]].
+
+cookie_file_of_one_word(Config) ->
+    ?assertEqual({0, <<"secret\n">>},
+                 named(Config, ["cookie"],
+                       [{"WHITTLE_COOKIE_FILE", cookie_file(Config, "\n secret \r\n\n")}])),
+    {1, Said} = named(Config, ["cookie"],
+                      [{"WHITTLE_COOKIE_FILE", cookie_file(Config, [<<"a">>, 0, <<"b\n">>])}]),
+    ?assertMatch({match, _}, re:run(Said, "has a zero byte in it")).
+
+cookie_made_up_is_said(Config) ->
+    {0, Said} = named(Config, ["cookie"], []),
+    ?assertMatch({match, _}, re:run(Said, "^probe: no cookie is set, so this run has made one up: "
+                                    "other nodes and --whittle-ping cannot connect. Set "
+                                    "RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n")),
+    ?assertEqual({0, <<"secret\n">>}, named(Config, ["cookie"], [{"RELEASE_COOKIE", "secret"}])).
+
+asked_without_a_cookie(Config) ->
+    [begin
+         {1, Said} = named(Config, [Flag | Words], []),
+         ?assertMatch({match, _},
+                      re:run(Said, ["^probe: ", Flag, ": there is no cookie to ask the node with: "
+                                    "start the node with RELEASE_COOKIE or WHITTLE_COOKIE_FILE "
+                                    "set, and set the same here .*\n$"]))
+     end || [Flag | Words] <- [["--whittle-ping"], ["--whittle-stop"],
+                               ["--whittle-eval", "node()"]]].
+
+%% Files that the environment names
+
+files_without_an_end(Config) ->
+    Dir = running:directory("files", Config),
+    Fifo = filename:join(Dir, "fifo.config"),
+    {0, _} = running:run(os:find_executable("mkfifo"), [Fifo]),
+    Zero = filename:join(Dir, "zero.config"),
+    ok = file:make_symlink("/dev/zero", Zero),
+    Sparse = filename:join(Dir, "sparse.config"),
+    {ok, Made} = file:open(Sparse, [write]),
+    {ok, _} = file:position(Made, 1 bsl 40),
+    ok = file:truncate(Made),
+    ok = file:close(Made),
+    ok = file:change_mode(Sparse, 8#600),
+    [begin
+         {Code, Said} = named(Config, ["args"], [{Name, Before ++ File} | cookie_beside(Name)]),
+         ?assertMatch({1, {match, _}}, {Code, re:run(Said, ["^probe: .*", File, ": ", Why, "\n$"])})
+     end || {Name, Before} <- [{"VMARGS_PATH", ""}, {"RELEASE_VM_ARGS", ""},
+                               {"RELX_CONFIG_PATH", ""}, {"RELEASE_SYS_CONFIG", ""},
+                               {"WHITTLE_COOKIE_FILE", ""}, {"ERL_INETRC", ""},
+                               {"ERL_FLAGS", "-args_file "}, {"ERL_FLAGS", "-config "}],
+            {File, Why} <- [{Fifo, "is not a regular file"}, {Zero, "is not a regular file"},
+                            {Sparse, "is larger than [0-9]+ bytes"}]].
+
+cookie_beside("WHITTLE_COOKIE_FILE") -> [];
+cookie_beside(_) -> [{"RELEASE_COOKIE", "crumb"}].
+
+mapper_port(Config) ->
+    [?assertEqual({2, <<"probe: ERL_EPMD_PORT is a port, 1 to 65535: ",
+                        (list_to_binary(Port))/binary, "\n">>},
+                  named(Config, ["args"], [{"ERL_EPMD_PORT", Port}]))
+     || Port <- ["abc", "-1", "0", "65536", "4369x", "99999999999999999999"]].
+
+%% Any limit ends or works; between 3 and 32 it went on without end, or with a crash.
+descriptors(Config) ->
+    Run = fun(Limit) ->
+                  running:run("/bin/sh", ["-c", "ulimit -n " ++ integer_to_list(Limit) ++
+                                          "; exec \"$0\" args", proplists:get_value(probe, Config)])
+          end,
+    [begin
+         {1, Said} = Run(Limit),
+         ?assertMatch({match, _}, re:run(Said, "^probe: there are too few file descriptors: it "
+                                         "has room for [0-9]+ and needs 32; raise the limit"))
+     end || Limit <- [3, 4, 8, 16, 24, 32, 34]],
+    [?assertEqual({0, <<"[\"args\"]\n">>}, Run(Limit)) || Limit <- [40, 64]].
+
+%% The variable is for the program's own children.
+descriptor_of_nobody(Config) ->
+    [?assertEqual({Number, {0, <<"[\"args\"]\n">>}},
+                  {Number, probe(Config, ["args"], [{"WHITTLE_SELF_FD", Number}])})
+     || Number <- ["0", "abc", "-1", "99999"]].
+
+%% The port mapper
+
+%% By the kernel's own table: addresses that the port is listened on.
+mapper_listens_where_the_node_is(Config) ->
+    [begin
+         Port = running:free_port(),
+         {0, _} = probe(Config, ["args"],
+                        [{"RELEASE_NODE", "start@" ++ Host},
+                         {"RELEASE_DISTRIBUTION", case Host of
+                                                      "localhost" -> "sname";
+                                                      _ -> "name"
+                                                  end},
+                         {"RELEASE_COOKIE", "crumb"},
+                         {"ERL_EPMD_PORT", integer_to_list(Port)} | Env]),
+         try
+             ?assertEqual({Host, Env, lists:sort(Addresses)},
+                          {Host, Env, lists:sort(listening(Port)) -- ["::", "::1"]})
+         after
+             running:end_epmd(Port)
+         end
+     end || {Host, Env, Addresses} <-
+                [{"127.0.0.1", [], ["127.0.0.1"]},
+                 {"localhost", [], ["127.0.0.1"]},
+                 {"127.0.0.7", [], ["127.0.0.1", "127.0.0.7"]},
+                 {"192.0.2.1", [], ["0.0.0.0"]},
+                 {"192.0.2.1", [{"ERL_EPMD_ADDRESS", "127.0.0.1"}], ["127.0.0.1"]},
+                 {"127.0.0.1", [{"ERL_EPMD_ADDRESS", "0.0.0.0"}], ["0.0.0.0"]}]].
+
+%% By the setting that docs/launcher.md names.
+node_listens_where_told(Config) ->
+    [begin
+         Port = integer_to_list(running:free_port()),
+         Flags = "-kernel inet_dist_listen_min " ++ Port ++ " inet_dist_listen_max " ++ Port
+             ++ More,
+         Node = running:start(proplists:get_value(probe, Config), ["wait"],
+                              #{env => [{"RELEASE_NODE", "start_told"}, {"RELEASE_COOKIE", "crumb"},
+                                        {"ERL_EPMD_PORT",
+                                         integer_to_list(proplists:get_value(epmd, Config))},
+                                        {"ERL_FLAGS", Flags}]}),
+         <<"ready ", _/binary>> = running:line(Node),
+         ?assertEqual({More, [Address]}, {More, listening(list_to_integer(Port))}),
+         running:signal(Node, "TERM"),
+         ?assertMatch({0, _}, running:ended(Node))
+     end || {More, Address} <- [{"", "0.0.0.0"},
+                                {" inet_dist_use_interface {127,0,0,1}", "127.0.0.1"}]].
+
+listening(Port) ->
+    [inet:ntoa(Address)
+     || File <- ["/proc/net/tcp", "/proc/net/tcp6"], {ok, Table} <- [file:read_file(File)],
+        Line <- binary:split(Table, <<"\n">>, [global]),
+        [_, Local, _, <<"0A">> | _] <- [binary:split(Line, <<" ">>, [global, trim_all])],
+        [Figures, Number] <- [binary:split(Local, <<":">>)],
+        binary_to_integer(Number, 16) =:= Port,
+        Address <- [address(binary:decode_hex(Figures))]].
+
+%% In words of 32 bits of this machine's order.
+address(Bytes) ->
+    Network = << <<Word:32>> || <<Word:32/native>> <= Bytes >>,
+    case Network of
+        <<_:4/binary>> -> list_to_tuple([Byte || <<Byte>> <= Network]);
+        _ -> list_to_tuple([Part || <<Part:16>> <= Network])
+    end.
+
+%% Below, what the cases share
+
+%% A node with a name, but without a cookie and without a home that has one.
+named(Config, Words, Env) ->
+    probe(Config, Words, [{"RELEASE_NODE", "start_suite"}, {"HOME", "/"},
+                          {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}
+                          | Env]).
+
+probe(Config, Words, Env) ->
+    running:run(proplists:get_value(probe, Config), Words, #{env => Env}).
+
+cookie_file(Config, Bytes) ->
+    File = filename:join(running:directory("cookies", Config), "cookie"),
+    _ = file:delete(File),
+    ok = file:write_file(File, Bytes),
+    ok = file:change_mode(File, 8#600),
+    File.
