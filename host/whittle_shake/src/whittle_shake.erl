@@ -118,18 +118,23 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                      end, {System, []}, whittle_system:apps(System)),
     with_cold(Plan, whittle_system:set_cold(Cold, Less)).
 
-less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
-less(load, {error_handler, Bytes}, Kept, _) ->
+less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
     %% It has to be another file, also where it is not worth parting.
-    Watching = whittle_shake_watch:error_handler(taken_apart(Bytes)),
-    case whittle_shake_companion:split(Watching, Kept) of
-        whole -> whittle_beam:assemble(#{}, Watching);
+    {ok, Watching} = whittle_shake_watch:watching(taken_apart(Bytes)),
+    case map_size(Kept) =:= 0 orelse whittle_shake_companion:split(Watching, Kept) of
+        true -> {cold, assembled(Watching)};
+        whole -> {ok, assembled(Watching)};
         Parts -> Parts
     end;
+less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(taken_apart(Bytes), Kept);
 less(crash, {_, Bytes}, Kept, Answering) ->
     whittle_shake_cut:module(taken_apart(Bytes), Kept, Answering).
+
+assembled(Value) ->
+    {ok, Bytes} = whittle_beam:assemble(#{}, Value),
+    Bytes.
 
 %% The start names what is cold as a whole to who says when it is called; and it makes atoms:
 %% who asks whether an atom exists must not be told that it does not because what it is in
@@ -147,6 +152,7 @@ with_cold(#{missing := crash}, System) ->
 parts(_, _, none) -> {[], []};
 parts(M, Bytes, cold) -> {[{M, Bytes}], [M]};
 parts(M, Bytes, whole) -> {[{M, Bytes}], []};
+parts(M, _, {cold, Bytes}) -> {[{M, Bytes}], [M]};
 parts(M, _, {ok, Less}) -> {[{M, Less}], []};
 parts(M, _, {Hot, Cold}) ->
     Companion = whittle_system:companion(M),
