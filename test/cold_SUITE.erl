@@ -8,7 +8,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
-         handlers/1, tracing/1, loops/1, at_once/1]).
+         handlers/1, tracing/1, tracing_all/1, loops/1, at_once/1]).
+-export([purging/1, modified/1, infos/1, infos_of_late/1, infos_of_all/1]).
 -export([nothing_cold_at_start/1, said_once/1, said_to_the_terminal/1, said_of_modules/1]).
 -export([sizes/1, why/1]).
 -export([no_descriptors/1, doors_are_noted/1, in_directory/1]).
@@ -87,7 +88,28 @@ handlers(Config) -> same("handlers", [], Config).
 
 tracing(Config) -> same("tracing", [], Config).
 
+%% Calls of one half of a module by the other one are nobody's.
+tracing_all(Config) -> same("tracing_all", [], Config).
+
 loops(Config) -> same("loops", [], Config).
+
+%% Its companion is a part of a module where a process is in it.
+purging(Config) -> same("purging", [], Config).
+
+%% c:lm() would load them.
+modified(Config) -> same("modified", [], Config).
+
+infos(Config) -> same("infos", [], Config).
+
+infos_of_late(Config) ->
+    ?assertEqual({0, iolist_to_binary(
+                       io_lib:format("~0p", [[{false, {module, M}, true}
+                                              || M <- [cut_late, dict, erl_lint]]]))},
+                 cut("infos_of_late", [], Config)).
+
+%% Of which the program has all at hand, or loads nothing for it.
+infos_of_all(Config) ->
+    ?assertEqual({0, <<"{true,[],[],[]}">>}, cut("infos_of_all", [], Config)).
 
 at_once(Config) -> same("at_once", [], Config).
 

@@ -9,7 +9,7 @@
 -import(whittle_steps, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, open_doors/1, features/0]).
+-export([notes/1, load_notes/3, open_doors/1, features/0]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -41,6 +41,7 @@
 -type plan() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,
+          only := boolean(),                        % no more at hand than what a run called
           hot := #{mfa() => []},                    % what stays at hand
           doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
@@ -173,6 +174,29 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
                           "the program, or are of another OTP", [Counted, All])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
 
+%% @doc Lines for a person: what it costs that the cold part is kept, of a plan that was carried
+%% out of the first system into the second. It costs most where most of the program is at hand.
+%% No line where all that is missing is gone, or what is at hand is what a run called.
+-spec load_notes(plan(), Before :: whittle_system:system(), After :: whittle_system:system()) ->
+          [unicode:chardata()].
+load_notes(#{missing := load, only := false}, Before, After) ->
+    Cold = whittle_system:cold(After),
+    Sizes = fun(System) -> [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
+            end,
+    Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
+    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
+    [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
+    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is kept: "
+                    "~b bytes are at hand, ~b are cold, before compression",
+                    [AtHand + Kept - Whole, AtHand, Kept]),
+      [io_lib:format("; the start makes ~b atoms more, because the program asks whether an atom "
+                     "exists", [length(Names)]) || {ok, Names} <- [whittle_boot:atoms(After)]],
+      "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
+      "only"]
+     || AtHand + Kept > Whole];
+load_notes(_, _, _) ->
+    [].
+
 %% @doc Lines for a person: the doors that nobody declared, and what that comes to.
 -spec open_doors(plan()) -> [unicode:chardata()].
 open_doors(#{doors := Doors}) ->
@@ -284,7 +308,8 @@ reach(System, Options, Kept, Summaries) ->
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
         {[], _} ->
-            {ok, #{reached => Reached, missing => Missing, doors => Undeclared,
+            {ok, #{reached => Reached, missing => Missing, only => is_map_key(only, Options),
+                   doors => Undeclared,
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of
                                   crash -> whittle_shake_feature:answers(Asked, Features);
