@@ -56,15 +56,15 @@ watch(Modules) ->
     persistent_term:put(?MODULE, {Modules, atomics:new(map_size(Modules), [])}).
 
 %% @doc Whoever is to load what was called (`error_handler', see {@link whittle_shake_watch})
-%% asks here before. Of a module that is watched, a call is said once; what `module_info'
-%% answers is read from its file, a list of one, so that it need not be loaded for that.
+%% asks here before. Of a module that is watched, a call is said once, except of `module_info',
+%% whose answer is read from the file where that can be: a list of it.
 -spec called(module(), atom() | fun(), [term()]) -> [term()].
 called(Module, Function, Arguments) ->
     case persistent_term:get(?MODULE, none) of
         {#{Module := Number}, Said} ->
             case erlang:module_loaded(Module) of
                 true -> [];
-                false when Function =:= module_info -> whittle_start_info:answer(Module, Arguments);
+                false when Function =:= module_info -> info(Module, Arguments, whereis(code_server));
                 false ->
                     _ = [spawn(fun() -> tell_when_loaded(Module, Function, length(Arguments)) end)
                          || atomics:exchange(Said, Number, 1) =:= 0],
@@ -77,22 +77,31 @@ called(Module, Function, Arguments) ->
 %% what `beam_lib:chunks/3' answers for the chunk `Whtl'.
 -spec file_md5({ok, {module(), [{string(), binary() | missing_chunk}]}} | {error, beam_lib, term()})
               -> [{ok, {module(), binary()}}].
-file_md5({ok, {Module, [{"Whtl", <<Md5:16/binary, _/binary>>}]}}) -> [{ok, {Module, Md5}}];
+file_md5({ok, {Module, [{"Whtl", Chunk}]}}) when byte_size(Chunk) >= 16 ->
+    [{ok, {Module, binary_part(Chunk, 0, 16)}}];
 file_md5(_) -> [].
 
-%% @doc A chunk of a file in BEAM format.
+%% @doc A chunk of a file in BEAM format. No binary is matched in this module: what OTP 25's
+%% compiler makes of that, OTP 29 does not load.
 -spec chunk(<<_:32>>, binary()) -> {ok, binary()} | none.
-chunk(Id, <<"FOR1", _:32, "BEAM", Chunks/binary>>) -> find(Id, Chunks);
-chunk(_, _) -> none.
+chunk(Id, File) -> chunk(Id, File, 12).
 
 %% Internal
 
-find(Id, <<Id:4/binary, Size:32, Data:Size/binary, _/binary>>) -> {ok, Data};
-find(Id, <<_:32, Size:32, Rest/binary>>) when Size + (-Size band 3) =< byte_size(Rest) ->
-    Padded = Size + (-Size band 3),
-    <<_:Padded/binary, Next/binary>> = Rest,
-    find(Id, Next);
-find(_, _) -> none.
+chunk(Id, File, At) when At + 8 =< byte_size(File) ->
+    Size = binary:decode_unsigned(binary_part(File, At + 4, 4)),
+    case binary_part(File, At, 4) of
+        Id -> {ok, binary_part(File, At + 8, Size)};
+        _ -> chunk(Id, File, At + 8 + Size + (-Size band 3))
+    end;
+chunk(_, _, _) ->
+    none.
+
+%% The code server calls nothing that is not loaded, and may not be there yet.
+info(Module, Arguments, Server) when is_pid(Server), Server =/= self() ->
+    whittle_start_info:answer(Module, Arguments);
+info(_, _, _) ->
+    [].
 
 %% A fun of what is not loaded has no name.
 tell_when_loaded(Module, Function, Arity) when is_atom(Function) ->

@@ -8,48 +8,37 @@
 
 -export([answer/2]).
 
-%% @doc A list of the answer to `Module:module_info(Items...)', for a module that is not loaded; an
-%% empty one where it has to be loaded for that.
+%% @doc A list of the answer to `Module:module_info(Item)', for a module that is not loaded; an
+%% empty one where it has to be loaded for that. `module_info(module)' and `module_info()' load
+%% it: that is how a program says that it wants a module loaded (`code' does, of those that the
+%% code server needs).
 -spec answer(module(), [term()]) -> [term()].
-answer(Module, Items) ->
-    Asked = case Items of
-                [] -> [module, exports, attributes, compile, md5];
-                _ -> Items
-            end,
-    case lists:all(fun(Item) -> lists:member(Item, known()) end, Asked) of
-        true -> of_file(Module, Items, object_code(Module));
-        false -> []
-    end.
+answer(Module, [Item])
+  when Item =:= exports; Item =:= attributes; Item =:= compile; Item =:= md5 ->
+    case code:get_object_code(Module) of
+        {Module, Bytes, _} -> [item(Item, Bytes)];
+        error -> []
+    end;
+answer(_, _) ->
+    [].
 
 %% Internal
 
-known() -> [module, exports, attributes, compile, md5, native].
-
-%% The code server calls nothing that is not loaded, and may not be there yet.
-object_code(Module) ->
-    case whereis(code_server) of
-        Server when is_pid(Server), Server =/= self() -> code:get_object_code(Module);
-        _ -> error
-    end.
-
-of_file(Module, [], {Module, Bytes, _}) ->
-    [[{Item, item(Item, Module, Bytes)}
-      || Item <- [module, exports, attributes, compile, md5]]];
-of_file(Module, [Item], {Module, Bytes, _}) -> [item(Item, Module, Bytes)];
-of_file(_, _, _) -> [].
-
-item(module, Module, _) -> Module;
-item(native, _, _) -> false;
-item(md5, _, Bytes) -> code:module_md5(Bytes);
-item(attributes, _, Bytes) -> term(<<"Attr">>, Bytes);
-item(compile, _, Bytes) -> term(<<"CInf">>, Bytes);
-item(exports, _, Bytes) ->
-    {ok, <<Count:32/signed, Names/binary>>} = chunk(<<"AtU8">>, Bytes),
-    {ok, <<_:32, Exports/binary>>} = chunk(<<"ExpT">>, Bytes),
-    Atoms = list_to_tuple(names(abs(Count), Count < 0, Names)),
+item(md5, Bytes) -> code:module_md5(Bytes);
+item(attributes, Bytes) -> term(<<"Attr">>, Bytes);
+item(compile, Bytes) -> term(<<"CInf">>, Bytes);
+item(exports, Bytes) ->
+    {ok, Names} = chunk(<<"AtU8">>, Bytes),
+    {ok, Exports} = chunk(<<"ExpT">>, Bytes),
+    Atoms = list_to_tuple(case word(Names, 0) of
+                              Count when Count < 1 bsl 31 -> names(Count, short, Names, 4);
+                              Count -> names(1 bsl 32 - Count, long, Names, 4)
+                          end),
     %% The last first, as the VM does.
-    lists:reverse([{binary_to_atom(element(Name, Atoms), utf8), Arity}
-                   || <<Name:32, Arity:32, _:32>> <= Exports]).
+    [{binary_to_atom(element(word(Exports, At), Atoms), utf8), word(Exports, At + 4)}
+     || Entry <- lists:seq(word(Exports, 0) - 1, 0, -1), At <- [4 + 12 * Entry]].
+
+word(Bytes, At) -> binary:decode_unsigned(binary_part(Bytes, At, 4)).
 
 term(Id, Bytes) ->
     case chunk(Id, Bytes) of
@@ -57,13 +46,14 @@ term(Id, Bytes) ->
         none -> []
     end.
 
-%% From OTP 28 on their number is negative, and a length is as an integer in code.
-names(0, _, _) -> [];
-names(Count, true, <<Size:4, 0:4, Name:Size/binary, Rest/binary>>) ->
-    [Name | names(Count - 1, true, Rest)];
-names(Count, true, <<High:3, 8:5, Low, Rest/binary>>) ->
-    Size = High bsl 8 bor Low,
-    <<Name:Size/binary, Next/binary>> = Rest,
-    [Name | names(Count - 1, true, Next)];
-names(Count, false, <<Size, Name:Size/binary, Rest/binary>>) ->
-    [Name | names(Count - 1, false, Rest)].
+%% From OTP 28 on their number is negative, and a length is written as an integer in code.
+names(0, _, _, _) ->
+    [];
+names(Count, Lengths, Bytes, At) ->
+    {Start, Size} = case {Lengths, binary:at(Bytes, At)} of
+                        {short, Byte} -> {At + 1, Byte};
+                        {long, Byte} when Byte band 8 =:= 0 -> {At + 1, Byte bsr 4};
+                        {long, Byte} ->
+                            {At + 2, (Byte bsr 5) bsl 8 bor binary:at(Bytes, At + 1)}
+                    end,
+    [binary_part(Bytes, Start, Size) | names(Count - 1, Lengths, Bytes, Start + Size)].
