@@ -8,10 +8,11 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
-         handlers/1, tracing/1, loops/1, at_once/1]).
+         handlers/1, tracing/1, tracing_all/1, loops/1, at_once/1]).
+-export([purging/1, modified/1, infos/1, infos_of_late/1, infos_of_all/1]).
 -export([nothing_cold_at_start/1, said_once/1, said_to_the_terminal/1, said_of_modules/1]).
 -export([sizes/1, why/1]).
--export([no_descriptors/1, doors_are_noted/1, in_directory/1]).
+-export([no_descriptors/1, doors_are_noted/1, cost_is_noted/1, in_directory/1]).
 -export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
@@ -87,7 +88,27 @@ handlers(Config) -> same("handlers", [], Config).
 
 tracing(Config) -> same("tracing", [], Config).
 
+%% Calls of one half of a module by the other one are nobody's.
+tracing_all(Config) -> same("tracing_all", [], Config).
+
 loops(Config) -> same("loops", [], Config).
+
+%% Its companion is a part of a module where a process is in it.
+purging(Config) -> same("purging", [], Config).
+
+%% c:lm() would load them.
+modified(Config) -> same("modified", [], Config).
+
+infos(Config) -> same("infos", [], Config).
+
+%% Nothing of them is at hand. To ask for the module's name is a way to have it loaded.
+infos_of_late(Config) ->
+    ?assertEqual({0, <<"[{false,cut_late,true,true},{false,dict,true,true}]">>},
+                 cut("infos_of_late", [], Config)).
+
+%% Of which the program has all at hand, or loads nothing for it.
+infos_of_all(Config) ->
+    ?assertEqual({0, <<"{true,[],[],[]}">>}, cut("infos_of_all", [], Config)).
 
 at_once(Config) -> same("at_once", [], Config).
 
@@ -147,6 +168,16 @@ doors_are_noted(Config) ->
                         "(?m)^whittle: note: atoms that are made of text may name any module or "
                         "function \\(cut:run/1\\); what is called so and was not seen is loaded "
                         "then$")).
+
+%% And the way to a smaller one.
+cost_is_noted(Config) ->
+    ?assertMatch({match, _},
+                 re:run(proplists:get_value(said, Config),
+                        "(?m)^note: the modules take [0-9]+ bytes more than unshaken, because their "
+                        "cold part is kept: [0-9]+ bytes are at hand, [0-9]+ are cold, before "
+                        "compression; the start makes [0-9]+ atoms more, because the program asks "
+                        "whether an atom exists; to save memory, record a run with `whittle trace`, "
+                        "and build with --evidence FILE --seen only$")).
 
 in_directory(Config) ->
     Dir = running:build(running:fixture("cut"), file("in_directory", Config),

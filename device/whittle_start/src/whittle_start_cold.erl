@@ -8,8 +8,8 @@
 %% but a process that loads.
 -module(whittle_start_cold).
 
--export([undefined_function/3, module_info/2, make_atoms/1]).
--export([watch/1, called/3]).
+-export([undefined_function/3, functions/1, make_atoms/1]).
+-export([watch/1, called/3, file_md5/1, chunk/2]).
 
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
@@ -34,13 +34,13 @@ undefined_function(Companion, Function, Arguments) ->
         false -> error_handler:raise_undef_exception(Companion, Function, Arguments)
     end.
 
-%% @doc What `Module:module_info()' answers: as of the whole module.
--spec module_info(module(), [{atom(), arity()}]) -> [{atom(), term()}].
-module_info(Module, Exports) ->
-    [case Item of
-         {exports, _} -> {exports, Exports};
-         _ -> Item
-     end || Item <- erlang:get_module_info(Module)].
+%% @doc The functions of a module of which some are in a companion, in their order: the VM has
+%% this function answer `Module:module_info(functions)'. The companion is not loaded for it.
+-spec functions(module()) -> [{atom(), arity()}].
+functions(Module) ->
+    {ok, File} = prim_file:read_file(path(<<(atom_to_binary(Module, utf8))/binary, "~cold">>)),
+    {ok, Functions} = chunk(<<"WhtF">>, File),
+    binary_to_term(Functions).
 
 %% @doc Makes the atoms that a file names, with a zero between two.
 -spec make_atoms(file:filename()) -> ok.
@@ -56,18 +56,52 @@ watch(Modules) ->
     persistent_term:put(?MODULE, {Modules, atomics:new(map_size(Modules), [])}).
 
 %% @doc Whoever is to load what was called (`error_handler', see {@link whittle_shake_watch})
-%% asks here before. Has it said, of a module that is watched, once.
--spec called(module(), atom() | fun(), [term()]) -> ok.
+%% asks here before. Of a module that is watched, a call is said once, except of `module_info',
+%% whose answer is read from the file where that can be: a list of it.
+-spec called(module(), atom() | fun(), [term()]) -> [term()].
 called(Module, Function, Arguments) ->
     case persistent_term:get(?MODULE, none) of
         {#{Module := Number}, Said} ->
-            _ = [spawn(fun() -> tell_when_loaded(Module, Function, length(Arguments)) end)
-                 || not erlang:module_loaded(Module), atomics:exchange(Said, Number, 1) =:= 0],
-            ok;
-        _ -> ok
+            case erlang:module_loaded(Module) of
+                true -> [];
+                false when Function =:= module_info -> info(Module, Arguments, whereis(code_server));
+                false ->
+                    _ = [spawn(fun() -> tell_when_loaded(Module, Function, length(Arguments)) end)
+                         || atomics:exchange(Said, Number, 1) =:= 0],
+                    []
+            end;
+        _ -> []
     end.
 
+%% @doc The answer of `beam_lib:md5/1', a list of one, where the file says whose MD5 it has: given
+%% what `beam_lib:chunks/3' answers for the chunk `Whtl'.
+-spec file_md5({ok, {module(), [{string(), binary() | missing_chunk}]}} | {error, beam_lib, term()})
+              -> [{ok, {module(), binary()}}].
+file_md5({ok, {Module, [{"Whtl", Chunk}]}}) when byte_size(Chunk) >= 16 ->
+    [{ok, {Module, binary_part(Chunk, 0, 16)}}];
+file_md5(_) -> [].
+
+%% @doc A chunk of a file in BEAM format. No binary is matched in this module: what OTP 25's
+%% compiler makes of that, OTP 29 does not load.
+-spec chunk(<<_:32>>, binary()) -> {ok, binary()} | none.
+chunk(Id, File) -> chunk(Id, File, 12).
+
 %% Internal
+
+chunk(Id, File, At) when At + 8 =< byte_size(File) ->
+    Size = binary:decode_unsigned(binary_part(File, At + 4, 4)),
+    case binary_part(File, At, 4) of
+        Id -> {ok, binary_part(File, At + 8, Size)};
+        _ -> chunk(Id, File, At + 8 + Size + (-Size band 3))
+    end;
+chunk(_, _, _) ->
+    none.
+
+%% The code server calls nothing that is not loaded, and may not be there yet.
+info(Module, Arguments, Server) when is_pid(Server), Server =/= self() ->
+    whittle_start_info:answer(Module, Arguments);
+info(_, _, _) ->
+    [].
 
 %% A fun of what is not loaded has no name.
 tell_when_loaded(Module, Function, Arity) when is_atom(Function) ->
@@ -112,8 +146,8 @@ loader(Companion, Asked) ->
             receive {'DOWN', Monitor, process, _, _} -> loader(Companion, Asked) end
     end.
 
-path(Companion) ->
-    <<?COMPANIONS "/"/utf8, (atom_to_binary(Companion, utf8))/binary, ".beam">>.
+path(Companion) when is_atom(Companion) -> path(atom_to_binary(Companion, utf8));
+path(Companion) -> <<?COMPANIONS "/"/utf8, Companion/binary, ".beam">>.
 
 finish(Companion, Code) ->
     erlang:finish_loading([erlang:prepare_loading(Companion, Code)]).

@@ -493,7 +493,8 @@ is_kept(Id, Options) ->
 %% ours (native/patches).
 loader_chunks() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>,
-     <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>, <<"Whtl">>].
+     <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>, <<"Whtl">>,
+     <<"WhtF">>].
 
 rewrite(<<"LitT">>, Data, #{literals := {plain, Otp}},
         #beam{literals = {Form, Plain}}) ->

@@ -16,5 +16,6 @@ doc() -> "what the program can reach; the rest is cold, or gone".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
 run(System, #{shake := Plan}) ->
-    {ok, lists:foldl(fun whittle_system:note/2, whittle_shake:carry_out(Plan, System),
-                     whittle_shake:notes(Plan))}.
+    Done = whittle_shake:carry_out(Plan, System),
+    {ok, lists:foldl(fun whittle_system:note/2, Done,
+                     whittle_shake:notes(Plan) ++ whittle_shake:load_notes(Plan, System, Done))}.

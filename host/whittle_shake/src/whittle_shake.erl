@@ -9,7 +9,7 @@
 -import(whittle_steps, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, open_doors/1, features/0]).
+-export([notes/1, load_notes/3, open_doors/1, features/0]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -41,6 +41,7 @@
 -type plan() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,
+          only := boolean(),                        % no more at hand than what a run called
           hot := #{mfa() => []},                    % what stays at hand
           doors := [open_door()],                   % that nobody declared
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
@@ -118,18 +119,23 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                      end, {System, []}, whittle_system:apps(System)),
     with_cold(Plan, whittle_system:set_cold(Cold, Less)).
 
-less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
-less(load, {error_handler, Bytes}, Kept, _) ->
+less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
     %% It has to be another file, also where it is not worth parting.
-    Watching = whittle_shake_watch:error_handler(taken_apart(Bytes)),
-    case whittle_shake_companion:split(Watching, Kept) of
-        whole -> whittle_beam:assemble(#{}, Watching);
+    {ok, Watching} = whittle_shake_watch:watching(taken_apart(Bytes)),
+    case map_size(Kept) =:= 0 orelse whittle_shake_companion:split(Watching, Kept) of
+        true -> {cold, assembled(Watching)};
+        whole -> {ok, assembled(Watching)};
         Parts -> Parts
     end;
+less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(taken_apart(Bytes), Kept);
 less(crash, {_, Bytes}, Kept, Answering) ->
     whittle_shake_cut:module(taken_apart(Bytes), Kept, Answering).
+
+assembled(Value) ->
+    {ok, Bytes} = whittle_beam:assemble(#{}, Value),
+    Bytes.
 
 %% The start names what is cold as a whole to who says when it is called; and it makes atoms:
 %% who asks whether an atom exists must not be told that it does not because what it is in
@@ -147,6 +153,7 @@ with_cold(#{missing := crash}, System) ->
 parts(_, _, none) -> {[], []};
 parts(M, Bytes, cold) -> {[{M, Bytes}], [M]};
 parts(M, Bytes, whole) -> {[{M, Bytes}], []};
+parts(M, _, {cold, Bytes}) -> {[{M, Bytes}], [M]};
 parts(M, _, {ok, Less}) -> {[{M, Less}], []};
 parts(M, _, {Hot, Cold}) ->
     Companion = whittle_system:companion(M),
@@ -166,6 +173,29 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
                           "the program, or are of another OTP", [Counted, All])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
+
+%% @doc Lines for a person: what it costs that the cold part is kept, of a plan that was carried
+%% out of the first system into the second. It costs most where most of the program is at hand.
+%% No line where all that is missing is gone, or what is at hand is what a run called.
+-spec load_notes(plan(), Before :: whittle_system:system(), After :: whittle_system:system()) ->
+          [unicode:chardata()].
+load_notes(#{missing := load, only := false}, Before, After) ->
+    Cold = whittle_system:cold(After),
+    Sizes = fun(System) -> [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
+            end,
+    Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
+    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
+    [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
+    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is kept: "
+                    "~b bytes are at hand, ~b are cold, before compression",
+                    [AtHand + Kept - Whole, AtHand, Kept]),
+      [io_lib:format("; the start makes ~b atoms more, because the program asks whether an atom "
+                     "exists", [length(Names)]) || {ok, Names} <- [whittle_boot:atoms(After)]],
+      "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
+      "only"]
+     || AtHand + Kept > Whole];
+load_notes(_, _, _) ->
+    [].
 
 %% @doc Lines for a person: the doors that nobody declared, and what that comes to.
 -spec open_doors(plan()) -> [unicode:chardata()].
@@ -278,7 +308,8 @@ reach(System, Options, Kept, Summaries) ->
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
         {[], _} ->
-            {ok, #{reached => Reached, missing => Missing, doors => Undeclared,
+            {ok, #{reached => Reached, missing => Missing, only => is_map_key(only, Options),
+                   doors => Undeclared,
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of
                                   crash -> whittle_shake_feature:answers(Asked, Features);

@@ -3,8 +3,12 @@
 %% The hot one, `M', keeps its name, its exports and its identity: each cold function that
 %% others can call by name, as a fun or from a hot one is a stub of one instruction there,
 %% which goes on to the companion, `M~cold'. The companion is loaded when that happens for
-%% the first time (`whittle_start_cold'); its functions call hot ones by exports of `M' that
-%% `module_info' does not show.
+%% the first time (`whittle_start_cold'); its functions call hot ones by exports of `M', `~1',
+%% `~2', ..., that neither `module_info' nor tracing shows.
+%%
+%% <b>`module_info'</b> is M's own function. The VM leaves out those exports, and asks
+%% `whittle_start_cold' for the list of all functions, which is in the chunk `WhtF' of the
+%% companion's file. It takes a module for one in two when its first function is called `~'.
 %%
 %% <b>Funs</b> belong to `M', wherever their code is: the chunk `Whtl' of both files says so
 %% to the VM (native/patches), and `M' has an entry for each, in their old order. When the
@@ -102,8 +106,6 @@ assembled(Md5, Module, Value) ->
 hot(#{functions := Functions} = Value,
     #split{hot = Hot, stubs = Stubs, aliases = Aliases} = Split) ->
     Here = [case Function of
-                #{name := module_info} when is_map_key({module_info, A}, Hot) ->
-                    asks_companion(Function, Split);
                 _ when is_map_key({F, A}, Stubs) ->
                     (stub(Function, Split#split.companion, F))#{exported := Exported};
                 _ when is_map_key({F, A}, Aliases) ->
@@ -111,40 +113,29 @@ hot(#{functions := Functions} = Value,
                 _ -> Function
             end || #{name := F, arity := A, exported := Exported} = Function <- Functions,
                    is_map_key({F, A}, Hot) orelse is_map_key({F, A}, Stubs)],
-    Value#{functions := makers(Here) ++ Here}.
+    Value#{functions := [maker(Here) | Here]}.
 
 stub(#{name := F, arity := A, lambdas := Lambdas}, Module, Name) ->
     (whittle_beam_module:function(F, A, false, [{call_ext_only, [A, {extfunc, Module, Name, A}]}]))
         #{lambdas := Lambdas}.
 
-%% A function that nobody calls, and that makes all funs: the first place in which each is
-%% made gives it its place in the table, and the VM takes none that is made nowhere.
-makers(Functions) ->
+%% A function that nobody calls, by which the VM knows a module in two. It makes all funs: the
+%% first place in which each is made gives it its place in the table, and the VM takes none
+%% that is made nowhere.
+maker(Functions) ->
     Lambdas = lists:sort([{Index, F, A, Free}
                           || #{name := F, arity := A, lambdas := Made} <- Functions,
                              #{index := Index, free := Free} <- Made]),
     Needs = lists:max([0 | [Free || {_, _, _, Free} <- Lambdas]]),
     Words = lists:sum([Free || {_, _, _, Free} <- Lambdas]),
-    [whittle_beam_module:function(
-       '~', Needs, false,
-       [{test_heap, [{alloc, [{words, Words}, {floats, 0}, {funs, length(Lambdas)}]}, Needs]}]
-       ++ [{make_fun3, [{lambda, F, A, Index}, {x, Needs},
-                        {list, [{x, N} || N <- lists:seq(0, Free - 1)]}]}
-           || {Index, F, A, Free} <- Lambdas] ++ [{return, []}]) || Lambdas =/= []].
-
-%% What the whole module's functions are, the companion knows.
-asks_companion(#{arity := 0} = Function, #split{companion = Companion}) ->
-    (stub(Function, Companion, module_info))#{exported := true};
-asks_companion(#{arity := 1, code := Code} = Function, #split{companion = Companion}) ->
-    Ask = {call_ext_only, [1, {extfunc, Companion, module_info, 1}]},
-    Function#{code := asked([exports, functions], [Ask], Function, Code)}.
-
-%% Code for when x0 is one of these atoms, before other code.
-asked(Atoms, Then, #{entry := Entry, info := Info}, Otherwise) ->
-    Free = max(Entry, Info) + 1 + lists:max([0 | [Label || {label, [Label]} <- Otherwise]]),
-    lists:append([[{is_eq_exact, [{f, Free + N}, {x, 0}, {atom, Atom}]} | Then]
-                  ++ [{label, [Free + N]}] || {N, Atom} <- lists:enumerate(Atoms)])
-        ++ Otherwise.
+    whittle_beam_module:function(
+      '~', Needs, false,
+      [{test_heap, [{alloc, [{words, Words}, {floats, 0}, {funs, length(Lambdas)}]}, Needs]}
+       || Lambdas =/= []]
+      ++ [{make_fun3, [{lambda, F, A, Index}, {x, Needs},
+                       {list, [{x, N} || N <- lists:seq(0, Free - 1)]}]}
+          || {Index, F, A, Free} <- Lambdas]
+      ++ [{move, [nil, {x, 0}]}, {return, []}]).
 
 %% The companion
 
@@ -158,9 +149,10 @@ cold(#{functions := Functions, form := #{chunks := Chunks} = Form} = Value,
     Back = [stub(maps:get(FA, Split#split.functions), Module, outside(FA, Split))
             || FA <- Lacking],
     whittle_shake_cut:without_lost_funs(
-      Value#{module := Companion, part_of => Module, functions := Cold ++ Back ++ told(Split),
+      Value#{module := Companion, part_of => Module, functions := Cold ++ Back,
              form := Form#{chunks := [Chunk || {Id, _} = Chunk <- Chunks,
-                                               lists:member(Id, essential())]}}).
+                                               lists:member(Id, essential())]
+                           ++ [{<<"WhtF">>, term_to_binary(lists:map(fun key/1, Functions))}]}}).
 
 essential() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
@@ -189,14 +181,3 @@ outward(call_last) -> call_ext_last.
 
 located({location, module, Line}, File) -> {location, File, Line};
 located(Line, _) -> Line.
-
-%% What `module_info' says of the whole module.
-told(#split{module = Module, functions = ByName}) ->
-    Literal = fun(Term) -> {literal, term_to_binary(Term)} end,
-    Exports = [FA || {FA, #{exported := true}} <- lists:sort(maps:to_list(ByName))],
-    All = [{move, [Literal(Exports), {x, 1}]}, {move, [{atom, Module}, {x, 0}]},
-           {call_ext_only, [2, {extfunc, whittle_start_cold, module_info, 2}]}],
-    Info = whittle_beam_module:function(module_info, 1, true, []),
-    One = asked([exports], [{move, [Literal(Exports), {x, 0}]}, {return, []}], Info,
-                [{move, [Literal(lists:sort(maps:keys(ByName))), {x, 0}]}, {return, []}]),
-    [whittle_beam_module:function(module_info, 0, true, All), Info#{code := One}].

@@ -1,40 +1,67 @@
-%% @doc Has a module that is cold as a whole said of when it is called for the first time.
+%% @doc Has functions of OTP ask `whittle_start_cold' before they do what they do.
 %%
-%% A companion is loaded by `whittle_start_cold', which says so. A module of which nothing is hot
-%% is loaded by the code server, because the VM has `error_handler' see to what is called and not
-%% there: so that one asks `whittle_start_cold:called/3' first. It stays the module that it was:
-%% its MD5 and what `module_info' tells are the same.
+%% `error_handler': a companion is loaded by `whittle_start_cold', which says so. A module of which
+%% nothing is hot is loaded by the code server, because the VM has `error_handler' see to what is
+%% called and not there: so that one asks `whittle_start_cold:called/3' first, which answers
+%% `module_info' without having the module loaded.
+%%
+%% `beam_lib': the MD5 of a module that was shaken is the one that its file names, not the sum
+%% over what is left. `code:modified_modules/0' compares it with the one that the VM names.
+%%
+%% Both modules stay what they were: their MD5 and what `module_info' tells are the same.
 -module(whittle_shake_watch).
 
--export([error_handler/1]).
+-export([watching/1]).
 
-%% @doc The module with the question at the head of the functions that load.
--spec error_handler(whittle_beam_module:t()) -> whittle_beam_module:t().
-error_handler(#{module := Module, functions := Functions, form := #{chunks := Chunks}} = Value) ->
-    whittle_beam_module:set_identity(
-      whittle_beam:identity(Chunks), Module,
-      Value#{functions := [case Function of
-                               #{name := F, arity := 3, code := Code}
-                                 when F =:= undefined_function; F =:= undefined_lambda ->
-                                   Function#{code := asking(Function) ++ Code};
-                               _ -> Function
-                           end || Function <- Functions]}).
+%% @doc The module with the question at the head of the functions that ask; `none' where a
+%% module has none.
+-spec watching(whittle_beam_module:t()) -> {ok, whittle_beam_module:t()} | none.
+watching(#{module := Module, functions := Functions, form := #{chunks := Chunks}} = Value) ->
+    case questions(Module) of
+        Questions when map_size(Questions) =:= 0 -> none;
+        Questions ->
+            Asking = [case Questions of
+                          #{{F, A} := Question} ->
+                              Function#{code := asking(Question, Function) ++ Code};
+                          #{} -> Function
+                      end || #{name := F, arity := A, code := Code} = Function <- Functions],
+            {ok, whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Module,
+                                                  Value#{functions := Asking})}
+    end.
 
 %% Internal
 
-%% The three arguments are kept over the call. Who is to answer may not be there: in a VM that
-%% was given another boot script.
-asking(#{entry := Entry, info := Info, code := Code}) ->
+%% Of a function, who in `whittle_start_cold' is asked, and the instructions that make its
+%% arguments, from those of the function.
+questions(error_handler) ->
+    Called = {called, 3, []},
+    #{{undefined_function, 3} => Called, {undefined_lambda, 3} => Called};
+questions(beam_lib) ->
+    #{{md5, 1} => {file_md5, 1,
+                   [{move, [{literal, term_to_binary(["Whtl"])}, {x, 1}]},
+                    {move, [{literal, term_to_binary([allow_missing_chunks])}, {x, 2}]},
+                    {call, [3, {local, chunks, 3}]}]}};
+questions(_) ->
+    #{}.
+
+%% The function's arguments are kept over the calls. A list of one is the answer. Who is to give
+%% it may not be there: in a VM that was given another boot script.
+asking({Name, Arity, Make}, #{arity := A, entry := Entry, info := Info, code := Code}) ->
     Absent = 1 + lists:max([Entry, Info | [Label || {label, [Label]} <- Code]]),
-    Arguments = [{{x, N}, {y, N}} || N <- [0, 1, 2]],
-    [{allocate, [3, 3]}]
-        ++ [{move, [X, Y]} || {X, Y} <- Arguments]
-        ++ [{move, [{atom, Atom}, {x, N}]} || {N, Atom} <- [{0, whittle_start_cold}, {1, called}]]
-        ++ [{move, [{integer, 3}, {x, 2}]},
+    Kept = [{{x, N}, {y, N}} || N <- lists:seq(0, A - 1)],
+    Back = [{move, [Y, X]} || {X, Y} <- Kept],
+    [{allocate, [A, A]}]
+        ++ [{move, [X, Y]} || {X, Y} <- Kept]
+        ++ [{move, [{atom, whittle_start_cold}, {x, 0}]}, {move, [{atom, Name}, {x, 1}]},
+            {move, [{integer, Arity}, {x, 2}]},
             {call_ext, [3, {extfunc, erlang, function_exported, 3}]},
             {is_eq_exact, [{f, Absent}, {x, 0}, {atom, true}]}]
-        ++ [{move, [Y, X]} || {X, Y} <- Arguments]
-        ++ [{call_ext, [3, {extfunc, whittle_start_cold, called, 3}]},
+        ++ Back ++ Make
+        ++ [{call_ext, [Arity, {extfunc, whittle_start_cold, Name, Arity}]},
+            {is_nonempty_list, [{f, Absent}, {x, 0}]},
+            {get_hd, [{x, 0}, {x, 0}]},
+            {deallocate, [A]},
+            {return, []},
             {label, [Absent]}]
-        ++ [{move, [Y, X]} || {X, Y} <- Arguments]
-        ++ [{deallocate, [3]}].
+        ++ Back
+        ++ [{deallocate, [A]}].

@@ -87,7 +87,8 @@ calls_beam_lib(Beam) ->
 reads_files() ->
     [beam_lib,                  % the reader itself: its callers count
      compile, v3_kernel, sys_pre_attributes, % the compiler's own forms
-     beam_disasm].
+     beam_disasm,
+     whittle_start_info].       % answers whoever asks a module that is not loaded
 
 note([], System) -> System;
 note(asked_for, System) ->

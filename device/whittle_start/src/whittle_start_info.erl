@@ -1,0 +1,59 @@
+%% @doc Answers `module_info' out of a module's file.
+%%
+%% A program that asks every module for its attributes when it starts would otherwise have all
+%% its cold modules loaded for that. It calls only what is preloaded, and the code server.
+-module(whittle_start_info).
+
+-import(whittle_start_cold, [chunk/2]).
+
+-export([answer/2]).
+
+%% @doc A list of the answer to `Module:module_info(Item)', for a module that is not loaded; an
+%% empty one where it has to be loaded for that. `module_info(module)' and `module_info()' load
+%% it: that is how a program says that it wants a module loaded (`code' does, of those that the
+%% code server needs).
+-spec answer(module(), [term()]) -> [term()].
+answer(Module, [Item])
+  when Item =:= exports; Item =:= attributes; Item =:= compile; Item =:= md5 ->
+    case code:get_object_code(Module) of
+        {Module, Bytes, _} -> [item(Item, Bytes)];
+        error -> []
+    end;
+answer(_, _) ->
+    [].
+
+%% Internal
+
+item(md5, Bytes) -> code:module_md5(Bytes);
+item(attributes, Bytes) -> term(<<"Attr">>, Bytes);
+item(compile, Bytes) -> term(<<"CInf">>, Bytes);
+item(exports, Bytes) ->
+    {ok, Names} = chunk(<<"AtU8">>, Bytes),
+    {ok, Exports} = chunk(<<"ExpT">>, Bytes),
+    Atoms = list_to_tuple(case word(Names, 0) of
+                              Count when Count < 1 bsl 31 -> names(Count, short, Names, 4);
+                              Count -> names(1 bsl 32 - Count, long, Names, 4)
+                          end),
+    %% The last first, as the VM does.
+    [{binary_to_atom(element(word(Exports, At), Atoms), utf8), word(Exports, At + 4)}
+     || Entry <- lists:seq(word(Exports, 0) - 1, 0, -1), At <- [4 + 12 * Entry]].
+
+word(Bytes, At) -> binary:decode_unsigned(binary_part(Bytes, At, 4)).
+
+term(Id, Bytes) ->
+    case chunk(Id, Bytes) of
+        {ok, Term} -> binary_to_term(Term);
+        none -> []
+    end.
+
+%% From OTP 28 on their number is negative, and a length is written as an integer in code.
+names(0, _, _, _) ->
+    [];
+names(Count, Lengths, Bytes, At) ->
+    {Start, Size} = case {Lengths, binary:at(Bytes, At)} of
+                        {short, Byte} -> {At + 1, Byte};
+                        {long, Byte} when Byte band 8 =:= 0 -> {At + 1, Byte bsr 4};
+                        {long, Byte} ->
+                            {At + 2, (Byte bsr 5) bsl 8 bor binary:at(Bytes, At + 1)}
+                    end,
+    [binary_part(Bytes, Start, Size) | names(Count - 1, Lengths, Bytes, Start + Size)].
