@@ -151,8 +151,9 @@ export class Output {
     }
 
     /** An integer of a fun, whose size is its own. */
-    private count(value: number): void {
-        this.number(unsigned(value, 53));
+    private integer(value: number): void {
+        if (value !== (value | 0)) throw noTerm(`${String(value)} is no integer of 32 bits`);
+        this.number(value | 0);
     }
 
     /** As many items as were announced, whatever a getter does to the array meanwhile. */
@@ -493,7 +494,7 @@ export class Output {
         this.u8(Tag.Export);
         this.atom(fun.module.name);
         this.atom(fun.fun.name);
-        this.count(fun.arity);
+        this.integer(unsigned(fun.arity, 8));
     }
 
     private fun(fun: Fun): void {
@@ -504,10 +505,10 @@ export class Output {
         if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
         this.octets(fun.uniq);
         this.u32(fun.index);
-        this.u32(fun.free.length);
+        this.u32(unsigned(fun.free.length, 8));
         this.atom(fun.module.name);
-        this.count(fun.oldIndex);
-        this.count(fun.oldUniq);
+        this.integer(fun.oldIndex);
+        this.integer(fun.oldUniq);
         this.pid(fun.pid);
         this.all(fun.free);
         // The size counts itself.
@@ -518,8 +519,8 @@ export class Output {
         this.head(Tag.Fun, fun.free.length);
         this.pid(fun.pid);
         this.atom(fun.module.name);
-        this.count(fun.index);
-        this.count(fun.uniq);
+        this.integer(fun.index);
+        this.integer(fun.uniq);
         this.all(fun.free);
     }
 
