@@ -5,7 +5,7 @@ import { atStep, kindName, noTerm, tooDeep } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
 import { ErlMap, isMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
-import { checkOptions, type Choices } from "./options.js";
+import { checkOptions, hasOwn, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -369,10 +369,31 @@ export class Output {
         const names = Object.keys(object);
         const layout = this.layoutOf(names);
         if (layout) return layout.write(this, object);
+        if (!this.options.deterministic) return this.properties(object);
         this.pairs(
             names.map(this.keyOf),
             names.map((name) => object[name]),
         );
+    }
+
+    /** Writes an object whose names come in no known order. */
+    private properties(object: { readonly [key: string]: Encodable }): void {
+        const start = this.pos + 1;
+        this.head(Tag.Map, 0);
+        let count = 0;
+        let name = "";
+        try {
+            for (name in object) {
+                if (!hasOwn.call(object, name)) continue;
+                if (this.options.keys === "atom") this.atom(name);
+                else this.text(name);
+                this.write(object[name]);
+                count++;
+            }
+        } catch (error) {
+            throw atStep(name, error);
+        }
+        this.view.setUint32(start, count);
     }
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
