@@ -880,14 +880,26 @@ test("code is generated for no more forms than are remembered", () => {
             for (let i = 0; i < count; i++) run();
             return made;
         };
-        // Layouts of one width, and the first keys of maps.
+        // Layouts of one width; the first orders of maps, and sets of keys.
         assert.equal(
             times(50, () => forms.forEach((form) => write(form))),
             16,
         );
         const read = () =>
             bytes.forEach((term, i) => assert.deepEqual(decoder.decode(term), forms[i]));
-        assert.equal(times(50, read), 8);
+        const made100 = times(50, read);
+        assert.ok(made100 >= 8 && made100 <= 100, `${made100}`);
+        const names = Array.from({ length: 14 }, (_, i) => `k${i}`);
+        const sets: Uint8Array[] = [];
+        for (let bits = 0; bits < 1 << names.length; bits++) {
+            const set = names.filter((_, i) => (bits >> i) & 1);
+            if (set.length === 5) sets.push(encode(Object.fromEntries(set.map((k) => [k, 1]))));
+        }
+        assert.equal(sets.length, 2002);
+        const { decode: readSet } = plainDecoder();
+        const madeOfSets = times(12, () => sets.forEach((term) => readSet(term)));
+        // MAX_SETS and MAX_ORDERS of src/plain.ts.
+        assert.ok(madeOfSets >= 1024 && madeOfSets <= 1024 + 32, `${madeOfSets}`);
     } finally {
         globalThis.Function = own;
     }

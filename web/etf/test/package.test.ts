@@ -226,6 +226,14 @@ test("what npm packs from a fresh checkout is built, and holds every entry point
         scripts: Record<string, string>;
     };
     assert.equal(manifest.scripts["prepack"], "make -C .. all");
+    // The folder above has the scripts that JavaScript users expect, too.
+    const above = JSON.parse(readFileSync(new URL("../package.json", root), "utf8")) as {
+        scripts: Record<string, string>;
+    };
+    for (const name of ["build", "test", "docs"]) {
+        assert.ok(manifest.scripts[name], name);
+        assert.match(above.scripts[name], /--prefix etf$/);
+    }
     const said = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
         cwd: fileURLToPath(root),
         stdio: ["ignore", "pipe", "ignore"],
