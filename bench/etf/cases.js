@@ -5,7 +5,7 @@ import { decode as msgpackDecode, encode as msgpackEncode } from "@msgpack/msgpa
 import { Decoder as CborDecoder, Encoder as CborEncoder } from "cbor-x";
 import { Packr, Unpackr } from "msgpackr";
 import { atom, encoder, plainDecoder, termDecoder, tuple } from "../../web/etf/dist/index.js";
-import { blobs, deep, metrics, people, table, texts } from "./payloads.js";
+import { blobs, deep, metrics, people, records, table, texts } from "./payloads.js";
 
 /** Bytes of a text: in Node by Buffer, which is faster than TextEncoder. */
 const { Buffer } = globalThis;
@@ -19,6 +19,8 @@ const toText = new TextDecoder();
 export const payloads = {
     "one person": { make: () => people(1)[0], times: 3000 },
     "10,000 people": { make: () => people(10000), times: 2 },
+    "records, one order": { make: () => records(), times: 2 },
+    "records, shuffled": { make: () => records(10000, true), times: 2 },
     "metrics snapshot": { make: () => metrics(), times: 20 },
     "table of tuples": { make: () => table(), times: 8 },
     "deep small terms": { make: () => deep(), times: 10 },

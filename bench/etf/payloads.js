@@ -136,3 +136,43 @@ export function blobs(count = 8, length = 250000, seed = 6) {
         return bytes;
     });
 }
+
+/** A record of up to eleven keys, eight of which are always there, three with nested values. */
+function record(id, pick) {
+    const made = {
+        id,
+        name: `${pick.of(first)} ${pick.of(last)}`,
+        created: 1700000000 + pick.int(0, 9999999),
+        status: pick.of(["new", "open", "closed"]),
+        score: pick.int(0, 10000) / 100,
+        tags: pick.some(3, () => pick.of(words)),
+        owner: { id: pick.int(1, 500), team: pick.of(towns), active: pick.next() < 0.5 },
+        history: pick.some(2, () => ({ at: pick.int(0, 99999), by: pick.of(last), note: null })),
+    };
+    if (pick.next() < 0.5) made.comment = `seen by ${pick.of(first)}`;
+    if (pick.next() < 0.5) made.parent = pick.int(0, 9999);
+    if (pick.next() < 0.5) made.place = { lat: pick.next() * 90, lon: pick.next() * 180 };
+    return made;
+}
+
+/** The same value with the keys of each map in an order of its own. */
+function shuffled(value, pick) {
+    if (Array.isArray(value)) return value.map((item) => shuffled(item, pick));
+    if (value === null || typeof value !== "object") return value;
+    const entries = Object.entries(value);
+    for (let i = entries.length - 1; i > 0; i--) {
+        const j = pick.int(0, i);
+        [entries[i], entries[j]] = [entries[j], entries[i]];
+    }
+    return Object.fromEntries(entries.map(([key, part]) => [key, shuffled(part, pick)]));
+}
+
+/**
+ * Records of 8 to 11 keys, some of them missing, with nested maps and lists; `mixed` gives each map
+ * an order of its own, as encoders with hash tables write them.
+ */
+export function records(count = 10000, mixed = false, seed = 7) {
+    const pick = picker(seed);
+    const made = pick.some(count, (id) => record(id, pick));
+    return mixed ? shuffled(made, picker(seed + 1)) : made;
+}

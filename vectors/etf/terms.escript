@@ -12,6 +12,7 @@
 %%
 %% The partner answers these requests, all in external term format:
 %%   {check, Bytes}   -> {Description, Bytes again, deterministic, compressed, minor 1, minor 0} or error
+%%   {read, Inputs}   -> for each input the description of its term, or error
 %%   {random, N, Seed} -> N such answers in a list, for random terms
 %%   {order, A, B}    -> less | equal | more, and whether A =:= B
 %%   {print, Terms}   -> what ~tp makes of each
@@ -44,6 +45,12 @@ answer({check, Bytes}) ->
     catch
         error:badarg -> error
     end;
+answer({read, Inputs}) ->
+    [try binary_to_term(Bytes) of
+         Term -> iolist_to_binary(describe(Term))
+     catch
+         error:badarg -> error
+     end || Bytes <- Inputs];
 answer({random, Count, Seed}) ->
     rand:seed(exsplus, {Seed, 1, 2}),
     [forms(random(3)) || _ <- lists:seq(1, Count)];
@@ -104,7 +111,9 @@ describe(Term) when is_function(Term) ->
         external ->
             ["fun(", join([describe(Info(Key)) || Key <- [module, name, arity]]), ")"];
         local ->
-            Parts = [Info(module), Info(arity), Info(new_uniq), Info(new_index), Info(index), Info(uniq)],
+            %% Erlang takes 32 bits for a signed number, and the format does not say.
+            NewIndex = Info(new_index) band 16#FFFFFFFF,
+            Parts = [Info(module), Info(arity), Info(new_uniq), NewIndex, Info(index), Info(uniq)],
             ["fun(", join([describe(Part) || Part <- Parts ++ Info(env)]), ")"]
     end;
 describe(Term) ->

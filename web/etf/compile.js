@@ -3,6 +3,7 @@
 // other share the letters, and what is used most gets the first ones: the same letters again are
 // what gzip makes small. Numbers that have names stand in their places, classes and namespaces get
 // the form that minifiers make the least of. Source maps lead back to what is in src/.
+import { copyFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { letters, lettersOf } from "./letters.js";
@@ -222,6 +223,10 @@ const unname = (context) => (file) => {
     return ts.visitEachChild(file, visit, context);
 };
 
+// Nothing of an earlier build stays, test programs included. What npm packs holds its licence.
+for (const folder of ["dist", "build/test"])
+    rmSync(`${here}${folder}`, { recursive: true, force: true });
+copyFileSync(`${here}../../LICENSE`, `${here}LICENSE`);
 program.emit(undefined, undefined, undefined, false, {
     before: [shorten, unwrap],
     after: [unname],

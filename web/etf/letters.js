@@ -5,17 +5,17 @@ export const letters = "et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP";
 /** Those of a class and of the classes that extend it. */
 export const lettersOf = {
     Binary: "t e",
-    Keys: "G",
+    Keys: "p",
     ErlMap: "e t",
-    Shape: "s t e i _ B w p b f",
+    Shape: "s p t i e Y B _ A b v l",
     Input:
-        "s t o e w u ee _ N ef k et f en i j b ep eM V $ eb g M O v m a er ed C h ec eO ey el B " +
-        "r J p q eo G L ea K T R n l c e_ Y z ew es U P eu X A x D E Q I H W d eg ex em Z eN S " +
-        "eK eC F y ei",
+        "s t o e ep d ee K es q u et f i em j V b eM C ei eb g eC O v x a ex ed M w ec eO ey I " +
+        "A e_ eB y J m D eo p P eK L T Z c h z E ew Y en W S eN ea Q k F X n el ek G $ r er ev " +
+        "N l eg _ H eu U e$ B eZ ef R eW",
     Output:
-        "e A t Y d b m V s a i g $ w o N v f z U R I r Q _ W q G T D Z E M J u F K p k L P h y " +
-        "n l O S",
-    FrameReader: "e t s i j p A Z",
+        "e t y w z b m r h a W g s i o K n F v j d c A x _ Q D p T E J C V l N B L Y Z q P S O " +
+        "R f I M u",
+    FrameReader: "e t s n j p o q",
     Failure: "e i t s",
-    Decoder: "n t e W",
+    Decoder: "n g t Q",
 };

@@ -5,7 +5,7 @@ import { atStep, kindName, noTerm, tooDeep } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
 import { ErlMap, isMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
-import { checkOptions, type Choices } from "./options.js";
+import { checkOptions, hasOwn, type Choices } from "./options.js";
 import { Tag } from "./tags.js";
 import {
     Atom,
@@ -151,8 +151,9 @@ export class Output {
     }
 
     /** An integer of a fun, whose size is its own. */
-    private count(value: number): void {
-        this.number(unsigned(value, 53));
+    private integer(value: number): void {
+        if (value !== (value | 0)) throw noTerm(`${String(value)} is no integer of 32 bits`);
+        this.number(value | 0);
     }
 
     /** As many items as were announced, whatever a getter does to the array meanwhile. */
@@ -368,10 +369,31 @@ export class Output {
         const names = Object.keys(object);
         const layout = this.layoutOf(names);
         if (layout) return layout.write(this, object);
+        if (!this.options.deterministic) return this.properties(object);
         this.pairs(
             names.map(this.keyOf),
             names.map((name) => object[name]),
         );
+    }
+
+    /** Writes an object whose names come in no known order. */
+    private properties(object: { readonly [key: string]: Encodable }): void {
+        const start = this.pos + 1;
+        this.head(Tag.Map, 0);
+        let count = 0;
+        let name = "";
+        try {
+            for (name in object) {
+                if (!hasOwn.call(object, name)) continue;
+                if (this.options.keys === "atom") this.atom(name);
+                else this.text(name);
+                this.write(object[name]);
+                count++;
+            }
+        } catch (error) {
+            throw atStep(name, error);
+        }
+        this.view.setUint32(start, count);
     }
 
     private pairs(keys: readonly Encodable[], values: readonly Encodable[]): void {
@@ -493,7 +515,7 @@ export class Output {
         this.u8(Tag.Export);
         this.atom(fun.module.name);
         this.atom(fun.fun.name);
-        this.count(fun.arity);
+        this.integer(unsigned(fun.arity, 8));
     }
 
     private fun(fun: Fun): void {
@@ -504,10 +526,10 @@ export class Output {
         if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
         this.octets(fun.uniq);
         this.u32(fun.index);
-        this.u32(fun.free.length);
+        this.u32(unsigned(fun.free.length, 8));
         this.atom(fun.module.name);
-        this.count(fun.oldIndex);
-        this.count(fun.oldUniq);
+        this.integer(fun.oldIndex);
+        this.integer(fun.oldUniq);
         this.pid(fun.pid);
         this.all(fun.free);
         // The size counts itself.
@@ -518,8 +540,8 @@ export class Output {
         this.head(Tag.Fun, fun.free.length);
         this.pid(fun.pid);
         this.atom(fun.module.name);
-        this.count(fun.index);
-        this.count(fun.uniq);
+        this.integer(fun.index);
+        this.integer(fun.uniq);
         this.all(fun.free);
     }
 

@@ -5,7 +5,7 @@
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { DecodeOptions } from "./decode.js";
 import { checkNames, hasOwn } from "./options.js";
-import type { Shape } from "./shape.js";
+import { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
 import { TermReader } from "./terms.js";
@@ -68,11 +68,28 @@ interface Leaf {
     uses: number;
 }
 
+/** Maps with the same keys in any order. */
+interface Keys {
+    /** The keys, in the order in which the properties are made. */
+    readonly names: readonly Shape<string, Leaf>[];
+    readonly shape: Shape<string, Leaf>;
+}
+
+/** After so many orders of keys, maps of as many keys are read in any order. */
+const MAX_ORDERS = 32;
+/** Most sets of keys whose order changes. */
+const MAX_SETS = 1024;
+
 /** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
 const WORTH_GENERATING = 8;
 
 /** V8 hashes longer strings by their length alone, so each may be compared with all. */
 const MAX_HASHED = 16383;
+
+/** A part in the hash of a set of keys, whose last bits are left to their number. */
+function randomHash(): number {
+    return Math.ceil(Math.random() * 0x700000) << 7;
+}
 
 const PROTO = "__proto__ cannot be a property";
 
@@ -80,6 +97,12 @@ const PROTO = "__proto__ cannot be a property";
 export class PlainReader extends TermReader<unknown, string, Leaf> {
     private readonly records = new Map<string, readonly string[]>();
     private readonly dropped: string | undefined;
+    /** Keys, each a shape of its own, by some of their bytes. */
+    private readonly names: Shape<string, Leaf>[] = [];
+    /** The shapes that led to the values on the stack. */
+    private readonly met: Shape<string, Leaf>[] = [];
+    /** Sets of keys by the sum of their hashes. */
+    private readonly sets = new Map<number, Keys>();
 
     declare protected readonly options: DecodeOptions;
 
@@ -241,22 +264,74 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     /** Reads a map of `size` keys into an object. */
     private object(size: number): unknown {
         this.enter(2 * size);
-        const { stack, sp: base } = this;
-        let shape = this.roots[size];
-        let keys: readonly string[] = [];
+        const { stack, sp: base, pos: start, met } = this;
+        const root = this.roots[size];
+        const isMixed = root && root.place >= MAX_ORDERS;
+        let shape = root;
+        let keys: string[] = [];
+        let hash = size;
         for (let i = 0; i < size && shape; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
             this.sp = base + i;
-            const next = this.step(shape);
-            if (!next) keys = [...shape.keys, this.stray!];
+            const next: Shape<string, Leaf> | undefined = this.step(isMixed ? this.alike() : shape);
+            if (!next) keys = [...this.keysMet(base, i), this.stray!];
             const value = this.value();
             stack[base + i] = value;
+            if (next) {
+                met[base + i] = next;
+                if (isMixed) hash = (hash + (next.hash ||= randomHash())) & 0x3fffffff;
+            }
             shape = next;
         }
         this.sp = base;
-        const map = shape ? this.shaped(shape, base) : this.unshaped(keys, size);
+        if (root && !shape?.leaf) root.place++;
+        const map = !shape
+            ? this.unshaped(keys, size)
+            : isMixed
+              ? this.mixed(hash, size, start)
+              : this.shaped(shape, base);
         this.depth--;
         return map;
+    }
+
+    /** The beginning of those keys that are like the one at `pos` in some bytes. */
+    private alike(): Shape<string, Leaf> {
+        const { buf, pos } = this;
+        const at = pos + (buf[pos] === Tag.Binary ? 5 : 2);
+        const length = buf[at - 1];
+        const bucket = (length ^ (buf[at] << 2) ^ (buf[at + length - 1] << 4)) & 255;
+        return (this.names[bucket] ??= new Shape([], []));
+    }
+
+    /**
+     * The object of the values on the stack, whose keys came in any order. Its properties are in the
+     * order of the first map with these keys: in another one the engine would have another kind of
+     * object for each order.
+     */
+    private mixed(hash: number, size: number, start: number): unknown {
+        const { stack, sp: base, met, sets } = this;
+        const set = sets.get(hash);
+        let done = 0;
+        if (set) {
+            for (let i = 0; i < size; i++) met[base + i].place = i;
+            for (const name of set.names) {
+                const at = base + name.place;
+                // Another set may have the same hash.
+                if (name.place >= size || met[at] !== name) break;
+                stack[base + size + done++] = stack[at];
+            }
+            if (done === size) return this.shaped(set.shape, base + size);
+        }
+        const keys = this.keysMet(base, size);
+        if (new Set(keys).size < size) this.twice(start);
+        if (!set && sets.size < MAX_SETS)
+            sets.set(hash, { names: met.slice(base, base + size), shape: new Shape(keys, []) });
+        return this.unshaped(keys, size);
+    }
+
+    /** The last keys of `count` shapes that were met. */
+    private keysMet(base: number, count: number): string[] {
+        return this.met.slice(base, base + count).map(({ keys }) => keys[keys.length - 1]);
     }
 
     private shaped(shape: Shape<string, Leaf>, base: number): unknown {

@@ -11,7 +11,7 @@ import { ErlMap } from "./map.js";
 import { checkOrder } from "./options.js";
 import { written } from "./parts.js";
 import { show } from "./show.js";
-import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
+import { Atom, Binary, ErlRecord, Float, isList, Tuple, type Term } from "./term.js";
 
 /** Why a term was not accepted. */
 export interface ReadError {
@@ -322,6 +322,34 @@ export function object<T extends object>(fields: Fields<T>): Decoder<T> {
     return new Decoder("a map", (found) =>
         made<T>(decoders.map(([name, value]) => [name, value.take(found)])),
     );
+}
+
+/**
+ * A property list with these fields at least, as an object. It is a list of pairs `{name, Value}`; an
+ * atom `name` stands for `{name, true}`. The first entry with a name counts, as in the proplists
+ * module. Other elements are skipped. An {@link optional} field may be missing.
+ */
+export function proplist<T extends object>(fields: Fields<T>): Decoder<T> {
+    const decoders = entries(fields);
+    for (const [, value] of decoders) wanted(value);
+    const wants = "a property list";
+    return new Decoder(wants, (found) => {
+        if (!isList(found)) refuse(wants, found);
+        const held = new Map<string, Term>();
+        for (const item of found) {
+            const isPair = item instanceof Tuple && item.elements.length === 2;
+            const [key, value] = isPair ? item.elements : [item, new Atom("true")];
+            if (key instanceof Atom && !held.has(key.name)) held.set(key.name, value);
+        }
+        return made<T>(
+            decoders.map(([name, value]) => {
+                const term = held.get(name);
+                if (term !== undefined) return [name, under(name, value, term)];
+                if (!value.absent) refuse(`${wants} with ${name}`, found);
+                return [name, value.absent()];
+            }),
+        );
+    });
 }
 
 /** Decoders by name, in order. */

@@ -33,6 +33,10 @@ export function alone<K>(key: K): K {
 export class Shape<K, L> {
     /** What the view keeps for maps that have exactly these keys. */
     leaf: L | undefined = undefined;
+    /** Of a key in any order where it stands; of an empty beginning how many orders were new. */
+    place = 0;
+    /** Of a key in any order its part in the hash of a set of keys. */
+    hash = 0;
     private first: Shape<K, L> | undefined = undefined;
     private sibling: Shape<K, L> | undefined = undefined;
     private choices = 0;

@@ -114,7 +114,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Reference:
                 return this.reference(tag);
             case Tag.Export:
-                return new ExportFun(this.atomTerm(), this.atomTerm(), this.integer());
+                return new ExportFun(this.atomTerm(), this.atomTerm(), this.integer(255));
             case Tag.NewFun: {
                 // The size is skipped, as the VM does: some releases wrote it too large.
                 this.pos += 4;
@@ -122,6 +122,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 const uniq = new Uint8Array(this.buf.subarray(this.pos, (this.pos += 16)));
                 const index = this.u32();
                 const count = this.u32();
+                if (count >>> 8) this.forbidden(this.pos - 4);
                 return new Fun(
                     this.atomTerm(),
                     arity,
@@ -160,14 +161,17 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return this.named(this.atomName());
     }
 
-    /** An integer, small enough to be a number, as it stands inside a fun. */
-    private integer(): number {
+    /**
+     * An integer as it stands inside a fun: of 32 bits, or of as few as these. The VM takes larger
+     * ones, and makes others of them.
+     */
+    private integer(bits = -1): number {
         const start = this.pos;
-        const value = this.startsInteger() ? this.value() : -1;
-        if (typeof value !== "number" || value < 0) {
-            this.forbidden(start);
-        }
-        return value;
+        const isInteger = this.startsInteger() || this.buf[start] === Tag.LargeBig;
+        const value: unknown = isInteger ? this.value() : 0n;
+        const kept = Number(value) & bits;
+        if (value !== kept) this.forbidden(start);
+        return kept;
     }
 
     private bits(): unknown {
@@ -219,6 +223,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     /** The oldest tag has its one word before the creation, the others theirs behind. */
     private reference(tag: Tag.NewerReference | Tag.NewReference | Tag.Reference): Reference {
+        const start = this.pos - 1;
         const words: number[] = [];
         let count = 1;
         if (tag !== Tag.Reference) {
@@ -229,6 +234,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (tag === Tag.Reference) words.push(this.u32());
         const creation = this.creation(tag !== Tag.NewerReference);
         while (words.length < count) words.push(this.u32());
+        // The tags of small creations are from a time of small references.
+        if (tag !== Tag.NewerReference && words[0] >>> 18) this.forbidden(start);
         return new Reference(node, creation, words);
     }
 

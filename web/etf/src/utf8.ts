@@ -21,7 +21,8 @@ export function checkBytes(value: unknown, what: string): asserts value is Uint8
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
-    if (text === undefined) throw new EtfError("utf8", "text is not UTF-8", start);
+    if (text === undefined)
+        throw new EtfError("utf8", 'text is not UTF-8: see binaries: "either"', start);
     return text;
 }
 

@@ -9,6 +9,8 @@ import {
     Float,
     Fun,
     ImproperList,
+    LocalTerm,
+    OldFun,
     Pid,
     Port,
     Reference,
@@ -81,5 +83,8 @@ export function describe(term: Term): string {
         return `record(${[...head, ...fields].join()})`;
     }
     if (Array.isArray(term)) return `[${term.map(describe).join()}]`;
+    // No Erlang has words for these: it refuses the first, and the second of any other node.
+    if (term instanceof OldFun) return `oldfun(${term.free.map(describe).join()})`;
+    if (term instanceof LocalTerm) return "local()";
     throw new TypeError(`no words for ${String(term)}`);
 }

@@ -20,6 +20,7 @@ import {
     ErlMap,
     ErlRecord,
     EtfError,
+    ExportFun,
     FrameReader,
     Fun,
     LocalTerm,
@@ -326,7 +327,7 @@ test("ten thousand different map shapes and atoms do not break a decoder", () =>
     assert.deepEqual(decoder.decode(encode({ last: 1 })), { last: 1 });
 });
 
-test("what the VM refuses is refused, with the offset of the fault", () => {
+test("what the VM refuses or misreads is refused, with the offset of the fault", () => {
     refused([], "truncated", 0);
     refused([130, 97, 1], "version", 0);
     refused([131], "truncated", 1);
@@ -339,7 +340,25 @@ test("what the VM refuses is refused, with the offset of the fault", () => {
     refused([131, 77, 0, 0, 0, 1, 9, 255], "value", 1);
     refused([131, 77, 0, 0, 0, 0, 1], "value", 1);
     refused([131, 90, 0, 6, 119, 1, 97, 0, 0, 0, 0], "value");
+    // The VM takes these, and reads four bytes that are not theirs.
+    refused([131, 90, 0, 0, 119, 1, 97, 0, 0, 0, 1], "value", 2);
+    refused([131, 104, 2, 97, 1, 114, 0, 0, 119, 1, 97, 1], "value", 6);
     refused([131, 113, 119, 1, 97, 119, 1, 98, 98, 255, 255, 255, 255], "value");
+    // Only today's tag has references whose first word has more than 18 bits.
+    refused([131, 114, 0, 1, 119, 1, 97, 1, 0, 4, 0, 0], "value", 1);
+    refused([131, 101, 119, 1, 97, 0, 4, 0, 0, 1], "value", 1);
+    decodeTerm(Uint8Array.of(131, 114, 0, 1, 119, 1, 97, 1, 0, 3, 255, 255));
+    decodeTerm(Uint8Array.of(131, 90, 0, 1, 119, 1, 97, 0, 0, 0, 1, 0, 4, 0, 0));
+    const free = (count: number) =>
+        new Fun(atom("m"), 1, new Uint8Array(16), 1, -1, -(2 ** 31), pid, Array(count).fill(1));
+    const pid = new Pid(atom("n"), 1, 2, 3);
+    const full = encode(free(255));
+    assert.deepEqual(decodeTerm(full), free(255));
+    full[27] = 1;
+    refused(full, "value", 27);
+    assert.throws(() => encode(free(256)), EtfError);
+    const zero = new ExportFun(atom("m"), atom("f"), -0);
+    assert.deepEqual(decodeTerm(encode(zero)), new ExportFun(atom("m"), atom("f"), 0));
     refused([131, 103, 119, 1, 97, 0, 0, 0, 1, 0, 0, 0, 0, 4], "value", 13);
     refused([131, 67, 0, 0, 0, 0, 2, 119, 1, 97, 119, 1, 98], "value");
     refused([131, 108, 0, 0, 0, 1, 121, 0, 0, 0, 0, 97, 1, 106], "tag");
@@ -861,14 +880,26 @@ test("code is generated for no more forms than are remembered", () => {
             for (let i = 0; i < count; i++) run();
             return made;
         };
-        // Layouts of one width, and the first keys of maps.
+        // Layouts of one width; the first orders of maps, and sets of keys.
         assert.equal(
             times(50, () => forms.forEach((form) => write(form))),
             16,
         );
         const read = () =>
             bytes.forEach((term, i) => assert.deepEqual(decoder.decode(term), forms[i]));
-        assert.equal(times(50, read), 8);
+        const made100 = times(50, read);
+        assert.ok(made100 >= 8 && made100 <= 100, `${made100}`);
+        const names = Array.from({ length: 14 }, (_, i) => `k${i}`);
+        const sets: Uint8Array[] = [];
+        for (let bits = 0; bits < 1 << names.length; bits++) {
+            const set = names.filter((_, i) => (bits >> i) & 1);
+            if (set.length === 5) sets.push(encode(Object.fromEntries(set.map((k) => [k, 1]))));
+        }
+        assert.equal(sets.length, 2002);
+        const { decode: readSet } = plainDecoder();
+        const madeOfSets = times(12, () => sets.forEach((term) => readSet(term)));
+        // MAX_SETS and MAX_ORDERS of src/plain.ts.
+        assert.ok(madeOfSets >= 1024 && madeOfSets <= 1024 + 32, `${madeOfSets}`);
     } finally {
         globalThis.Function = own;
     }

@@ -1,9 +1,7 @@
 // Random terms both ways between this codec and a running Erlang: the one on PATH, and the one
 // that ETF_OTP29 names. Each term is compared in words that neither codec has a part in.
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import {
     Atom,
     Binary,
@@ -14,8 +12,6 @@ import {
     equal,
     ErlMap,
     Float,
-    frame,
-    FrameReader,
     Pid,
     Port,
     Reference,
@@ -24,9 +20,9 @@ import {
     type Term,
 } from "@whittle/etf";
 import { describe, hex, same } from "./describe.js";
+import { Partner, partners } from "./partner.js";
 import { Random } from "./random.js";
 
-const script = fileURLToPath(new URL("../../../../vectors/etf/terms.escript", import.meta.url));
 /** Terms each way; more with ETF_COUNT. */
 const COUNT = Number(process.env["ETF_COUNT"] ?? 10000);
 
@@ -35,47 +31,6 @@ const writers = [0, 1, 2].map((version) =>
         encoder({ minorVersion: version as 0 | 1 | 2, deterministic }),
     ),
 );
-
-/** A running Erlang that answers questions in their order. */
-class Partner {
-    private readonly child: ChildProcess;
-    private readonly waiting: {
-        resolve: (answer: Term) => void;
-        reject: (error: Error) => void;
-    }[] = [];
-
-    constructor(erl: string) {
-        this.child = spawn(
-            erl,
-            ["-noshell", "-noinput", "-run", "escript", "start", "-extra", script, "partner"],
-            {
-                stdio: ["pipe", "pipe", "inherit"],
-            },
-        );
-        const frames = new FrameReader();
-        this.child.stdout!.on("data", (piece: Uint8Array) => {
-            for (const message of frames.push(piece))
-                this.waiting.shift()!.resolve(decodeTerm(message));
-        });
-        const failed = (error: Error) =>
-            this.waiting.splice(0).forEach(({ reject }) => reject(error));
-        this.child.on("error", () =>
-            failed(new Error(`${erl} does not start: install erlang-base, or correct ETF_OTP29`)),
-        );
-        this.child.on("exit", (code) => failed(new Error(`${erl} ended with ${code}`)));
-    }
-
-    ask(...question: readonly Term[]): Promise<Term> {
-        return new Promise((resolve, reject) => {
-            this.waiting.push({ resolve, reject });
-            this.child.stdin!.write(frame(encode(new Tuple(question))));
-        });
-    }
-
-    stop(): void {
-        this.child.stdin!.end();
-    }
-}
 
 /** Map keys that are maps have an order that depends on the node's own atom numbers. */
 function hasMapAsKey(term: Term): boolean {
@@ -106,18 +61,7 @@ function checkForms(answer: Term, words: string | undefined, release: number): v
     assert.ok(equal(terms[0], terms[1]));
 }
 
-const { ETF_OTP29 } = process.env;
-if (!ETF_OTP29) {
-    test(
-        "OTP 29",
-        { skip: "ETF_OTP29 names no erl of OTP 29 (test/run gives it)" },
-        () => undefined,
-    );
-}
-const erls = ["erl", ...(ETF_OTP29 ? [ETF_OTP29] : [])];
-for (const erl of erls) {
-    const release = erl === "erl" ? undefined : 29;
-    const who = release === undefined ? "erl on PATH" : "OTP 29";
+for (const { erl, who, release } of partners()) {
     test(`${who}: ${COUNT} terms there and back, ${COUNT} back and there`, async () => {
         const partner = new Partner(erl);
         try {

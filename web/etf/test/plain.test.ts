@@ -703,7 +703,7 @@ test("fields that the format has no room for are refused, in every class", () =>
     const pid = new Pid(node, 1, 2, 3);
     const uniq = new Uint8Array(16);
     const words = [2 ** 32, -1, 1.5, NaN, "1", null, undefined];
-    const naturals = [2 ** 53, -1, 1.5, NaN, "1", null];
+    const integers = [2 ** 31, -(2 ** 31) - 1, 1.5, NaN, "1", null];
     const bad: (readonly [makes: (value: never) => Term, values: readonly unknown[]])[] = [
         [(id) => new Pid(node, id, 0, 0), words],
         [(serial) => new Pid(node, 0, serial, 0), words],
@@ -714,15 +714,15 @@ test("fields that the format has no room for are refused, in every class", () =>
         [(creation) => new Reference(node, creation, [1]), words],
         [(word) => new Reference(node, 1, [1, word]), words],
         [(count) => new Reference(node, 1, Array<number>(count).fill(1)), [0, 6]],
-        [(arity) => new ExportFun(node, node, arity), naturals],
+        [(arity) => new ExportFun(node, node, arity), [256, -1, 1.5, "1"]],
         [(arity) => new Fun(node, arity, uniq, 0, 0, 0, pid, []), [256, -1, 1.5, "1"]],
         [(size) => new Fun(node, 1, new Uint8Array(size), 0, 0, 0, pid, []), [0, 3, 15, 17]],
         [(index) => new Fun(node, 1, uniq, index, 0, 0, pid, []), words],
-        [(index) => new Fun(node, 1, uniq, 0, index, 0, pid, []), naturals],
-        [(hash) => new Fun(node, 1, uniq, 0, 0, hash, pid, []), naturals],
+        [(index) => new Fun(node, 1, uniq, 0, index, 0, pid, []), integers],
+        [(hash) => new Fun(node, 1, uniq, 0, 0, hash, pid, []), integers],
         [(id) => new Fun(node, 1, uniq, 0, 0, 0, new Pid(node, id, 0, 0), []), words],
-        [(index) => new OldFun(node, index, 0, pid, []), naturals],
-        [(hash) => new OldFun(node, 0, hash, pid, []), naturals],
+        [(index) => new OldFun(node, index, 0, pid, []), integers],
+        [(hash) => new OldFun(node, 0, hash, pid, []), integers],
         [(bits) => new BitBinary(Uint8Array.of(1), bits), [0, 8, 1.5, -1, "1"]],
         [(size) => new BitBinary(new Uint8Array(size), 1), [0]],
         [(bytes) => new BitBinary(bytes, 1), [[1], "x"]],
@@ -747,8 +747,8 @@ test("fields that the format has no room for are refused, in every class", () =>
         new Port(node, 2n ** 64n - 1n, 1),
         new Port(node, 2 ** 32, 1, false),
         new Reference(node, 1, [0, 0, 0, 0, 2 ** 32 - 1]),
-        new ExportFun(node, node, 2 ** 53 - 1),
-        new Fun(node, 255, uniq, 2 ** 32 - 1, 2 ** 53 - 1, 0, pid, [1]),
+        new ExportFun(node, node, 255),
+        new Fun(node, 255, uniq, 2 ** 32 - 1, 2 ** 31 - 1, -(2 ** 31), pid, [1]),
         new BitBinary(Uint8Array.of(128), 1),
         new ErlRecord(node, node, false, [atom("a"), atom("b")], [1, 2]),
     ])
@@ -792,4 +792,110 @@ test("a decoded binary shows itself, not the message that it is a part of", () =
     const shown = map.get(Binary.of("shown"))!;
     assert.equal(JSON.stringify(shown), "[111,107]");
     assert.equal(show(map), '#{<<"secret">> => <<"very">>, <<"shown">> => <<"ok">>}');
+});
+
+/** The bytes of a map whose keys come in this order; a text that begins with a colon is an atom. */
+function mapOf(entries: readonly (readonly [string, Uint8Array])[]): number[] {
+    const keyed = entries.flatMap(([key, value]) => {
+        const name = key.startsWith(":") ? new Atom(key.slice(1)) : key;
+        return [...encode(name).subarray(1), ...value.subarray(1)];
+    });
+    return [131, 116, 0, 0, 0, entries.length, ...keyed];
+}
+
+/** Objects with some of these keys, each in an order of its own, and what they are. */
+function* mixedMaps(
+    random: Random,
+    keys: readonly string[],
+    count: number,
+): Generator<{ bytes: Uint8Array; value: { [key: string]: unknown } }> {
+    for (let at = 0; at < count; at++) {
+        const order = keys
+            .map((key) => ({ key, place: random.next() }))
+            .sort((a, b) => a.place - b.place)
+            .slice(0, keys.length - random.below(4))
+            .map(({ key }) => key);
+        const inner = { b: at, a: "x", c: [at] };
+        const values = order.map((_, i) => (i % 3 === 0 ? inner : i % 3 === 1 ? at + i : "text"));
+        const written = values.map((value) => {
+            if (typeof value !== "object") return encode(value);
+            const entries = random.below(2) === 0 ? ["a", "b", "c"] : ["c", "a", "b"];
+            const parts = entries.map((k) => [k, encode(inner[k as "a"])] as const);
+            return Uint8Array.from(mapOf(parts));
+        });
+        yield {
+            bytes: Uint8Array.from(mapOf(order.map((key, i) => [key, written[i]] as const))),
+            value: Object.fromEntries(order.map((key, i) => [key.replace(":", ""), values[i]])),
+        };
+    }
+}
+
+const manyKeys = [..."abcdefgh", "longer name", ":atom", "ключ", "12"];
+
+test("maps whose keys come in changing order become objects of one order for each set", () => {
+    for (const codegen of [true, false]) {
+        const decoder = plainDecoder({ codegen });
+        const orders = new Map<string, Set<string>>();
+        let maps = 0;
+        for (const { bytes, value } of mixedMaps(new Random(5), manyKeys, 3000)) {
+            const made = decoder.decode(bytes) as object;
+            assert.deepEqual(made, value);
+            // The first of each number of keys are in the order in which they came.
+            if (++maps < 1000) continue;
+            const set = Object.keys(value).sort().join();
+            if (!orders.has(set)) orders.set(set, new Set());
+            orders.get(set)!.add(Object.keys(made).join());
+        }
+        // A set that is new comes once in its own order.
+        for (const [set, found] of orders) assert.ok(found.size <= 2, set);
+        // A number of keys that has had one order only keeps it, others too.
+        const fixed = { z: 1, y: 2 };
+        for (let i = 0; i < 9; i++)
+            assert.deepEqual(Object.keys(decoder.decode(encode(fixed)) as object), ["z", "y"]);
+    }
+});
+
+test("sets of keys with one hash are told apart", () => {
+    const { random } = Math;
+    Math.random = () => 0.5;
+    try {
+        const decoder = plainDecoder();
+        for (const { bytes, value } of mixedMaps(new Random(6), manyKeys, 500))
+            assert.deepEqual(decoder.decode(bytes), value);
+    } finally {
+        Math.random = random;
+    }
+});
+
+test("text that is not UTF-8 is refused with the option that takes it", () => {
+    const bytes = encode(Uint8Array.of(255));
+    assert.throws(() => decode(bytes), /text is not UTF-8: see binaries: "either"/);
+    assert.deepEqual(plainDecoder({ binaries: "either" }).decode(bytes), Uint8Array.of(255));
+});
+
+test("in changing order, too, a key counts once and may be no property's", () => {
+    const decoder = plainDecoder({ structs: "drop" });
+    const keys = ["a", "b", "c", "d", "e", "__struct__"];
+    for (const { bytes, value } of mixedMaps(new Random(7), keys, 300)) {
+        const { __struct__: _, ...rest } = value;
+        assert.deepEqual(decoder.decode(bytes), rest);
+    }
+    const one = encode(1);
+    const refuses = (code: string, ...names: string[]) =>
+        assert.throws(
+            () => decoder.decode(Uint8Array.from(mapOf(names.map((name) => [name, one] as const)))),
+            (error: unknown) => error instanceof EtfError && error.code === code,
+            names.join(),
+        );
+    for (let round = 0; round < 3; round++) {
+        refuses("duplicate", "e", "d", "c", "b", "e");
+        refuses("duplicate", "e", "d", "c", "b", ":e");
+        refuses("duplicate", ":a", "d", "c", "b", "a");
+        refuses("key", "e", "d", "c", "b", "__proto__");
+        refuses("duplicate", "e", "x".repeat(100), "c", "b", "e");
+        refuses("duplicate", "e", "x".repeat(100), "c", "b", "x".repeat(100));
+        const long = mapOf(["e", "x".repeat(100), "c", "b", "y"].map((k) => [k, one] as const));
+        const expected = { e: 1, ["x".repeat(100)]: 1, c: 1, b: 1, y: 1 };
+        assert.deepEqual(decoder.decode(Uint8Array.from(long)), expected);
+    }
 });

@@ -15,6 +15,7 @@ import {
     write,
     type Decoded,
     type Decoder,
+    type Encodable,
     type Term,
 } from "@whittle/etf";
 
@@ -464,4 +465,32 @@ test("a typed encoder says what is not of its type, and where", () => {
     fails(() => write.list(write.atom)([5]), "at [0]: 5 is no atom");
     // @ts-expect-error
     fails(() => write.tuple(write.string)("a"), "a is no array");
+});
+
+test("a property list is read by the first entry with each name", () => {
+    const options = read.proplist({
+        host: read.string,
+        port: read.optional(read.integer, 80),
+        debug: read.optional(read.boolean, false),
+    });
+    const reads = (value: Encodable) => {
+        const result = options.readBytes(encode(value));
+        return result.ok ? result.value : result.error;
+    };
+    const pair = (name: string, value: Encodable) => tuple(atom(name), value);
+    assert.deepEqual(reads([pair("host", "a"), atom("debug"), pair("host", "b")]), {
+        host: "a",
+        port: 80,
+        debug: true,
+    });
+    const others = [1, tuple(atom("host"), 1, 2), tuple("port", 1), pair("host", "a")];
+    assert.deepEqual(reads(others), { host: "a", port: 80, debug: false });
+    const fails = (value: Encodable, message: string) => {
+        const result = options.readBytes(encode(value));
+        assert.equal(result.ok ? "" : result.error.message, message);
+    };
+    fails([], "expected a property list with host, found []");
+    fails({ host: "a" }, 'expected a property list, found #{<<"host">> => <<"a">>}');
+    fails([pair("host", 5)], "at .host: expected text, found 5");
+    assert.throws(() => read.proplist({ a: "string" } as never), TypeError);
 });
