@@ -57,13 +57,14 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
 %% files, libc.a, and the specs by which gcc takes them. Variables: SOURCE; SOFT_FLOAT,
 %% the artefact of {@link soft_float/2}, if the target asks for it.
 -spec libc(whittle_target:target(), whittle_source:source()) -> whittle_plan:plan().
-libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat}, Source) ->
+libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat} = Target,
+     Source) ->
     [#{name => "unpack", seconds => 1, lines => 20,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 5, lines => 100,
        %% -Os, and -O3 for copying and comparing memory: musl's own choice where it is
        %% not told.
-       script => ["cd src",
+       script => ["cd src"] ++ time64_first(Target) ++ [
                   "export CC=\"" ++ Cc ++ "\" AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
                   "export CFLAGS=\"-fno-asynchronous-unwind-tables -fno-unwind-tables"
                   " -ffunction-sections -fdata-sections -ffile-prefix-map=$WORK=.\"",
@@ -87,6 +88,22 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                   _ -> ["cp \"$SOFT_FLOAT/libsoft_float.a\" \"$OUT/lib\"",
                         "sed -i 's,^libgcc.a%s,-lsoft_float &,' \"$OUT/lib/musl-gcc.specs\""]
               end}].
+
+%% On 32 bits musl makes the system calls with a 32-bit time first, for any time that fits.
+%% A kernel without COMPAT_32BIT_TIME lacks them, and a wait returns at once. Here it makes
+%% those with a 64-bit time first; the others stay for kernels older than 5.1. musl's locks
+%% (futex) stay as they are: both sides of one have to make the same call.
+-define(TIMED, ["linux/ppoll", "linux/timerfd", "select/pselect", "select/select",
+                "signal/sigtimedwait", "stat/utimensat", "time/clock_nanosleep"]).
+
+time64_first(#{word_size := 32}) ->
+    ["for file in " ++ string:join(?TIMED, " ") ++ "; do",
+     "  sed -E -i 's/(time64 |^[[:space:]]+)\\|\\| !IS32BIT\\([a-z0-9]+\\)/\\1|| 1/'"
+     " src/$file.c",
+     "  grep -q '|| 1' src/$file.c || { echo \"musl's $file.c is another one\"; exit 1; }",
+     "done"];
+time64_first(#{}) ->
+    [].
 
 %% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.
 -spec openssl(whittle_target:target(), size | speed, whittle_source:source()) ->
