@@ -99,19 +99,28 @@ fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native)
     end.
 
 %%% The libraries of a runtime, each an artefact: #{soft_float, libc, terminfo, erts,
-%%% crypto, zstd}. What is linked into a later one comes first.
+%%% crypto, zstd}. One that goes into another comes before it.
 
 libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
     #{libc := Libc, soft_float := SoftFloat} = Target,
+    {OfOtp, Brought} = lists:partition(fun is_atom/1, Natives),
     Wanted = [{soft_float, gcc, newest(gcc)} || SoftFloat =/= ""]
         ++ [{libc, musl, newest(musl)} || Libc =/= ""]
         ++ [{terminfo, ncurses, newest(ncurses)}, {erts, erlang, Release}]
-        ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
+        ++ [{openssl(Brought), openssl, ?OPENSSL}
+            || whittle_recipe_vm:needs_openssl(OfOtp, Brought)]
         ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
     steps([fun(_) -> libraries(Wanted, Target, Flavour, #{}, Options) end,
            fun({_, Parts}) ->
-                   brought([N || #{} = N <- Natives], Target, Flavour, Parts, Options)
+                   brought(Brought, Target, Flavour, Parts, Options)
            end]).
+
+%% One libcrypto is linked: with libssl where somebody asks for that.
+openssl(Brought) ->
+    case whittle_recipe_vm:needs_ssl(Brought) of
+        true -> ssl;
+        false -> crypto
+    end.
 
 %% Two cannot be linked under one name, nor one under OTP's; and OTP before 28 looks for a
 %% linked NIF by its module.
@@ -130,13 +139,17 @@ brought([], Target, _Flavour, Parts, _Options) ->
 brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) ->
     #{erts := #{dir := Erts, id := Id, vsn := Vsn}} = Parts,
     #{name := For, identify := Identify} = Target,
+    Openssl = [Built || whittle_recipe_native:needs_openssl(Native),
+                        #{crypto := Built} <- [Parts]],
     Job = #{name => string:join(["native", Name, For, atom_to_list(Flavour)], "-"),
             task => Name ++ " for " ++ For,
             plan => whittle_recipe_native:plan(Target, Flavour, Native),
             identify => Identify,
-            inputs => (toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
+            inputs => maps:merge((toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
+                                 maps:from_list([{openssl, O} || #{id := O} <- Openssl])),
             files => native_files(For, Native),
-            variables => [{"ERTS", Erts} | toolchain_variables(Parts)],
+            variables => [{"ERTS", Erts} | toolchain_variables(Parts)]
+                ++ [{"OPENSSL", Dir} || #{dir := Dir} <- Openssl],
             describe => fun(_) -> {ok, #{vsn => Vsn}} end},
     case build(Job, Options) of
         {ok, Built} ->
@@ -173,7 +186,8 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
                 fun(Source) -> library(Part, Source, Target, Flavour, Parts, Options) end]) of
         {ok, Built} ->
-            libraries(Wanted, Target, Flavour, Parts#{Part => Built}, Options);
+            Key = case Part of ssl -> crypto; _ -> Part end,
+            libraries(Wanted, Target, Flavour, Parts#{Key => Built}, Options);
         Error ->
             Error
     end.
@@ -208,9 +222,14 @@ library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
             plan => whittle_recipe_lib:terminfo(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
-library(crypto, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
-    built(#{name => "openssl", part => "OpenSSL " ++ Vsn,
-            plan => whittle_recipe_lib:openssl(Target, Flavour, Source),
+library(Part, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options)
+  when Part =:= crypto; Part =:= ssl ->
+    {Name, Title} = case Part of
+                        crypto -> {"openssl", "OpenSSL "};
+                        ssl -> {"openssl-ssl", "OpenSSL with libssl "}
+                    end,
+    built(#{name => Name, part => Title ++ Vsn,
+            plan => whittle_recipe_lib:openssl(Target, Flavour, Source, Part),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(zstd, Source, Target, Flavour, Parts, Options) ->

@@ -1,10 +1,11 @@
 %% @doc The recipes of libraries that a VM needs and its ERTS does not hold:
-%% OpenSSL's libcrypto for the NIF of crypto, ncurses' terminfo for the shell,
+%% OpenSSL's libcrypto for the NIF of crypto (and libssl, where a NIF asks for it),
+%% ncurses' terminfo for the shell,
 %% zstd's decompressor for releases of OTP that come without zstd; and below them
 %% all, for most targets, the C library.
 -module(whittle_recipe_lib).
 
--export([soft_float/2, libc/2, openssl/3, terminfo/3, zstd/3]).
+-export([soft_float/2, libc/2, openssl/4, terminfo/3, zstd/3]).
 
 %% Terminals that need no file on the machine, about 5 kB each: what people sit at,
 %% and consoles.
@@ -105,11 +106,16 @@ time64_first(#{word_size := 32}) ->
 time64_first(#{}) ->
     [].
 
-%% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.
--spec openssl(whittle_target:target(), size | speed, whittle_source:source()) ->
+%% @doc OpenSSL's libcrypto.a and headers; with `ssl' its libssl.a too, which has TLS 1.0 to
+%% 1.3. Variables: SOURCE.
+-spec openssl(whittle_target:target(), size | speed, whittle_source:source(), crypto | ssl) ->
           whittle_plan:plan().
-openssl(Target = #{openssl := Name}, Flavour, Source) ->
-    Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT]),
+openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
+    {Added, Libraries} = case Part of
+                             crypto -> {[], "libcrypto.a"};
+                             ssl -> {["tls"], "libcrypto.a libssl.a"}
+                         end,
+    Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
     %% OpenSSL keeps the flags as a text: they name no place.
     Flags = whittle_recipe_vm:cflags(Target, Flavour),
     [#{name => "unpack", seconds => 4, lines => 60,
@@ -119,8 +125,8 @@ openssl(Target = #{openssl := Name}, Flavour, Source) ->
            ++ ["./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
                " --openssldir=/etc/ssl" ++ Without]},
      #{name => "compile", seconds => 90, lines => 900,
-       script => ["cd src", "make build_generated", "make -j\"$JOBS\" libcrypto.a",
-                  "mkdir \"$OUT/lib\"", "cp libcrypto.a \"$OUT/lib\"",
+       script => ["cd src", "make build_generated", "make -j\"$JOBS\" " ++ Libraries,
+                  "mkdir \"$OUT/lib\"", "cp " ++ Libraries ++ " \"$OUT/lib\"",
                   "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
 
 %% @doc libtinfo.a and headers, which know some terminals by themselves and the others

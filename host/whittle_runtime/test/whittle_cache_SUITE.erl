@@ -8,13 +8,14 @@
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
-         full_disk/1, unwritable/1, no_place/1, keys/1]).
+         first_error_is_told/1, full_disk/1, unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
 -export([build_in_vm/1]).
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
-     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing, full_disk,
+     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
+     first_error_is_told, full_disk,
      unwritable, no_place, keys].
 
 init_per_testcase(Case, Config) ->
@@ -94,6 +95,28 @@ failure_leaves_nothing(Config) ->
     ?assertEqual([], leftovers(Config)),
     ?assertEqual({ok, []}, file:list_dir(filename:join(dir(Config), "artefacts"))),
     ?assertMatch({ok, _}, plan(Config, ["echo better"])).
+
+%% The error that a person has to mend is the first one, however much comes after it.
+first_error_is_told(Config) ->
+    Tail = fun(Script) ->
+                   {error, {step_failed, #{tail := Lines}}} = plan(Config, Script),
+                   [binary_to_list(Line) || Line <- Lines]
+           end,
+    Much = "for n in $(seq 1 2000); do echo \"cc -Werror=all -c strerror$n.c\"; done",
+    ?assertEqual(["cc -Werror=all -c strerror1999.c", "cc -Werror=all -c strerror2000.c",
+                  "a.c:3:1: error: no such thing", "    3 | thing", "[2000 lines]",
+                  "b.c:1:1: error: another", "make: *** [a.o] Error 1", "x", "y", "z"],
+                 shorter(Tail([Much, "echo 'a.c:3:1: error: no such thing'", "echo '    3 | thing'",
+                               "for n in 1 2 3 4 5; do echo said; done", Much,
+                               "echo 'b.c:1:1: error: another'", "echo 'make: *** [a.o] Error 1'",
+                               "echo x", "echo y", "echo z", "false"]))),
+    %% One that is near the end is among the last lines; without one those are all.
+    ?assertEqual(["a.c:1:1: fatal error: none", "make: *** Error 1"],
+                 Tail(["echo 'a.c:1:1: fatal error: none'", "echo 'make: *** Error 1'", "false"])),
+    ?assertEqual(15, length(Tail([Much, "false"]))).
+
+%% Without the lines between an error and the place where the log is cut.
+shorter(Lines) -> [Line || Line <- Lines, Line =/= "said"].
 
 full_disk(Config) ->
     ?assertMatch({error, {disk_full, _}},

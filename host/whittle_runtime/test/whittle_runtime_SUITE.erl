@@ -60,7 +60,7 @@ unknown_words(_) ->
     ?assertEqual(unsupported_flavour, Tag(#{flavour => tiny})),
     ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
-               cflags => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
+               cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
     [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
      || #{name := Name, cxx := ""} <- whittle_runtime:targets()],
     Compiled = Native#{sources := [], archives := #{"pdp11" => <<>>}},
