@@ -32,7 +32,7 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
                  task => "OTP " ++ Vsn ++ " for this machine",
                  plan => whittle_recipe_otp:plan(Source),
                  source => Source, inputs => #{}, identify => Compilers,
-                 variables => [], describe => Describe}, Options) of
+                 variables => [], describe => Describe, verify => []}, Options) of
         {ok, Otp = #{dir := Dir}} ->
             {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
         Error ->
@@ -54,7 +54,7 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
             task => "test suites of OTP " ++ Vsn,
             plan => whittle_recipe_suites:plan(Source),
             source => Source, inputs => #{otp => Id}, identify => [],
-            variables => [{"OTP", Root}],
+            variables => [{"OTP", Root}], verify => [],
             describe => fun(_) -> {ok, #{otp => Release, vsn => Vsn,
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
@@ -313,7 +313,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                              target => maps:without([summary, cpu, notes, packages], Target),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
-                 describe => Describe}, Options) of
+                 describe => Describe, verify => ["vm"]}, Options) of
         {ok, Built = #{dir := Dir}} ->
             {ok, Built#{executable => filename:join(Dir, "vm"),
                         symbols => filename:join(Dir, "vm.debug")}};
@@ -341,7 +341,8 @@ native(#{native := Dir}) -> filename:absname(Dir);
 %% priv is the source tree's (rebar3 links it), so the tree's other rooms are above.
 native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
 
-%%% One artefact, from a job
+%%% One artefact, from a job. With `verify' it is held to what was built at each use, the files
+%%% that this names by all their bytes; one that only goes into others when it does so.
 
 build(Job, Options) ->
     #{name := Name, task := Task, plan := Plan, inputs := Inputs,
@@ -357,13 +358,20 @@ build(Job, Options) ->
     Make = fun(Place = #{out := Out}) ->
                    steps([fun(_) -> Check() end,
                           fun(_) -> verified(Source, Options) end,
+                          fun(_) -> verified_parts(Variables, Options) end,
                           fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
                           fun(_) -> whittle_plan:run(Task, Plan, Variables
                                                      ++ source_variable(Source),
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
-    whittle_cache:artefact(Name, Key, Make, Options).
+    case {whittle_cache:artefact(Name, Key, Make, Options), Job} of
+        {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
+            steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
+                   fun(_) -> {ok, Built} end]);
+        {Result, _} ->
+            Result
+    end.
 
 %% Files that a plan finds where it begins to work.
 lay_out(Files, #{work := Work}) ->
@@ -377,6 +385,10 @@ lay_out(Files, #{work := Work}) ->
 
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).
+
+%% The artefacts among what a plan finds by its variables.
+verified_parts(Variables, Options) ->
+    steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
 
 source_variable(none) -> [];
 source_variable(#{main := Main}) -> [{"SOURCE", Main}].

@@ -3,6 +3,7 @@
 %% user's cache: the first run builds it, later ones find it.
 -module(whittle_runtime_SUITE).
 
+-include_lib("kernel/include/file.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
@@ -13,7 +14,7 @@
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
-         symbols_beside/1]).
+         symbols_beside/1, changed_in_the_cache/1]).
 
 suite() ->
     %% A build takes minutes on a slow machine.
@@ -27,7 +28,7 @@ all() ->
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
-                  symbols_beside]}].
+                  symbols_beside, changed_in_the_cache]}].
 
 init_per_group(built, Config) ->
     [{runtime, bare_vm:ensure(spec())} | Config].
@@ -200,6 +201,9 @@ every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
               {cache_unwritable, #{dir => "d", reason => eacces}},
+              {changed_artefact, #{file => "f", dir => "d", why => "is gone"}},
+              {open_artefact, #{file => "f", dir => "d", why => {owner, 1000}}},
+              {open_artefact, #{file => "f", dir => "d", why => writable}},
               {no_cache, #{}},
               {no_notice, #{component => "c"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
@@ -256,6 +260,51 @@ found_again(Config) ->
     ?assertEqual({ok, Runtime}, whittle_runtime:ensure(spec(), #{progress => Progress})),
     ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
                    target := "x86_64", natives := []}, Runtime).
+
+%% A VM and an OTP that are not what was built are not packed, nor linked into others. In a
+%% copy of the cache, whose files are other ones: there every sum is compared.
+changed_in_the_cache(Config) ->
+    #{dir := Dir, otp := Release} = runtime(Config),
+    {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
+    {ok, [#{parts := Parts}]} = file:consult(filename:join(Dir, "inputs.config")),
+    Artefacts = filename:dirname(Dir),
+    Copy = filename:join(dir(Config), "cache"),
+    ok = filelib:ensure_path(filename:join(Copy, "artefacts")),
+    {ok, Cache} = whittle_cache:root(#{}),
+    ok = file:make_symlink(filename:join(Cache, "sources"), filename:join(Copy, "sources")),
+    Used = [Otp, Dir | [Part || Id <- maps:values(Parts),
+                                Part <- filelib:wildcard("*-" ++ string:slice(Id, 0, 16),
+                                                         Artefacts)]],
+    [{ok, _} = whittle_exec:capture("cp", ["-a", filename:join(Artefacts, Name),
+                                           filename:join(Copy, "artefacts")]) || Name <- Used],
+    Options = #{cache => Copy, progress => fun(Event) -> error({built_again, Event}) end},
+    ?assertMatch({ok, _}, whittle_runtime:ensure(spec(), Options)),
+    ?assertMatch({ok, _}, whittle_runtime:otp(Release, Options)),
+    In = fun(Original, Path) ->
+                 filename:join([Copy, "artefacts", filename:basename(Original), Path])
+         end,
+    Vm = In(Dir, "vm"),
+    flipped(Vm, 4711),
+    ?assertMatch({error, {changed_artefact, #{file := Vm}}},
+                 whittle_runtime:ensure(spec(), Options)),
+    [Beam] = filelib:wildcard(In(Otp, "lib/stdlib-*/ebin/lists.beam")),
+    flipped(Beam, 99),
+    ?assertMatch({error, {changed_artefact, #{file := Beam}}},
+                 whittle_runtime:otp(Release, Options)),
+    %% A part is looked at when something is built of it.
+    ok = file:del_dir_r(In(Dir, "")),
+    #{terminfo := TerminfoId} = Parts,
+    [Terminfo] = filelib:wildcard(In("*-" ++ string:slice(TerminfoId, 0, 16), "lib/libtinfo.a")),
+    flipped(Terminfo, 99),
+    ?assertMatch({error, {changed_artefact, #{file := Terminfo}}},
+                 whittle_runtime:ensure(spec(), #{cache => Copy})).
+
+%% Another bit, with the times of before.
+flipped(File, At) ->
+    {ok, #file_info{mtime = Time}} = file:read_file_info(File),
+    {ok, <<Before:At/binary, Byte, After/binary>>} = file:read_file(File),
+    ok = file:write_file(File, <<Before/binary, (Byte bxor 1), After/binary>>),
+    ok = file:change_time(File, Time).
 
 is_static(Config) ->
     #{executable := Vm} = runtime(Config),
