@@ -234,7 +234,7 @@ build(Root, Name, Final, {Build, Seal}) ->
     Out = filename:join(Work, "out"),
     Log = filename:join([Root, "logs", Name ++ ".log"]),
     try
-        case filelib:ensure_path(Out) of
+        case first_error([made(Work), made(Out), closed(Work, Final)]) of
             ok ->
                 finish(Build(#{work => Work, out => Out, log => Log, id => ""}),
                        Seal, Out, Final);
@@ -243,6 +243,14 @@ build(Root, Name, Final, {Build, Seal}) ->
         end
     after
         file:del_dir_r(Work)
+    end.
+
+%% Nobody else looks into what is being built, so whatever is made there may be open to them
+%% until it is done. apt fetches sources as a user of its own.
+closed(Work, Final) ->
+    case filename:basename(filename:dirname(Final)) of
+        "artefacts" -> file:change_mode(Work, 8#700);
+        "sources" -> ok
     end.
 
 finish({ok, Meta}, Seal, Out, Final) ->

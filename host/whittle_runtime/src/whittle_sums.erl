@@ -89,7 +89,11 @@ recorded(File, #file_info{type = directory} = Info) ->
 narrowed(File, #file_info{mode = Mode}) ->
     case Mode band ?OTHERS_WRITE of
         0 -> ok;
-        _ -> file:change_mode(File, Mode band 8#7777 band bnot ?OTHERS_WRITE)
+        _ ->
+            case file:change_mode(File, Mode band 8#7777 band bnot ?OTHERS_WRITE) of
+                ok -> ok;
+                {error, Reason} -> fail(Reason, File)
+            end
     end.
 
 line(Path, {file, Sum, Stat}) ->

@@ -214,7 +214,9 @@ open_to_others(Config) ->
 
 %% Of files and directories that all may write to, as with a umask of zero.
 artefact(Config) ->
-    Make = fun(#{out := Out}) ->
+    Make = fun(#{out := Out, work := Work}) ->
+                   {ok, #file_info{mode = Mode}} = file:read_file_info(Work),
+                   ?assertEqual(0, Mode band 8#077),
                    ok = file:make_dir(filename:join(Out, "below")),
                    [begin
                         ok = file:write_file(filename:join(Out, Path), Bytes),
