@@ -10,7 +10,7 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         plans_heed_the_target/1, no_notice/1, libraries_of_flavours/1,
+         libraries_of_natives/1, plans_heed_the_target/1, no_notice/1, libraries_of_flavours/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
@@ -23,7 +23,8 @@ suite() ->
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, plans_name_no_place,
-     plans_heed_the_target, no_notice, libraries_of_flavours, no_version_of_the_compiler,
+     libraries_of_natives, plans_heed_the_target,
+     no_notice, libraries_of_flavours, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, last_words, {group, built}].
 
 groups() ->
@@ -126,10 +127,34 @@ plans_name_no_place(_) ->
         ++ lists:append(
              [[whittle_recipe_vm:link(Target, {"29", Flavour}, [asn1, crypto], static),
                whittle_recipe_vm:erts(Target, Flavour, Source, ["a.patch"])
-               | [whittle_recipe_lib:Library(Target, Flavour, Source)
-                  || Library <- [terminfo, openssl, zstd]]] || Flavour <- [size, speed]]),
+               | [whittle_recipe_lib:openssl(Target, Flavour, Source, Part)
+                  || Part <- [crypto, ssl]]
+                   ++ [whittle_recipe_lib:Library(Target, Flavour, Source)
+                       || Library <- [terminfo, zstd]]] || Flavour <- [size, speed]])
+        ++ [whittle_recipe_lib:libc(T#{libc := "x-musl"}, Source)
+            || T <- whittle_runtime:targets()],
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
+
+%% What a native asks for is linked, and nothing else of OpenSSL.
+libraries_of_natives(_) ->
+    [Target | _] = whittle_runtime:targets(),
+    Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
+               cflags => ["-DN=\"it's\""], libs => [], archives => #{}, files => #{}},
+    Linked = fun(OfOtp, Libs) ->
+                     Plan = whittle_recipe_vm:link(Target, {"29", size},
+                                                   OfOtp ++ [Native#{libs := Libs}], static),
+                     Script = lists:flatten(whittle_plan:essence(Plan)),
+                     [Library || Library <- ["libssl.a", "libcrypto.a"],
+                                 string:find(Script, Library) =/= nomatch]
+             end,
+    ?assertEqual([], Linked([], [])),
+    ?assertEqual([], Linked([], [zlib])),
+    ?assertEqual(["libcrypto.a"], Linked([], [crypto])),
+    ?assertEqual(["libcrypto.a"], Linked([crypto], [])),
+    ?assertEqual(["libssl.a", "libcrypto.a"], Linked([], [ssl])),
+    [#{script := Script}] = whittle_recipe_native:plan(Target, size, Native),
+    ?assertNotEqual(nomatch, string:find(lists:flatten(Script), "'-DN=\"it'\\''s\"'")).
 
 %% Tools and pages are the target's, in every script.
 plans_heed_the_target(_) ->
