@@ -24,7 +24,7 @@
             "[{xmlcdata,<<\"x\">>},{xmlel,<<\"c\">>,[],[]}]}}\n"
             "{fast_yaml,{ok,[[{<<\"a\">>,[1,<<\"two\">>]},{<<\"b\">>,[{<<\"c\">>,2.5}]}]]}}\n"
             "{ezlib,true}\n"
-            "{stringprep,<<98,195,188,99,104,101,114,46,101,120,97,109,112,108,101>>}\n"
+            "{stringprep,true}\n"
             "{jid,<<\"Juliet@EXAMPLE.org/Balcony\">>}\n"
             "{xmpp_uri,[true,false]}\n"
             "{xmpp_lang,[true,false]}\n"

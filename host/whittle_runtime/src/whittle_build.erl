@@ -296,7 +296,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
-                                      | [atom_to_list(N) || N <- Names]]
+                                      | listed([atom_to_list(N) || N <- Names])]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
@@ -319,6 +319,13 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                         symbols => filename:join(Dir, "vm.debug")}};
         Error ->
             Error
+    end.
+
+%% For a person who looks into the cache; the name of a file has at most 255 bytes.
+listed(Names) ->
+    case length(lists:append(Names)) + length(Names) of
+        Long when Long > 120 -> [integer_to_list(length(Names)) ++ "-natives"];
+        _ -> Names
     end.
 
 native_name(Native) when is_atom(Native) -> Native;

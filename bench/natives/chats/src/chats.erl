@@ -17,7 +17,8 @@ start(_, _) ->
             {fxml_stream, fxml_stream:parse_element(<<"<a b='&lt;'>x<c/></a>">>)},
             {fast_yaml, fast_yaml:decode(<<"a: [1, two]\nb: {c: 2.5}\n">>)},
             {ezlib, zlib()},
-            {stringprep, stringprep:nameprep(<<"B\xc3\x9cCHER.example">>)},
+            {stringprep, stringprep:nameprep(<<"BÜCHER.example"/utf8>>)
+                             =:= <<"bücher.example"/utf8>>},
             {jid, jid:to_string(jid:from_string(<<"Juliet@EXAMPLE.org/Balcony">>))},
             {xmpp_uri, [xmpp_uri:is_valid(Uri) || Uri <- [<<"xmpp:a@b?join">>, <<"a b">>]]},
             {xmpp_lang, [xmpp_lang:is_valid(Lang) || Lang <- [<<"de-CH">>, <<"-">>]]},
