@@ -67,7 +67,7 @@ targets: setup-build+test+cross+targets all ## every target: built, run by qemu-
 otp-suites-targets: setup-build+test+cross all ## a quick part of OTP's suites on armv7 and mips (TARGETS=... others)
 	@for target in $(TARGETS); do test/otp-suites --quick --target $$target || exit 1; done
 
-natives: setup-build+cross+targets all ## jiffy and yaws from Debian's sources, linked in
+natives: setup-build+test+cross+targets all ## jiffy, yaws and the NIFs of ejabberd, from Debian's sources, linked in
 	@escript bench/natives/natives.escript x86_64 armv7
 
 programs: all ## real programs of Debian, whole and shaken (makes VMs of OTP 25 if need be)

@@ -2,7 +2,7 @@
 %% `whittle run' does it, but with an environment of the test's own.
 -module(emulated).
 
--export([targets/0, lacks/1, start/4, start_emulated/4, flavours/1]).
+-export([targets/0, lacks/1, start/4, start_emulated/4, start_traced/5, flavours/1]).
 
 -type target() :: whittle_target:target().
 
@@ -40,6 +40,13 @@ start_emulated(#{emulator := [], triple := Triple}, File, Arguments, Env) ->
     by(["qemu-" ++ hd(string:lexemes(Triple, "-"))], File, Arguments, Env);
 start_emulated(Target, File, Arguments, Env) ->
     start(Target, File, Arguments, Env).
+
+%% The same, by an emulator, which writes the system calls of the program (not of what that
+%% starts) to a file.
+-spec start_traced(file:filename(), target(), file:filename(), [string()],
+                   [{string(), string()}]) -> port().
+start_traced(Log, Target, File, Arguments, Env) ->
+    start_emulated(Target, "-strace", ["-D", Log, File | Arguments], Env).
 
 by([], File, Arguments, Env) ->
     running:start(File, Arguments, #{env => Env});

@@ -5,10 +5,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([crypto/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1, brought/1,
-         brought_wrong/1]).
+-export([crypto/1, mistake/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1,
+         brought/1, brought_wrong/1]).
 
-all() -> [crypto, tls, asked_over_tls, certificates, database_on_disk, brought, brought_wrong].
+all() ->
+    [crypto, mistake, tls, asked_over_tls, certificates, database_on_disk, brought,
+     brought_wrong].
 
 init_per_suite(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
@@ -27,6 +29,15 @@ crypto(Config) ->
     ?assertEqual({0, <<"{<<\"BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD\">>,"
                        "true,<<\"text\">>,true,16}\n">>},
                  keeper(Config, ["crypto"])).
+
+%% An error of crypto names the line of its C as on the stock VM.
+mistake(Config) ->
+    Eval = "try crypto:hash(nonsense, \"abc\")"
+        " catch error:Reason -> io:format(\"~0tp~n\", [Reason]) end, halt().",
+    Stock = running:run(filename:join([running:otp_root(), "bin", "erl"]),
+                        ["-noshell", "-eval", Eval]),
+    ?assertMatch({0, <<"{badarg,{\"hash.c\",", _/binary>>}, Stock),
+    ?assertEqual(Stock, keeper(Config, ["mistake"])).
 
 tls(Config) ->
     ?assertEqual({0, <<"{'tlsv1.3',{ok,<<\"hellohello\">>}}\n">>}, keeper(Config, ["tls"])).
@@ -71,11 +82,13 @@ database_on_disk(Config) ->
     ?assert(filelib:is_regular(filename:join(Dir, "schema.DAT"))).
 
 %% A NIF in C and C++, loaded and upgraded; another with a function of the same name; a
-%% driver, which is loaded already, as one of ERTS's own is not.
+%% driver, which is loaded already, as one of ERTS's own is not. A source that includes
+%% another, a flag with all that sh reads, and a handshake by OpenSSL's libssl.
 brought(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "grains"),
     Grains = running:build(running:fixture("grains"), Out, []),
-    ?assertEqual({0, <<"{{3,1,0},{3,1,1},8.0,300,<<\"denrut\">>,{error,linked_in_driver}}\n">>},
+    ?assertEqual({0, <<"{{3,1,0},{3,1,1},8.0,300,<<\"denrut\">>,{error,linked_in_driver}}\n"
+                       "{\"it's $HOME, `id`\",\"TLSv1.2\",true}\n">>},
                  running:run(Grains, [])).
 
 brought_wrong(Config) ->
@@ -102,7 +115,8 @@ brought_wrong(Config) ->
                           {"{nif, \"grains\", [{sources, [\"no.c\"]}]}.",
                            "no.c names no file that ends in .c,"},
                           {"{nif, \"grains\", [{sources, [\"../x.c\"]}]}.", "not understood"},
-                          {"{nif, \"grains\", [{cflags, [\"$(id)\"]}]}.", "not understood"},
+                          {"{nif, \"grains\", [{cflags, [\"-lusb\"]}]}.", "not understood"},
+                          {"{nif, \"grains\", [{libs, [usb]}]}.", "a list of crypto, ssl, zlib"},
                           {"{nif, \"stranger\", [{sources, [\"idle.c\"]}]}.",
                            "no application has the module stranger"},
                           {"{nif, \"grains\", [{sources, [\"bad.c\"]}]}.", "bad.c:1"},

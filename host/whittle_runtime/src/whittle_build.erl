@@ -32,7 +32,7 @@ otp_of(Source = #{vsn := Vsn}, Release, Options) ->
                  task => "OTP " ++ Vsn ++ " for this machine",
                  plan => whittle_recipe_otp:plan(Source),
                  source => Source, inputs => #{}, identify => Compilers,
-                 variables => [], describe => Describe}, Options) of
+                 variables => [], describe => Describe, verify => []}, Options) of
         {ok, Otp = #{dir := Dir}} ->
             {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
         Error ->
@@ -54,7 +54,7 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
             task => "test suites of OTP " ++ Vsn,
             plan => whittle_recipe_suites:plan(Source),
             source => Source, inputs => #{otp => Id}, identify => [],
-            variables => [{"OTP", Root}],
+            variables => [{"OTP", Root}], verify => [],
             describe => fun(_) -> {ok, #{otp => Release, vsn => Vsn,
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
@@ -99,19 +99,28 @@ fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native)
     end.
 
 %%% The libraries of a runtime, each an artefact: #{soft_float, libc, terminfo, erts,
-%%% crypto, zstd}. What is linked into a later one comes first.
+%%% crypto, zstd}. One that goes into another comes before it.
 
 libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
     #{libc := Libc, soft_float := SoftFloat} = Target,
+    {OfOtp, Brought} = lists:partition(fun is_atom/1, Natives),
     Wanted = [{soft_float, gcc, newest(gcc)} || SoftFloat =/= ""]
         ++ [{libc, musl, newest(musl)} || Libc =/= ""]
         ++ [{terminfo, ncurses, newest(ncurses)}, {erts, erlang, Release}]
-        ++ [{crypto, openssl, ?OPENSSL} || lists:member(crypto, Natives)]
+        ++ [{openssl(Brought), openssl, ?OPENSSL}
+            || whittle_recipe_vm:needs_openssl(OfOtp, Brought)]
         ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
     steps([fun(_) -> libraries(Wanted, Target, Flavour, #{}, Options) end,
            fun({_, Parts}) ->
-                   brought([N || #{} = N <- Natives], Target, Flavour, Parts, Options)
+                   brought(Brought, Target, Flavour, Parts, Options)
            end]).
+
+%% One libcrypto is linked: with libssl where somebody asks for that.
+openssl(Brought) ->
+    case whittle_recipe_vm:needs_ssl(Brought) of
+        true -> ssl;
+        false -> crypto
+    end.
 
 %% Two cannot be linked under one name, nor one under OTP's; and OTP before 28 looks for a
 %% linked NIF by its module.
@@ -130,13 +139,17 @@ brought([], Target, _Flavour, Parts, _Options) ->
 brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) ->
     #{erts := #{dir := Erts, id := Id, vsn := Vsn}} = Parts,
     #{name := For, identify := Identify} = Target,
+    Openssl = [Built || whittle_recipe_native:needs_openssl(Native),
+                        #{crypto := Built} <- [Parts]],
     Job = #{name => string:join(["native", Name, For, atom_to_list(Flavour)], "-"),
             task => Name ++ " for " ++ For,
             plan => whittle_recipe_native:plan(Target, Flavour, Native),
             identify => Identify,
-            inputs => (toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
+            inputs => maps:merge((toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
+                                 maps:from_list([{openssl, O} || #{id := O} <- Openssl])),
             files => native_files(For, Native),
-            variables => [{"ERTS", Erts} | toolchain_variables(Parts)],
+            variables => [{"ERTS", Erts} | toolchain_variables(Parts)]
+                ++ [{"OPENSSL", Dir} || #{dir := Dir} <- Openssl],
             describe => fun(_) -> {ok, #{vsn => Vsn}} end},
     case build(Job, Options) of
         {ok, Built} ->
@@ -173,7 +186,8 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
                 fun(Source) -> library(Part, Source, Target, Flavour, Parts, Options) end]) of
         {ok, Built} ->
-            libraries(Wanted, Target, Flavour, Parts#{Part => Built}, Options);
+            Key = case Part of ssl -> crypto; _ -> Part end,
+            libraries(Wanted, Target, Flavour, Parts#{Key => Built}, Options);
         Error ->
             Error
     end.
@@ -208,9 +222,14 @@ library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
             plan => whittle_recipe_lib:terminfo(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
-library(crypto, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
-    built(#{name => "openssl", part => "OpenSSL " ++ Vsn,
-            plan => whittle_recipe_lib:openssl(Target, Flavour, Source),
+library(Part, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options)
+  when Part =:= crypto; Part =:= ssl ->
+    {Name, Title} = case Part of
+                        crypto -> {"openssl", "OpenSSL "};
+                        ssl -> {"openssl-ssl", "OpenSSL with libssl "}
+                    end,
+    built(#{name => Name, part => Title ++ Vsn,
+            plan => whittle_recipe_lib:openssl(Target, Flavour, Source, Part),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(zstd, Source, Target, Flavour, Parts, Options) ->
@@ -277,7 +296,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavour)
-                                      | [atom_to_list(N) || N <- Names]]
+                                      | listed([atom_to_list(N) || N <- Names])]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
@@ -294,12 +313,19 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                              target => maps:without([summary, cpu, notes, packages], Target),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
-                 describe => Describe}, Options) of
+                 describe => Describe, verify => ["vm"]}, Options) of
         {ok, Built = #{dir := Dir}} ->
             {ok, Built#{executable => filename:join(Dir, "vm"),
                         symbols => filename:join(Dir, "vm.debug")}};
         Error ->
             Error
+    end.
+
+%% For a person who looks into the cache; the name of a file has at most 255 bytes.
+listed(Names) ->
+    case length(lists:append(Names)) + length(Names) of
+        Long when Long > 120 -> [integer_to_list(length(Names)) ++ "-natives"];
+        _ -> Names
     end.
 
 native_name(Native) when is_atom(Native) -> Native;
@@ -322,7 +348,8 @@ native(#{native := Dir}) -> filename:absname(Dir);
 %% priv is the source tree's (rebar3 links it), so the tree's other rooms are above.
 native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
 
-%%% One artefact, from a job
+%%% One artefact, from a job. With `verify' it is held to what was built at each use, the files
+%%% that this names by all their bytes; one that only goes into others when it does so.
 
 build(Job, Options) ->
     #{name := Name, task := Task, plan := Plan, inputs := Inputs,
@@ -338,13 +365,20 @@ build(Job, Options) ->
     Make = fun(Place = #{out := Out}) ->
                    steps([fun(_) -> Check() end,
                           fun(_) -> verified(Source, Options) end,
+                          fun(_) -> verified_parts(Variables, Options) end,
                           fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
                           fun(_) -> whittle_plan:run(Task, Plan, Variables
                                                      ++ source_variable(Source),
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
-    whittle_cache:artefact(Name, Key, Make, Options).
+    case {whittle_cache:artefact(Name, Key, Make, Options), Job} of
+        {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
+            steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
+                   fun(_) -> {ok, Built} end]);
+        {Result, _} ->
+            Result
+    end.
 
 %% Files that a plan finds where it begins to work.
 lay_out(Files, #{work := Work}) ->
@@ -358,6 +392,10 @@ lay_out(Files, #{work := Work}) ->
 
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).
+
+%% The artefacts among what a plan finds by its variables.
+verified_parts(Variables, Options) ->
+    steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
 
 source_variable(none) -> [];
 source_variable(#{main := Main}) -> [{"SOURCE", Main}].

@@ -7,6 +7,10 @@
 %% ({@link whittle_cache_clean:undo/0}); that of one that was killed goes with the next build,
 %% of whatever name. So there is no state to repair.
 %%
+%% Directories that another user can change are refused. A source is held to its sums before
+%% each use (whittle_source), an artefact to those that it was built with (`verify/3',
+%% whittle_sums).
+%%
 %% ```
 %% ROOT/sources/NAME/            what was fetched, and its sums
 %% ROOT/artefacts/NAME-HEX/      what was built; HEX names all that went in
@@ -18,7 +22,7 @@
 %% Where
 -export([root/1, hex/1, unwritten/2]).
 %% What is kept
--export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2]).
+-export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2, verify/3]).
 
 -export_type([workplace/0]).
 
@@ -29,6 +33,9 @@
           id := string()}.
 
 -define(META, "whittle.config").
+%% What an artefact says of itself, beside its description: artefacts of before there were sums
+%% have other names, and are built again. Nobody could say of them what they were.
+-define(FORM, {sums, 1}).
 %% What flock(1) ends with when another holds the lock; none of its own codes.
 -define(BUSY, 99).
 
@@ -67,7 +74,7 @@ unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
           {ok, whittle_source:source()} | whittle_runtime:error().
 source(Name, Make, Options) ->
     Build = fun(#{out := Out}) -> Make(Out) end,
-    case kept("sources", Name, Build, Options) of
+    case kept("sources", Name, {Build, fun(_) -> ok end}, Options) of
         {ok, Final, Source} -> {ok, source_in(Final, Source)};
         Error -> Error
     end.
@@ -106,7 +113,7 @@ forget_source(#{main := Main}, Options) ->
                whittle_runtime:options()) ->
           {ok, map()} | whittle_runtime:error().
 artefact(Name, Inputs, Make, Options) ->
-    Id = string:slice(hex(crypto:hash(sha256, canonical(Inputs))), 0, 32),
+    Id = string:slice(hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
     Full = Name ++ "-" ++ string:slice(Id, 0, 16),
     Build = fun(Place = #{out := Out}) ->
                     case Make(Place#{id => Id}) of
@@ -119,9 +126,21 @@ artefact(Name, Inputs, Make, Options) ->
                             Error
                     end
             end,
-    case kept("artefacts", Full, Build, Options) of
+    case kept("artefacts", Full, {Build, fun whittle_sums:record/1}, Options) of
         {ok, Final, Meta} -> {ok, Meta#{dir => Final, id => Id}};
         Error -> Error
+    end.
+
+%% @doc Whether a directory, if it is an artefact's, still is what was built. The files that
+%% Always names are read in any case, the others where they look changed. Errors:
+%% `changed_artefact', `open_artefact'.
+-spec verify(file:filename(), [file:filename()], whittle_runtime:options()) ->
+          ok | whittle_runtime:error().
+verify(Dir, Always, Options) ->
+    {ok, Root} = root(Options),
+    case filename:dirname(Dir) =:= filename:join(Root, "artefacts") of
+        true -> whittle_sums:check(Dir, Always);
+        false -> ok
     end.
 
 %% @doc The directories of the artefacts whose name begins with Name and a dash.
@@ -163,15 +182,28 @@ kept(Kind, Name, Build, Options) ->
     end.
 
 kept(Root, Name, Final, Build, Options) ->
-    case meta(Final) of
-        {ok, Meta} ->
+    Dirs = [filename:join(Root, D) || D <- ["locks", "work", "logs"]],
+    case {whittle_sums:owned([Root, filename:dirname(Final), Final | Dirs]), meta(Final)} of
+        {ok, {ok, Meta}} ->
             {ok, Meta};
-        none ->
-            Dirs = [filename:join(Root, D) || D <- ["locks", "work", "logs"]],
-            case first_error([filelib:ensure_path(D)
-                              || D <- [filename:dirname(Final) | Dirs]]) of
+        {ok, none} ->
+            case first_error([made(D) || D <- [Root, filename:dirname(Final) | Dirs]]) of
                 ok -> locked(Root, Name, Final, Build, Options);
                 {error, Reason} -> {error, unwritten(Reason, Root)}
+            end;
+        {Error, _} ->
+            Error
+    end.
+
+%% Others may not write in what we make, whatever the user's umask is.
+made(Dir) ->
+    case filelib:is_dir(Dir) of
+        true ->
+            ok;
+        false ->
+            case filelib:ensure_path(Dir) of
+                ok -> whittle_sums:narrow(Dir);
+                Error -> Error
             end
     end.
 
@@ -191,7 +223,7 @@ locked(Root, Name, Final, Build, Options) ->
             Error
     end.
 
-build(Root, Name, Final, Build) ->
+build(Root, Name, Final, {Build, Seal}) ->
     Works = filename:join(Root, "work"),
     ok = whittle_cache_clean:sweep(Root, Name),
     %% A new name each time: the processes of an interrupted build may take a
@@ -202,10 +234,10 @@ build(Root, Name, Final, Build) ->
     Log = filename:join([Root, "logs", Name ++ ".log"]),
     ok = whittle_cache_clean:begun(Work),
     try
-        case filelib:ensure_path(Out) of
+        case first_error([made(Work), made(Out), closed(Work, Final)]) of
             ok ->
                 finish(Build(#{work => Work, out => Out, log => Log, id => ""}),
-                       Out, Final);
+                       Seal, Out, Final);
             {error, Reason} ->
                 {error, unwritten(Reason, Works)}
         end
@@ -213,19 +245,30 @@ build(Root, Name, Final, Build) ->
         whittle_cache_clean:done(Work)
     end.
 
-finish({ok, Meta}, Out, Final) ->
+%% Nobody else looks into what is being built, so whatever is made there may be open to them
+%% until it is done. apt fetches sources as a user of its own.
+closed(Work, Final) ->
+    case filename:basename(filename:dirname(Final)) of
+        "artefacts" -> file:change_mode(Work, 8#700);
+        "sources" -> ok
+    end.
+
+finish({ok, Meta}, Seal, Out, Final) ->
     Text = io_lib:format("~tp.~n", [Meta]),
     write(filename:join(Out, ?META), Text,
           fun() ->
                   %% One without its description is not whole.
                   _ = file:del_dir_r(Final),
-                  case file:rename(Out, Final) of
-                      ok -> {ok, Meta};
-                      {error, Reason} -> {error, unwritten(Reason, Final)}
+                  case Seal(Out) of
+                      ok -> renamed(file:rename(Out, Final), Final, Meta);
+                      {error, Reason} -> {error, unwritten(Reason, Out)}
                   end
           end);
-finish(Error, _Out, _Final) ->
+finish(Error, _Seal, _Out, _Final) ->
     Error.
+
+renamed(ok, _, Meta) -> {ok, Meta};
+renamed({error, Reason}, Final, _) -> {error, unwritten(Reason, Final)}.
 
 write(File, Text, Then) ->
     case file:write_file(File, unicode:characters_to_binary(Text)) of

@@ -37,7 +37,8 @@ capture(Program, Arguments, Watch) ->
           {fun((binary(), Acc) -> Acc), Acc}) -> {non_neg_integer(), Acc}.
 run(Script, Directory, Environment, {Fold, Acc}) ->
     Assignments = [Name ++ "=" ++ Value || {Name, Value} <- Environment],
-    Lines = lists:join("\n", ["set -eu" | Script]),
+    %% Others may not write to what it makes, whatever the user's umask is.
+    Lines = lists:join("\n", ["set -eu", "umask 022" | Script]),
     guarded(["env", "-i"] ++ Assignments ++ ["sh", "-c", lists:flatten(Lines)],
             [{cd, Directory}], Fold, Acc).
 

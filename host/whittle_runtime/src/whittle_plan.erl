@@ -33,10 +33,19 @@
 -define(TAIL_WIDTH, 200).
 -define(TAIL_BYTES, 16384).
 
+%% Where the first error lies further back, the lines before it, those from it on, and the
+%% last ones that an error carries: together as many as ?TAIL, with one between.
+-define(BEFORE_FIRST, 2).
+-define(FROM_FIRST, 7).
+-define(LAST, 5).
+
+%% As compilers, linkers and configure write what they stop at; make's own words come after.
+-define(AN_ERROR, "\\berror: |undefined reference to |: cannot find -l|: not found$").
+
 %% @doc Carries out a plan in a workplace of the cache.
 %%
-%% `step_failed' carries the step, the log's path and the log's last lines;
-%% `disk_full' takes its place if the log says so.
+%% `step_failed' carries the step, the log's path, and as `tail' the lines of the log around
+%% the step's first error and its last lines; `disk_full' takes its place if the log says so.
 -spec run(string(), plan(), [{string(), string()}], whittle_cache:workplace(),
           whittle_runtime:options()) -> ok | whittle_runtime:error().
 run(Task, Plan, Variables, Place, Options) ->
@@ -127,11 +136,48 @@ show(#{name := Name}, Index, Done, Shown, State) ->
 failed(Step, Status, Last, #{place := #{log := Path, work := Work}}) ->
     case binary:match(Last, <<"No space left on device">>) of
         nomatch ->
-            Lines = string:split(string:trim(Last, trailing), "\n", all),
-            Tail = [binary:part(Line, 0, min(byte_size(Line), ?TAIL_WIDTH))
-                    || Line <- lists:nthtail(max(0, length(Lines) - ?TAIL), Lines)],
             {error, {step_failed, #{step => Step, status => Status, log => Path,
-                                    tail => Tail}}};
+                                    tail => [cut(Line) || Line <- telling(Step, Path, Last)]}}};
         _ ->
             {error, {disk_full, #{dir => Work}}}
+    end.
+
+cut(Line) ->
+    binary:part(Line, 0, min(byte_size(Line), ?TAIL_WIDTH)).
+
+%% The lines that tell a person most. Several jobs at once go on after one has failed, so the
+%% first error may lie hundreds of lines before the end.
+telling(Step, Path, Last) ->
+    Lines = case file:read_file(Path) of
+                {ok, Log} -> lines(of_step(Step, Log, Last));
+                {error, _} -> lines(Last)
+            end,
+    Count = length(Lines),
+    case first_error(Lines) of
+        First when is_integer(First), First =< Count - ?TAIL ->
+            From = max(0, First - 1 - ?BEFORE_FIRST),
+            Around = lists:sublist(Lines, From + 1, ?BEFORE_FIRST + ?FROM_FIRST),
+            Between = Count - From - length(Around) - ?LAST,
+            Around ++ [<<"[", (integer_to_binary(Between))/binary, " lines]">>]
+                ++ lists:nthtail(Count - ?LAST, Lines);
+        _ ->
+            lists:nthtail(max(0, Count - ?TAIL), Lines)
+    end.
+
+%% On a disk that was full for a while the log may lack the step's beginning.
+of_step(Step, Log, Last) ->
+    case binary:split(Log, iolist_to_binary(["=== ", Step, "\n"])) of
+        [_, Said] when byte_size(Said) >= byte_size(Last) -> Said;
+        _ -> Last
+    end.
+
+lines(Bytes) -> string:split(string:trim(Bytes, trailing, "\r\n \t"), "\n", all).
+
+first_error(Lines) ->
+    {ok, Pattern} = re:compile(?AN_ERROR),
+    Found = [Number || {Number, Line} <- lists:enumerate(Lines),
+                       re:run(Line, Pattern, [{capture, none}]) =:= match],
+    case Found of
+        [First | _] -> First;
+        [] -> none
     end.

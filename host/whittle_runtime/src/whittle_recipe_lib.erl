@@ -1,10 +1,11 @@
 %% @doc The recipes of libraries that a VM needs and its ERTS does not hold:
-%% OpenSSL's libcrypto for the NIF of crypto, ncurses' terminfo for the shell,
+%% OpenSSL's libcrypto for the NIF of crypto (and libssl, where a NIF asks for it),
+%% ncurses' terminfo for the shell,
 %% zstd's decompressor for releases of OTP that come without zstd; and below them
 %% all, for most targets, the C library.
 -module(whittle_recipe_lib).
 
--export([soft_float/2, libc/2, openssl/3, terminfo/3, zstd/3]).
+-export([soft_float/2, libc/2, openssl/4, terminfo/3, zstd/3]).
 
 %% Terminals that need no file on the machine, about 5 kB each: what people sit at,
 %% and consoles.
@@ -57,13 +58,14 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
 %% files, libc.a, and the specs by which gcc takes them. Variables: SOURCE; SOFT_FLOAT,
 %% the artefact of {@link soft_float/2}, if the target asks for it.
 -spec libc(whittle_target:target(), whittle_source:source()) -> whittle_plan:plan().
-libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat}, Source) ->
+libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat} = Target,
+     Source) ->
     [#{name => "unpack", seconds => 1, lines => 20,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 5, lines => 100,
        %% -Os, and -O3 for copying and comparing memory: musl's own choice where it is
        %% not told.
-       script => ["cd src",
+       script => ["cd src"] ++ time64_first(Target) ++ [
                   "export CC=\"" ++ Cc ++ "\" AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
                   "export CFLAGS=\"-fno-asynchronous-unwind-tables -fno-unwind-tables"
                   " -ffunction-sections -fdata-sections -ffile-prefix-map=$WORK=.\"",
@@ -88,11 +90,32 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                         "sed -i 's,^libgcc.a%s,-lsoft_float &,' \"$OUT/lib/musl-gcc.specs\""]
               end}].
 
-%% @doc OpenSSL's libcrypto.a and headers. Variables: SOURCE.
--spec openssl(whittle_target:target(), size | speed, whittle_source:source()) ->
+%% On 32 bits musl makes the system calls with a 32-bit time first, for any time that fits.
+%% A kernel without COMPAT_32BIT_TIME lacks them, and a wait returns at once. Here it makes
+%% those with a 64-bit time first; the others stay for kernels older than 5.1. musl's locks
+%% (futex) stay as they are: both sides of one have to make the same call.
+-define(TIMED, ["linux/ppoll", "linux/timerfd", "select/pselect", "select/select",
+                "signal/sigtimedwait", "stat/utimensat", "time/clock_nanosleep"]).
+
+time64_first(#{word_size := 32}) ->
+    ["for file in " ++ string:join(?TIMED, " ") ++ "; do",
+     "  sed -E -i 's/(time64 |^[[:space:]]+)\\|\\| !IS32BIT\\([a-z0-9]+\\)/\\1|| 1/'"
+     " src/$file.c",
+     "  grep -q '|| 1' src/$file.c || { echo \"musl's $file.c is another one\"; exit 1; }",
+     "done"];
+time64_first(#{}) ->
+    [].
+
+%% @doc OpenSSL's libcrypto.a and headers; with `ssl' its libssl.a too, which has TLS 1.0 to
+%% 1.3. Variables: SOURCE.
+-spec openssl(whittle_target:target(), size | speed, whittle_source:source(), crypto | ssl) ->
           whittle_plan:plan().
-openssl(Target = #{openssl := Name}, Flavour, Source) ->
-    Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT]),
+openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
+    {Added, Libraries} = case Part of
+                             crypto -> {[], "libcrypto.a"};
+                             ssl -> {["tls"], "libcrypto.a libssl.a"}
+                         end,
+    Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
     %% OpenSSL keeps the flags as a text: they name no place.
     Flags = whittle_recipe_vm:cflags(Target, Flavour),
     [#{name => "unpack", seconds => 4, lines => 60,
@@ -102,8 +125,8 @@ openssl(Target = #{openssl := Name}, Flavour, Source) ->
            ++ ["./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
                " --openssldir=/etc/ssl" ++ Without]},
      #{name => "compile", seconds => 90, lines => 900,
-       script => ["cd src", "make build_generated", "make -j\"$JOBS\" libcrypto.a",
-                  "mkdir \"$OUT/lib\"", "cp libcrypto.a \"$OUT/lib\"",
+       script => ["cd src", "make build_generated", "make -j\"$JOBS\" " ++ Libraries,
+                  "mkdir \"$OUT/lib\"", "cp " ++ Libraries ++ " \"$OUT/lib\"",
                   "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
 
 %% @doc libtinfo.a and headers, which know some terminals by themselves and the others

@@ -6,13 +6,15 @@
 %% neither exceptions nor types at run time, like the JIT's.
 -module(whittle_recipe_native).
 
--export([plan/3, is_cxx/1, archive/2]).
+-export([plan/3, is_cxx/1, needs_openssl/1, archive/2]).
 
-%% @doc Variables: ERTS, for its headers. The files lie below `src'.
+%% @doc Variables: ERTS, for its headers; OPENSSL, where the library asks for that. The files
+%% lie below `src'.
 -spec plan(whittle_target:target(), size | speed, whittle_runtime:native()) ->
           whittle_plan:plan().
 plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
-    #{name := Name, sources := Sources, include := Include, cflags := Cflags} = Native,
+    #{name := Name, sources := Sources, include := Include, cflags := Cflags,
+      libs := Libs} = Native,
     Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."
              | whittle_recipe_vm:cflags(Target, Flavour)],
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
@@ -23,7 +25,7 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
                    true -> "$CXX $CXXFLAGS" ++ whittle_recipe_vm:cxx_masks(Target);
                    false -> "$CC $CFLAGS"
                end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
-               ++ lists:append([" " ++ Flag || Flag <- Cflags])
+               ++ lists:append([" " ++ quoted(Flag) || Flag <- Cflags])
                ++ " -c " ++ quoted("./" ++ unicode:characters_to_list(Source))
                ++ " -o ../objects/" ++ integer_to_list(N) ++ ".o)"
                || {N, Source} <- lists:enumerate(Sources)],
@@ -35,7 +37,10 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
        script => ["mkdir -p objects src"]
            ++ whittle_recipe_vm:kernel_headers(Target, "\"$WORK/kernel\"")
            ++ whittle_recipe_vm:tools(Target, ["-idirafter $WORK/kernel" | Flags])
-           ++ ["INCLUDES=\"" ++ lists:append([" -I$ERTS/" ++ Dir || Dir <- Dirs]) ++ "\""]
+           ++ ["INCLUDES=\"" ++ lists:append([" -I$ERTS/" ++ Dir || Dir <- Dirs]
+                                            ++ [" -I$OPENSSL/include" || needs_openssl(Native)]
+                                            ++ [" -I$ERTS/erts/emulator/zlib"
+                                                || lists:member(zlib, Libs)]) ++ "\""]
            ++ Compile
            ++ ["$CC -nostdlib -r -o native.o"
                ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
@@ -50,6 +55,11 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
 -spec is_cxx(whittle_runtime:native()) -> boolean().
 is_cxx(#{sources := Sources}) ->
     lists:any(fun is_cxx_file/1, Sources).
+
+%% @doc Whether it calls a library of OpenSSL.
+-spec needs_openssl(whittle_runtime:native()) -> boolean().
+needs_openssl(#{libs := Libs}) ->
+    lists:member(crypto, Libs) orelse lists:member(ssl, Libs).
 
 %% @doc The bytes of the library that is compiled already, for a target or for any.
 -spec archive(string(), whittle_runtime:native()) -> {ok, binary()} | none.

@@ -13,7 +13,7 @@
 %% What each measure gave is in docs/runtime-size.md.
 -module(whittle_recipe_vm).
 
--export([erts/4, link/4, has_zstd/1]).
+-export([erts/4, link/4, has_zstd/1, needs_openssl/2, needs_ssl/1]).
 %% Shared with the recipes of other libraries
 -export([tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2]).
 
@@ -174,12 +174,24 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
                   " -Wl,--start-group $inside",
                   [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
                   [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
-                  [" \"$OPENSSL/lib/libcrypto.a\"" || lists:member(crypto, Natives)],
+                  [" \"$OPENSSL/lib/libssl.a\"" || needs_ssl(Brought)],
+                  [" \"$OPENSSL/lib/libcrypto.a\"" || needs_openssl(Natives, Brought)],
                   " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lethread"
                   " -lerts_internal_r $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
      #{name => "strip", seconds => 1, lines => 5,
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                   Strip ++ " -R .comment -o \"$OUT/vm\" vm"]}].
+
+%% @doc Whether a VM with these holds OpenSSL's libcrypto.
+-spec needs_openssl([atom()], [whittle_runtime:native()]) -> boolean().
+needs_openssl(Natives, Brought) ->
+    lists:member(crypto, Natives)
+        orelse lists:any(fun whittle_recipe_native:needs_openssl/1, Brought).
+
+%% @doc Whether one of them asks for OpenSSL's libssl too.
+-spec needs_ssl([whittle_runtime:native()]) -> boolean().
+needs_ssl(Brought) ->
+    lists:any(fun(#{libs := Libs}) -> lists:member(ssl, Libs) end, Brought).
 
 linkage(static) -> "-static";
 linkage(dynamic) -> "-rdynamic".
@@ -204,13 +216,16 @@ native(asn1) ->
 %% OTP 28 calls a static NIF by its library's name, older ones by its module's,
 %% which for these two is the same.
 nif(Name, Library, Directory, Flags) ->
-    ["for source in \"" ++ Directory ++ "\"/*.c; do",
-     "  case $source in */otp_test_engine.c) ;; *)",
+    %% There, as OTP's makefile does: errors of crypto name the source as __FILE__ does.
+    ["cd \"" ++ Directory ++ "\"",
+     "for source in *.c; do",
+     "  case $source in otp_test_engine.c) ;; *)",
      "    $CC $CFLAGS -w -D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS"
      " -DSTATIC_ERLANG_NIF_LIBNAME=" ++ Library ++ " $INCLUDES " ++ Flags ++
-     " -c \"$source\" -o natives/" ++ Name ++ "-$(basename \"$source\" .c).o",
+     " -c \"$source\" -o \"$WORK/natives/" ++ Name ++ "-${source%.c}.o\"",
      "  esac",
      "done",
+     "cd \"$WORK\"",
      "$AR rc natives/" ++ Name ++ ".a natives/" ++ Name ++ "-*.o"].
 
 %% ERTS's own generator, given what it was given when ERTS was built, and ours.

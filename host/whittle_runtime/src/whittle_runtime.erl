@@ -44,6 +44,7 @@
           sources := [binary()],        % of the files, those to compile
           include := [string()],        % directories of the files
           cflags := [string()],
+          libs := [crypto | ssl | zlib],% that Whittle links, when one is asked for
           archives := #{string() => binary()},  % by target, "" for any: compiled
           files := #{binary() => binary()},
           module := module()}.          % that loads it
@@ -169,8 +170,8 @@ format_error({error, Reason}) ->
 format_error(Reason) ->
     whittle_runtime_error:format(Reason).
 
-%% @doc The last lines that a step of a build printed before it failed, oldest
-%% first, as text; none for an error that is not about a step.
+%% @doc The lines in which a step of a build says why it failed, oldest first, as text: those
+%% around its first error and the last ones; none for an error that is not about a step.
 -spec last_words(error()) -> [unicode:chardata()].
 last_words({error, Reason}) ->
     whittle_runtime_error:last_words(Reason).

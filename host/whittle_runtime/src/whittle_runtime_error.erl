@@ -67,6 +67,15 @@ format({disk_full, #{dir := Dir}}) ->
 format({no_cache, #{}}) ->
     "HOME is not set, so there is no place for the VMs that are built; set WHITTLE_CACHE"
         " to a directory of yours";
+format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
+    [File, " ", Why, ", and would go into what is built; remove the directory ", Dir,
+     " and run this again to have it built anew"];
+format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
+    [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change what is"
+     " built; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
+format({open_artefact, #{file := File, dir := Dir, why := writable}}) ->
+    ["other users can write to ", File, ", and so change what is built; remove ", Dir, ", or run"
+     " chmod -R go-w ", Dir, " if you trust what is there"];
 format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
     ["cannot write in ", Dir, ": ", file:format_error(Reason),
      "; set WHITTLE_CACHE to a directory of yours"];

@@ -3,20 +3,23 @@
 %% own; the test waits for what they print and for pipes to end, never for time.
 -module(whittle_cache_SUITE).
 
+-include_lib("kernel/include/file.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
          killed_build_goes_with_another/1, stopped_build_leaves_nothing/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
-         full_disk/1, unwritable/1, no_place/1, keys/1]).
+         first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
+         unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
 -export([build_in_vm/1]).
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
      killed_build_goes_with_another, stopped_build_leaves_nothing,
-     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing, full_disk,
+     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
+     first_error_is_told, full_disk, changed, always, open_to_others,
      unwritable, no_place, keys].
 
 init_per_testcase(Case, Config) ->
@@ -134,6 +137,28 @@ failure_leaves_nothing(Config) ->
     ?assertEqual({ok, []}, file:list_dir(filename:join(dir(Config), "artefacts"))),
     ?assertMatch({ok, _}, plan(Config, ["echo better"])).
 
+%% The error that a person has to mend is the first one, however much comes after it.
+first_error_is_told(Config) ->
+    Tail = fun(Script) ->
+                   {error, {step_failed, #{tail := Lines}}} = plan(Config, Script),
+                   [binary_to_list(Line) || Line <- Lines]
+           end,
+    Much = "for n in $(seq 1 2000); do echo \"cc -Werror=all -c strerror$n.c\"; done",
+    ?assertEqual(["cc -Werror=all -c strerror1999.c", "cc -Werror=all -c strerror2000.c",
+                  "a.c:3:1: error: no such thing", "    3 | thing", "[2000 lines]",
+                  "b.c:1:1: error: another", "make: *** [a.o] Error 1", "x", "y", "z"],
+                 shorter(Tail([Much, "echo 'a.c:3:1: error: no such thing'", "echo '    3 | thing'",
+                               "for n in 1 2 3 4 5; do echo said; done", Much,
+                               "echo 'b.c:1:1: error: another'", "echo 'make: *** [a.o] Error 1'",
+                               "echo x", "echo y", "echo z", "false"]))),
+    %% One that is near the end is among the last lines; without one those are all.
+    ?assertEqual(["a.c:1:1: fatal error: none", "make: *** Error 1"],
+                 Tail(["echo 'a.c:1:1: fatal error: none'", "echo 'make: *** Error 1'", "false"])),
+    ?assertEqual(15, length(Tail([Much, "false"]))).
+
+%% Without the lines between an error and the place where the log is cut.
+shorter(Lines) -> [Line || Line <- Lines, Line =/= "said"].
+
 full_disk(Config) ->
     ?assertMatch({error, {disk_full, _}},
                  plan(Config, ["cat /etc/passwd > /dev/full"])),
@@ -141,6 +166,107 @@ full_disk(Config) ->
     Place = #{work => dir(Config), out => dir(Config), log => "/dev/full", id => ""},
     Plan = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
     ?assertEqual(ok, whittle_plan:run("test", Plan, [], Place, #{})).
+
+%% What was built is used as long as it is that: every change is found and named.
+changed(Config) ->
+    Options = #{cache => dir(Config)},
+    {ok, #{dir := Dir}} = artefact(Config),
+    In = fun(Path) -> filename:join(Dir, Path) end,
+    Verify = fun() -> whittle_cache:verify(Dir, [], Options) end,
+    Found = fun(Path) ->
+                    File = In(Path),
+                    {error, {changed_artefact, #{file := File}}} = Verify()
+            end,
+    ?assertEqual(ok, Verify()),
+    %% The times of before are no disguise, and those of now no fault.
+    {ok, #file_info{mtime = Time}} = file:read_file_info(In("below/a b")),
+    ok = file:write_file(In("below/a b"), "axiom"),
+    ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
+    Found("below/a b"),
+    ok = file:write_file(In("below/a b"), "words"),
+    ?assertEqual(ok, Verify()),
+    ok = file:write_file(In("below/a b"), "wards"),
+    ok = file:change_time(In("below/a b"), Time),
+    Found("below/a b"),
+    ok = file:delete(In("below/a b")),
+    Found("below/a b"),
+    ok = file:make_symlink("../vm", In("below/a b")),
+    Found("below/a b"),
+    ok = file:delete(In("below/a b")),
+    ok = file:write_file(In("below/a b"), "words"),
+    ok = file:write_file(In("below/more"), ""),
+    Found("below/more"),
+    ok = file:delete(In("below/more")),
+    ok = file:delete(In("link")),
+    ok = file:make_symlink("elsewhere", In("link")),
+    Found("link"),
+    ok = file:delete(In("link")),
+    ok = file:make_symlink("vm", In("link")),
+    ?assertEqual(ok, Verify()),
+    ok = file:write_file(In("whittle.sums"), "nothing"),
+    Found("whittle.sums"),
+    ok = file:delete(In("whittle.sums")),
+    Found("whittle.sums").
+
+%% A file that looks the same is summed where the caller says so.
+always(Config) ->
+    {ok, #{dir := Dir}} = artefact(Config),
+    Sums = filename:join(Dir, "whittle.sums"),
+    {ok, Text} = file:read_file(Sums),
+    Sum = fun(Bytes) -> list_to_binary(whittle_cache:hex(crypto:hash(sha256, Bytes))) end,
+    ok = file:write_file(Sums, binary:replace(Text, Sum("machine"), Sum("others"))),
+    %% As of an artefact whose files were made a while before their sums.
+    Later = erlang:system_time(second) + 60,
+    ok = file:change_time(Sums, calendar:system_time_to_local_time(Later, second)),
+    ?assertEqual(ok, whittle_cache:verify(Dir, [], #{cache => dir(Config)})),
+    ?assertMatch({error, {changed_artefact, _}},
+                 whittle_cache:verify(Dir, ["vm"], #{cache => dir(Config)})).
+
+%% Where others can write, nothing is taken from; what we make they cannot write to.
+open_to_others(Config) ->
+    {ok, #{dir := Dir}} = artefact(Config),
+    Options = #{cache => dir(Config)},
+    In = fun(Path) -> filename:join(Dir, Path) end,
+    Used = fun() ->
+                   case artefact(Config) of
+                       {ok, #{dir := Dir}} -> whittle_cache:verify(Dir, [], Options);
+                       Error -> Error
+                   end
+           end,
+    ?assertEqual(ok, Used()),
+    [begin
+         {ok, #file_info{mode = Mode}} = file:read_file_info(Path),
+         ?assertEqual({Path, 0}, {Path, Mode band 8#022}),
+         [begin
+              ok = file:change_mode(Path, Mode bor Bit),
+              ?assertMatch({error, {open_artefact, #{file := Path, why := writable}}}, Used())
+          end || Bit <- [8#020, 8#002]],
+         ok = file:change_mode(Path, Mode)
+     end || Path <- [dir(Config), filename:dirname(Dir), Dir, In("below"), In("below/a b")]],
+    %% Only root can give files away.
+    [begin
+         ?assertMatch({error, {open_artefact, #{file := Path, why := {owner, 65534}}}}, Used()),
+         ok = file:change_owner(Path, 0)
+     end || Path <- [dir(Config), Dir, In("below"), In("vm")],
+            file:change_owner(Path, 65534) =:= ok],
+    ?assertEqual(ok, Used()).
+
+%% Of files and directories that all may write to, as with a umask of zero.
+artefact(Config) ->
+    Make = fun(#{out := Out, work := Work}) ->
+                   {ok, #file_info{mode = Mode}} = file:read_file_info(Work),
+                   ?assertEqual(0, Mode band 8#077),
+                   ok = file:make_dir(filename:join(Out, "below")),
+                   [begin
+                        ok = file:write_file(filename:join(Out, Path), Bytes),
+                        ok = file:change_mode(filename:join(Out, Path), 8#666)
+                    end || {Path, Bytes} <- [{"vm", "machine"}, {"below/a b", "words"}]],
+                   ok = file:make_symlink("vm", filename:join(Out, "link")),
+                   ok = file:change_mode(filename:join(Out, "below"), 8#777),
+                   ok = file:change_mode(Out, 8#777),
+                   {ok, #{}}
+           end,
+    whittle_cache:artefact("open", in, Make, #{cache => dir(Config)}).
 
 unwritable(Config) ->
     Blocked = filename:join(dir(Config), "file"),

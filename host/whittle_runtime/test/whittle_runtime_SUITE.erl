@@ -3,17 +3,18 @@
 %% user's cache: the first run builds it, later ones find it.
 -module(whittle_runtime_SUITE).
 
+-include_lib("kernel/include/file.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         plans_heed_the_target/1, no_notice/1, libraries_of_flavours/1,
+         libraries_of_natives/1, plans_heed_the_target/1, no_notice/1, libraries_of_flavours/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
-         symbols_beside/1]).
+         symbols_beside/1, changed_in_the_cache/1]).
 
 suite() ->
     %% A build takes minutes on a slow machine.
@@ -22,12 +23,13 @@ suite() ->
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, plans_name_no_place,
-     plans_heed_the_target, no_notice, libraries_of_flavours, no_version_of_the_compiler,
+     libraries_of_natives, plans_heed_the_target,
+     no_notice, libraries_of_flavours, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, last_words, {group, built}].
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
-                  symbols_beside]}].
+                  symbols_beside, changed_in_the_cache]}].
 
 init_per_group(built, Config) ->
     [{runtime, bare_vm:ensure(spec())} | Config].
@@ -60,7 +62,7 @@ unknown_words(_) ->
     ?assertEqual(unsupported_flavour, Tag(#{flavour => tiny})),
     ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
-               cflags => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
+               cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
     [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
      || #{name := Name, cxx := ""} <- whittle_runtime:targets()],
     Compiled = Native#{sources := [], archives := #{"pdp11" => <<>>}},
@@ -125,10 +127,34 @@ plans_name_no_place(_) ->
         ++ lists:append(
              [[whittle_recipe_vm:link(Target, {"29", Flavour}, [asn1, crypto], static),
                whittle_recipe_vm:erts(Target, Flavour, Source, ["a.patch"])
-               | [whittle_recipe_lib:Library(Target, Flavour, Source)
-                  || Library <- [terminfo, openssl, zstd]]] || Flavour <- [size, speed]]),
+               | [whittle_recipe_lib:openssl(Target, Flavour, Source, Part)
+                  || Part <- [crypto, ssl]]
+                   ++ [whittle_recipe_lib:Library(Target, Flavour, Source)
+                       || Library <- [terminfo, zstd]]] || Flavour <- [size, speed]])
+        ++ [whittle_recipe_lib:libc(T#{libc := "x-musl"}, Source)
+            || T <- whittle_runtime:targets()],
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
+
+%% What a native asks for is linked, and nothing else of OpenSSL.
+libraries_of_natives(_) ->
+    [Target | _] = whittle_runtime:targets(),
+    Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
+               cflags => ["-DN=\"it's\""], libs => [], archives => #{}, files => #{}},
+    Linked = fun(OfOtp, Libs) ->
+                     Plan = whittle_recipe_vm:link(Target, {"29", size},
+                                                   OfOtp ++ [Native#{libs := Libs}], static),
+                     Script = lists:flatten(whittle_plan:essence(Plan)),
+                     [Library || Library <- ["libssl.a", "libcrypto.a"],
+                                 string:find(Script, Library) =/= nomatch]
+             end,
+    ?assertEqual([], Linked([], [])),
+    ?assertEqual([], Linked([], [zlib])),
+    ?assertEqual(["libcrypto.a"], Linked([], [crypto])),
+    ?assertEqual(["libcrypto.a"], Linked([crypto], [])),
+    ?assertEqual(["libssl.a", "libcrypto.a"], Linked([], [ssl])),
+    [#{script := Script}] = whittle_recipe_native:plan(Target, size, Native),
+    ?assertNotEqual(nomatch, string:find(lists:flatten(Script), "'-DN=\"it'\\''s\"'")).
 
 %% Tools and pages are the target's, in every script.
 plans_heed_the_target(_) ->
@@ -200,6 +226,9 @@ every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
               {cache_unwritable, #{dir => "d", reason => eacces}},
+              {changed_artefact, #{file => "f", dir => "d", why => "is gone"}},
+              {open_artefact, #{file => "f", dir => "d", why => {owner, 1000}}},
+              {open_artefact, #{file => "f", dir => "d", why => writable}},
               {no_cache, #{}},
               {no_notice, #{component => "c"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
@@ -256,6 +285,51 @@ found_again(Config) ->
     ?assertEqual({ok, Runtime}, whittle_runtime:ensure(spec(), #{progress => Progress})),
     ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
                    target := "x86_64", natives := []}, Runtime).
+
+%% A VM and an OTP that are not what was built are not packed, nor linked into others. In a
+%% copy of the cache, whose files are other ones: there every sum is compared.
+changed_in_the_cache(Config) ->
+    #{dir := Dir, otp := Release} = runtime(Config),
+    {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
+    {ok, [#{parts := Parts}]} = file:consult(filename:join(Dir, "inputs.config")),
+    Artefacts = filename:dirname(Dir),
+    Copy = filename:join(dir(Config), "cache"),
+    ok = filelib:ensure_path(filename:join(Copy, "artefacts")),
+    {ok, Cache} = whittle_cache:root(#{}),
+    ok = file:make_symlink(filename:join(Cache, "sources"), filename:join(Copy, "sources")),
+    Used = [Otp, Dir | [Part || Id <- maps:values(Parts),
+                                Part <- filelib:wildcard("*-" ++ string:slice(Id, 0, 16),
+                                                         Artefacts)]],
+    [{ok, _} = whittle_exec:capture("cp", ["-a", filename:join(Artefacts, Name),
+                                           filename:join(Copy, "artefacts")]) || Name <- Used],
+    Options = #{cache => Copy, progress => fun(Event) -> error({built_again, Event}) end},
+    ?assertMatch({ok, _}, whittle_runtime:ensure(spec(), Options)),
+    ?assertMatch({ok, _}, whittle_runtime:otp(Release, Options)),
+    In = fun(Original, Path) ->
+                 filename:join([Copy, "artefacts", filename:basename(Original), Path])
+         end,
+    Vm = In(Dir, "vm"),
+    flipped(Vm, 4711),
+    ?assertMatch({error, {changed_artefact, #{file := Vm}}},
+                 whittle_runtime:ensure(spec(), Options)),
+    [Beam] = filelib:wildcard(In(Otp, "lib/stdlib-*/ebin/lists.beam")),
+    flipped(Beam, 99),
+    ?assertMatch({error, {changed_artefact, #{file := Beam}}},
+                 whittle_runtime:otp(Release, Options)),
+    %% A part is looked at when something is built of it.
+    ok = file:del_dir_r(In(Dir, "")),
+    #{terminfo := TerminfoId} = Parts,
+    [Terminfo] = filelib:wildcard(In("*-" ++ string:slice(TerminfoId, 0, 16), "lib/libtinfo.a")),
+    flipped(Terminfo, 99),
+    ?assertMatch({error, {changed_artefact, #{file := Terminfo}}},
+                 whittle_runtime:ensure(spec(), #{cache => Copy})).
+
+%% Another bit, with the times of before.
+flipped(File, At) ->
+    {ok, #file_info{mtime = Time}} = file:read_file_info(File),
+    {ok, <<Before:At/binary, Byte, After/binary>>} = file:read_file(File),
+    ok = file:write_file(File, <<Before/binary, (Byte bxor 1), After/binary>>),
+    ok = file:change_time(File, Time).
 
 is_static(Config) ->
     #{executable := Vm} = runtime(Config),

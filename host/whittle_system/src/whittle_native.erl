@@ -14,7 +14,8 @@
 %% description's directory. Options: `sources', wildcards of C and C++ files; `archive', a
 %% static library that is compiled already, with `$TARGET' for the target's name;
 %% `include', directories of headers, beside those of the sources; `cflags', further flags
-%% of the compiler; `module', the one that loads it (default: of the library's name). It is
+%% of the compiler, each one word as the compiler gets it; `libs', libraries that Whittle has
+%% for every target; `module', the one that loads it (default: of the library's name). It is
 %% linked in when that module is in the output.
 -module(whittle_native).
 
@@ -22,7 +23,10 @@
 
 -export([of_application/2, read/1, read_all/1, assign/2, without_libraries/1]).
 
--export_type([native/0]).
+-export_type([native/0, lib/0]).
+
+%% OpenSSL's libcrypto; its libssl, with libcrypto; ERTS's own zlib.
+-type lib() :: crypto | ssl | zlib.
 
 -type native() ::
         #{kind := nif | driver,
@@ -31,14 +35,17 @@
           sources := [whittle_system:path()],           % among the files
           include := [string()],                        % directories; "." for the top
           cflags := [string()],
+          libs := [lib()],
           archives := #{string() => binary()},          % by target: compiled already
-          files := #{whittle_system:path() => binary()}}.   % sources and headers
+          files := #{whittle_system:path() => binary()}}.   % all that may be included
 
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
-%% What a compiler may read beside the sources it is given.
--define(HEADERS, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp}").
 -define(SOURCES, [".c", ".cc", ".cpp", ".cxx"]).
+%% What a compiler may read beside the sources it is given: a source may include another one,
+%% which is not compiled by itself.
+-define(INCLUDED, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp,c,cc,cpp,cxx}").
+-define(LIBS, [crypto, ssl, zlib]).
 
 %% @doc What the description at the top of an application's directory names, each to be
 %% loaded by one of its modules; nothing where there is no description. rebar3 makes for a
@@ -152,7 +159,10 @@ not_understood(Term, Why, File) ->
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
 wanted({cflags, _}) ->
-    "it takes a list of strings without spaces or what sh reads, and none is for the linker";
+    "it takes a list of strings, each one word for the compiler as it is, and none is for the"
+        " linker";
+wanted({libs, _}) ->
+    "it takes a list of " ++ lists:join(", ", [atom_to_list(Lib) || Lib <- ?LIBS]);
 wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";
 wanted({module, _}) -> "it takes an atom";
 wanted(_) -> "there is no such option".
@@ -170,17 +180,19 @@ native(Kind, Name, Options, File) ->
     Include = proplists:get_value(include, Options, []),
     [fail({bad_native, {File, [Name, ": there is no directory ", Below]}})
      || Below <- Include, not filelib:is_dir(filename:join(Dir, Below))],
-    Headers = [filename:join(Below, Header)
-               || Below <- lists:usort(Include ++ [filename:dirname(S) || S <- Sources]),
-                  Header <- filelib:wildcard("**/" ?HEADERS, filename:join(Dir, Below))],
+    Included = [filename:join(Below, Path)
+                || Below <- lists:usort(Include ++ [filename:dirname(S) || S <- Sources]),
+                   Path <- filelib:wildcard("**/" ?INCLUDED, filename:join(Dir, Below)),
+                   filelib:is_regular(filename:join([Dir, Below, Path]))],
     #{kind => Kind, name => Name,
       module => proplists:get_value(module, Options, list_to_atom(Name)),
       sources => [path(Path) || Path <- Sources],
       include => Include,
       cflags => proplists:get_value(cflags, Options, []),
+      libs => lists:usort(proplists:get_value(libs, Options, [])),
       archives => Archives,
       files => maps:from_list([{path(Path), bytes(filename:join(Dir, Path))}
-                               || Path <- lists:usort(Sources ++ Headers)])}.
+                               || Path <- lists:usort(Sources ++ Included)])}.
 
 %% A name becomes a C identifier and part of a path.
 is_name(Name) ->
@@ -190,8 +202,9 @@ is_name(Name) ->
 is_option({Key, Texts}) when Key =:= sources; Key =:= include ->
     all(fun is_below/1, Texts);
 is_option({cflags, Flags}) ->
-    %% They become words of sh.
     all(fun is_flag/1, Flags);
+is_option({libs, Libs}) ->
+    all(fun(Lib) -> lists:member(Lib, ?LIBS) end, Libs);
 is_option({archive, Path}) ->
     %% A wildcard would stand for more than the target's name.
     is_below(Path) andalso re:run(Path, "[*?{\\[\\\\]", [{capture, none}]) =:= nomatch;
@@ -208,8 +221,10 @@ is_below(Path) ->
     is_text(Path) andalso filename:pathtype(Path) =:= relative
         andalso not lists:member("..", filename:split(Path)).
 
+%% The recipe quotes it for sh. No file of the compiler's own words (@FILE), and nothing
+%% that the recipe says itself or that is for the linker.
 is_flag(Flag) ->
-    is_text(Flag) andalso re:run(Flag, "^(?!-[lLo])[-A-Za-z0-9_=.,+/:]+\\z", [{capture, none}])
+    is_text(Flag) andalso re:run(Flag, "^(?!-[lLo]|@)[^[:cntrl:]]+\\z", [{capture, none}, unicode])
         =:= match.
 
 found(Pattern, Dir, Name, File) ->

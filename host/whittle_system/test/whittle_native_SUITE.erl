@@ -4,29 +4,33 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sources/1, archives/1, beside_a_link/1, beside_source/1, no_file/1, none/1, wrong/1,
-         random/1, assigned/1, libraries/1, only_if_loaded/1]).
+-export([sources/1, flags/1, archives/1, beside_a_link/1, beside_source/1, no_file/1, none/1,
+         wrong/1, random/1, assigned/1, libraries/1, only_if_loaded/1]).
 
 all() ->
-    [sources, archives, beside_a_link, beside_source, no_file, none, wrong, random, assigned,
+    [sources, flags, archives, beside_a_link, beside_source, no_file, none, wrong, random, assigned,
      libraries, only_if_loaded].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% Sources by wildcard, and the headers beside them and in what `include' names.
+%% Sources by wildcard, and what they may include: headers and other sources beside them and
+%% in what `include' names.
 sources(Config) ->
     [file(Name, Name, Config)
-     || Name <- ["c_src/a.c", "c_src/b.cc", "c_src/deep/c.h", "c_src/notes.txt", "inc/d.hpp"]],
+     || Name <- ["c_src/a.c", "c_src/b.cc", "c_src/deep/c.h", "c_src/deep/e.c", "c_src/notes.txt",
+                 "inc/d.hpp"]],
+    ok = file:make_dir(in("c_src/deep/directory.c", Config)),
     {ok, [Native]} = read("{nif, \"x\", [{sources, [\"c_src/*\"]}, {include, [\"inc\"]},"
                           " {cflags, [\"-DA=1\"]}, {module, y}]}.", Config),
     ?assertEqual(#{kind => nif, name => "x", module => y,
                    sources => [<<"c_src/a.c">>, <<"c_src/b.cc">>], include => ["inc"],
-                   cflags => ["-DA=1"], archives => #{},
+                   cflags => ["-DA=1"], libs => [], archives => #{},
                    files => maps:from_list([{Path, Path}
                                             || Path <- [<<"c_src/a.c">>, <<"c_src/b.cc">>,
-                                                        <<"c_src/deep/c.h">>, <<"inc/d.hpp">>]])},
+                                                        <<"c_src/deep/c.h">>, <<"c_src/deep/e.c">>,
+                                                        <<"inc/d.hpp">>]])},
                  Native).
 
 archives(Config) ->
@@ -41,6 +45,13 @@ archives(Config) ->
     [?assertMatch({error, {bad_native, {_, "is no static library" ++ _}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
      || File <- ["lib/none.a", "native.config"]].
+
+%% A flag is one word, whatever is in it: nothing here reads quotes or blanks.
+flags(Config) ->
+    file("x.c", "", Config),
+    ?assertMatch({ok, [#{cflags := ["-DA=\"b c\"", "-D'$(id)'"], libs := [crypto, zlib]}]},
+                 read("{nif, \"x\", [{sources, [\"x.c\"]}, {libs, [zlib, crypto, zlib]},"
+                      " {cflags, [\"-DA=\\\"b c\\\"\", \"-D'$(id)'\"]}]}.", Config)).
 
 %% As rebar3 lays out a project's own application.
 beside_a_link(Config) ->
@@ -98,7 +109,9 @@ wrong(Config) ->
                  "{nif, \"x\", [{sources, [\"x.txt\"]}]}.",
                  "{nif, \"x\", [{sources, [\"/x.c\"]}]}.",
                  "{nif, \"x\", [{sources, \"x.c\"}]}.", "{nif, \"x\", [{sauces, []}]}.",
-                 "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-D'a\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"@words\"]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {libs, [usb]}]}.",
+                 "{nif, \"x\", [" ++ Sources ++ ", {libs, ssl}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {cflags, [\"-lusb\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"..\"]}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {include, [\"nowhere\"]}]}.",

@@ -1,0 +1,213 @@
+%% @doc What an artefact holds, as it was when it was built: it is packed into programs, so a
+%% file that changed since then, or that another user can change, must not be.
+%%
+%% `whittle.sums' in the artefact has a line for each file: its SHA-256, its size, when its
+%% content and when its inode last changed, the inode, its path; or `link', the target and the
+%% path of a symbolic link. Whoever changes a file changes the second of those times too,
+%% which no program can set. So a file with all of them as recorded is taken for what it was;
+%% any other is read and summed again, and so is one that last changed within the second in
+%% which the sums were written, or later. A copied cache is as good as the first one.
+-module(whittle_sums).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([record/1, narrow/1, check/2, owned/1]).
+
+-define(SUMS, "whittle.sums").
+%% Permissions of the group and of everybody to write.
+-define(OTHERS_WRITE, 8#022).
+
+-type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
+
+%% @doc Records a directory, and takes from others the permission to write there.
+-spec record(file:filename()) -> ok | {error, file:posix()}.
+record(Dir) ->
+    try
+        ok = narrowed(Dir, info(Dir)),
+        Lines = [line(Path, Entry) || {Path, Info} <- below(Dir),
+                                      Entry <- recorded(filename:join(Dir, Path), Info)],
+        file:write_file(filename:join(Dir, ?SUMS), Lines)
+    catch
+        throw:{?MODULE, {Reason, _}} -> {error, Reason}
+    end.
+
+%% @doc Takes from others the permission to write to a file or in a directory.
+-spec narrow(file:filename()) -> ok | {error, file:posix()}.
+narrow(File) ->
+    try narrowed(File, info(File)) catch throw:{?MODULE, {Reason, _}} -> {error, Reason} end.
+
+%% @doc Whether a directory holds what was recorded, and nobody else can write there. The
+%% files that Always names are summed in any case; the others where they look changed.
+%%
+%% Errors: `changed_artefact', `open_artefact'.
+-spec check(file:filename(), [file:filename()]) -> ok | whittle_runtime:error().
+check(Dir, Always) ->
+    User = user(),
+    try
+        ok = safe(Dir, info(Dir), Dir, User),
+        All = below(Dir),
+        [ok = safe(filename:join(Dir, Path), Info, Dir, User) || {Path, Info} <- All],
+        Seen = maps:from_list([{Path, Info} || {Path, #file_info{type = Type} = Info} <- All,
+                                               Type =/= directory, Path =/= ?SUMS]),
+        {Recorded, At} = read(Dir),
+        [changed(Dir, Path, "is gone") || Path <- maps:keys(Recorded), not is_map_key(Path, Seen)],
+        [same(Dir, Path, Info, maps:get(Path, Recorded, none),
+              lists:member(Path, Always) orelse Info#file_info.ctime >= At)
+         || {Path, Info} <- lists:sort(maps:to_list(Seen))],
+        ok
+    catch
+        throw:{?MODULE, {Tag, #{} = Context}} -> {error, {Tag, Context}};
+        throw:{?MODULE, {Reason, Path}} ->
+            {error, {changed_artefact, #{file => Path, dir => Dir,
+                                         why => file:format_error(Reason)}}}
+    end.
+
+%% @doc Whether directories, those of them that are there, belong to us or to root, and nobody
+%% else can write in them: `open_artefact' names the first that is not so.
+-spec owned([file:filename()]) -> ok | whittle_runtime:error().
+owned(Dirs) ->
+    User = user(),
+    try
+        [ok = safe(Dir, Info, Dir, User)
+         || Dir <- Dirs, {ok, Info} <- [file:read_file_info(Dir)]],
+        ok
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%%% Recording
+
+recorded(File, #file_info{type = regular} = Info) ->
+    ok = narrowed(File, Info),
+    [{file, sum(File), stat(info(File))}];
+recorded(File, #file_info{type = symlink}) ->
+    [{link, target(File)}];
+recorded(File, #file_info{type = directory} = Info) ->
+    ok = narrowed(File, Info),
+    [].
+
+narrowed(File, #file_info{mode = Mode}) ->
+    case Mode band ?OTHERS_WRITE of
+        0 -> ok;
+        _ ->
+            case file:change_mode(File, Mode band 8#7777 band bnot ?OTHERS_WRITE) of
+                ok -> ok;
+                {error, Reason} -> fail(Reason, File)
+            end
+    end.
+
+line(Path, {file, Sum, Stat}) ->
+    [Sum, [[$\s, integer_to_list(N)] || N <- Stat], $\s, encoded(Path), $\n];
+line(Path, {link, To}) ->
+    ["link ", encoded(To), $\s, encoded(Path), $\n].
+
+%% Blanks and line ends would be read as what stands between.
+encoded(Path) -> uri_string:quote(unicode:characters_to_list(Path), "/").
+
+stat(#file_info{size = Size, mtime = Content, ctime = Change, inode = Inode}) ->
+    [Size, Content, Change, Inode].
+
+%%% Checking
+
+%% What was recorded, and when.
+-spec read(file:filename()) -> {#{file:filename() => entry()}, At :: integer()}.
+read(Dir) ->
+    File = filename:join(Dir, ?SUMS),
+    #file_info{mtime = At} = info(File),
+    case file:read_file(File) of
+        {ok, Text} ->
+            try {maps:from_list([entry(binary:split(Line, <<" ">>, [global]))
+                                 || Line <- binary:split(Text, <<"\n">>, [global, trim])]), At}
+            catch
+                error:_ -> changed(Dir, ?SUMS, "cannot be read")
+            end;
+        {error, Reason} ->
+            fail(Reason, File)
+    end.
+
+entry([<<"link">>, To, Path]) -> {decoded(Path), {link, decoded(To)}};
+entry([Sum, Size, Content, Change, Inode, Path]) ->
+    {decoded(Path), {file, binary_to_list(Sum),
+                     [binary_to_integer(N) || N <- [Size, Content, Change, Inode]]}}.
+
+decoded(Path) -> unicode:characters_to_list(uri_string:unquote(Path)).
+
+same(Dir, Path, #file_info{type = regular} = Info, {file, Sum, Stat}, InAnyCase) ->
+    (not InAnyCase andalso stat(Info) =:= Stat)
+        orelse sum(filename:join(Dir, Path)) =:= Sum
+        orelse changed(Dir, Path, "is not what was built");
+same(Dir, Path, #file_info{type = symlink}, {link, To}, _) ->
+    target(filename:join(Dir, Path)) =:= To orelse changed(Dir, Path, "leads elsewhere");
+same(Dir, Path, #file_info{}, none, _) ->
+    changed(Dir, Path, "was added");
+same(Dir, Path, #file_info{}, _, _) ->
+    changed(Dir, Path, "is not what was built").
+
+%%% Files
+
+%% All below a directory, by path from there.
+below(Dir) -> below(Dir, "").
+
+below(Dir, Above) ->
+    case file:list_dir(filename:join(Dir, Above)) of
+        {ok, Names} ->
+            lists:append([case info(filename:join(Dir, Path)) of
+                              #file_info{type = directory} = Info ->
+                                  [{Path, Info} | below(Dir, Path)];
+                              #file_info{} = Info ->
+                                  [{Path, Info}]
+                          end || Name <- Names, Path <- [joined(Above, Name)]]);
+        {error, Reason} ->
+            fail(Reason, filename:join(Dir, Above))
+    end.
+
+joined("", Name) -> Name;
+joined(Above, Name) -> Above ++ "/" ++ Name.
+
+info(File) ->
+    case file:read_link_info(File, [raw, {time, posix}]) of
+        {ok, Info} -> Info;
+        {error, Reason} -> fail(Reason, File)
+    end.
+
+target(File) ->
+    case file:read_link_all(File) of
+        {ok, To} -> To;
+        {error, Reason} -> fail(Reason, File)
+    end.
+
+sum(File) ->
+    case whittle_source:digest(File) of
+        {ok, Sum} -> Sum;
+        {error, Reason} -> fail(Reason, File)
+    end.
+
+%%% Whose it is
+
+safe(File, #file_info{uid = Uid}, Dir, User) when Uid =/= User, Uid =/= 0 ->
+    throw({?MODULE, {open_artefact, #{file => File, dir => Dir, why => {owner, Uid}}}});
+safe(File, #file_info{type = Type, mode = Mode}, Dir, _)
+  when Type =/= symlink, Mode band ?OTHERS_WRITE =/= 0 ->
+    throw({?MODULE, {open_artefact, #{file => File, dir => Dir, why => writable}}});
+safe(_, #file_info{}, _, _) ->
+    ok.
+
+%% No function of OTP says it.
+user() ->
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            {ok, Said} = whittle_exec:capture("id", ["-u"]),
+            User = list_to_integer(string:trim(Said)),
+            ok = persistent_term:put(?MODULE, User),
+            User;
+        User ->
+            User
+    end.
+
+-spec changed(file:filename(), file:filename(), string()) -> no_return().
+changed(Dir, Path, Why) ->
+    throw({?MODULE, {changed_artefact, #{file => filename:join(Dir, Path), dir => Dir,
+                                         why => Why}}}).
+
+-spec fail(atom(), file:filename()) -> no_return().
+fail(Reason, File) -> throw({?MODULE, {Reason, File}}).
