@@ -17,6 +17,10 @@ complete(Found, Otp, Options) ->
 
 system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
        Otp, Options) ->
+    %% Readers say more of a name that they have from a file.
+    _ = [fail({odd_name, {"the input", Kind, Text, Why}})
+         || {Kind, Text} <- [{"the system's name", Name}, {"the system's version", Vsn}],
+            {error, Why} <- [whittle_file_name:check(Text)]],
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
     Roots = lists:usort([kernel, stdlib] ++ Roots0 ++ maps:get(add, Options, [])),

@@ -109,12 +109,9 @@ open(Lib, Root, Boot) ->
     end.
 
 read_boot(File) ->
-    try
-        {ok, Bytes} = file:read_file(File),
-        {script, _, [_ | _]} = Script = binary_to_term(Bytes),
-        {ok, Script}
-    catch
-        error:_ -> error
+    case whittle_boot:read(File) of
+        {ok, {script, _, [_ | _]} = Script} -> {ok, Script};
+        _ -> error
     end.
 
 %% Some installations name it only in the directory's name.

@@ -8,6 +8,9 @@
 
 -export([read/2]).
 
+%% Bytes of a file that this module reads as a whole: modules are the largest.
+-define(MAX_TEXT, 64 * 1024 * 1024).
+
 %% @doc Reads the release that the directory holds.
 -spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
@@ -39,30 +42,49 @@ found(Dir, Otp) ->
 
 %% The version that would be started now; `releases' may hold older ones.
 current(Dir) ->
-    case file:read_file(filename:join(Dir, "releases/start_erl.data")) of
+    File = filename:join(Dir, "releases/start_erl.data"),
+    case whittle_head:whole(File, ?MAX_TEXT) of
         {ok, Data} ->
             Text = unicode:characters_to_list(Data),
             case is_list(Text) andalso string:lexemes(Text, " \r\n") of
-                [_Erts, Vsn | _] -> Vsn;
+                [_Erts, Vsn | _] ->
+                    plain_names([{"the version", Vsn}], File),
+                    Vsn;
                 _ -> fail({bad_start_data, Dir})
             end;
-        {error, _} ->
+        {error, Reason} when Reason =/= enoent ->
+            fail({unreadable, {File, Reason}});
+        {error, enoent} ->
             case filelib:wildcard(filename:join(Dir, "releases/*/*.rel")) of
                 [Rel] -> filename:basename(filename:dirname(Rel));
                 _ -> fail({bad_start_data, Dir})
             end
     end.
 
+%% They are parts of paths, here and in the output.
+plain_names(Names, File) ->
+    lists:foreach(fun({Kind, Text}) ->
+                          case whittle_file_name:check(Text) of
+                              ok -> ok;
+                              {error, Why} ->
+                                  fail({bad_rel_file,
+                                        {File, io_lib:format("~ts `~ts' ~ts",
+                                                             [Kind, Text, Why])}})
+                          end
+                  end, Names).
+
 rel(Place) ->
     case filelib:wildcard(filename:join(Place, "*.rel")) of
         [File] ->
-            case file:consult(File) of
+            case whittle_term:parse(bytes(File)) of
                 {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
                     lists:all(fun io_lib:char_list/1, [Name, Vsn, Erts]) orelse
                         fail({bad_rel_file, {File, "has a name or a version that is no string"}}),
+                    plain_names([{"the release's name", Name}, {"the release's version", Vsn},
+                                 {"the version of ERTS", Erts}], File),
                     {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
                 {ok, _} -> fail({bad_rel_file, {File, "is no release term"}});
-                {error, Why} -> fail({bad_rel_file, {File, file:format_error(Why)}})
+                {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
         [] -> fail({bad_rel_file, {Place, "holds no .rel file"}});
         Several ->
@@ -81,6 +103,7 @@ rel_app(App, File) ->
         end,
     is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
         fail({bad_rel_file, {File, "lists what is no application"}}),
+    plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 
 %% What is listed and not there has to be OTP's: a release without its system
@@ -126,18 +149,14 @@ consolidated(Place, Apps) ->
 
 own_boot(Place) ->
     File = filename:join(Place, "start.boot"),
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            try binary_to_term(Bytes) of
-                {script, {_, _}, Steps} = Script when length(Steps) >= 0 ->
-                    lists:member({progress, init_kernel_started}, Steps) orelse
-                        fail({bad_own_boot, File}),
-                    {ok, Script};
-                _ -> fail({bad_own_boot, File})
-            catch
-                error:_ -> fail({bad_own_boot, File})
-            end;
-        {error, _} -> none
+    case whittle_boot:read(File) of
+        {ok, {script, _, Steps} = Script} ->
+            lists:member({progress, init_kernel_started}, Steps) orelse
+                fail({bad_own_boot, File}),
+            {ok, Script};
+        {error, enoent} -> none;
+        {error, not_a_script} -> fail({bad_own_boot, File});
+        {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
 erts_note(Erts, Otp) ->
@@ -147,7 +166,7 @@ erts_note(Erts, Otp) ->
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->
-    case file:read_file(File) of
+    case whittle_head:whole(File, ?MAX_TEXT) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
