@@ -452,7 +452,7 @@ held(Calls, Fun) ->
         receive
             held ->
                 true = erlang:suspend_process(Writer),
-                ok = whittle_unfinished:undo_all(),
+                [] = whittle_unfinished:undo_all(),
                 exit(Writer, kill),
                 receive {'DOWN', Monitor, _, _, killed} -> held end;
             {'DOWN', Monitor, _, _, normal} ->
