@@ -50,7 +50,12 @@ get_otp(#{values := #{otp := Release}} = Build) ->
 read(#{path := Path, otp := #{lib := Lib}, natives := Natives} = Build) ->
     whittle_progress:step("reading"),
     Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
+    Links = case Build of
+                #{values := #{no_outside_links := true}} -> refuse;
+                #{} -> note
+            end,
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives,
+                                   outside_links => Links}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.

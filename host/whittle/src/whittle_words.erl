@@ -84,6 +84,8 @@ table() ->
             #{name => native, long => "native", value => "FILES",
               help => "descriptions of NIFs and drivers to link in, with commas between "
                       "(docs/natives.md)"},
+            #{name => no_outside_links, long => "no-outside-links",
+              help => "refuse symbolic links that lead out of the input"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},

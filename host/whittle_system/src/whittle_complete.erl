@@ -37,6 +37,9 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     ok = check_modules(Used),
     ok = check_started(Found, Used),
     ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
+    Links = links(Found, Used),
+    Links =:= [] orelse maps:get(outside_links, Options, note) =:= note
+        orelse fail({outside_links, Links}),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
                                    otp => whittle_otp_lib:otp(Otp)}),
     System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
@@ -52,7 +55,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     System6 = boot(Found, Roots, Used, Otp, System5),
     %% An application in the input that gave way to the chosen OTP's has its note twice.
     Texts = [unicode:characters_to_binary(Note)
-             || Note <- maps:get(notes, Found, []) ++ Notes ++ idle(Found, Used)],
+             || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
+                                   ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
 
@@ -116,7 +120,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
            end,
     case {Home, whittle_otp:unsupported(Name)} of
         {{Kind, Dir}, false} ->
-            {App, Notes} = ok(whittle_read_app:read(Dir, #{kind => Kind, asked_by => By})),
+            {App, Notes} = ok(whittle_read_app:read(Dir, context(Kind, Dir, By))),
             {ok, App, Notes};
         %% An escript runs until it calls what is not there.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
@@ -128,6 +132,10 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
         {none, false} ->
             fail({missing_application, {Name, By, whittle_otp_lib:otp(Otp)}})
     end.
+
+%% OTP's own links are its packager's.
+context(otp, _, By) -> #{kind => otp, asked_by => By};
+context(Kind, Dir, By) -> #{kind => Kind, asked_by => By, root => filename:dirname(Dir)}.
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,
@@ -182,6 +190,20 @@ idle(#{starts := all, roots := Roots}, Apps) ->
       lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
 idle(_, _) ->
     [].
+
+%% Where each is, and where it points.
+links(Found, Apps) ->
+    [{"the release", Path, To} || {Path, To} <- maps:get(links, Found, [])]
+        ++ [{["application ", atom_to_list(Name)], Path, To}
+            || {Name, #{origin := #{links := Links}}} <- lists:sort(maps:to_list(Apps)),
+               {Path, To} <- Links].
+
+told(Links) ->
+    [[Whose, ": ", linked(Path), " leads out of the input, to ", To,
+      ": the output has that file's or directory's contents"] || {Whose, Path, To} <- Links].
+
+linked(<<>>) -> "the link in its place";
+linked(Path) -> ["the link ", Path].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
 pairs(_) -> [].

@@ -20,6 +20,8 @@
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
           libs => [file:filename()],        % where to look for what neither the input
                                             % nor OTP has; default: nowhere
+          outside_links => note | refuse,   % links that lead out of the input;
+                                            % default: note
           natives => [{file:filename(), whittle_native:native()}],
                                             % C to link in, and who says so; default:
                                             % none
@@ -40,6 +42,8 @@
           main => module(),                 % of an escript: what it needs and
                                             % nobody has is noted, no error
           files => #{whittle_system:path() => whittle_system:file()},
+          links => [whittle_links:link()],  % of the release's own files, those that
+                                            % lead out of the input
           env => #{binary() => whittle_system:env_value()},
           notes => [unicode:chardata()]}.
 

@@ -14,6 +14,8 @@
 
 -type context() ::
         #{kind := input | otp | device,
+          root => file:filename(),              % of the input: links that lead out of it
+                                                % are told; default: they are not
           asked_by => [whittle_system:app_name()],
           path => file:filename_all()}.         % where it came from; default:
                                                 % the directory
@@ -34,9 +36,15 @@ read(Dir, Context) ->
 -spec read(file:filename(), [source()], context()) -> read().
 read(Dir, Files, Context) ->
     case from_files(Dir, Files, Context) of
-        {ok, #{modules := Modules} = App, Notes} = Read ->
+        {ok, #{modules := Modules, origin := Origin} = Read, Notes} ->
+            Links = case Context of
+                        #{root := Root} ->
+                            whittle_links:outside(Root, Dir, [Path || {Path, _, _} <- Files]);
+                        #{} -> []
+                    end,
+            App = Read#{origin := Origin#{links => Links}},
             case whittle_native:of_application(Dir, maps:keys(Modules)) of
-                {ok, []} -> Read;
+                {ok, []} -> {ok, App, Notes};
                 {ok, Natives} -> {ok, App#{natives => Natives}, Notes};
                 {error, _} = Error -> Error
             end;

@@ -30,7 +30,10 @@ found(Dir, Otp) ->
     {Apps0, Notes0} = apps(Dir, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
     {Files, Env, Notes2} = ok(whittle_release_files:read(Dir, Place, Name, RelVsn)),
-    Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts,
+    Links = [{filename:join(["releases", Vsn, Path]), To}
+             || {Path, To} <- whittle_links:outside(
+                                  Dir, Place, [<<"vm.args.src">> | maps:keys(Files)])],
+    Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts, links => Links,
               roots => [App || {App, _, _} <- Listed],
               starts => [{App, Type} || {App, _, Type} <- Listed],
               files => Files, env => Env,
@@ -125,7 +128,10 @@ app(Dir, {Name, Vsn, _}, Otp) ->
                true -> otp;
                false -> input
            end,
-    Context = #{kind => Kind},
+    Context = case Kind of
+                  input -> #{kind => input, root => Dir};
+                  otp -> #{kind => otp}      % its links are its packager's
+              end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
         {ok, App, Notes} -> [{App, Notes}];
         {error, Error} -> fail(Error);

@@ -41,6 +41,7 @@
                                         % or of the chosen OTP's library), or of
                                         % Whittle's device rooms
           path := file:filename_all(),  % directory or archive it was read from
+          links => [whittle_links:link()],  % that lead out of the input; default: none
           asked_by := [app_name()]}.    % applications that need it; [] = a root
 
 -type app() ::

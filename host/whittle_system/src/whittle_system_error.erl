@@ -108,6 +108,10 @@ words({prebuilt_nif, {Path, Name, Loaders}}) ->
          "VM cannot load one: describe its sources with --native (docs/natives.md), or "
          "remove the file if it is never loaded",
          [Name, Path, case Loaders of [] -> "no module of it"; _ -> list(Loaders) end]);
+words({outside_links, Links}) ->
+    line("links lead out of the input (~ts), and --no-outside-links is given: put files in "
+         "their places, or build without it",
+         [list([[Whose, ": ", Path, " to ", To] || {Whose, Path, To} <- Links])]);
 words({bad_native, {File, Why}}) ->
     line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
 words({native_unused, {File, Name, Module}}) ->
