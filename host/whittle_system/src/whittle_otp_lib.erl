@@ -50,7 +50,7 @@ template(#otp_lib{template = Template}) -> Template.
 app_dir(Name, #otp_lib{dirs = Dirs}) -> maps:find(Name, Dirs).
 
 %% @doc The applications of library directories, as `ERL_LIBS' names them, and where each
-%% is: in the first directory that has it, its newest version there.
+%% is: in the first directory that has its `.app' file, its newest version there.
 -spec app_dirs([file:filename()]) -> #{whittle_system:app_name() => file:filename()}.
 app_dirs(Libs) ->
     lists:foldr(fun(Lib, Dirs) -> maps:merge(Dirs, lib_dirs(Lib)) end, #{}, Libs).
@@ -128,18 +128,22 @@ erts_vsn(Lib, Root) ->
             end
     end.
 
-%% Where two versions of an application are installed the newer one counts.
+%% As `erl' searches: by the .app files, whatever their directories are called. Of several
+%% directories that differ in the version behind the name the newest counts; of directories
+%% with other names the one that is called as the application, or else the first.
 lib_dirs(Lib) ->
-    Found = [{Name, Vsn, Dir}
+    Found = [{Name, Base =:= Name, reversed(Base), Vsn, Dir}
              || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
                 Dir <- [filename:dirname(filename:dirname(App))],
                 Name <- [filename:basename(App, ".app")],
-                Vsn <- [version(Name, filename:basename(Dir))],
-                Vsn =/= error,
+                {Base, Vsn} <- [parted(filename:basename(Dir))],
                 %% Its modules are preloaded: they are in the VM.
                 Name =/= "erts"],
     maps:from_list([{list_to_atom(Name), Dir}
-                    || {Name, _, Dir} <- lists:sort(Found)]).
+                    || {Name, _, _, _, Dir} <- lists:sort(Found)]).
+
+%% In the list the last one counts, and so the first by name has to come last.
+reversed(Base) -> [-Char || Char <- Base] ++ [1].
 
 homes(Dirs) ->
     maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
@@ -147,11 +151,12 @@ homes(Dirs) ->
                        {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
                        File <- Files, filename:extension(File) =:= ".beam"]).
 
-version(Name, Dir) ->
-    case string:prefix(Dir, Name) of
-        [] -> [];
-        [$- | Vsn] -> [numeric(Part) || Part <- string:lexemes(Vsn, ".")];
-        _ -> error
+%% A directory's name, and the version behind it as numbers. `code' takes for a version
+%% what follows the last dash and is digits with dots between.
+parted(Dir) ->
+    case re:run(Dir, "^(.+)-([0-9][^-]*)$", [unicode, {capture, all_but_first, list}]) of
+        {match, [Base, Vsn]} -> {Base, [numeric(Part) || Part <- string:lexemes(Vsn, ".")]};
+        nomatch -> {Dir, []}
     end.
 
 numeric(Part) ->

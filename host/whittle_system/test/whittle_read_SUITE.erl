@@ -427,19 +427,25 @@ included_applications(Config) ->
 %% The input, then OTP, then the first directory, its newest version.
 library_directories(Config) ->
     Dir = made:app(in("user", Config), user_app,
-                   [{applications, [kernel, stdlib, held, far]}], []),
+                   [{applications, [kernel, stdlib, held, far, tab, other]}], []),
     [made:app(in(Path, Config), App, [{vsn, Vsn}], [])
      || {Path, App, Vsn} <- [{"one/held-1.9", held, "1.9"}, {"one/held-1.10", held, "1.10"},
                              {"two/held-2", held, "2"}, {"two/far", far, "3"},
-                             {"two/stdlib-99", stdlib, "99"}]],
+                             {"two/stdlib-99", stdlib, "99"},
+                             %% As Debian's packages of ejabberd's libraries are called.
+                             {"two/p1_tab-1.0.9", tab, "1.0.9"},
+                             {"two/p1_tab-1.0.30", tab, "1.0.30"},
+                             {"two/a_far-9", far, "4"}, {"two/b-1-rc", other, "5"},
+                             {"two/c", other, "6"}]],
     {ok, System} = whittle_read:read(Dir, (staged:options())#{libs => [in("one", Config),
                                                                        in("none", Config),
                                                                        in("two", Config)]}),
     Found = maps:from_list([{Name, {Vsn, Kind}}
                             || #{name := Name, vsn := Vsn, origin := #{kind := Kind}}
                                    <- whittle_system:apps(System)]),
-    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp}}, Found),
-    ?assertEqual([kernel, stdlib, held, far, user_app], started(System)).
+    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp},
+                   tab := {"1.0.30", input}, other := {"5", input}}, Found),
+    ?assertEqual([kernel, stdlib, held, far, tab, other, user_app], started(System)).
 
 application_start_order(Config) ->
     Dir = made:app(in("ordered", Config), ordered,
