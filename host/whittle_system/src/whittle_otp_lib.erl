@@ -8,7 +8,7 @@
 %% `systools' of the host's OTP writes them for the host's OTP.
 -module(whittle_otp_lib).
 
--export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2,
+-export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2, homes/1,
          preloaded/1, program/2]).
 
 -export_type([otp_lib/0]).
@@ -68,6 +68,15 @@ module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]
                 false -> unknown
             end
     end.
+
+%% @doc Which application has a module, of those in these directories; by the files' names.
+-spec homes(#{whittle_system:app_name() => file:filename()}) ->
+          #{module() => whittle_system:app_name()}.
+homes(Dirs) ->
+    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
+                    || {Name, Dir} <- maps:to_list(Dirs),
+                       {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
+                       File <- Files, filename:extension(File) =:= ".beam"]).
 
 %% @doc The modules that are in the VM itself, as files beside the library has them.
 -spec preloaded(otp_lib()) -> {ok, #{module() => binary()}} | {error, whittle_system:error()}.
@@ -144,12 +153,6 @@ lib_dirs(Lib) ->
 
 %% In the list the last one counts, and so the first by name has to come last.
 reversed(Base) -> [-Char || Char <- Base] ++ [1].
-
-homes(Dirs) ->
-    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
-                    || {Name, Dir} <- maps:to_list(Dirs),
-                       {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
-                       File <- Files, filename:extension(File) =:= ".beam"]).
 
 %% A directory's name, and the version behind it as numbers. `code' takes for a version
 %% what follows the last dash and is digits with dots between.

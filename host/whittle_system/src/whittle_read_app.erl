@@ -8,7 +8,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, read/3, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
+-export([read/2, read/3, described/1, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
 
@@ -50,6 +50,31 @@ read(Dir, Files, Context) ->
             end;
         {error, _} = Error ->
             Error
+    end.
+
+%% @doc An application of which only its description is read: of `ebin', or of `src' where it
+%% is not compiled yet.
+-spec described(file:filename()) -> {ok, whittle_system:app()} | error.
+described(Dir) ->
+    Files = filelib:wildcard("ebin/*.app", Dir) ++ filelib:wildcard("src/*.app.src", Dir),
+    case [App || File <- lists:sublist(Files, 1), App <- [description(filename:join(Dir, File))],
+                 App =/= error] of
+        [{application, Name, Props} = Spec] ->
+            {ok, #{name => Name, vsn => proplists:get_value(vsn, Props), spec => Spec,
+                   modules => #{}, files => #{},
+                   origin => #{kind => input, path => Dir, asked_by => []}}};
+        [] ->
+            error
+    end.
+
+description(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case spec(File, Bytes) of
+                {ok, Spec} -> Spec;
+                {error, _} -> error             % reading it says why
+            end;
+        {error, _} -> error
     end.
 
 %% @doc The files of an application's directory that a release holds.

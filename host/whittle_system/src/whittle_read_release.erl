@@ -11,8 +11,9 @@
 %% Bytes of a file that this module reads as a whole: modules are the largest.
 -define(MAX_TEXT, 64 * 1024 * 1024).
 
-%% @doc Reads the release that the directory holds.
--spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
+%% @doc Reads the release that the directory holds. Without an OTP, each application of OTP
+%% is taken to be in it.
+-spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 read(Dir, Otp) ->
     try
@@ -112,7 +113,11 @@ rel_app(App, File) ->
 %% What is listed and not there has to be OTP's: a release without its system
 %% libraries is usual. What is there and not listed is not read.
 apps(Dir, Listed, Otp) ->
-    Read = lists:append([app(Dir, App, Otp) || App <- Listed]),
+    Read = lists:append([app(Dir, App) || App <- Listed]),
+    There = [Name || {#{name := Name}, _} <- Read],
+    Absent = [{Name, Vsn} || {Name, Vsn, _} <- Listed, not lists:member(Name, There),
+                             not is_in(Name, Otp)],
+    Absent =:= [] orelse fail({absent_applications, {Absent, Dir}}),
     Names = [atom_to_list(Name) ++ "-" ++ Vsn || {Name, Vsn, _} <- Listed],
     Others = [Base || Lib <- filelib:wildcard(filename:join(Dir, "lib/*/ebin")),
                       Base <- [filename:basename(filename:dirname(Lib))],
@@ -122,7 +127,10 @@ apps(Dir, Listed, Otp) ->
          [["left out, since the .rel file does not list it: ", lists:join(", ", Others)]
           || Others =/= []]}.
 
-app(Dir, {Name, Vsn, _}, Otp) ->
+is_in(Name, none) -> whittle_otp:is_otp(Name);
+is_in(Name, Otp) -> whittle_otp_lib:app_dir(Name, Otp) =/= error.
+
+app(Dir, {Name, Vsn, _}) ->
     Place = filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]),
     Kind = case whittle_otp:is_otp(Name) of
                true -> otp;
@@ -135,10 +143,7 @@ app(Dir, {Name, Vsn, _}, Otp) ->
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
         {ok, App, Notes} -> [{App, Notes}];
         {error, Error} -> fail(Error);
-        false ->
-            whittle_otp_lib:app_dir(Name, Otp) =:= error andalso
-                fail({absent_application, {Name, Vsn, Dir}}),
-            []
+        false -> []
     end.
 
 %% Elixir's consolidated protocols come before the applications in the code
@@ -165,6 +170,7 @@ own_boot(Place) ->
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
+erts_note(_, none) -> [];
 erts_note(Erts, Otp) ->
     Chosen = whittle_otp_lib:erts(Otp),
     [io_lib:format("the release was made for ERTS ~ts; this is ~ts (OTP ~ts), with "

@@ -92,11 +92,17 @@ words({absent_start_module, {Name, Module}}) ->
          "compile it, or mend `mod'", [Name, Module]);
 words({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
-words({missing_application, {Name, Askers, Otp}}) ->
+words({missing_applications, {[{Name, Askers}], Otp}}) ->
     line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
          "the release, name its directory's directory in ERL_LIBS, or take it out of "
          "`applications'",
          [Name, askers(Askers), Otp]);
+words({missing_applications, {Missing, Otp}}) ->
+    line("~b applications are neither in the input nor in OTP ~ts: ~ts; add them to the "
+         "release, name their directories' directory in ERL_LIBS, or take them out of "
+         "`applications'",
+         [length(Missing), Otp,
+          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing])]);
 words({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
          "out of `applications'", [Name, askers(Askers), Why]);
@@ -117,9 +123,13 @@ words({bad_native, {File, Why}}) ->
 words({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which loads ~ts: name the one that does "
          "with {module, NAME}", [File, Module, Name]);
-words({absent_application, {Name, Vsn, Dir}}) ->
+words({absent_applications, {[{Name, Vsn}], Dir}}) ->
     line("the release lists ~ts ~ts, which is neither in ~ts/lib nor in the "
          "chosen OTP: make the release again", [Name, Vsn, Dir]);
+words({absent_applications, {Absent, Dir}}) ->
+    line("the release lists applications that are neither in ~ts/lib nor in the chosen OTP "
+         "(~ts): make the release again",
+         [Dir, list([[atom_to_list(Name), $\s, Vsn] || {Name, Vsn} <- Absent])]);
 words({bad_start_data, Dir}) ->
     line("~ts/releases does not say which version is current: make the release "
          "again", [Dir]);

@@ -126,8 +126,36 @@ missing_application(Config) ->
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
     source(Dir, "asks", "kernel, stdlib, nobody_has_it"),
     source(Dir, "other", "kernel, stdlib, asks"),
-    refused(Dir, missing_application,
-            "application nobody_has_it, which asks needs, is neither in the input nor in OTP").
+    Words = "application nobody_has_it, which asks needs, is neither in the input nor in OTP",
+    refused(Dir, missing_applications, Words),
+    lacks(Dir, Words),
+    %% All at once, also what a library directory's application needs and the user asks for.
+    source(Dir, "other", "kernel, stdlib, asks, nobody_has_it, far, sasl"),
+    made:app(in("libs/far-1", Config), far, [{applications, [kernel, farther]}], []),
+    All = #{libs => [in("libs", Config)], add => [asked]},
+    {error, {missing_applications, {Missing, _}} = Error} =
+        whittle_read:read(Dir, maps:merge(staged:options(), All)),
+    ?assertEqual([{asked, []}, {farther, [far]}, {nobody_has_it, [asks, other]}], Missing),
+    Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
+    ?assertMatch({match, _}, re:run(Line, "^3 applications are neither .*: asked, which you asked "
+                                    "for, farther, which far needs, nobody_has_it, which asks, "
+                                    "other need; add them")),
+    ?assert(one_line(Error)),
+    ?assertEqual({error, {missing_applications, {Missing, "29"}}},
+                 whittle_read:check_needs(Dir, All#{otp => "29"})),
+    %% Also of what is compiled by erlc and of an escript.
+    Plain = filename:join(Dir, "apps/other"),
+    lacks(Plain, "asks, which other needs, far, which other needs, nobody_has_it"),
+    Script = made:file(in("script", Config), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
+    ?assertEqual(ok, whittle_read:check_needs(Script, #{otp => "29"})),
+    ?assertEqual({error, {missing_applications, {[{x, []}], "29"}}},
+                 whittle_read:check_needs(Script, #{otp => "29", add => [x]})).
+
+%% What can be said before there is an OTP.
+lacks(Path, Words) ->
+    {error, {missing_applications, _} = Error} = whittle_read:check_needs(Path, #{otp => "29"}),
+    Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
+    ?assertMatch({_, {match, _}}, {Line, re:run(Line, Words)}).
 
 absent_module(Config) ->
     Dir = made:app(in("gone", Config), gone, [{modules, [here, not_here]}],
@@ -316,7 +344,11 @@ other_otp(Config) ->
 bad_release(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}]"),
-    refused(Dir, absent_application, "the release lists nowhere 2, which is neither in"),
+    refused(Dir, absent_applications, "the release lists nowhere 2, which is neither in"),
+    ?assertMatch({error, {absent_applications, {[{nowhere, "2"}], Dir}}},
+                 whittle_read:check_needs(Dir, #{otp => "29"})),
+    release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}, {gone, \"3\"}]"),
+    refused(Dir, absent_applications, "chosen OTP \\(nowhere 2, gone 3\\): make"),
     [begin
          release(Dir, "1.2.3", Apps),
          refused(Dir, bad_rel_file, Words)
