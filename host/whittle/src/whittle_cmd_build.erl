@@ -12,7 +12,7 @@
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
                          fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1, fun name_output/1,
-                         fun trim/1, fun get_runtime/1, fun write/1, fun write_plan/1,
+                         fun trim/1, fun get_runtime/1, fun write/1,
                          fun(Build) -> {ok, report(Build)} end]).
 
 %% Steps: each adds to the build what it got
@@ -186,22 +186,18 @@ get_runtime(#{system := System,
         Error -> runtime_error(Error)
     end.
 
+%% Beside the output its plan, for `whittle why'.
 write(#{system := System, runtime := Runtime, out := Out, options := Options} = Build) ->
     whittle_progress:step("packing"),
-    case whittle_pack:write(System, Runtime, Out, Options) of
+    Plan = case Build of
+               #{plan := Account} -> {ok, Account};
+               #{} -> none
+           end,
+    Both = maps:merge(Options, whittle_plan_file:beside(Out, Plan)),
+    case whittle_pack:write(System, Runtime, Out, Both) of
         {ok, Written} -> {ok, Build#{written => Written}};
         {error, Error} -> pack_error(Error)
     end.
-
-%% Beside the output, for `whittle why'.
-write_plan(#{out := Out, plan := Account} = Build) ->
-    case whittle_plan_file:write(Out, Account) of
-        ok -> {ok, Build};
-        {error, Error} -> pack_error(Error)
-    end;
-write_plan(#{out := Out} = Build) ->
-    ok = whittle_plan_file:remove(Out),
-    {ok, Build}.
 
 %% What they are told, and what they say
 

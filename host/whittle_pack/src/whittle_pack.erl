@@ -12,15 +12,21 @@
 -export([read/1, read_file/2, loaded_size/1]).
 -export([format_error/1]).
 
--export_type([options/0, contents/0, error/0]).
+-export_type([options/0, beside/0, contents/0, error/0]).
 
 -type options() ::
         #{format => exe | dir,             % default exe
           ca_certs => file:filename_all(), % PEM, for where /etc/ssl is missing;
                                            % default none
+          beside => {file:filename_all(), beside()}, % a file that belongs to the
+                                           % output; default none
           block_size => pos_integer(),     % bytes; default 256 KB
           files => #{binary() => whittle_system:file()}}. % further files, by
                                            % virtual path
+
+%% What is written beside the output, made of the bytes by which that is known: all of an
+%% executable, the bill of materials of a directory. `none': the file is removed.
+-type beside() :: fun((binary()) -> {ok, iodata()} | none).
 
 -type contents() ::
         #{size := pos_integer(),           % bytes of the whole file
@@ -63,7 +69,8 @@ check_output(Out, Options) ->
 
 %% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
 %% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
-%% the other. Either is whole or is not there. Gives the bytes of the output, and
+%% the other. Either is whole or is not there. The option `beside' has a file that is about
+%% the output: of several builds to one name, both are of the one that came last. Gives the bytes of the output, and
 %% those of them that are the VM.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
@@ -74,7 +81,7 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
                    steps([fun(_) -> read_ca_certs(Options) end,
                           fun(Tree) -> blocks(System, Runtime, Vm, Tree) end,
                           fun(Blocks) -> write_as(maps:get(format, Options, exe),
-                                                  System, Vm, File, Blocks, Out) end])
+                                                  System, Vm, File, Blocks, {Out, Options}) end])
            end]).
 
 %% @doc Whether {@link write_beside/2} may write there, as far as can be told without writing.
@@ -196,25 +203,46 @@ blocks(System, Runtime, Vm, Options) ->
         Error -> Error
     end.
 
-write_as(exe, _, Vm, File, Blocks, Out) ->
+write_as(exe, _, Vm, File, Blocks, Place) ->
     steps([fun(_) -> whittle_pack_format:encode(Blocks) end,
            fun(Pack) ->
                    steps([fun(_) -> about(File, whittle_elf:attach(Vm, Pack)) end,
                           fun(Bytes) ->
                                   written(iolist_size(Bytes) - byte_size(Pack), Bytes,
-                                          whittle_pack_file:write(Out, Bytes, 8#755))
+                                          with_beside(Place, Bytes, fun(Out) ->
+                                              whittle_pack_file:write(Out, Bytes, 8#755)
+                                          end))
                           end])
            end]);
-write_as(dir, System, Vm, _, Blocks, Out) ->
+write_as(dir, System, Vm, _, Blocks, Place) ->
     Name = unicode:characters_to_binary(whittle_system:name(System)),
     Files = [{<<"tree/", Path/binary>>, Bytes, Mode}
              || Block <- Blocks, #{path := Path, bytes := Bytes, mode := Mode} <- Block]
         ++ [{<<"vm">>, Vm, 8#755}, {Name, script(), 8#755}],
     steps([fun(_) -> check_name(whittle_system:name(System)) end,
            fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- Files]) end,
-           fun(_) -> written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
-                             whittle_pack_file:write_dir(Out, Files, older()))
+           fun(_) ->
+                   {_, Bill, _} = lists:keyfind(<<"tree/etc/bom.json">>, 1, Files),
+                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
+                           with_beside(Place, Bill, fun(Out) ->
+                               whittle_pack_file:write_dir(Out, Files, older())
+                           end))
            end]).
+
+%% Both, or neither of another build.
+with_beside({Out, #{beside := {File, Make}}}, Bytes, Write) ->
+    Beside = Make(iolist_to_binary(Bytes)),
+    whittle_pack_file:alone(Out, fun() ->
+        steps([fun(_) -> Write(Out) end,
+               fun(_) ->
+                       case Beside of
+                           {ok, Made} -> write_beside(File, Made);
+                           none -> _ = file:delete(File), ok
+                       end
+               end])
+    end);
+with_beside({Out, _}, _, Write) ->
+    Write(Out).
 
 check_name(Name) ->
     case {lists:member(Name, ?PARTS), whittle_file_name:check(Name)} of

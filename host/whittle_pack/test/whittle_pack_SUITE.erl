@@ -3,7 +3,7 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
+-export([several_at_once/1, odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1, licenses/1,
@@ -16,7 +16,7 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
+    [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
      same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, licenses, bill,
      directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
@@ -311,6 +311,37 @@ directory_stays(Config) ->
                                                  fun(_) -> true end})),
     ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
+
+%% Of several that write to one name, the output and the file beside it are of the same one.
+several_at_once(Config) ->
+    Runtime = ?config(runtime, Config),
+    [begin
+         Out = filename:join(?config(dir, Config), Format),
+         File = atom_to_list(Format) ++ ".plan",
+         Beside = filename:join(?config(dir, Config), File),
+         Known = case Format of
+                     exe -> Out;
+                     dir -> filename:join(Out, "tree/etc/bom.json")
+                 end,
+         Write = fun(N) ->
+                         System = whittle_system:put_app(
+                                    pack_samples:app(other, integer_to_list(N), input, [], []),
+                                    pack_samples:system()),
+                         whittle_pack:write(System, Runtime, Out,
+                                            #{format => Format,
+                                              beside => {Beside, fun(Bytes) -> {ok, Bytes} end}})
+                 end,
+         Writers = [spawn_monitor(fun() -> {ok, _} = Write(N) end) || N <- lists:seq(1, 12)],
+         [receive {'DOWN', Monitor, process, Pid, Why} -> ?assertEqual(normal, Why) end
+          || {Pid, Monitor} <- Writers],
+         {ok, Bytes} = file:read_file(Known),
+         ?assertEqual({ok, Bytes}, file:read_file(Beside)),
+         {ok, _} = whittle_pack:write(pack_samples:system(), Runtime, Out,
+                                      #{format => Format,
+                                        beside => {Beside, fun(_) -> none end}}),
+         ?assertNot(filelib:is_file(Beside))
+     end || Format <- [exe, dir]],
+    ?assertEqual(["dir", "exe"], lists:sort(files(Config))).
 
 %% Paths that no tree can have are named before anything is written, whatever the format.
 odd_paths(Config) ->
