@@ -11,7 +11,8 @@
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
-                         fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1, fun name_output/1,
+                         fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1,
+                         fun name_output/1,
                          fun trim/1, fun get_runtime/1, fun write/1,
                          fun(Build) -> {ok, report(Build)} end]).
 

@@ -70,7 +70,8 @@ check_output(Out, Options) ->
 %% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
 %% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
 %% the other. Either is whole or is not there. The option `beside' has a file that is about
-%% the output: of several builds to one name, both are of the one that came last. Gives the bytes of the output, and
+%% the output: of several builds to one name,
+%% both are of the one that came last. Gives the bytes of the output, and
 %% those of them that are the VM.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
@@ -152,7 +153,8 @@ words({unreadable, {File, Reason}}) ->
 words({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 words({env_line, Name}) ->
-    line("the variable ~ts has a value with a line's end or a zero byte in it: set it without", [Name]);
+    line("the variable ~ts has a value with a line's end or a zero byte in it: set it without",
+         [Name]);
 words({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
 words({zstd_failed, {Code, Words}}) ->

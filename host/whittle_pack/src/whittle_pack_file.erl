@@ -165,7 +165,8 @@ lock(Dir) ->
         Flock ->
             Port = open_port({spawn_executable, "/bin/sh"},
                              [{args, ["-c", "exec \"$@\" 2>/dev/null", "sh", Flock, "-w",
-                                      integer_to_list(?LOCK_SECONDS), unicode:characters_to_list(Dir),
+                                      integer_to_list(?LOCK_SECONDS),
+                                      unicode:characters_to_list(Dir),
                                       "sh", "-c", "echo held; exec cat"]},
                               exit_status, binary, hide]),
             receive

@@ -3,7 +3,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([several_at_once/1, odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
+-export([several_at_once/1, odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1,
+         start_block/1, loaded_at_once/1, loaded_by_init/1,
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1, licenses/1,
@@ -16,7 +17,8 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
+    [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once,
+     loaded_by_init, loaded_size,
      same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, licenses, bill,
      directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].

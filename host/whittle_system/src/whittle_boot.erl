@@ -12,7 +12,8 @@
 %% loaded at once. The lists behind it say what `-mode embedded' would load.
 -module(whittle_boot).
 
--export([read/1, steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
+-export([read/1, steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1,
+         atoms/1,
          watch_cold/1, set_traced/1, early_modules/0, start_modules/1, control/1,
          loaded_at_once/3, root/0]).
 

@@ -231,7 +231,8 @@ uncalled(Used, Apps, Otp, Libs) ->
            end,
     [io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts "
                    "calls ~ts:~ts/~b~ts): `--app ~ts' adds it",
-                   [lists:join(", ", [atom_to_list(Name) || Name <- By]), App, Caller, M, F, A, others(Count - 1), App])
+                   [lists:join(", ", [atom_to_list(Name) || Name <- By]), App, Caller, M, F, A,
+                    others(Count - 1), App])
      || #{application := App, by := By, modules := Count, caller := Caller, function := {M, F, A}}
             <- whittle_lacking:called(Home, Here, maps:values(Used)),
         not is_map_key(App, Used)].

@@ -7,7 +7,8 @@
 %% slash at either end; sizes are bytes.
 %%
 %% Misuse (a path that leaves the tree, a name that is no file's: {@link
-%% whittle_file_name}) raises `badarg'; what the outside world did wrong is `{error, {Tag, Context}}',
+%% whittle_file_name}) raises `badarg'; what the outside world did wrong is `{error,
+%% {Tag, Context}}',
 %% which {@link format_error/1} makes into one line that ends with what to do.
 -module(whittle_system).
 

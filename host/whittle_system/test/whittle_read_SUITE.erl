@@ -11,7 +11,8 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, called_applications/1, library_directories/1, application_start_order/1]).
+         included_applications/1, called_applications/1, library_directories/1,
+         application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -509,7 +509,8 @@ odd_names(Config) ->
          made:file(filename:join(Dir, "ebin/bad.app"), ["{application, ", Text, "}."]),
          refused(Dir, bad_app_file, Words)
      end || {Text, Words} <-
-                [{"'../../x', [{vsn, \"1\"}]", "the application's name `../../x' has a / in it; mend"},
+                [{"'../../x', [{vsn, \"1\"}]",
+                  "the application's name `../../x' has a / in it; mend"},
                  {"'-x', [{vsn, \"1\"}]", "`-x' begins with -"},
                  {"'.x', [{vsn, \"1\"}]", "`.x' begins with a dot"},
                  {"'', [{vsn, \"1\"}]", "`' is empty"},
