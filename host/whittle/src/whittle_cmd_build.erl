@@ -11,13 +11,23 @@
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
-                         fun check_paths/1, fun get_otp/1, fun read/1, fun name_output/1,
-                         fun trim/1, fun get_runtime/1, fun write/1, fun write_plan/1,
+                         fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1,
+                         fun name_output/1,
+                         fun trim/1, fun get_runtime/1, fun write/1,
                          fun(Build) -> {ok, report(Build)} end]).
 
 %% Steps: each adds to the build what it got
 
 check_words(#{values := #{target := Target, vm := Vm} = Values} = Build) ->
+    case [{Name, Why} || Name <- maps:get(app, Values, []),
+                         {error, Why} <- [whittle_file_name:check(Name)]] of
+        [] -> check_flavour(Target, Vm, Values, Build);
+        [{Name, Why} | _] ->
+            {error, {words, ["--app: the application's name `", whittle_file_name:printable(Name),
+                             "' ", Why]}}
+    end.
+
+check_flavour(Target, Vm, Values, Build) ->
     [Flavours] = [[atom_to_list(F) || F <- Known]
                   || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
                      Name =:= Target],
@@ -41,17 +51,41 @@ check_paths(#{path := Path, values := Values} = Build) ->
         {{error, Error}, _} -> system_error(Error)
     end.
 
+%% The OTP that is missing takes minutes; one that is there is read in a moment.
+check_needs(#{path := Path, values := #{otp := Release} = Values} = Build) ->
+    case [Lib || Lib <- whittle_runtime:otp_libs(runtime_options()),
+                 lists:prefix("otp-" ++ Release ++ "-",
+                              filename:basename(filename:dirname(Lib)))] of
+        [] ->
+            whittle_progress:step("reading"),
+            case whittle_read:check_needs(Path, #{libs => libs(), add => added(Values),
+                                                  otp => Release}) of
+                ok -> {ok, Build};
+                {error, Error} -> system_error(Error)
+            end;
+        [_ | _] ->
+            {ok, Build}
+    end.
+
+%% Behind the user's: Whittle's own libraries for devices, where `make' has compiled them.
+libs() -> string:lexemes(os:getenv("ERL_LIBS", ""), ":") ++ [whittle_device:lib_dir()].
+
+added(Values) -> [list_to_atom(Name) || Name <- maps:get(app, Values, [])].
+
 get_otp(#{values := #{otp := Release}} = Build) ->
     case whittle_runtime:otp(Release, runtime_options()) of
         {ok, Otp} -> {ok, Build#{otp => Otp}};
         Error -> runtime_error(Error)
     end.
 
-read(#{path := Path, otp := #{lib := Lib}, natives := Natives} = Build) ->
+read(#{path := Path, otp := #{lib := Lib}, natives := Natives, values := Values} = Build) ->
     whittle_progress:step("reading"),
-    %% Behind the user's: Whittle's own libraries for devices, where `make' has compiled them.
-    Libs = string:lexemes(os:getenv("ERL_LIBS", ""), ":") ++ [whittle_device:lib_dir()],
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => Libs, natives => Natives}) of
+    Links = case Values of
+                #{no_outside_links := true} -> refuse;
+                #{} -> note
+            end,
+    case whittle_read:read(Path, #{otp_lib => Lib, libs => libs(), natives => Natives,
+                                   add => added(Values), outside_links => Links}) of
         {ok, System} -> add_device(Build#{system => System});
         {error, Error} -> system_error(Error)
     end.
@@ -153,22 +187,18 @@ get_runtime(#{system := System,
         Error -> runtime_error(Error)
     end.
 
+%% Beside the output its plan, for `whittle why'.
 write(#{system := System, runtime := Runtime, out := Out, options := Options} = Build) ->
     whittle_progress:step("packing"),
-    case whittle_pack:write(System, Runtime, Out, Options) of
+    Plan = case Build of
+               #{plan := Account} -> {ok, Account};
+               #{} -> none
+           end,
+    Both = maps:merge(Options, whittle_plan_file:beside(Out, Plan)),
+    case whittle_pack:write(System, Runtime, Out, Both) of
         {ok, Written} -> {ok, Build#{written => Written}};
         {error, Error} -> pack_error(Error)
     end.
-
-%% Beside the output, for `whittle why'.
-write_plan(#{out := Out, plan := Account} = Build) ->
-    case whittle_plan_file:write(Out, Account) of
-        ok -> {ok, Build};
-        {error, Error} -> pack_error(Error)
-    end;
-write_plan(#{out := Out} = Build) ->
-    ok = whittle_plan_file:remove(Out),
-    {ok, Build}.
 
 %% What they are told, and what they say
 

@@ -1,7 +1,7 @@
 %% @doc The plan of a build, which lies beside its output: `OUT.plan'.
 -module(whittle_plan_file).
 
--export([path/1, check/1, write/2, remove/1, read/1]).
+-export([path/1, check/1, beside/2, read/1]).
 
 %% @doc Where the plan of an output lies.
 -spec path(file:filename()) -> file:filename().
@@ -29,25 +29,22 @@ check(Out) ->
             whittle_failure:pack({unreadable, {path(Out), Reason}})
     end.
 
-%% @doc Writes the plan of an output that is there.
--spec write(file:filename(), whittle_shake_account:account()) ->
-          ok | {error, whittle_pack:error()}.
-write(Out, Account) ->
-    case file:read_file(executable(Out)) of
-        {ok, Bytes} -> whittle_pack:write_beside(
-                         path(Out), whittle_shake_account:to_binary(Bytes, Account));
-        {error, Reason} -> {error, {unreadable, {Out, Reason}}}
-    end.
-
-%% @doc Removes the plan of an earlier build, which would tell lies of this one.
--spec remove(file:filename()) -> ok.
-remove(Out) ->
-    case file:read_file(path(Out)) of
-        {ok, Bytes} ->
-            _ = whittle_shake_account:is_plan(Bytes) andalso file:delete(path(Out)),
-            ok;
-        {error, _} -> ok
-    end.
+%% @doc What is to lie beside an output, for `whittle_pack:write/4': its plan, or none where
+%% it has none, since that of an earlier build would tell lies of this one. A file that is no
+%% plan stays.
+-spec beside(file:filename(), {ok, whittle_shake_account:account()} | none) ->
+          #{beside => {file:filename(), whittle_pack:beside()}}.
+beside(Out, {ok, Account}) ->
+    #{beside => {path(Out), fun(Bytes) ->
+                                    {ok, whittle_shake_account:to_binary(Bytes, Account)}
+                            end}};
+beside(Out, none) ->
+    IsPlan = case file:read_file(path(Out)) of
+                 {ok, Bytes} -> whittle_shake_account:is_plan(Bytes);
+                 {error, enoent} -> true;       % another build may be writing one
+                 {error, _} -> false
+             end,
+    maps:from_list([{beside, {path(Out), fun(_) -> none end}} || IsPlan]).
 
 %% @doc Reads it back.
 -spec read(file:filename()) ->

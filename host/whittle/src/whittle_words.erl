@@ -9,8 +9,9 @@
 -export_type([values/0, command/0, option/0]).
 
 %% The options that were given or have a default, by name; `arguments' holds
-%% the words that are no options. A flag that was given is `true'.
--type values() :: #{arguments := [string()], atom() => string() | true}.
+%% the words that are no options. A flag that was given is `true'; of an option that may be
+%% given several times there is a list.
+-type values() :: #{arguments := [string()], atom() => string() | true | [string()]}.
 
 -type option() ::
         #{name := atom(),
@@ -19,6 +20,7 @@
           value => string(),                  % what is printed for the value;
                                               % without it the option is a flag
           one_of => fun(() -> [string()]),    % the values there are
+          many => true,                       % it may be given several times
           default => fun(() -> string()),
           help := string()}.
 
@@ -84,6 +86,11 @@ table() ->
             #{name => native, long => "native", value => "FILES",
               help => "descriptions of NIFs and drivers to link in, with commas between "
                       "(docs/natives.md)"},
+            #{name => app, long => "app", value => "NAME", many => true,
+              help => "an application to add, with those that it needs; may be given "
+                      "several times"},
+            #{name => no_outside_links, long => "no-outside-links",
+              help => "refuse symbolic links that lead out of the input"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},
@@ -189,7 +196,7 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
     case getopt:parse([specification(Option) || Option <- Options], Ours) of
         {ok, {Given, Words}} ->
             All = [value(One) || One <- Given],
-            Values = maps:from_list(All),
+            Values = maps:merge(maps:from_list(All), many(All, Options)),
             case twice(All, Options) ++ wrong(Command, Values, Words, Theirs) of
                 [] ->
                     {run, Module, maps:merge(defaults(Options),
@@ -211,10 +218,17 @@ value(Name) -> {Name, true}.
 defaults(Options) ->
     maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
 
+%% All values of those that may be given several times, in their order.
+many(Given, Options) ->
+    maps:from_list([{Name, Values}
+                    || #{name := Name, many := true} <- Options,
+                       Values <- [[Value || {N, Value} <- Given, N =:= Name]], Values =/= []]).
+
 %% Of two values one would be passed over.
 twice(Given, Options) ->
     [["--", Long, " is given twice: give it once"]
-     || #{name := Name, long := Long, value := _} <- Options,
+     || #{name := Name, long := Long, value := _} = Option <- Options,
+        not is_map_key(many, Option),
         length([Name || {N, _} <- Given, N =:= Name]) > 1].
 
 wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
@@ -233,7 +247,8 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
      || #{name := Key, long := Long, one_of := OneOf} <- Options,
         #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
         ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
-                                              #{Key := ""} <- [Values]]
+                                              #{Key := Value} <- [Values],
+                                              Value =:= "" orelse lists:member("", Value)]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
         ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]

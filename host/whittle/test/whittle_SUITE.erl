@@ -112,6 +112,9 @@ help_of_command(Config) ->
            "  --code NAMES          functions that code which is loaded later calls; or none\n"
            "  --native FILES        descriptions of NIFs and drivers to link in, with commas"
            " between (docs/natives.md)\n"
+           "  --app NAME            an application to add, with those that it needs; may be given"
+           " several times\n"
+           "  --no-outside-links    refuse symbolic links that lead out of the input\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -170,6 +173,10 @@ wrong_words(Config) ->
               "--feature has +pg and -pg: take one of them out"},
              {["build", ".", "--keep", "one", "-o", "out", "--keep=other"],
               "--keep is given twice: give it once; see `whittle help build'"},
+             {["build", ".", "--app", "mnesia", "--app", "../x"],
+              "--app: the application's name `../x' has a / in it"},
+             {["build", ".", "--app", "x", "--app="],
+              "--app needs a value; see `whittle help build'"},
              {["why", "out"], "`whittle why' needs NAME; see `whittle help why'"},
              {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
              {["size", "--by", "x", "o"],
@@ -449,7 +456,9 @@ bad_inputs(Config) ->
                 [{"17", "nowhere", "nowhere"}, {"17", "empty", "empty"}, {"25", "text", "text"},
                  {"25", "lonely", "nobody"}, {"25", "foreign", "foreign.beam"},
                  {"25", "twice", "lists"}, {"25", "native", "native.so"},
-                 {"17", "lonely", "no_source; do something"}]],
+                 %% Of what is missing, before the OTP is built.
+                 {"17", "lonely", "nobody"},
+                 {"17", "native", "no_source; do something"}]],
     ok.
 
 bad_outputs(Config) ->

@@ -65,6 +65,9 @@
 %% many names are in it, and others read at the same time.
 -define(ATOM_RESERVE, 4).                       % a fourth
 
+%% Attributes and the compiler's facts of a module are far smaller.
+-define(MAX_TERM, 16 * 1024 * 1024).
+
 %% @doc Reads and checks a BEAM file; one that is gzipped whole is inflated.
 -spec read(binary()) -> {ok, beam()} | {error, error()}.
 read(Bytes) ->
@@ -366,7 +369,7 @@ literals(Chunks) ->
         false -> none;
         {_, <<0:32, Plain/binary>>} -> {plain, Plain};
         {_, <<Size:32, Deflated/binary>>} ->
-            case whittle_beam_form:inflate(15, Deflated, Size) of
+            case whittle_bounded:inflate(15, Deflated, Size) of
                 {ok, Plain} when byte_size(Plain) =:= Size -> {deflated, Plain};
                 {ok, _} -> damaged(<<"LitT">>, wrong_size);
                 {error, Why} -> damaged(<<"LitT">>, Why)
@@ -473,11 +476,14 @@ compiler_otp(Major, _) when Major >= 9 -> Major + 19;
 compiler_otp(_, _) -> 24.
 
 term_chunk(Id, Beam) ->
-    try
-        {ok, Data} = chunk(Id, Beam),
-        [_ | _] = binary_to_term(Data)
-    catch
-        error:_ -> []
+    case chunk(Id, Beam) of
+        {ok, Data} ->
+            case whittle_bounded:term(Data, ?MAX_TERM) of
+                {ok, [_ | _] = Terms} -> Terms;
+                _ -> []
+            end;
+        error ->
+            []
     end.
 
 %% Internal: write

@@ -1,10 +1,10 @@
-%% @doc The form around the chunks of a BEAM file, and what is deflated in it.
+%% @doc The form around the chunks of a BEAM file, and the stream that holds its literals.
 %%
 %% An IFF form `FOR1' of type `BEAM' with chunks that are padded to four bytes.
 -module(whittle_beam_form).
 
 -export([chunks/1, write/1, size/1]).
--export([inflate/3, stored/1]).
+-export([stored/1]).
 
 -type chunk() :: {whittle_beam:chunk_id(), binary()}.
 
@@ -14,7 +14,7 @@
 %% @doc The chunks in the file's order; a file that is gzipped whole is inflated.
 -spec chunks(binary()) -> {ok, [chunk()]} | {error, whittle_beam:error()}.
 chunks(<<31, 139, _/binary>> = Gzipped) ->
-    case inflate(31, Gzipped, ?MAX_INFLATED) of
+    case whittle_bounded:inflate(31, Gzipped, ?MAX_INFLATED) of
         {ok, Bytes} -> plain(Bytes);
         {error, Why} -> {error, {damaged, {file, Why}}}
     end;
@@ -32,22 +32,6 @@ write(Chunks) ->
 -spec size(binary()) -> pos_integer().
 size(Data) -> 8 + padded(byte_size(Data)).
 
-%% @doc Inflates no further than the limit: a few bytes can claim gigabytes. The
-%% window's bits are 15 for a zlib stream and 31 for a gzip file, as zlib has it.
--spec inflate(15 | 31, binary(), non_neg_integer()) -> {ok, binary()} | {error, atom()}.
-inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
-    Z = zlib:open(),
-    try
-        ok = zlib:inflateInit(Z, WindowBits),
-        inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z, [])
-    catch
-        error:_ -> {error, not_deflated}
-    after
-        zlib:close(Z)
-    end;
-inflate(_, _, _) ->
-    {error, wrong_size}.
-
 %% @doc A zlib stream that holds its data as it is: the form for loaders that know
 %% no other, which an outer compressor can still see through.
 -spec stored(binary()) -> binary().
@@ -59,14 +43,6 @@ stored(Plain) ->
     Stream.
 
 %% Internal
-
-inflate_up_to(Limit, {Status, Output}, Z, Before) ->
-    Left = Limit - iolist_size(Output),
-    if
-        Left < 0 -> {error, wrong_size};
-        Status =:= finished -> {ok, iolist_to_binary([Before, Output])};
-        true -> inflate_up_to(Left, zlib:safeInflate(Z, []), Z, [Before, Output])
-    end.
 
 %% The loader ignores bytes behind the form; we do not keep them.
 plain(<<"FOR1", Size:32, "BEAM", Rest/binary>>) when Size >= 4, Size - 4 =< byte_size(Rest) ->

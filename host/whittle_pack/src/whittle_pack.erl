@@ -12,15 +12,21 @@
 -export([read/1, read_file/2, loaded_size/1]).
 -export([format_error/1]).
 
--export_type([options/0, contents/0, error/0]).
+-export_type([options/0, beside/0, contents/0, error/0]).
 
 -type options() ::
         #{format => exe | dir,             % default exe
           ca_certs => file:filename_all(), % PEM, for where /etc/ssl is missing;
                                            % default none
+          beside => {file:filename_all(), beside()}, % a file that belongs to the
+                                           % output; default none
           block_size => pos_integer(),     % bytes; default 256 KB
           files => #{binary() => whittle_system:file()}}. % further files, by
                                            % virtual path
+
+%% What is written beside the output, made of the bytes by which that is known: all of an
+%% executable, the bill of materials of a directory. `none': the file is removed.
+-type beside() :: fun((binary()) -> {ok, iodata()} | none).
 
 -type contents() ::
         #{size := pos_integer(),           % bytes of the whole file
@@ -36,10 +42,14 @@
       | {unreadable, {file:filename_all(), file:posix()}}
       | {no_certificates, file:filename_all()}
       | {env_line, binary()}               % a variable whose value has lines
+      | {odd_name, {string(), string()}}   % of the system; and why it is no file's
+      | {name_taken, string()}             % of the system, by a part of a directory
       | {in, {file:filename_all(), error()}}. % the file that the error is about
 
 %% Written into a directory, so that it is known again as ours.
 -define(MARK, <<"tree/etc/info.json">>).
+%% What lies in it beside the script, which has the system's name.
+-define(PARTS, ["tree", "vm"]).
 
 %% @doc Whether an output can be written there, as far as can be told without
 %% writing: for before the long work. `zstd' has to be there, and the certificates.
@@ -59,7 +69,9 @@ check_output(Out, Options) ->
 
 %% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
 %% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
-%% the other. Either is whole or is not there. Gives the bytes of the output, and
+%% the other. Either is whole or is not there. The option `beside' has a file that is about
+%% the output: of several builds to one name,
+%% both are of the one that came last. Gives the bytes of the output, and
 %% those of them that are the VM.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
@@ -70,7 +82,7 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
                    steps([fun(_) -> read_ca_certs(Options) end,
                           fun(Tree) -> blocks(System, Runtime, Vm, Tree) end,
                           fun(Blocks) -> write_as(maps:get(format, Options, exe),
-                                                  System, Vm, File, Blocks, Out) end])
+                                                  System, Vm, File, Blocks, {Out, Options}) end])
            end]).
 
 %% @doc Whether {@link write_beside/2} may write there, as far as can be told without writing.
@@ -113,54 +125,63 @@ loaded_size(File) ->
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
-format_error({in, {File, Error}}) ->
-    line("~ts: ~ts", [File, format_error(Error)]);
-format_error({is_directory, Out}) ->
+format_error(Error) -> whittle_file_name:printable(words(Error)).
+
+words({in, {File, Error}}) ->
+    line("~ts: ~ts", [File, words(Error)]);
+words({is_directory, Out}) ->
     line("~ts is a directory: name a file with -o, or use --format dir", [Out]);
-format_error({not_a_file, Out}) ->
+words({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
-format_error({not_ours, Out}) ->
+words({not_ours, Out}) ->
     line("~ts is there and was not made by whittle: remove it, or name another "
          "place with -o", [Out]);
-format_error({holds_others, {Out, Name}}) ->
+words({holds_others, {Out, Name}}) ->
     line("~ts holds ~ts, which whittle did not write: move it, or name another place with -o",
          [Out, Name]);
-format_error({cannot_write, {Out, enospc}}) ->
+words({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, the disk is full: make room, or name another "
          "place with -o", [Out]);
-format_error({cannot_write, {Out, Reason}}) ->
+words({cannot_write, {Out, Reason}}) ->
     line("~ts cannot be written (~ts): name another place with -o",
          [Out, file:format_error(Reason)]);
-format_error({unreadable, {File, eisdir}}) ->
+words({unreadable, {File, eisdir}}) ->
     line("~ts is a directory: name an executable that `whittle build' made", [File]);
-format_error({unreadable, {File, Reason}}) ->
+words({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check the name and its permissions",
          [File, file:format_error(Reason)]);
-format_error({no_certificates, File}) ->
+words({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
-format_error({env_line, Name}) ->
-    line("the variable ~ts has a value of several lines: set it in one line", [Name]);
-format_error({no_zstd, Program}) ->
+words({env_line, Name}) ->
+    line("the variable ~ts has a value with a line's end or a zero byte in it: set it without",
+         [Name]);
+words({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
-format_error({zstd_failed, {Code, Words}}) ->
+words({zstd_failed, {Code, Words}}) ->
     line("zstd ended with ~b: ~ts: run the build again", [Code, Words]);
-format_error({pack_damaged, What}) ->
+words({pack_damaged, What}) ->
     line("the file is damaged (~ts): get it or build it again", [What]);
-format_error({pack_foreign, _}) ->
+words({pack_foreign, _}) ->
     line("it holds no pack: name a file that whittle built", []);
-format_error({pack_path, Path}) ->
-    line("the path ~ts is there twice or leaves the tree: rename the file", [Path]);
-format_error({pack_too_large, Bytes}) ->
+words({pack_path, {Path, Why}}) ->
+    line("the path ~ts of the output ~ts: rename the file", [Path, Why]);
+words({odd_name, {Name, Why}}) ->
+    line("the system's name `~ts' ~ts, and a file of the output would be called so: rename it",
+         [Name, Why]);
+words({name_taken, Name}) ->
+    line("the system is called ~ts, as is another part of a directory: build with --format exe, "
+         "or rename it", [Name]);
+words({pack_too_large, Bytes}) ->
     line("~b bytes are more than a pack holds (4 GB): leave files out", [Bytes]);
-format_error({elf_foreign, _}) ->
+words({elf_foreign, _}) ->
     line("it is no ELF executable: name a file that whittle built", []);
-format_error({elf_damaged, What}) ->
+words({elf_damaged, What}) ->
     line("the executable is damaged (~ts): get it or build it again", [What]);
-format_error({elf_no_note, []}) ->
+words({elf_no_note, []}) ->
     line("it has no room for a pack: name a runtime that whittle built", []);
-format_error({elf_no_pack, []}) ->
+words({elf_no_pack, []}) ->
     line("it holds no pack: name a file that whittle built", []);
-format_error({elf_no_room, Address}) ->
+words({elf_no_room, Address}) ->
     line("no address is left for the pack (~.16b): leave files out", [Address]).
 
 %% Internal: writing
@@ -186,26 +207,57 @@ blocks(System, Runtime, Vm, Options) ->
         Error -> Error
     end.
 
-write_as(exe, _, Vm, File, Blocks, Out) ->
+write_as(exe, _, Vm, File, Blocks, Place) ->
     steps([fun(_) -> whittle_pack_format:encode(Blocks) end,
            fun(Pack) ->
                    steps([fun(_) -> about(File, whittle_elf:attach(Vm, Pack)) end,
                           fun(Bytes) ->
                                   written(iolist_size(Bytes) - byte_size(Pack), Bytes,
-                                          whittle_pack_file:write(Out, Bytes, 8#755))
+                                          with_beside(Place, Bytes, fun(Out) ->
+                                              whittle_pack_file:write(Out, Bytes, 8#755)
+                                          end))
                           end])
            end]);
-write_as(dir, System, Vm, _, Blocks, Out) ->
+write_as(dir, System, Vm, _, Blocks, Place) ->
+    Name = unicode:characters_to_binary(whittle_system:name(System)),
     Files = [{<<"tree/", Path/binary>>, Bytes, Mode}
              || Block <- Blocks, #{path := Path, bytes := Bytes, mode := Mode} <- Block]
-        ++ [{<<"vm">>, Vm, 8#755},
-            {unicode:characters_to_binary(whittle_system:name(System)), script(), 8#755}],
-    written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
-            whittle_pack_file:write_dir(Out, Files, older())).
+        ++ [{<<"vm">>, Vm, 8#755}, {Name, script(), 8#755}],
+    steps([fun(_) -> check_name(whittle_system:name(System)) end,
+           fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- Files]) end,
+           fun(_) ->
+                   {_, Bill, _} = lists:keyfind(<<"tree/etc/bom.json">>, 1, Files),
+                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
+                           with_beside(Place, Bill, fun(Out) ->
+                               whittle_pack_file:write_dir(Out, Files, older())
+                           end))
+           end]).
+
+%% Both, or neither of another build.
+with_beside({Out, #{beside := {File, Make}}}, Bytes, Write) ->
+    Beside = Make(iolist_to_binary(Bytes)),
+    whittle_pack_file:alone(Out, fun() ->
+        steps([fun(_) -> Write(Out) end,
+               fun(_) ->
+                       case Beside of
+                           {ok, Made} -> write_beside(File, Made);
+                           none -> _ = file:delete(File), ok
+                       end
+               end])
+    end);
+with_beside({Out, _}, _, Write) ->
+    Write(Out).
+
+check_name(Name) ->
+    case {lists:member(Name, ?PARTS), whittle_file_name:check(Name)} of
+        {true, _} -> {error, {name_taken, Name}};
+        {false, {error, Why}} -> {error, {odd_name, {Name, Why}}};
+        {false, ok} -> ok
+    end.
 
 older() ->
     {?MARK, fun(Path) ->
-                    lists:member(filename:basename(Path), ["tree", "vm"])
+                    lists:member(filename:basename(Path), ?PARTS)
                         orelse is_script(file:read_file(Path))
             end}.
 

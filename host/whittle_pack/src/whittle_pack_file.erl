@@ -10,6 +10,7 @@
 -import(whittle_steps, [steps/1]).
 
 -export([check/1, check_program/1, write/3, check_dir/2, write_dir/3]).
+-export([alone/2]).
 
 -export_type([error/0]).
 
@@ -18,6 +19,9 @@
                | {not_ours, file:filename_all()}  % a file or directory of others
                | {holds_others, {file:filename_all(), file:filename_all()}} % a directory of ours
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
+
+%% How long another one is waited for, who writes an output beside ours: that takes seconds.
+-define(LOCK_SECONDS, 60).
 
 %% How an older output is known: it has this file, and what is in it are such files.
 -type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean())}.
@@ -49,6 +53,17 @@ check_program(Out) ->
 write(Out, Bytes, Mode) ->
     steps([fun(_) -> check(Out) end,
            fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
+
+%% @doc Calls the function while nobody else who asks so writes beside this output: for files
+%% that belong together. Another one is waited for, at most a minute; where nothing can be
+%% locked the function is called nevertheless.
+-spec alone(file:filename_all(), fun(() -> Result)) -> Result.
+alone(Out, Fun) ->
+    Lock = lock(filename:dirname(Out)),
+    try Fun()
+    after
+        unlock(Lock)
+    end.
 
 %% @doc Whether {@link write_dir/3} may go there.
 -spec check_dir(file:filename_all(), older()) -> ok | {error, error()}.
@@ -140,6 +155,31 @@ put_back(Old, Out, Place) ->
             remove(Place);
         {error, _} -> ok         % it was not moved yet
     end.
+
+%% flock(1) holds the directory's lock for as long as our end of its input is open; so the
+%% lock goes with us, and no file stays. A port cannot tell that a program is not there.
+lock(Dir) ->
+    case os:find_executable("flock") of
+        false ->
+            none;
+        Flock ->
+            Port = open_port({spawn_executable, "/bin/sh"},
+                             [{args, ["-c", "exec \"$@\" 2>/dev/null", "sh", Flock, "-w",
+                                      integer_to_list(?LOCK_SECONDS),
+                                      unicode:characters_to_list(Dir),
+                                      "sh", "-c", "echo held; exec cat"]},
+                              exit_status, binary, hide]),
+            receive
+                {Port, {data, <<"held\n">>}} -> Port;
+                {Port, {exit_status, _}} -> none
+            end
+    end.
+
+unlock(none) ->
+    ok;
+unlock(Port) ->
+    true = port_close(Port),
+    ok.
 
 remove(Place) ->
     case file:del_dir_r(Place) of

@@ -5,7 +5,7 @@
 %% even where the checksum is right.
 -module(whittle_pack_format).
 
--export([encode/1, decode/1, file/2, contents/1]).
+-export([encode/1, decode/1, file/2, contents/1, check_paths/1]).
 
 -export_type([file/0, entry/0, block/0, contents/0, error/0]).
 
@@ -31,7 +31,7 @@
 
 -type error() :: {pack_damaged, atom()}    % what is wrong with it
                | {pack_foreign, binary()}  % the first bytes: no pack at all
-               | {pack_path, binary()}     % twice, or not a relative path
+               | {pack_path, {binary(), Why :: string()}}
                | {pack_too_large, non_neg_integer()} % bytes
                | whittle_pack_zstd:error().
 
@@ -280,24 +280,21 @@ files(Number, Raw, Entries) ->
 
 %% Both
 
-%% Every path is relative, none is twice, none is a directory of another.
+%% @doc Whether a tree of files can have these paths: each leads to a place below the
+%% directory that it begins at ({@link whittle_file_name}), none is there twice, and none is
+%% a directory of another.
+-spec check_paths([binary()]) -> ok | {error, {pack_path, {binary(), Why :: string()}}}.
 check_paths(Paths) ->
     Sorted = lists:sort(Paths),
     Set = maps:from_keys(Sorted, []),
-    Bad = [Path || Path <- Sorted -- maps:keys(Set)]
-        ++ [Path || Path <- Sorted, not is_relative(Path)]
-        ++ [Path || Path <- Sorted, Parent <- parents(Path),
-                    is_map_key(Parent, Set)],
+    Bad = [{Path, "is there twice"} || Path <- Sorted -- maps:keys(Set)]
+        ++ [{Path, Why} || Path <- Sorted, {error, Why} <- [whittle_file_name:check_path(Path)]]
+        ++ [{Parent, "is a file and a directory"} || Path <- Sorted, Parent <- parents(Path),
+                                                     is_map_key(Parent, Set)],
     case Bad of
         [] -> ok;
-        [Path | _] -> {error, {pack_path, Path}}
+        [First | _] -> {error, {pack_path, First}}
     end.
-
-is_relative(Path) ->
-    byte_size(Path) =< 16#ffff andalso
-        not lists:any(fun(Name) -> lists:member(Name, [<<>>, <<".">>, <<"..">>]) end,
-                      binary:split(Path, <<"/">>, [global]))
-        andalso binary:match(Path, <<0>>) =:= nomatch.
 
 parents(Path) ->
     [binary:part(Path, 0, At) || {At, 1} <- binary:matches(Path, <<"/">>)].

@@ -133,7 +133,8 @@ script_name(System) ->
 env(System) ->
     Lines = [{Name, line(Name, Value)}
              || {Name, Value} <- lists:sort(maps:to_list(whittle_system:env(System)))],
-    case [Name || {Name, Line} <- Lines, binary:matches(Line, <<"\n">>) =/= []] of
+    %% The launcher takes a line's end or a zero for the end of the value.
+    case [Name || {Name, Line} <- Lines, binary:match(Line, [<<"\n">>, <<0>>]) =/= nomatch] of
         [] -> {ok, [[Line, $\n] || {_, Line} <- Lines]};
         [Name | _] -> {error, {env_line, Name}}
     end.

@@ -3,7 +3,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([executable/1, mapped/1, tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1,
+-export([several_at_once/1, odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1,
+         start_block/1, loaded_at_once/1, loaded_by_init/1,
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1, licenses/1,
@@ -16,7 +17,8 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [executable, mapped, tree, start_block, loaded_at_once, loaded_by_init, loaded_size,
+    [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once,
+     loaded_by_init, loaded_size,
      same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, licenses, bill,
      directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
@@ -306,14 +308,85 @@ directory_stays(Config) ->
     Out = ?config(out, Config),
     {ok, _} = try_write(Config, #{format => dir}),
     ok = file:write_file(filename:join(Out, "tree/old"), ""),
-    Clash = #{<<"etc">> => #{mode => 8#644, bytes => <<>>}},
-    ?assertMatch({error, {cannot_write, {Out, _}}},
-                 try_write(Config, #{format => dir, files => Clash})),
     ?assertError(_, whittle_pack_file:write_dir(Out, [{17, <<>>, 8#644}],
                                                 {<<"tree/etc/info.json">>,
                                                  fun(_) -> true end})),
     ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
+
+%% Of several that write to one name, the output and the file beside it are of the same one.
+several_at_once(Config) ->
+    Runtime = ?config(runtime, Config),
+    [begin
+         Out = filename:join(?config(dir, Config), Format),
+         File = atom_to_list(Format) ++ ".plan",
+         Beside = filename:join(?config(dir, Config), File),
+         Known = case Format of
+                     exe -> Out;
+                     dir -> filename:join(Out, "tree/etc/bom.json")
+                 end,
+         Write = fun(N) ->
+                         System = whittle_system:put_app(
+                                    pack_samples:app(other, integer_to_list(N), input, [], []),
+                                    pack_samples:system()),
+                         whittle_pack:write(System, Runtime, Out,
+                                            #{format => Format,
+                                              beside => {Beside, fun(Bytes) -> {ok, Bytes} end}})
+                 end,
+         Writers = [spawn_monitor(fun() -> {ok, _} = Write(N) end) || N <- lists:seq(1, 12)],
+         [receive {'DOWN', Monitor, process, Pid, Why} -> ?assertEqual(normal, Why) end
+          || {Pid, Monitor} <- Writers],
+         {ok, Bytes} = file:read_file(Known),
+         ?assertEqual({ok, Bytes}, file:read_file(Beside)),
+         {ok, _} = whittle_pack:write(pack_samples:system(), Runtime, Out,
+                                      #{format => Format,
+                                        beside => {Beside, fun(_) -> none end}}),
+         ?assertNot(filelib:is_file(Beside))
+     end || Format <- [exe, dir]],
+    ?assertEqual(["dir", "exe"], lists:sort(files(Config))).
+
+%% Paths that no tree can have are named before anything is written, whatever the format.
+odd_paths(Config) ->
+    Parent = filename:dirname(?config(dir, Config)),
+    {ok, Before} = file:list_dir(Parent),
+    [?assertMatch({Path, {error, {pack_path, {Named, Why}}}},
+                  {Path, try_write(Config, #{format => Format,
+                                             files => #{Path => #{mode => 8#755,
+                                                                  bytes => <<>>}}})})
+     || {Format, Below} <- [{exe, <<>>}, {dir, <<"tree/">>}],
+        {Path, At, Why} <- [{<<"etc">>, <<"etc">>, "is a file and a directory"},
+                            {<<"etc/env/x">>, <<"etc/env">>, "is a file and a directory"},
+                            {<<"../../x">>, <<"../../x">>, "has the name .. in it"},
+                            {<<"/tmp/x">>, <<"/tmp/x">>, "has an empty name in it"},
+                            {<<"a\nb">>, <<"a\nb">>, "has a control character in it"}],
+        Named <- [<<Below/binary, At/binary>>]],
+    ?assertEqual([], files(Config)),
+    ?assertEqual({ok, Before}, file:list_dir(Parent)).
+
+%% No system can have names that are no files'; that of another part is a matter of the format.
+odd_names(Config) ->
+    System = pack_samples:system(),
+    {ok, App} = whittle_system:app(sample, System),
+    New = #{name => "sample", vsn => "1.0", otp => "29"},
+    [?assertError(badarg, Make(Bad))
+     || Bad <- ["../x", "/x", "-x", ".x", "a/b", "a\nb", ""],
+        Make <- [fun(Text) -> whittle_system:new(New#{name := Text}) end,
+                 fun(Text) -> whittle_system:new(New#{vsn := Text}) end,
+                 fun(Text) -> whittle_system:put_app(App#{vsn := Text}, System) end,
+                 fun(Text) -> whittle_system:put_app(App#{name := list_to_atom(Text)}, System) end,
+                 fun(Text) ->
+                         whittle_system:put_app(App#{modules := #{list_to_atom(Text) => <<>>}},
+                                                System)
+                 end]],
+    Vm = whittle_system:new(New#{name := "vm"}),
+    Called = lists:foldl(fun whittle_system:put_app/2,
+                         whittle_system:set_boot(whittle_system:boot(System), Vm),
+                         whittle_system:apps(System)),
+    ?assertEqual({error, {name_taken, "vm"}},
+                 whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config),
+                                    #{format => dir})),
+    ?assertEqual([], files(Config)),
+    {ok, _} = whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config), #{}).
 
 directory_of_others(Config) ->
     Out = ?config(out, Config),
@@ -412,7 +485,7 @@ held(Calls, Fun) ->
         receive
             held ->
                 true = erlang:suspend_process(Writer),
-                ok = whittle_unfinished:undo_all(),
+                [] = whittle_unfinished:undo_all(),
                 exit(Writer, kill),
                 receive {'DOWN', Monitor, _, _, killed} -> held end;
             {'DOWN', Monitor, _, _, normal} ->
@@ -489,7 +562,8 @@ errors(_) ->
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},
-           {pack_path, <<"a">>}, {pack_too_large, 1}, {elf_foreign, <<>>},
+           {pack_path, {<<"a">>, "is there twice"}}, {odd_name, {"-x", "begins with -"}},
+           {name_taken, "vm"}, {pack_too_large, 1}, {elf_foreign, <<>>},
            {elf_damaged, header}, {elf_no_note, []}, {elf_no_pack, []}, {elf_no_room, 0}],
     lists:foreach(fun(Error) ->
                           Line = unicode:characters_to_list(whittle_pack:format_error(Error)),

@@ -103,11 +103,28 @@ foreign(_) ->
     end).
 
 bad_paths(_) ->
-    [?assertEqual({error, {pack_path, Bad}},
-                  whittle_pack_format:encode([[file(<<"a">>, 0, <<>>), file(Bad, 0, <<>>)]]))
-     || Bad <- [<<>>, <<"/a">>, <<"b/">>, <<"b//c">>, <<".">>, <<"../b">>, <<"b/./c">>,
-                <<"b", 0>>, <<"a">>, <<"a/b">>, binary:copy(<<"x">>, 65536)]],
-    ok.
+    Long = binary:copy(<<"x/">>, 32768),
+    [?assertEqual({Bad, {error, {pack_path, {Named, Why}}}},
+                  {Bad, whittle_pack_format:encode([[file(<<"a">>, 0, <<>>),
+                                                     file(Bad, 0, <<>>)]])})
+     || {Bad, Named, Why} <-
+            [{Bad, Bad, Why}
+             || {Bad, Why} <- [{<<>>, "has an empty name in it"},
+                               {<<"/b">>, "has an empty name in it"},
+                               {<<"b/">>, "has an empty name in it"},
+                               {<<"b//c">>, "has an empty name in it"},
+                               {<<".">>, "has the name . in it"},
+                               {<<"../b">>, "has the name .. in it"},
+                               {<<"b/./c">>, "has the name . in it"},
+                               {<<"b", 0>>, "has a control character in it"},
+                               {<<"b\nc">>, "has a control character in it"},
+                               {<<"b", 255>>, "is not UTF-8"},
+                               {<<"a">>, "is there twice"},
+                               {binary:copy(<<"x">>, 256), "is longer than 255 bytes"},
+                               {<<Long/binary, "x">>, "is longer than 65535 bytes"}]]
+                ++ [{<<"a/b">>, <<"a">>, "is a file and a directory"}]],
+    %% As a web server's files are called.
+    ?assertMatch({ok, _}, whittle_pack_format:encode([[file(<<"-x/.y/..z">>, 0, <<>>)]])).
 
 %% Whoever makes a pack with a right checksum and wrong contents is refused too,
 %% and nothing crashes: any bytes behind the header are replaced.

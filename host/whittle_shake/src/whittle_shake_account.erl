@@ -31,6 +31,8 @@
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
 -define(VERSION, 4).
+%% Bytes of a plan, inflated: one of 200 applications has a tenth of it.
+-define(MAX_PLAN, 256 * 1024 * 1024).
 
 %% @doc Of a plan, and the system that it was carried out on.
 -spec new(whittle_shake:plan(), whittle_system:system()) -> account().
@@ -53,13 +55,11 @@ to_binary(Output, Account) ->
 -spec from_binary(Output :: binary(), binary()) -> {ok, account()} | {error, error()}.
 from_binary(Output, Bytes) ->
     Hash = crypto:hash(sha256, Output),
-    try binary_to_term(Bytes) of
-        {whittle_plan, ?VERSION, Hash, Account} -> {ok, Account};
-        {whittle_plan, ?VERSION, _, _} -> {error, plan_of_another};
-        {whittle_plan, Version, _, _} -> {error, {plan_version, Version}};
+    case whittle_bounded:own_term(Bytes, ?MAX_PLAN) of
+        {ok, {whittle_plan, ?VERSION, Hash, Account}} -> {ok, Account};
+        {ok, {whittle_plan, ?VERSION, _, _}} -> {error, plan_of_another};
+        {ok, {whittle_plan, Version, _, _}} -> {error, {plan_version, Version}};
         _ -> {error, no_plan}
-    catch
-        error:badarg -> {error, no_plan}
     end.
 
 %% @doc Whether these are the bytes of a plan, of any output and version.

@@ -12,7 +12,8 @@
 %% loaded at once. The lists behind it say what `-mode embedded' would load.
 -module(whittle_boot).
 
--export([steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1, atoms/1,
+-export([read/1, steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1,
+         atoms/1,
          watch_cold/1, set_traced/1, early_modules/0, start_modules/1, control/1,
          loaded_at_once/3, root/0]).
 
@@ -32,6 +33,24 @@
 %% @doc The virtual root, below which the launcher shows the pack.
 -spec root() -> string().
 root() -> "/.whittle".
+
+%% The boot file of 300 applications has a tenth of it.
+-define(MAX_BYTES, 16 * 1024 * 1024).
+
+%% @doc The boot script in a file. The error is `not_a_script' for other files, and for one
+%% that has, or claims to inflate to, more than 16 MB.
+-spec read(file:filename()) ->
+          {ok, whittle_system:boot_script()} | {error, not_a_script | file:posix() | badarg}.
+read(File) ->
+    case whittle_head:whole(File, ?MAX_BYTES) of
+        {ok, Bytes} ->
+            case whittle_bounded:term(Bytes, ?MAX_BYTES) of
+                {ok, {script, {_, _}, Steps} = Script} when length(Steps) >= 0 -> {ok, Script};
+                _ -> {error, not_a_script}
+            end;
+        {error, efbig} -> {error, not_a_script};
+        {error, _} = Error -> Error
+    end.
 
 %% @doc The steps that load and start applications of the given start types, in
 %% the given order, as `systools' does.

@@ -94,6 +94,12 @@ escript(File, Name, Otp) ->
     {ok, Text} = file:read_file(File),
     [_Shebang, Body] = binary:split(Text, <<"\n">>),
     {Module, Lines} = whole_module(Body, Name),
+    case whittle_file_name:check(Module) of
+        ok -> compiled_escript(File, Module, Lines, Otp);
+        {error, Why} -> {error, {odd_name, {File, "the module's name", Module, Why}}}
+    end.
+
+compiled_escript(File, Module, Lines, Otp) ->
     in_temporary(fun(Tmp) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
                          write(Source, Lines),

@@ -1,7 +1,7 @@
 %% @hidden Makes what a reader found into a whole system.
 -module(whittle_complete).
 
--export([complete/3]).
+-export([complete/3, check/2]).
 
 %% @doc Adds what the chosen OTP has to bring, checks that the parts fit
 %% together, and makes the boot script.
@@ -15,11 +15,29 @@ complete(Found, Otp, Options) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
+%% @doc Whether all applications are there, as far as can be told without an OTP: for before
+%% the long work.
+-spec check(#{apps := [whittle_system:app()], roots := [whittle_system:app_name()],
+              atom() => term()}, whittle_read:needs()) ->
+          ok | {error, whittle_system:error()}.
+check(#{apps := Given, roots := Roots} = Found, #{otp := Otp} = Options) ->
+    Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
+    Asked = maps:get(add, Options, []) ++ [Name || Name <- Roots, not is_map_key(main, Found)],
+    case whittle_lacking:missing(Asked, by_name(Given), Libs, fun whittle_read_app:described/1) of
+        [] -> ok;
+        Missing -> {error, {missing_applications, {Missing, Otp}}}
+    end.
+
 system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
        Otp, Options) ->
+    %% Readers say more of a name that they have from a file.
+    _ = [fail({odd_name, {"the input", Kind, Text, Why}})
+         || {Kind, Text} <- [{"the system's name", Name}, {"the system's version", Vsn}],
+            {error, Why} <- [whittle_file_name:check(Text)]],
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
-    Roots = lists:usort([kernel, stdlib] ++ Roots0 ++ maps:get(add, Options, [])),
+    Own = lists:usort([kernel, stdlib] ++ Roots0),
+    Roots = lists:usort(Own ++ maps:get(add, Options, [])),
     Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
     {Apps0, Notes0} = add_needed(Roots, Replaced, Found, by_name(Kept), {Otp, Libs}),
     %% What is asked for by calls alone is as needed as what a file names.
@@ -33,6 +51,9 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     ok = check_modules(Used),
     ok = check_started(Found, Used),
     ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
+    Links = links(Found, Used),
+    Links =:= [] orelse maps:get(outside_links, Options, note) =:= note
+        orelse fail({outside_links, Links}),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
                                    otp => whittle_otp_lib:otp(Otp)}),
     System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
@@ -45,10 +66,12 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
                   #{main := Main} -> whittle_system:set_main(Main, System4);
                   _ -> System4
               end,
-    System6 = boot(Found, Roots, Used, Otp, System5),
+    System6 = boot(Found, Own, Used, Otp, System5),
     %% An application in the input that gave way to the chosen OTP's has its note twice.
     Texts = [unicode:characters_to_binary(Note)
-             || Note <- maps:get(notes, Found, []) ++ Notes ++ idle(Found, Used)],
+             || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
+                                   ++ uncalled(Used, Apps0, Otp, Libs)
+                                   ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
 
@@ -74,15 +97,19 @@ add_needed(Roots, Replaced, Found, Given, {Otp, Libs}) ->
                   #{main := _} -> note;
                   #{} -> error
               end,
-    {Apps, Notes} = add(Asked, Given, #{}, [], {Otp, Libs, Lacking}),
+    {Apps, Notes, Missing} = add(Asked, Given, #{}, {[], #{}}, {Otp, Libs, Lacking}),
+    Missing =:= #{} orelse
+        fail({missing_applications, {[{Name, lists:usort(By)}
+                                      || {Name, By} <- lists:sort(maps:to_list(Missing))],
+                                     whittle_otp_lib:otp(Otp)}}),
     {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
      ++ optional(Apps)}.
 
 %% Takes what is asked for from what is given, or else from the chosen OTP or the other
 %% library directories.
-add([{Name, By} | Rest], Given, Apps, Notes, From) when is_map_key(Name, Apps) ->
-    add(Rest, Given, Apps#{Name := asked_by(By, maps:get(Name, Apps))}, Notes, From);
-add([{Name, By} | Rest], Given, Apps, Notes, From) ->
+add([{Name, By} | Rest], Given, Apps, Told, From) when is_map_key(Name, Apps) ->
+    add(Rest, Given, Apps#{Name := asked_by(By, maps:get(Name, Apps))}, Told, From);
+add([{Name, By} | Rest], Given, Apps, {Notes, Missing}, From) ->
     Found = case Given of
                 #{Name := Input} -> {ok, asked_by(By, Input), []};
                 #{} -> from_libraries(Name, By, From)
@@ -92,14 +119,18 @@ add([{Name, By} | Rest], Given, Apps, Notes, From) ->
             #{needed := Needed, optional := Optional} = whittle_needs:direct(App),
             Needs = [{Need, [Name]} || Need <- Needed]
                 ++ [{Option, [Name]} || Option <- Optional, is_map_key(Option, Given)],
-            add(Needs ++ Rest, Given, Apps#{Name => App}, lists:reverse(New) ++ Notes, From);
+            add(Needs ++ Rest, Given, Apps#{Name => App}, {lists:reverse(New) ++ Notes, Missing},
+                From);
         {lacking, Note} ->
-            add(Rest, Given, Apps, [Note | Notes], From)
+            add(Rest, Given, Apps, {[Note | Notes], Missing}, From);
+        missing ->
+            Before = maps:get(Name, Missing, []),
+            add(Rest, Given, Apps, {Notes, Missing#{Name => By ++ Before}}, From)
     end;
-add([], Given, Apps, Notes, _) ->
+add([], Given, Apps, {Notes, Missing}, _) ->
     %% What the input holds and nobody asks for stays: a pass drops it, so that
     %% the ledger shows it.
-    {maps:merge(Given, Apps), Notes}.
+    {maps:merge(Given, Apps), Notes, Missing}.
 
 asked_by(By, #{origin := #{asked_by := Before} = Origin} = App) ->
     App#{origin := Origin#{asked_by := lists:usort(By ++ Before)}}.
@@ -112,7 +143,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
            end,
     case {Home, whittle_otp:unsupported(Name)} of
         {{Kind, Dir}, false} ->
-            {App, Notes} = ok(whittle_read_app:read(Dir, #{kind => Kind, asked_by => By})),
+            {App, Notes} = ok(whittle_read_app:read(Dir, context(Kind, Dir, By))),
             {ok, App, Notes};
         %% An escript runs until it calls what is not there.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
@@ -122,8 +153,12 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
         {_, Why} when Why =/= false ->
             fail({unsupported_application, {Name, By, Why}});
         {none, false} ->
-            fail({missing_application, {Name, By, whittle_otp_lib:otp(Otp)}})
+            missing
     end.
+
+%% OTP's own links are its packager's.
+context(otp, _, By) -> #{kind => otp, asked_by => By};
+context(Kind, Dir, By) -> #{kind => Kind, asked_by => By, root => filename:dirname(Dir)}.
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,
@@ -161,8 +196,7 @@ check_modules(Apps) ->
 check_started(#{main := _}, _) ->
     ok;
 check_started(_, Apps) ->
-    Modules = maps:from_keys(lists:append([maps:keys(Here)
-                                           || #{modules := Here} <- maps:values(Apps)]), []),
+    Modules = modules(Apps),
     case [{Name, Module} || {Name, App} <- lists:sort(maps:to_list(Apps)),
                             Module <- whittle_system:started(App),
                             not is_map_key(Module, Modules)] of
@@ -178,6 +212,51 @@ idle(#{starts := all, roots := Roots}, Apps) ->
       lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
 idle(_, _) ->
     [].
+
+%% Applications that are called and not there, whoever has them: in the input unasked for, in
+%% the chosen OTP, or in a library directory. Such a call may be one that is never made.
+uncalled(Used, Apps, Otp, Libs) ->
+    Here = modules(Used),
+    InInput = maps:from_list([{Module, Name}
+                              || {Name, #{modules := Modules}} <- maps:to_list(Apps),
+                                 Module <- maps:keys(Modules)]),
+    InLibs = whittle_otp_lib:homes(Libs),
+    Home = fun(Module) ->
+                   case {InInput, whittle_otp_lib:module_home(Module, Otp), InLibs} of
+                       {#{Module := Name}, _, _} -> {ok, Name};
+                       {_, {application, Name}, _} -> {ok, Name};
+                       {_, unknown, #{Module := Name}} -> {ok, Name};
+                       _ -> none
+                   end
+           end,
+    [io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts "
+                   "calls ~ts:~ts/~b~ts): `--app ~ts' adds it",
+                   [lists:join(", ", [atom_to_list(Name) || Name <- By]), App, Caller, M, F, A,
+                    others(Count - 1), App])
+     || #{application := App, by := By, modules := Count, caller := Caller, function := {M, F, A}}
+            <- whittle_lacking:called(Home, Here, maps:values(Used)),
+        not is_map_key(App, Used)].
+
+others(0) -> "";
+others(1) -> ", and one other module";
+others(Count) -> io_lib:format(", and ~b other modules", [Count]).
+
+modules(Apps) ->
+    maps:from_keys(lists:append([maps:keys(Here) || #{modules := Here} <- maps:values(Apps)]), []).
+
+%% Where each is, and where it points.
+links(Found, Apps) ->
+    [{"the release", Path, To} || {Path, To} <- maps:get(links, Found, [])]
+        ++ [{["application ", atom_to_list(Name)], Path, To}
+            || {Name, #{origin := #{links := Links}}} <- lists:sort(maps:to_list(Apps)),
+               {Path, To} <- Links].
+
+told(Links) ->
+    [[Whose, ": ", linked(Path), " leads out of the input, to ", To,
+      ": the output has that file's or directory's contents"] || {Whose, Path, To} <- Links].
+
+linked(<<>>) -> "the link in its place";
+linked(Path) -> ["the link ", Path].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
 pairs(_) -> [].

@@ -8,7 +8,7 @@
 %% `systools' of the host's OTP writes them for the host's OTP.
 -module(whittle_otp_lib).
 
--export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2,
+-export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2, homes/1,
          preloaded/1, program/2]).
 
 -export_type([otp_lib/0]).
@@ -50,7 +50,7 @@ template(#otp_lib{template = Template}) -> Template.
 app_dir(Name, #otp_lib{dirs = Dirs}) -> maps:find(Name, Dirs).
 
 %% @doc The applications of library directories, as `ERL_LIBS' names them, and where each
-%% is: in the first directory that has it, its newest version there.
+%% is: in the first directory that has its `.app' file, its newest version there.
 -spec app_dirs([file:filename()]) -> #{whittle_system:app_name() => file:filename()}.
 app_dirs(Libs) ->
     lists:foldr(fun(Lib, Dirs) -> maps:merge(Dirs, lib_dirs(Lib)) end, #{}, Libs).
@@ -68,6 +68,15 @@ module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]
                 false -> unknown
             end
     end.
+
+%% @doc Which application has a module, of those in these directories; by the files' names.
+-spec homes(#{whittle_system:app_name() => file:filename()}) ->
+          #{module() => whittle_system:app_name()}.
+homes(Dirs) ->
+    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
+                    || {Name, Dir} <- maps:to_list(Dirs),
+                       {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
+                       File <- Files, filename:extension(File) =:= ".beam"]).
 
 %% @doc The modules that are in the VM itself, as files beside the library has them.
 -spec preloaded(otp_lib()) -> {ok, #{module() => binary()}} | {error, whittle_system:error()}.
@@ -109,12 +118,9 @@ open(Lib, Root, Boot) ->
     end.
 
 read_boot(File) ->
-    try
-        {ok, Bytes} = file:read_file(File),
-        {script, _, [_ | _]} = Script = binary_to_term(Bytes),
-        {ok, Script}
-    catch
-        error:_ -> error
+    case whittle_boot:read(File) of
+        {ok, {script, _, [_ | _]} = Script} -> {ok, Script};
+        _ -> error
     end.
 
 %% Some installations name it only in the directory's name.
@@ -131,30 +137,29 @@ erts_vsn(Lib, Root) ->
             end
     end.
 
-%% Where two versions of an application are installed the newer one counts.
+%% As `erl' searches: by the .app files, whatever their directories are called. Of several
+%% directories that differ in the version behind the name the newest counts; of directories
+%% with other names the one that is called as the application, or else the first.
 lib_dirs(Lib) ->
-    Found = [{Name, Vsn, Dir}
+    Found = [{Name, Base =:= Name, reversed(Base), Vsn, Dir}
              || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
                 Dir <- [filename:dirname(filename:dirname(App))],
                 Name <- [filename:basename(App, ".app")],
-                Vsn <- [version(Name, filename:basename(Dir))],
-                Vsn =/= error,
+                {Base, Vsn} <- [parted(filename:basename(Dir))],
                 %% Its modules are preloaded: they are in the VM.
                 Name =/= "erts"],
     maps:from_list([{list_to_atom(Name), Dir}
-                    || {Name, _, Dir} <- lists:sort(Found)]).
+                    || {Name, _, _, _, Dir} <- lists:sort(Found)]).
 
-homes(Dirs) ->
-    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
-                    || {Name, Dir} <- maps:to_list(Dirs),
-                       {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
-                       File <- Files, filename:extension(File) =:= ".beam"]).
+%% In the list the last one counts, and so the first by name has to come last.
+reversed(Base) -> [-Char || Char <- Base] ++ [1].
 
-version(Name, Dir) ->
-    case string:prefix(Dir, Name) of
-        [] -> [];
-        [$- | Vsn] -> [numeric(Part) || Part <- string:lexemes(Vsn, ".")];
-        _ -> error
+%% A directory's name, and the version behind it as numbers. `code' takes for a version
+%% what follows the last dash and is digits with dots between.
+parted(Dir) ->
+    case re:run(Dir, "^(.+)-([0-9][^-]*)$", [unicode, {capture, all_but_first, list}]) of
+        {match, [Base, Vsn]} -> {Base, [numeric(Part) || Part <- string:lexemes(Vsn, ".")]};
+        nomatch -> {Dir, []}
     end.
 
 numeric(Part) ->

@@ -12,19 +12,26 @@
 %% </ol>
 -module(whittle_read).
 
--export([check/1, read/2]).
+-export([check/1, check_needs/2, read/2]).
 
--export_type([options/0, found/0]).
+-export_type([options/0, needs/0, found/0]).
 
 -type options() ::
         #{otp_lib := file:filename(),       % lib/ of the chosen OTP
           libs => [file:filename()],        % where to look for what neither the input
                                             % nor OTP has; default: nowhere
+          outside_links => note | refuse,   % links that lead out of the input;
+                                            % default: note
           natives => [{file:filename(), whittle_native:native()}],
                                             % C to link in, and who says so; default:
                                             % none
           add => [whittle_system:app_name()]}.  % applications to take in that
-                                            % nothing asks for; default: none
+                                            % nothing asks for: they are there, and
+                                            % nothing starts them; default: none
+
+%% What check_needs/2 is told; `otp' is a release, for its error.
+-type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
+                   otp := string()}.
 
 -type found() ::
         #{name := string(),
@@ -40,6 +47,8 @@
           main => module(),                 % of an escript: what it needs and
                                             % nobody has is noted, no error
           files => #{whittle_system:path() => whittle_system:file()},
+          links => [whittle_links:link()],  % of the release's own files, those that
+                                            % lead out of the input
           env => #{binary() => whittle_system:env_value()},
           notes => [unicode:chardata()]}.
 
@@ -49,6 +58,25 @@ check(Path) ->
     case kind(Path) of
         {error, _} = Error -> Error;
         _ -> ok
+    end.
+
+%% @doc Whether the applications that an input needs are there, as far as can be told before
+%% there is an OTP; the error names all that are missing. A rebar3 project is compiled for
+%% that.
+-spec check_needs(file:filename(), needs()) -> ok | {error, whittle_system:error()}.
+check_needs(Path, Options) ->
+    Found = case kind(Path) of
+                application ->
+                    Apps = [App || {ok, App} <- [whittle_read_app:described(Path)]],
+                    {ok, #{apps => Apps, roots => [Name || #{name := Name} <- Apps]}};
+                project -> whittle_read_source:project(Path);
+                release -> whittle_read_release:read(Path, none);
+                escript -> {ok, #{apps => [], roots => []}};
+                {error, _} = NoInput -> NoInput
+            end,
+    case Found of
+        {ok, Read} -> whittle_complete:check(Read, Options);
+        {error, _} = Error -> Error
     end.
 
 %% @doc Reads an input. The error's tag says what is wrong; see

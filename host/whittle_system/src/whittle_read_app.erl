@@ -8,12 +8,14 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, read/3, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
+-export([read/2, read/3, described/1, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
 
 -type context() ::
         #{kind := input | otp | device,
+          root => file:filename(),              % of the input: links that lead out of it
+                                                % are told; default: they are not
           asked_by => [whittle_system:app_name()],
           path => file:filename_all()}.         % where it came from; default:
                                                 % the directory
@@ -34,9 +36,15 @@ read(Dir, Context) ->
 -spec read(file:filename(), [source()], context()) -> read().
 read(Dir, Files, Context) ->
     case from_files(Dir, Files, Context) of
-        {ok, #{modules := Modules} = App, Notes} = Read ->
+        {ok, #{modules := Modules, origin := Origin} = Read, Notes} ->
+            Links = case Context of
+                        #{root := Root} ->
+                            whittle_links:outside(Root, Dir, [Path || {Path, _, _} <- Files]);
+                        #{} -> []
+                    end,
+            App = Read#{origin := Origin#{links => Links}},
             case whittle_native:of_application(Dir, maps:keys(Modules)) of
-                {ok, []} -> Read;
+                {ok, []} -> {ok, App, Notes};
                 {ok, Natives} -> {ok, App#{natives => Natives}, Notes};
                 {error, _} = Error -> Error
             end;
@@ -44,19 +52,50 @@ read(Dir, Files, Context) ->
             Error
     end.
 
+%% @doc An application of which only its description is read: of `ebin', or of `src' where it
+%% is not compiled yet.
+-spec described(file:filename()) -> {ok, whittle_system:app()} | error.
+described(Dir) ->
+    Files = filelib:wildcard("ebin/*.app", Dir) ++ filelib:wildcard("src/*.app.src", Dir),
+    case [App || File <- lists:sublist(Files, 1), App <- [description(filename:join(Dir, File))],
+                 App =/= error] of
+        [{application, Name, Props} = Spec] ->
+            {ok, #{name => Name, vsn => proplists:get_value(vsn, Props), spec => Spec,
+                   modules => #{}, files => #{},
+                   origin => #{kind => input, path => Dir, asked_by => []}}};
+        [] ->
+            error
+    end.
+
+description(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case spec(File, Bytes) of
+                {ok, Spec} -> Spec;
+                {error, _} -> error             % reading it says why
+            end;
+        {error, _} -> error
+    end.
+
 %% @doc The files of an application's directory that a release holds.
 -spec files(file:filename()) -> [source()].
 files(Dir) ->
-    [{<<Top/binary, $/, Path/binary>>, Mode, Read}
+    [{below(Top, Path), Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
         {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
-        ++ [File || {Name, _, _} = File <- tree(Dir, <<>>, 1, []), whittle_system:is_notice(Name)].
+        ++ [File || {Name, _, _} = File <- top(Dir), whittle_system:is_notice(Name)].
 
-%% @doc All files below a directory. Links are followed, as rebar3 links priv; one that leads
-%% back to a directory it lies in cannot be read.
+%% @doc All files below a directory; none where there is no such directory, or a link to
+%% none, as rebar3 makes for an application without priv. Links are
+%% followed, as rebar3 links priv; one that leads back to a directory it lies in cannot be
+%% read. Nor can a directory that cannot be listed, or a path that is too long for the
+%% system: each is a source whose reading says so.
 -spec tree(file:filename()) -> [source()].
 tree(Dir) ->
-    tree(Dir, <<>>, 64, []).
+    case file:read_file_info(Dir) of
+        {error, enoent} -> [];
+        _ -> node(Dir, <<>>, [])
+    end.
 
 %% @doc Makes an application of files; the directory is for error messages.
 -spec from_files(file:filename(), [source()], context()) -> read().
@@ -75,7 +114,7 @@ spec(File, Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [{application, Name, Props} = Spec]} when is_atom(Name), length(Props) >= 0 ->
             case [Error || Check <- [fun pairs/1, fun atoms/1, fun env/1, fun vsn/1],
-                           {error, Error} <- [Check(Props)]] of
+                           {error, Error} <- [Check(Props)]] ++ name(Name) of
                 [] -> {ok, Spec};
                 [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
                 [Why | _] -> {error, {bad_app_file, {File, Why}}}
@@ -114,7 +153,7 @@ prebuilt(#{modules := Modules, files := Files}) ->
 app(Dir, Files, #{kind := Kind} = Context) ->
     {AppFile, {application, Name, Props} = Spec} = app_spec(Dir, Files),
     Beams = maps:from_list(
-              [{binary_to_atom(filename:basename(Path, <<".beam">>)), {Path, Read}}
+              [{module_name(Dir, Path), {Path, Read}}
                || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
                   filename:extension(Path) =:= <<".beam">>]),
     Listed = proplists:get_value(modules, Props, []),
@@ -132,12 +171,30 @@ app(Dir, Files, #{kind := Kind} = Context) ->
                         asked_by => maps:get(asked_by, Context, [])}},
     {ok, App, notes(Name, Listed, Modules, Dropped, Kind)}.
 
+%% The path is one of ours in an archive too: see whittle_zip.
+module_name(Dir, Path) ->
+    Name = filename:basename(Path, <<".beam">>),
+    case whittle_file_name:check(Name) of
+        ok ->
+            Module = binary_to_atom(Name),
+            whittle_system:companion_of(Module) =:= none
+                orelse fail({odd_name, {where(Dir, Path), "the module's name", Name,
+                                        "ends as names of Whittle's own modules do"}}),
+            Module;
+        {error, Why} -> fail({odd_name, {where(Dir, Path), "the module's name", Name, Why}})
+    end.
+
 app_spec(Dir, Files) ->
     case [{Path, Read} || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
                           filename:extension(Path) =:= <<".app">>] of
         [{Path, Read}] ->
             File = where(Dir, Path),
-            {File, ok(spec(File, bytes(File, Read)))};
+            {application, Name, _} = Spec = ok(spec(File, bytes(File, Read))),
+            %% Else `application' would not find it.
+            filename:basename(Path, <<".app">>) =:= atom_to_binary(Name)
+                orelse fail({bad_app_file, {File, io_lib:format("it is of the application ~ts",
+                                                                [Name])}}),
+            {File, Spec};
         [] -> fail({no_app_file, Dir});
         Several -> fail({several_app_files, {Dir, [P || {P, _} <- Several]}})
     end.
@@ -148,10 +205,18 @@ pairs(Props) ->
         false -> {error, "its keys are no pairs"}
     end.
 
+%% They become parts of paths. Registered names do not.
 atoms(Props) ->
-    case [Key || Key <- [modules, applications, included_applications, optional_applications],
-                 not all(fun is_atom/1, proplists:get_value(Key, Props, []))] of
-        [] -> ok;
+    Lists = [{Key, proplists:get_value(Key, Props, [])}
+             || Key <- [modules, applications, included_applications, optional_applications]],
+    case [Key || {Key, List} <- Lists, not all(fun is_atom/1, List)] of
+        [] ->
+            case [{Key, Name, Why} || {Key, Names} <- Lists, Name <- Names,
+                                      {error, Why} <- [whittle_file_name:check(Name)]] of
+                [] -> ok;
+                [{Key, Name, Why} | _] ->
+                    {error, io_lib:format("the name `~ts' in `~ts' ~ts", [Name, Key, Why])}
+            end;
         [Key | _] -> {error, io_lib:format("`~ts' is no list of atoms", [Key])}
     end.
 
@@ -169,11 +234,16 @@ vsn(Props) ->
     case all(fun(Char) -> io_lib:char_list([Char]) end, Vsn) andalso Vsn =/= [] of
         false -> {error, no_vsn};
         true ->
-            case lists:member($/, Vsn) of
-                true -> {error, "`vsn' has a / in it"};
-                false -> ok
+            case whittle_file_name:check(Vsn) of
+                ok -> ok;
+                {error, Why} -> {error, ["`vsn' ", Why]}
             end
     end.
+
+%% So does the application's name.
+name(Name) ->
+    [["the application's name `", atom_to_list(Name), "' ", Why]
+     || {error, Why} <- [whittle_file_name:check(Name)]].
 
 %% An improper list is none.
 all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
@@ -238,27 +308,45 @@ bytes(File, Read) ->
     end.
 
 %% The directories from the first one down tell a link that leads back into itself.
-tree(Dir, Above, Depth, Passed) ->
-    Names = case Depth > 0 andalso file:list_dir_all(Dir) of
-                {ok, Found} -> lists:sort(Found);
-                _ -> []
-            end,
-    lists:append([named(Dir, Above, Name, Depth, Passed) || Name <- Names]).
+tree(Dir, Path, Passed) ->
+    case file:list_dir_all(Dir) of
+        {ok, Names} ->
+            lists:append([named(Dir, Path, Name, Passed) || Name <- lists:sort(Names)]);
+        {error, Reason} ->
+            [unreadable(Path, Reason)]
+    end.
+
+%% The files of a directory, without those below it.
+top(Dir) ->
+    case file:list_dir(Dir) of
+        {ok, Names} ->
+            [File || Name <- lists:sort(Names), filelib:is_regular(filename:join(Dir, Name)),
+                     File <- named(Dir, <<>>, Name, [])];
+        {error, _} -> []
+    end.
 
 %% A name in bytes is none in UTF-8.
-named(Dir, Above, Name, Depth, Passed) when is_list(Name) ->
-    node(filename:join(Dir, Name), <<Above/binary, (unicode:characters_to_binary(Name))/binary>>,
-         Depth, Passed);
-named(_, Above, Name, _, _) ->
-    [unreadable(<<Above/binary, (unicode:characters_to_binary(Name, latin1))/binary>>, eilseq)].
+named(Dir, Above, Name, Passed) when is_list(Name) ->
+    Path = below(Above, unicode:characters_to_binary(Name)),
+    case whittle_file_name:check_path(Path) of
+        ok -> node(filename:join(Dir, Name), Path, Passed);
+        {error, Why} -> [unreadable(Path, {odd_name, Why})]
+    end;
+named(_, Above, Name, _) ->
+    [unreadable(below(Above, unicode:characters_to_binary(Name, latin1)), eilseq)].
 
-node(File, Path, Depth, Passed) ->
+below(<<>>, Name) -> Name;
+below(Above, <<>>) -> Above;
+below(Above, Name) -> <<Above/binary, $/, Name/binary>>.
+
+node(File, Path, Passed) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
             case lists:member({Device, Inode}, Passed) of
-                false -> tree(File, <<Path/binary, $/>>, Depth - 1, [{Device, Inode} | Passed]);
+                false -> tree(File, Path, [{Device, Inode} | Passed]);
                 true -> [unreadable(Path, eloop)]
             end;
+        {ok, #file_info{type = regular}} when Path =:= <<>> -> [unreadable(Path, enotdir)];
         {ok, #file_info{type = regular, mode = Mode}} ->
             [{Path, Mode band 8#777, fun() -> file:read_file(File) end}];
         {ok, _} -> [unreadable(Path, eftype)];

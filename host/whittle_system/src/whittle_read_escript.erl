@@ -8,6 +8,9 @@
 
 -export([read/2]).
 
+%% Bytes of all that an archive inflates to.
+-define(MAX_ARCHIVE, 256 * 1024 * 1024).
+
 %% @doc Reads the escript in a file.
 -spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
@@ -21,8 +24,9 @@ read(File, Otp) ->
 %% Internal
 
 found(File, Otp) ->
-    {Flags, Type, Body} = sections(File),
     Name = filename:rootname(filename:basename(File)),
+    {Flags, Type, Body} = sections(File),
+    ok = plain("the script's name", Name, File),
     {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, Otp),
     Starter = starter(),
     {Imported, Unknown} = imported(Apps, Otp),
@@ -62,13 +66,13 @@ flags(undefined) -> <<>>;
 flags(Flags) -> unicode:characters_to_binary(Flags).
 
 body(archive, Archive, Flags, Name, File, _) ->
-    case unzip(Archive) of
-        {ok, Entries} ->
-            {Apps, Notes} = archived(Entries, Name, File),
-            Main = main(Flags, Name),
+    case whittle_zip:files(Archive, ?MAX_ARCHIVE) of
+        {ok, Files} ->
+            {Apps, Notes} = archived(Files, Name, File),
+            Main = main(Flags, Name, File),
             exports_main(Main, Apps, File),
             {Main, Apps, Notes};
-        error -> fail({bad_archive, File})
+        {error, Error} -> fail({bad_archive, {File, Error}})
     end;
 body(beam, Beam, _, Name, File, _) ->
     single(Beam, Name, File);
@@ -78,19 +82,11 @@ body(source, _, _, Name, File, Otp) ->
         {error, Error} -> fail(Error)
     end.
 
-%% zip checks little of what it reads, and raises what it stumbles over.
-unzip(Archive) ->
-    try zip:unzip(Archive, [memory]) of
-        {ok, Entries} -> {ok, Entries};
-        {error, _} -> error
-    catch
-        _:_ -> error
-    end.
-
 single(Beam, Name, File) ->
     case whittle_beam:read(Beam) of
         {ok, Read} ->
             Module = whittle_beam:module(Read),
+            ok = plain("the module's name", atom_to_list(Module), File),
             {App, Notes} = wrapped([{Module, Beam}], Name, File),
             exports_main(Module, [App], File),
             {Module, [App], Notes};
@@ -98,10 +94,19 @@ single(Beam, Name, File) ->
     end.
 
 %% As escript.erl chooses it.
-main(Flags, Name) ->
-    case re:run(Flags, "-escript\\s+main\\s+(\\S+)", [{capture, [1], list}]) of
-        {match, [Main]} -> list_to_atom(Main);
+main(Flags, Name, File) ->
+    case re:run(Flags, "-escript\\s+main\\s+(\\S+)", [unicode, {capture, [1], list}]) of
+        {match, [Main]} ->
+            ok = plain("the main module's name", Main, File),
+            list_to_atom(Main);
         nomatch -> list_to_atom(Name)
+    end.
+
+%% It becomes an atom and part of a path.
+plain(Kind, Name, File) ->
+    case whittle_file_name:check(Name) of
+        ok -> ok;
+        {error, Why} -> fail({odd_name, {File, Kind, Name, Why}})
     end.
 
 exports_main(Main, Apps, File) ->
@@ -119,24 +124,20 @@ vsn(Main, Apps) ->
 
 %% Entries lie below a directory for each application; beams that belong to no
 %% application with an .app file are one application of the escript's name.
-archived(Entries, Name, File) ->
-    Files = [{safe(Path, File), Bytes} || {Path, Bytes} <- Entries,
-                                          lists:last(Path) =/= $/],
+archived(Files, Name, File) ->
     Tops = lists:usort([hd(binary:split(Path, <<"/">>))
                         || {Path, _} <- Files, filename:extension(Path) =:= <<".app">>]),
     Read = [archived_app(Top, Files, File) || Top <- Tops],
-    Loose = [{binary_to_atom(filename:basename(Path, <<".beam">>)), Bytes}
+    Loose = [{loose(filename:basename(Path, <<".beam">>), File), Bytes}
              || {Path, Bytes} <- Files, filename:extension(Path) =:= <<".beam">>,
                 not lists:member(hd(binary:split(Path, <<"/">>)), Tops)],
     More = [wrapped(Loose, Name, File) || Loose =/= []],
     {Apps, Notes} = lists:unzip(Read ++ More),
     {Apps, lists:append(Notes)}.
 
-safe(Path, File) ->
-    Names = string:split(Path, "/", all),
-    [] =:= [Name || Name <- Names, lists:member(Name, ["", ".", ".."])]
-        orelse fail({bad_archive, File}),
-    unicode:characters_to_binary(Path).
+loose(Name, File) ->
+    ok = plain("the module's name", Name, File),
+    binary_to_atom(Name).
 
 archived_app(Top, Files, File) ->
     Below = [{Path, mode(Bytes), fun() -> {ok, Bytes} end}
@@ -144,7 +145,7 @@ archived_app(Top, Files, File) ->
                 [First, Path] <- [binary:split(Full, <<"/">>)], First =:= Top],
     from_files(filename:join(File, Top), Below, File).
 
-%% An archive's modes do not come with zip:unzip/2.
+%% escript's archives have modes of the machine that made them, or none.
 mode(<<"#!", _/binary>>) -> 8#755;
 mode(_) -> 8#644.
 

@@ -8,8 +8,12 @@
 
 -export([read/2]).
 
-%% @doc Reads the release that the directory holds.
--spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
+%% Bytes of a file that this module reads as a whole: modules are the largest.
+-define(MAX_TEXT, 64 * 1024 * 1024).
+
+%% @doc Reads the release that the directory holds. Without an OTP, each application of OTP
+%% is taken to be in it.
+-spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 read(Dir, Otp) ->
     try
@@ -27,7 +31,10 @@ found(Dir, Otp) ->
     {Apps0, Notes0} = apps(Dir, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
     {Files, Env, Notes2} = ok(whittle_release_files:read(Dir, Place, Name, RelVsn)),
-    Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts,
+    Links = [{filename:join(["releases", Vsn, Path]), To}
+             || {Path, To} <- whittle_links:outside(
+                                  Dir, Place, [<<"vm.args.src">> | maps:keys(Files)])],
+    Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts, links => Links,
               roots => [App || {App, _, _} <- Listed],
               starts => [{App, Type} || {App, _, Type} <- Listed],
               files => Files, env => Env,
@@ -39,30 +46,49 @@ found(Dir, Otp) ->
 
 %% The version that would be started now; `releases' may hold older ones.
 current(Dir) ->
-    case file:read_file(filename:join(Dir, "releases/start_erl.data")) of
+    File = filename:join(Dir, "releases/start_erl.data"),
+    case whittle_head:whole(File, ?MAX_TEXT) of
         {ok, Data} ->
             Text = unicode:characters_to_list(Data),
             case is_list(Text) andalso string:lexemes(Text, " \r\n") of
-                [_Erts, Vsn | _] -> Vsn;
+                [_Erts, Vsn | _] ->
+                    plain_names([{"the version", Vsn}], File),
+                    Vsn;
                 _ -> fail({bad_start_data, Dir})
             end;
-        {error, _} ->
+        {error, Reason} when Reason =/= enoent ->
+            fail({unreadable, {File, Reason}});
+        {error, enoent} ->
             case filelib:wildcard(filename:join(Dir, "releases/*/*.rel")) of
                 [Rel] -> filename:basename(filename:dirname(Rel));
                 _ -> fail({bad_start_data, Dir})
             end
     end.
 
+%% They are parts of paths, here and in the output.
+plain_names(Names, File) ->
+    lists:foreach(fun({Kind, Text}) ->
+                          case whittle_file_name:check(Text) of
+                              ok -> ok;
+                              {error, Why} ->
+                                  fail({bad_rel_file,
+                                        {File, io_lib:format("~ts `~ts' ~ts",
+                                                             [Kind, Text, Why])}})
+                          end
+                  end, Names).
+
 rel(Place) ->
     case filelib:wildcard(filename:join(Place, "*.rel")) of
         [File] ->
-            case file:consult(File) of
+            case whittle_term:parse(bytes(File)) of
                 {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
                     lists:all(fun io_lib:char_list/1, [Name, Vsn, Erts]) orelse
                         fail({bad_rel_file, {File, "has a name or a version that is no string"}}),
+                    plain_names([{"the release's name", Name}, {"the release's version", Vsn},
+                                 {"the version of ERTS", Erts}], File),
                     {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
                 {ok, _} -> fail({bad_rel_file, {File, "is no release term"}});
-                {error, Why} -> fail({bad_rel_file, {File, file:format_error(Why)}})
+                {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
         [] -> fail({bad_rel_file, {Place, "holds no .rel file"}});
         Several ->
@@ -81,12 +107,17 @@ rel_app(App, File) ->
         end,
     is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
         fail({bad_rel_file, {File, "lists what is no application"}}),
+    plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 
 %% What is listed and not there has to be OTP's: a release without its system
 %% libraries is usual. What is there and not listed is not read.
 apps(Dir, Listed, Otp) ->
-    Read = lists:append([app(Dir, App, Otp) || App <- Listed]),
+    Read = lists:append([app(Dir, App) || App <- Listed]),
+    There = [Name || {#{name := Name}, _} <- Read],
+    Absent = [{Name, Vsn} || {Name, Vsn, _} <- Listed, not lists:member(Name, There),
+                             not is_in(Name, Otp)],
+    Absent =:= [] orelse fail({absent_applications, {Absent, Dir}}),
     Names = [atom_to_list(Name) ++ "-" ++ Vsn || {Name, Vsn, _} <- Listed],
     Others = [Base || Lib <- filelib:wildcard(filename:join(Dir, "lib/*/ebin")),
                       Base <- [filename:basename(filename:dirname(Lib))],
@@ -96,20 +127,23 @@ apps(Dir, Listed, Otp) ->
          [["left out, since the .rel file does not list it: ", lists:join(", ", Others)]
           || Others =/= []]}.
 
-app(Dir, {Name, Vsn, _}, Otp) ->
+is_in(Name, none) -> whittle_otp:is_otp(Name);
+is_in(Name, Otp) -> whittle_otp_lib:app_dir(Name, Otp) =/= error.
+
+app(Dir, {Name, Vsn, _}) ->
     Place = filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]),
     Kind = case whittle_otp:is_otp(Name) of
                true -> otp;
                false -> input
            end,
-    Context = #{kind => Kind},
+    Context = case Kind of
+                  input -> #{kind => input, root => Dir};
+                  otp -> #{kind => otp}      % its links are its packager's
+              end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
         {ok, App, Notes} -> [{App, Notes}];
         {error, Error} -> fail(Error);
-        false ->
-            whittle_otp_lib:app_dir(Name, Otp) =:= error andalso
-                fail({absent_application, {Name, Vsn, Dir}}),
-            []
+        false -> []
     end.
 
 %% Elixir's consolidated protocols come before the applications in the code
@@ -126,20 +160,17 @@ consolidated(Place, Apps) ->
 
 own_boot(Place) ->
     File = filename:join(Place, "start.boot"),
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            try binary_to_term(Bytes) of
-                {script, {_, _}, Steps} = Script when length(Steps) >= 0 ->
-                    lists:member({progress, init_kernel_started}, Steps) orelse
-                        fail({bad_own_boot, File}),
-                    {ok, Script};
-                _ -> fail({bad_own_boot, File})
-            catch
-                error:_ -> fail({bad_own_boot, File})
-            end;
-        {error, _} -> none
+    case whittle_boot:read(File) of
+        {ok, {script, _, Steps} = Script} ->
+            lists:member({progress, init_kernel_started}, Steps) orelse
+                fail({bad_own_boot, File}),
+            {ok, Script};
+        {error, enoent} -> none;
+        {error, not_a_script} -> fail({bad_own_boot, File});
+        {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
+erts_note(_, none) -> [];
 erts_note(Erts, Otp) ->
     Chosen = whittle_otp_lib:erts(Otp),
     [io_lib:format("the release was made for ERTS ~ts; this is ~ts (OTP ~ts), with "
@@ -147,7 +178,7 @@ erts_note(Erts, Otp) ->
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->
-    case file:read_file(File) of
+    case whittle_head:whole(File, ?MAX_TEXT) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.

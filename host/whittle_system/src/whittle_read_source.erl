@@ -14,7 +14,7 @@
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 application(Dir, Otp) ->
     case is_compiled(Dir) of
-        true -> one(whittle_read_app:read(Dir, context()));
+        true -> one(whittle_read_app:read(Dir, context(Dir)));
         false ->
             one(whittle_compile:with_erlc(
                   Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin) end))
@@ -28,7 +28,7 @@ project(Dir) ->
     case whittle_compile:with_rebar3(Dir) of
         {ok, Lib} ->
             Own = own_apps(Dir),
-            case read_all(built(Dir, Lib), [], []) of
+            case read_all(built(Dir, Lib), context(Dir), [], []) of
                 {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
                 {error, _} = Error -> Error
             end;
@@ -134,17 +134,17 @@ one({ok, #{name := Name, vsn := Vsn} = App, Notes}) ->
 one({error, _} = Error) ->
     Error.
 
-read_all([Dir | Rest], Apps, Notes) ->
-    case whittle_read_app:read(Dir, context()) of
-        {ok, App, New} -> read_all(Rest, [App | Apps], Notes ++ New);
+read_all([Dir | Rest], Context, Apps, Notes) ->
+    case whittle_read_app:read(Dir, Context) of
+        {ok, App, New} -> read_all(Rest, Context, [App | Apps], Notes ++ New);
         %% rebar3 leaves directories of dependencies that are not applications.
-        {error, {no_app_file, _}} -> read_all(Rest, Apps, Notes);
+        {error, {no_app_file, _}} -> read_all(Rest, Context, Apps, Notes);
         {error, _} = Error -> Error
     end;
-read_all([], Apps, Notes) ->
+read_all([], _, Apps, Notes) ->
     {ok, lists:reverse(Apps), Notes}.
 
-context() -> #{kind => input}.
+context(Root) -> #{kind => input, root => Root}.
 
 %% The applications of the project itself, where rebar3 looks for them.
 own_apps(Dir) ->
@@ -173,4 +173,4 @@ read_compiled(Dir, Ebin) ->
                     not lists:prefix("ebin/", binary_to_list(Path))],
     Code = [File || {<<"ebin/", _/binary>>, _, _} = File
                         <- whittle_read_app:files(filename:dirname(Ebin))],
-    whittle_read_app:read(Dir, Code ++ Data, context()).
+    whittle_read_app:read(Dir, Code ++ Data, context(Dir)).

@@ -4,6 +4,9 @@
 
 -export([read/4]).
 
+%% Bytes of env.sh; what is larger sets no variables by hand.
+-define(MAX_SHELL, 1024 * 1024).
+
 %% @doc The files below `releases/VSN' that the running system reads, the
 %% environment, and notes. Cookies are taken out here, so that none is ever in a
 %% system.
@@ -135,7 +138,7 @@ script_env(Place, Name, Vsn) ->
 
 %% Of env.sh, what is a plain assignment; the rest needs a shell.
 shell_env(File) ->
-    case file:read_file(File) of
+    case whittle_head:whole(File, ?MAX_SHELL) of
         {ok, Text} ->
             Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
                              Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",

@@ -6,8 +6,9 @@
 %% and of its other files. Paths are binaries with `/' between names, without a
 %% slash at either end; sizes are bytes.
 %%
-%% Misuse (a path that leaves the tree, an application without a name) raises
-%% `badarg'; what the outside world did wrong is `{error, {Tag, Context}}',
+%% Misuse (a path that leaves the tree, a name that is no file's: {@link
+%% whittle_file_name}) raises `badarg'; what the outside world did wrong is `{error,
+%% {Tag, Context}}',
 %% which {@link format_error/1} makes into one line that ends with what to do.
 -module(whittle_system).
 
@@ -41,6 +42,7 @@
                                         % or of the chosen OTP's library), or of
                                         % Whittle's device rooms
           path := file:filename_all(),  % directory or archive it was read from
+          links => [whittle_links:link()],  % that lead out of the input; default: none
           asked_by := [app_name()]}.    % applications that need it; [] = a root
 
 -type app() ::
@@ -96,6 +98,8 @@
 %% @doc A system without applications. `otp' is the OTP release (`"29"') that it is for.
 -spec new(#{name := string(), vsn := string(), otp := string()}) -> system().
 new(#{name := Name, vsn := Vsn, otp := Otp}) ->
+    ok = check_name(Name),
+    ok = check_name(Vsn),
     #system{name = Name, vsn = Vsn, otp = Otp, boot = {script, {Name, Vsn}, []}}.
 
 %% @doc The release's name; it is also the output's, unless told otherwise.
@@ -131,8 +135,10 @@ app(Name, #system{apps = Apps}) -> maps:find(Name, Apps).
 %% @doc Adds an application, or replaces the one of that name. The boot script
 %% is not changed: see {@link whittle_boot:generate/2}.
 -spec put_app(app(), system()) -> system().
-put_app(#{name := Name, files := Files} = App, #system{apps = Apps} = System)
+put_app(#{name := Name, vsn := Vsn, modules := Modules, files := Files} = App,
+        #system{apps = Apps} = System)
   when is_atom(Name) ->
+    ok = lists:foreach(fun check_name/1, [Name, Vsn | maps:keys(Modules)]),
     ok = lists:foreach(fun check_path/1, maps:keys(Files)),
     System#system{apps = Apps#{Name => App}}.
 
@@ -249,10 +255,12 @@ format_error(Error) -> whittle_system_error:format(Error).
 -spec ledger(system()) -> [entry()].
 ledger(#system{ledger = Ledger}) -> lists:reverse(Ledger).
 
-%% @doc Keeps a line for the ledger's next entry.
+%% @doc Keeps a line for the ledger's next entry. Control characters, which names can bring,
+%% are shown as such.
 -spec note(unicode:chardata(), system()) -> system().
 note(Text, #system{notes = Notes} = System) ->
-    System#system{notes = [unicode:characters_to_binary(Text) | Notes]}.
+    Line = unicode:characters_to_binary(whittle_file_name:printable(Text)),
+    System#system{notes = [Line | Notes]}.
 
 %% @doc Ends a pass: writes its entry, with what it does, the sizes that the system had
 %% before, those it has now, and the notes taken in between.
@@ -275,11 +283,9 @@ app_size(#{modules := Modules, files := Files}) ->
           end,
     maps:fold(Add, maps:fold(Add, 0, Modules), Files).
 
-check_path(Path) ->
-    Names = binary:split(Path, <<"/">>, [global]),
-    Bad = [Name || Name <- Names,
-                   lists:member(Name, [<<>>, <<".">>, <<"..">>])],
-    case Bad of
-        [] -> ok;
-        _ -> error(badarg, [Path])
-    end.
+check_path(Path) -> sound(whittle_file_name:check_path(Path), Path).
+
+check_name(Name) -> sound(whittle_file_name:check(Name), Name).
+
+sound(ok, _) -> ok;
+sound({error, _}, Text) -> error(badarg, [Text]).

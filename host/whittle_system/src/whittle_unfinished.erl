@@ -23,14 +23,21 @@ done(Place) ->
     ok.
 
 %% @doc Undoes everything that is begun and not done. Those that made it must not
-%% be running any more.
--spec undo_all() -> ok.
+%% be running any more, and nothing goes on afterwards: what was undone stays in the list. To
+%% take it from there could wait for ever, for a process that was suspended while it changed
+%% the list. One that fails does not keep the others from being undone; the
+%% places of those that failed come back, each with the reason.
+-spec undo_all() -> [{file:filename_all(), term()}].
 undo_all() ->
-    lists:foreach(fun({{?MODULE, Place}, Undo}) ->
-                          _ = Undo(),
-                          done(Place);
-                     (_) -> ok
-                  end, persistent_term:get()).
+    lists:append([undo(Place, Undo) || {{?MODULE, Place}, Undo} <- persistent_term:get()]).
+
+undo(Place, Undo) ->
+    try Undo() of
+        {error, Reason} when Reason =/= enoent -> [{Place, Reason}];
+        _ -> []
+    catch
+        _:Reason -> [{Place, Reason}]
+    end.
 
 %% @doc Makes a directory for a while, below the one that the environment's `TMPDIR' names,
 %% else /tmp, for its user alone. Its name begins with the given word and is absolute. An

@@ -11,7 +11,8 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, library_directories/1, application_start_order/1]).
+         included_applications/1, called_applications/1, library_directories/1,
+         application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -21,7 +22,7 @@ all() ->
      release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
-     library_directories, application_start_order].
+     called_applications, library_directories, application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -425,22 +426,62 @@ included_applications(Config) ->
     ?assertEqual([kernel, stdlib, outer], started(System)),
     ?assert(lists:member(inner, loaded(System))).
 
+%% What is called and asked for by no .app file is told, with the word that adds it.
+called_applications(Config) ->
+    Dir = in("top", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    to_compile(Dir, top, "1", []),
+    [made:file(filename:join(Dir, ["src/", Name, ".erl"]),
+               ["-module(", Name, "). -export([f/0]).\n",
+                "f() -> mnesia:info(), in_libs:f(), in_deps:f(), nowhere:f().\n"])
+     || Name <- ["top_a", "top_b", "top_c"]],
+    Callee = fun(Name) -> [{Name, lists:flatten(io_lib:format("-module(~p). -export([f/0]). "
+                                                              "f() -> ok.", [Name]))}]
+             end,
+    made:app(filename:join(Dir, "_build/default/lib/deps"), deps,
+             [{applications, [kernel, stdlib, ssl]}], Callee(in_deps)),
+    made:app(in("libs/far-1", Config), far, [{mod, {in_libs, []}}], Callee(in_libs)),
+    Options = (staged:options())#{libs => [in("libs", Config)]},
+    {ok, System} = whittle_read:read(Dir, Options),
+    Said = fun(App, Call) ->
+                   iolist_to_binary(["top calls ", App, ", which no .app file asks for and which "
+                                     "is not packed (top_a calls ", Call, ", and 2 other modules): "
+                                     "`--app ", App, "' adds it\n"])
+           end,
+    [?assertMatch({App, {_, _}}, {App, binary:match(notes(System), Said(App, Call))})
+     || {App, Call} <- [{"deps", "in_deps:f/0"}, {"far", "in_libs:f/0"},
+                        {"mnesia", "mnesia:info/0"}]],
+    ?assertEqual(nomatch, binary:match(notes(System), <<"nowhere">>)),
+    %% They come with what they need; nothing starts them, as in a stock system.
+    {ok, Whole} = whittle_read:read(Dir, Options#{add => [deps, far, mnesia]}),
+    {ok, Small} = whittle_pass:run([whittle_pass_applications], #{}, Whole),
+    ?assertEqual([asn1, crypto, deps, far, kernel, mnesia, public_key, ssl, stdlib, top],
+                 names(Small)),
+    ?assertEqual([kernel, stdlib, top], started(Small)),
+    ?assertEqual(nomatch, binary:match(notes(Small), <<"calls">>)).
+
 %% The input, then OTP, then the first directory, its newest version.
 library_directories(Config) ->
     Dir = made:app(in("user", Config), user_app,
-                   [{applications, [kernel, stdlib, held, far]}], []),
+                   [{applications, [kernel, stdlib, held, far, tab, other]}], []),
     [made:app(in(Path, Config), App, [{vsn, Vsn}], [])
      || {Path, App, Vsn} <- [{"one/held-1.9", held, "1.9"}, {"one/held-1.10", held, "1.10"},
                              {"two/held-2", held, "2"}, {"two/far", far, "3"},
-                             {"two/stdlib-99", stdlib, "99"}]],
+                             {"two/stdlib-99", stdlib, "99"},
+                             %% As Debian's packages of ejabberd's libraries are called.
+                             {"two/p1_tab-1.0.9", tab, "1.0.9"},
+                             {"two/p1_tab-1.0.30", tab, "1.0.30"},
+                             {"two/a_far-9", far, "4"}, {"two/b-1-rc", other, "5"},
+                             {"two/c", other, "6"}]],
     {ok, System} = whittle_read:read(Dir, (staged:options())#{libs => [in("one", Config),
                                                                        in("none", Config),
                                                                        in("two", Config)]}),
     Found = maps:from_list([{Name, {Vsn, Kind}}
                             || #{name := Name, vsn := Vsn, origin := #{kind := Kind}}
                                    <- whittle_system:apps(System)]),
-    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp}}, Found),
-    ?assertEqual([kernel, stdlib, held, far, user_app], started(System)).
+    ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp},
+                   tab := {"1.0.30", input}, other := {"5", input}}, Found),
+    ?assertEqual([kernel, stdlib, held, far, tab, other, user_app], started(System)).
 
 application_start_order(Config) ->
     Dir = made:app(in("ordered", Config), ordered,

@@ -3,7 +3,7 @@
 %% goes wrong: `broken' a build that fails, `slow' one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, targets/0, default_target/0, otps/0, default_otp/0,
+-export([ensure/2, otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1, cached/1, uncache/2, undo/0]).
 
 targets() ->
@@ -27,6 +27,9 @@ otp("25", _) ->
     {ok, #{otp => "25", root => code:root_dir(), lib => code:lib_dir()}};
 otp("17", _) ->
     {error, {no_source, #{}}}.
+
+%% That of 25 is there, that of 17 is not.
+otp_libs(_) -> ["/nowhere/otp-25-0/lib"].
 
 ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
        #{progress := Progress}) ->

@@ -1,0 +1,115 @@
+%% @doc A command that is told to stop ends, wherever it is, and leaves nothing behind.
+-module(whittle_stop_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
+         undo_that_fails/1]).
+%% In the VM that is stopped.
+-export([work/0]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, undo_that_fails].
+
+init_per_testcase(Case, Config) ->
+    [{dir, Dir} | _] = Own = made:dir(Case, Config),
+    "" = os:cmd("mkfifo '" ++ filename:join(Dir, "pipe") ++ "'"),
+    [{marks, [made:file(filename:join(Dir, Name), "") || Name <- ["one", "two"]]} | Own].
+
+%% A VM that did not end would stay for ever.
+end_per_testcase(_, Config) ->
+    case proplists:get_value(tc_status, Config) of
+        ok -> ok;
+        _ ->
+            {ok, Pid} = file:read_file(filename:join(proplists:get_value(dir, Config), "pid")),
+            os:cmd("kill -KILL " ++ binary_to_list(Pid))
+    end.
+
+%% The worker is in a call to the file system when it is to be suspended, and leaves it then:
+%% as with a file that is written to the disk.
+in_a_call_that_ends(Config) ->
+    {Port, Pipe} = working("sound", Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    ?assertMatch({143, _}, made:ended(Port)),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
+%% It does not: a disk that does not answer.
+in_a_call_without_end(Config) ->
+    {Port, Pipe} = working("sound", Config),
+    terminate(Port),
+    ?assertMatch({143, _}, made:ended(Port)),
+    ok = file:close(Pipe),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
+%% The worker is suspended while it changes the list of what is to be undone: most of these
+%% times, for it does nothing else.
+in_the_list(Config) ->
+    {Port, Pipe} = working("lists", Config),
+    ok = file:close(Pipe),
+    [] = made:expect(Port, "lists"),
+    terminate(Port),
+    ?assertMatch({143, _}, made:ended(Port)),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
+%% The others are undone, and it says what is left.
+undo_that_fails(Config) ->
+    {Port, Pipe} = working("raises", Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    {1, Said} = made:ended(Port),
+    ?assertMatch({match, _}, re:run(Said, "stopped, but nowhere could not be undone .*on_purpose")),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
+%% A VM of which the worker is in a call that reads from a pipe, and the pipe's other end.
+working(How, Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Paths = [filename:dirname(code:which(Module))
+             || Module <- [whittle_stop, whittle_unfinished, ?MODULE]],
+    Port = open_port({spawn_executable, os:find_executable("erl")},
+                     [{args, ["-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
+                           ++ ["-s", atom_to_list(?MODULE), "work", "-extra", How, Dir]},
+                      exit_status, stderr_to_stdout, binary]),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    made:file(filename:join(Dir, "pid"), integer_to_list(Pid)),
+    %% This waits until the other end is open too.
+    {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [write, raw]),
+    {Port, Pipe}.
+
+terminate(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    "" = os:cmd("kill -TERM " ++ integer_to_list(Pid)).
+
+%% The VM's side. The signal's handler is watched, so that the test knows when it asks.
+work() ->
+    [How, Dir] = init:get_plain_arguments(),
+    ok = whittle_stop:install(),
+    [ok = whittle_unfinished:begun(Mark, fun() -> file:delete(Mark) end)
+     || Name <- ["one", "two"], Mark <- [filename:join(Dir, Name)]],
+    _ = [ok = whittle_unfinished:begun("nowhere", fun() -> error(on_purpose) end)
+         || How =:= "raises"],
+    Watch = spawn(fun watch/0),
+    _ = erlang:trace_pattern({erlang, suspend_process, '_'}, true, []),
+    1 = erlang:trace(whereis(erl_signal_server), true, [call, {tracer, Watch}]),
+    {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [read, raw]),
+    _ = file:read(Pipe, 1),
+    _ = [change_the_list() || How =:= "lists", ok <- [io:put_chars("lists\n")]],
+    receive after infinity -> ok end.
+
+-spec change_the_list() -> no_return().
+change_the_list() ->
+    ok = whittle_unfinished:begun("place", fun() -> ok end),
+    ok = whittle_unfinished:done("place"),
+    change_the_list().
+
+watch() ->
+    receive {trace, _, call, _} -> io:put_chars("suspending\n") end,
+    watch().

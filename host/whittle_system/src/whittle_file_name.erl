@@ -1,0 +1,78 @@
+%% @doc Says whether a text can be the name of a file in an output.
+%%
+%% Names and versions of applications, releases and modules become parts of paths. One with
+%% a `/' or a `..' in it would lead out of the output's directory; one that begins with `-'
+%% is an option to most programs; one with a line's end breaks lists of files that have one
+%% on each line. Readers check each name where they read it, and `whittle_pack' checks each
+%% path before it writes.
+-module(whittle_file_name).
+
+-export([check/1, check_path/1, printable/1]).
+
+%% The longest name that Linux's file systems take, in bytes.
+-define(LONGEST, 255).
+
+%% @doc Whether a name or a version is plain: not empty, at most 255 bytes in UTF-8, without
+%% `/' and control characters, and without `-' or `.' at its beginning. The error is the rest
+%% of a sentence that begins with the name.
+-spec check(atom() | binary() | string()) -> ok | {error, string()}.
+check(Name) when is_atom(Name) -> check(atom_to_binary(Name));
+check(Name) ->
+    case unicode:characters_to_binary(Name) of
+        Bytes when is_binary(Bytes) ->
+            case {binary:match(Bytes, <<"/">>), Bytes} of
+                {{_, _}, _} -> {error, "has a / in it"};
+                {nomatch, <<$-, _/binary>>} -> {error, "begins with -"};
+                {nomatch, <<$., _/binary>>} -> {error, "begins with a dot"};
+                {nomatch, <<>>} -> {error, "is empty"};
+                {nomatch, _} -> check_part(Bytes)
+            end;
+        _ ->
+            {error, "is no text"}
+    end.
+
+%% @doc Whether a path leads to a place below the directory that it begins at: names with a
+%% `/' between two, none of them empty, `.' or `..', and no control characters. A file may be
+%% called `-x' or `.x'.
+-spec check_path(binary()) -> ok | {error, string()}.
+check_path(Path) ->
+    Checks = [check_part(Part) || Part <- binary:split(Path, <<"/">>, [global])],
+    case [Error || {error, _} = Error <- Checks] of
+        [] when byte_size(Path) =< 16#ffff -> ok;
+        [] -> {error, "is longer than 65535 bytes"};
+        [Error | _] -> Error
+    end.
+
+%% @doc A text on one line: with its control characters as `\x{A}'.
+-spec printable(unicode:chardata()) -> unicode:chardata().
+printable(Text) ->
+    case unicode:characters_to_list(Text) of
+        Chars when is_list(Chars) ->
+            [case is_control(Char) of
+                 true -> io_lib:format("\\x{~.16B}", [Char]);
+                 false -> Char
+             end || Char <- Chars];
+        _ ->
+            io_lib:format("~0tp", [Text])
+    end.
+
+%% Internal
+
+check_part(<<>>) -> {error, "has an empty name in it"};
+check_part(<<".">>) -> {error, "has the name . in it"};
+check_part(<<"..">>) -> {error, "has the name .. in it"};
+check_part(Bytes) when byte_size(Bytes) > ?LONGEST -> {error, "is longer than 255 bytes"};
+check_part(Bytes) ->
+    case unicode:characters_to_list(Bytes) of
+        Chars when is_list(Chars) ->
+            case lists:any(fun is_control/1, Chars) of
+                true -> {error, "has a control character in it"};
+                false -> ok
+            end;
+        _ -> {error, "is not UTF-8"}
+    end.
+
+%% The line and paragraph separators begin a new line in some terminals and editors.
+is_control(Char) ->
+    Char < 32 orelse (Char >= 127 andalso Char < 160) orelse Char =:= 16#2028
+        orelse Char =:= 16#2029.
