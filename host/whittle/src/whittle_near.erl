@@ -1,0 +1,75 @@
+%% @doc Finds the known name that is nearest to a misspelt one, for "did you mean". Pure.
+-module(whittle_near).
+
+-export([hint/2, nearest/2]).
+
+%% Names that other tools give to the processors of targets: Debian, Go, Rust, Linux, Docker.
+-define(OTHERS, #{"arm64" => "aarch64", "armv8" => "aarch64", "arm64v8" => "aarch64",
+                  "x86-64" => "x86_64", "amd64" => "x86_64", "x64" => "x86_64",
+                  "armhf" => "armv7", "arm" => "armv7", "armv7l" => "armv7", "armv7a" => "armv7",
+                  "arm32v7" => "armv7", "armel" => "armv6", "armv6l" => "armv6",
+                  "arm32v6" => "armv6", "riscv" => "riscv64", "rv64" => "riscv64",
+                  "rv64gc" => "riscv64", "mips32" => "mips", "mipseb" => "mips"}).
+
+%% @doc What stands behind an unknown name in an error: ` (did you mean X?)', or nothing where
+%% no known name is near.
+-spec hint(string(), [string()]) -> unicode:chardata().
+hint(Name, Known) ->
+    case nearest(Name, Known) of
+        {ok, Near} -> [" (did you mean ", Near, "?)"];
+        none -> ""
+    end.
+
+%% @doc The known name that a misspelt one stands for. Near is a name that begins with it (two
+%% letters at least), or one that differs by few letters: by one in three. Of two that are as
+%% near, the first.
+-spec nearest(string(), [string()]) -> {ok, string()} | none.
+nearest(Name, Known) ->
+    Given = string:lowercase(Name),
+    case lists:member(maps:get(Given, ?OTHERS, none), Known) of
+        true -> {ok, maps:get(Given, ?OTHERS)};
+        false ->
+            Most = max(1, length(Given) div 3),
+            case lists:keysort(1, [{Far, One} || One <- Known, Far <- [far(Given, One)],
+                                                 Far =< Most]) of
+                [{_, Near} | _] -> {ok, Near};
+                [] -> none
+            end
+    end.
+
+%% Internal
+
+far(Given, One) ->
+    Known = string:lowercase(One),
+    case length(Given) > 1 andalso lists:prefix(Given, Known) of
+        true -> 1;
+        false -> distance(Given, Known)
+    end.
+
+%% How many letters to insert, remove, replace, or exchange with their neighbour. The row holds
+%% the distances of what was read of Given from each beginning of Known.
+distance(Given, Known) ->
+    First = lists:seq(0, length(Known)),
+    {Last, _, _} = lists:foldl(fun(Letter, {Row, Before, Previous}) ->
+                                       {row(Letter, Previous, Known, Row, Before), Row, Letter}
+                               end, {First, none, none}, Given),
+    lists:last(Last).
+
+row(Letter, Previous, Known, [Corner | Row], Before) ->
+    [Corner + 1 | cells(Letter, Previous, Known, Corner, Row, Corner + 1, Before, none)].
+
+cells(_, _, [], _, [], _, _, _) -> [];
+cells(Letter, Previous, [Here | Known], Corner, [Above | Row], Left, Before, KnownBefore) ->
+    Replaced = Corner + case Letter of Here -> 0; _ -> 1 end,
+    Exchanged = case Before of
+                    [Two | _] when Letter =:= KnownBefore, Previous =:= Here -> [Two + 1];
+                    _ -> []
+                end,
+    Cell = lists:min([Replaced, Above + 1, Left + 1 | Exchanged]),
+    %% Before is two rows up; an exchange begins two columns to the left.
+    Next = case {Before, KnownBefore} of
+               {none, _} -> none;
+               {_, none} -> Before;
+               {[_ | Later], _} -> Later
+           end,
+    [Cell | cells(Letter, Previous, Known, Above, Row, Cell, Next, Here)].
