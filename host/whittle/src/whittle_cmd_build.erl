@@ -165,15 +165,18 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
                                 end]),
     case Plan of
         {ok, Decided} ->
-            ok = lists:foreach(fun whittle_progress:note/1, whittle_shake:open_doors(Decided)),
+            ok = lists:foreach(fun whittle_progress:note/1,
+                               whittle_shake:open_doors(Decided)
+                               ++ whittle_shake:warnings(Decided)),
             carry_out(Decided, Options, Build);
         {error, Error} -> whittle_failure:shake(Error)
     end.
 
-carry_out(Plan, Options, Build) ->
+carry_out(Plan, Options, #{system := System} = Build) ->
     case pass([whittle_pass_shake], Options#{shake => Plan}, Build) of
         {ok, #{system := Shaken} = Done} ->
-            {ok, Done#{plan => whittle_shake_account:new(Plan, Shaken)}};
+            {ok, Done#{plan => whittle_shake_account:new(Plan, Shaken),
+                       costs => whittle_shake_cost:costs(Plan, System)}};
         {error, _} = Error -> Error
     end.
 
@@ -215,8 +218,9 @@ pack_error(Error) -> whittle_failure:pack(Error).
 runtime_error(Error) -> whittle_failure:runtime(Error).
 
 report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root},
-         written := #{size := Size, vm := Vm}}) ->
+         written := #{size := Size, vm := Vm}} = Build) ->
     Account = whittle_ledger:account(
+                (maps:with([costs], Build))
                 #{system => System, runtime => Runtime, out => Out,
                   stock_vm => stock_vm(Root),
                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),

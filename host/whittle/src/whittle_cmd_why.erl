@@ -7,6 +7,9 @@
 
 -export([run/1]).
 
+%% Functions that are named in a line about many.
+-define(SHOWN, 8).
+
 %% @doc The way to each function that the name names.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
@@ -27,12 +30,35 @@ run(#{arguments := [Out, Text]}) ->
 what({_}) -> "module";
 what(_) -> "function".
 
-%% Of a whole module the last step of each way, and no function that the compiler made.
-text({_Module}, Verdicts) ->
-    [[line(Verdict), $\n] || {Mfa, _} = Verdict <- Verdicts,
-                             whittle_shake_name:written(Mfa) =:= Mfa];
+%% Of a whole module the last step of each way, and no function that the compiler made; in one
+%% line all that nothing calls.
+text({_Module} = Name, Verdicts) ->
+    Written = [Verdict || {Mfa, _} = Verdict <- Verdicts, whittle_shake_name:written(Mfa) =:= Mfa],
+    {Uncalled, Others} = lists:partition(fun({_, {Gone, []}}) -> Gone =/= kept; (_) -> false end,
+                                         Written),
+    [[[line(Verdict), $\n] || Verdict <- Others],
+     [[uncalled(Name, Uncalled, Others), $\n] || Uncalled =/= []]];
 text(_, Verdicts) ->
     [text(Verdict) || Verdict <- Verdicts].
+
+uncalled(Name, [{_, {Gone, []}} | _] = Uncalled, Others) ->
+    [whittle_shake_name:text(Name), ": ",
+     case {length(Uncalled), Others} of
+         {1, _} -> "1 function";
+         {N, []} -> ["all ", whittle_table:number(N), " functions"];
+         {N, _} -> [whittle_table:number(N), " functions"]
+     end, several(Gone, length(Uncalled)), ", since nothing that is in calls ",
+     case Uncalled of [_] -> "it"; _ -> "them" end, ": ",
+     lists:join(", ", [io_lib:format("~tp/~b", [F, A])
+                       || {{_, F, A}, _} <- lists:sublist(Uncalled, ?SHOWN)]),
+     [io_lib:format(" and ~b more", [length(Uncalled) - ?SHOWN]) || length(Uncalled) > ?SHOWN]].
+
+several(cut, 1) -> " was cut";
+several(cut, _) -> " were cut";
+several(cold, 1) -> " is cold";
+several(cold, _) -> " are cold";
+several(whole, 1) -> " is at hand with the whole module";
+several(whole, _) -> " are at hand with the whole module".
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
 line({Mfa, {unseen, _}}) -> [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it"];

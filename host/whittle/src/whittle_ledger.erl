@@ -14,6 +14,7 @@
                         vm := pos_integer(),
                         code := non_neg_integer()}, % as stored, with the rest of
                                                  % the tree
+          costs => whittle_shake_cost:costs(),   % where it was shaken
           out := file:filename_all()}.
 
 -type line() :: #{pass := binary(), doc := binary(), bytes := non_neg_integer(),
@@ -25,16 +26,18 @@
           otp := binary(), name := binary(), version := binary(),
           stock := #{size := non_neg_integer(), vm := non_neg_integer(),
                      code := non_neg_integer()},
+          costs => whittle_shake_cost:costs(),
           passes := [line()], notes := [binary()]}.
 
 %% @doc The account as data. The stock release is what relx ships: the release's
 %% applications as they were read, unstripped, and the stock ERTS.
 -spec account(input()) -> account().
 account(#{system := System, runtime := Runtime, stock_vm := StockVm,
-          contents := #{size := Size, vm := Vm, code := Code}, out := Out}) ->
+          contents := #{size := Size, vm := Vm, code := Code}, out := Out} = Input) ->
     Ledger = whittle_system:ledger(System),
     StockCode = stock_code(Ledger, System),
     #{target := Target, flavour := Flavour, otp_vsn := Otp} = Runtime,
+    (maps:with([costs], Input))
     #{out => text_of(Out), size => Size, vm => Vm, code => Code,
       name => text_of(whittle_system:name(System)),
       version => text_of(whittle_system:vsn(System)),
@@ -61,7 +64,7 @@ total(Sizes) -> lists:sum(maps:values(Sizes)).
 -spec text(account()) -> unicode:chardata().
 text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
        flavour := Flavour, otp := Otp, name := Name, version := Version,
-       stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes}) ->
+       stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Account) ->
     [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavour ",
      atom_to_binary(Flavour), "\n\n",
      whittle_table:text(
@@ -73,6 +76,10 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
        ++ [["code: stored", Code, "compressed, with its papers"],
            ["vm", Vm, ""],
            [Out, Size, share(Size, Stock)]]),
+     [[$\n, whittle_table:text(Table)]
+      || #{costs := Costs} <- [Account], Table <- whittle_shake_cost:tables(Costs)],
+     ["\nBytes and memory of code are estimates, before compression. An application or a dynamic "
+      "call brings\nwhat would go without it.\n" || #{costs := _} <- [Account]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 
 share(_, 0) -> "";

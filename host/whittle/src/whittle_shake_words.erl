@@ -35,12 +35,12 @@ missing(_) -> load.
 features(#{feature := Text}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
     Words = string:lexemes(Text, ","),
-    case {[Word || Word <- Words, not lists:member(tl(Word), Known)
-                                      orelse not lists:member(hd(Word), "+-")],
+    case {[wrong_feature(Word, Known) || Word <- Words,
+                                         not lists:member(tl(Word), Known)
+                                             orelse not lists:member(hd(Word), "+-")],
           [Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)]} of
         {[Wrong | _], _} ->
-            {error, {words, ["--feature takes +X and -X with commas between, not `", Wrong,
-                             "'; `whittle features' lists them"]}};
+            {error, {words, [Wrong, "; `whittle features' lists them"]}};
         {[], [Both | _]} ->
             {error, {words, ["--feature has +", Both, " and -", Both, ": take one of them out"]}};
         {[], []} ->
@@ -49,6 +49,11 @@ features(#{feature := Text}, Options) ->
     end;
 features(_, Options) ->
     {ok, Options}.
+
+wrong_feature([Sign | Name], Known) when Sign =:= $+; Sign =:= $- ->
+    ["--feature: there is no feature `", Name, $', whittle_near:hint(Name, Known)];
+wrong_feature(Word, _) ->
+    ["--feature takes +X and -X with commas between, not `", Word, $'].
 
 keep(#{keep := File}, Options) ->
     with_file(keep, File,

@@ -160,8 +160,10 @@ wrong_words(Config) ->
              {["build", ".", "--keep", "f"], "--keep needs --shake"},
              {["build", ".", "--missing", "load"], "--missing needs --shake"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
-              "--feature takes +X and -X with commas between, not `-nope'; `whittle features' "
-              "lists them"},
+              "--feature: there is no feature `nope'; `whittle features' lists them"},
+             {["build", ".", "--shake", "functions", "--feature", "+grafemes"],
+              "--feature: there is no feature `grafemes' (did you mean graphemes?); `whittle "
+              "features' lists them"},
              {["build", ".", "--shake", "functions", "--feature", "pg"],
               "--feature takes +X and -X with commas between, not `pg'; `whittle features' "
               "lists them"},

@@ -9,7 +9,7 @@
 -import(whittle_steps, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, load_notes/3, open_doors/1, features/0]).
+-export([notes/1, load_notes/3, open_doors/1, warnings/1, features/0]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -21,6 +21,7 @@
           missing => load | crash,                  % what becomes of the rest; default: load
           on => [whittle_shake_feature:name()],     % features, in any case; default: none
           off => [whittle_shake_feature:name()],    % features, refused where called
+          seen_on => [whittle_shake_feature:name()], % features that the evidence turns on
           keep => [whittle_shake_name:name()],      % kept beside; default: none
           called => [mfa()],                        % seen to be called; default: none
           only => [mfa()],                          % `load': no more at hand; default: all that
@@ -39,13 +40,16 @@
 -type declared() :: [whittle_shake_name:name()].
 
 -type plan() ::
-        #{reached := whittle_shake_reach:reached(),
+        #{input := whittle_shake_reach:input(),     % that it was made of
+          reached := whittle_shake_reach:reached(),
           missing := load | crash,
           only := boolean(),                        % no more at hand than what a run called
           hot := #{mfa() => []},                    % what stays at hand
           doors := [open_door()],                   % that nobody declared
+          asked_off := [whittle_shake_feature:name()], % features that options turn off
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
           vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
+          recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
 -type open_door() :: {whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}.
@@ -84,8 +88,11 @@ plan(System, #{facts := Facts, unit := Unit} = Given) ->
         #{evidence := Evidence} ->
             steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
                    fun(#{seen := Seen, counted := Counted, passed := Passed}) ->
+                           {Recorded, _} = whittle_shake_evidence:size(Evidence),
                            steps([fun(_) -> with(Seen, System, Options, Summaries) end,
-                                  fun(Plan) -> {ok, Plan#{vms => {Counted, Counted + Passed}}} end])
+                                  fun(Plan) -> {ok, Plan#{vms => {Counted, Counted + Passed},
+                                                          recorded => {Recorded, length(Seen)}}}
+                                  end])
                    end]);
         #{} ->
             decide(System, Options, Summaries)
@@ -170,6 +177,9 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
             || Missing =:= crash, Asking <- [asking(Plan)], Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
+        ++ [io_lib:format("the trace recorded ~ts functions; ~ts of them belong to modules in the "
+                          "build", [grouped(All), grouped(Here)])
+            || #{recorded := {All, Here}} <- [Plan]]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
                           "the program, or are of another OTP", [Counted, All])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
@@ -201,6 +211,16 @@ load_notes(_, _, _) ->
 -spec open_doors(plan()) -> [unicode:chardata()].
 open_doors(#{doors := Doors}) ->
     [[door(Open), "; what is called so and was not seen is loaded then"] || Open <- Doors].
+
+%% @doc Lines for a person: what the program stops doing although nobody asked for that. No line
+%% for a feature that an option turns off.
+-spec warnings(plan()) -> [unicode:chardata()].
+warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off := Off}) ->
+    [["--missing crash removes --whittle-ping, -pid, -stop, -eval, -rpc and -remote: build with "
+      "--feature +control to keep them, or with --feature -control to go without this note"]
+     || not lists:member(control, Off)];
+warnings(_) ->
+    [].
 
 %% @doc The features, with what each means.
 -spec features() -> [{whittle_shake_feature:name(), string()}].
@@ -238,6 +258,10 @@ details(_) -> [].
 
 %% Internal
 
+%% 1159 as 1,159.
+grouped(N) when N < 1000 -> integer_to_list(N);
+grouped(N) -> [grouped(N div 1000), $,, io_lib:format("~3..0b", [N rem 1000])].
+
 asking(#{reached := Reached, summaries := Summaries}) ->
     whittle_shake_door:asks_about_modules(Reached, Summaries).
 
@@ -262,8 +286,8 @@ checked(Seen, #{summaries := Summaries} = Plan, System, #{seen := What} = Option
         {[], _} -> {ok, Plan};
         {Unplanned, refuse} -> {error, {unplanned, Unplanned}};
         {Unplanned, keep} ->
-            On = maps:get(on, Options, []) ++ [Name || {_, {feature, Name}} <- Unplanned],
-            More = called([Mfa || {Mfa, _} <- Unplanned], Options#{on => lists:usort(On)}),
+            On = maps:get(seen_on, Options, []) ++ [Name || {_, {feature, Name}} <- Unplanned],
+            More = called([Mfa || {Mfa, _} <- Unplanned], Options#{seen_on => lists:usort(On)}),
             steps([fun(_) -> decide(System, More, Summaries) end,
                    fun(Next) -> checked(Seen, Next, System, More) end])
     end.
@@ -287,19 +311,22 @@ reach(System, Options, Kept, Summaries) ->
     Features = whittle_shake_feature:standard(),
     Missing = maps:get(missing, Options),
     Atoms = whittle_shake_roots:atoms(System),
-    Reached = whittle_shake_reach:reach(
-                #{modules => Summaries,
-                  program => program(System),
-                  calls => whittle_shake_roots:calls(System, Summaries, Missing),
-                  kept => Kept,
-                  answered => Missing =:= crash,
-                  traps => maps:merge(whittle_shake_roots:traps(),
-                                      whittle_shake_source:headers(System, Summaries)),
-                  atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
-                  known => whittle_shake_known:new(System, maps:keys(Summaries)),
-                  features => Features,
-                  on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
-                  off => maps:get(off, Options, [])}),
+    Program = program(System),
+    Input = #{modules => Summaries,
+              program => Program,
+              data => whittle_shake_data:data(System, Summaries),
+              lists => whittle_shake_data:lists(System, Program, Summaries),
+              calls => whittle_shake_roots:calls(System, Summaries, Missing),
+              kept => Kept,
+              answered => Missing =:= crash,
+              traps => maps:merge(whittle_shake_roots:traps(),
+                                  whittle_shake_source:headers(System, Summaries)),
+              atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+              known => whittle_shake_known:new(System, maps:keys(Summaries)),
+              features => Features,
+              on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
+              off => maps:get(off, Options, [])},
+    Reached = whittle_shake_reach:reach(Input),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
     Undeclared = [Open || {Door, _} = Open <- whittle_shake_door:open(Reached, Summaries),
@@ -308,8 +335,9 @@ reach(System, Options, Kept, Summaries) ->
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
         {[], _} ->
-            {ok, #{reached => Reached, missing => Missing, only => is_map_key(only, Options),
-                   doors => Undeclared,
+            {ok, #{input => Input, reached => Reached, missing => Missing,
+                   only => is_map_key(only, Options), doors => Undeclared,
+                   asked_off => maps:get(off, Options, []),
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of
                                   crash -> whittle_shake_feature:answers(Asked, Features);
@@ -337,6 +365,7 @@ on(System, Atoms, Features, Options) ->
                            || Path <- maps:keys(whittle_system:files(System))],
                  config => [Atom || {Atom, _} <- Atoms]},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
+        ++ [{Name, {root, "the evidence"}} || Name <- maps:get(seen_on, Options, [])]
         ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 

@@ -10,6 +10,7 @@
 -type account() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,                  % what became of the rest
+          homes := #{module() => whittle_system:app_name()}, % of the program's modules
           unseen := #{mfa() => []},                 % reached, and nevertheless cold
           whole := #{module() => []},               % that could not be parted, or not with profit
           sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
@@ -30,15 +31,17 @@
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
--define(VERSION, 4).
+-define(VERSION, 5).
 %% Bytes of a plan, inflated: one of 200 applications has a tenth of it.
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
 %% @doc Of a plan, and the system that it was carried out on.
 -spec new(whittle_shake:plan(), whittle_system:system()) -> account().
-new(#{reached := #{live := Live} = Reached, missing := Missing, summaries := Summaries,
+new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing, summaries := Summaries,
       hot := Hot}, System) ->
     #{reached => Reached, missing => Missing, whole => whole(System),
+      homes => maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System),
+                                            is_map_key(M, Program)]),
       unseen => maps:map(fun(_, _) -> [] end, maps:without(maps:keys(Hot), Live)),
       sizes => maps:from_list([{{M, F, A}, Bytes}
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
@@ -100,14 +103,16 @@ matches({M, F}, {M, F, _}) -> true;
 matches(Name, Name) -> true;
 matches(_, _) -> false.
 
-%% @doc What each root drags in, the largest first: every function at hand counts for the root
-%% that its way ({@link why/2}) begins at. Then the features: of those that are `on' their
+%% @doc What brings the functions that are at hand, the largest first. A function counts for
+%% the application of the program that it is of, or that its way ({@link why/2}) comes through
+%% last; where its way comes through none, for the root at which the way begins. Then the features: of those that are `on' their
 %% own code, of those that are `off' what would come in with each.
 -spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
-weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes} = Account) ->
+weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,
+          homes := Homes} = Account) ->
     Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Account) =:= kept],
     All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Here]),
-    Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live) end, Here),
+    Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live, Homes) end, Here),
     Features = whittle_shake_feature:standard(),
     Own = maps:map(fun(Name, _) ->
                            [Mfa || {M, _, _} = Mfa <- Here,
@@ -119,10 +124,12 @@ weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes
             end,
     #{roots => Weigh(Roots), on => Weigh(Own), off => Weigh(Prices)}.
 
-root(Mfa, Live) ->
+root({M, _, _}, _, Homes) when is_map_key(M, Homes) ->
+    unicode:characters_to_binary(whittle_shake_roots:application(map_get(M, Homes)));
+root(Mfa, Live, Homes) ->
     case whittle_shake_reach:by(maps:get(Mfa, Live)) of
-        {root, Words} -> Words;
-        By -> root(By, Live)
+        {root, Words} -> unicode:characters_to_binary(Words);
+        By -> root(By, Live, Homes)
     end.
 
 weight(Name, Mfas, Sizes, All) ->

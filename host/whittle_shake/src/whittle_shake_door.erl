@@ -4,7 +4,7 @@
 %% called by it.
 -module(whittle_shake_door).
 
--export([open/2, asks_for_atoms/2, asks_about_modules/2, declaration/1, means/1]).
+-export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1, means/1]).
 
 -export_type([door/0]).
 
@@ -17,9 +17,17 @@ open(#{live := Live, on := On, program := Program}, Modules) ->
     Own = own(Live, Program),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
-        ++ [{Door, Who} || {Door, Callees} <- [{data, data()}, {atoms, atoms()}, {code, code()}],
-                           Who <- [callers(Own, maps:from_keys(Callees, []), Modules)],
+        ++ [{Door, Who} || Door <- [data, atoms, code],
+                           Who <- [callers(Own, maps:from_keys(opening(Door), []), Modules)],
                            Who =/= []].
+
+%% @doc The functions by whose calls the program opens it; none for `remote', which is open
+%% where distribution is on.
+-spec opening(door()) -> [mfa()].
+opening(remote) -> [];
+opening(data) -> data();
+opening(atoms) -> atoms();
+opening(code) -> code().
 
 own(Live, Program) ->
     [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)].
@@ -35,7 +43,8 @@ asking(Has, Own, Modules) ->
                  || {M, F, A} <- Own, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
                     Has(Function)]).
 
-%% Terms of the network or of disk.
+%% @doc The functions by which terms come in from the network or from disk.
+-spec data() -> [mfa()].
 data() ->
     [{erlang, binary_to_term, 1}, {erlang, binary_to_term, 2}, {erlang, binary_to_fun, 1},
      {file, consult, 1}, {file, path_consult, 2},

@@ -11,8 +11,16 @@
 %% kernel or stdlib into a feature that is off leads nowhere and is remembered; one from
 %% the program turns the feature on, and what was remembered goes on from there.
 %%
-%% The first reason found is the one that is given, so what is looked at has an order of its
-%% own: that of large maps is another one in each VM.
+%% A function has one reason, the most plausible one: what is called by name is followed to
+%% its end first, then what is called by a known name in a module that is not known, then
+%% what two names in one function make possible, then what two names anywhere do, and last what
+%% a run was seen to call. Each step is breadth first, so
+%% the way to a function is short. The search has an order of its own: that of large maps
+%% differs from VM to VM.
+%%
+%% Names also come in from data, where the program asks for it: from the attributes of
+%% modules ({@link attributes/3}), from the list of modules in an `.app' file, and from the
+%% files that are packed ({@link whittle_shake_data}).
 -module(whittle_shake_reach).
 
 -export([reach/1, why/2, by/1]).
@@ -27,9 +35,13 @@
           traps := #{mfa() => [mfa()]},         % what functions call that their code does
                                                 % not show: those in C, and epp's
           atoms := [{atom(), origin()}],        % names that are about by themselves
+          data := whittle_shake_data:data(),    % names that come in when the program reads
+          lists := whittle_shake_data:lists(),  % who lists modules, and which
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
+          priced => boolean(),                  % whether what it would bring is looked for;
+                                                % default: true
           on := [{whittle_shake_feature:name(), origin()}],
           off := [whittle_shake_feature:name()]}. % not to be turned on
 
@@ -52,7 +64,8 @@
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
-        {modules, program, features, known, traps, answered,
+        {modules, program, features, known, traps, answered, data, lists,
+         kept = #{} :: #{mfa() => []},
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
          new = [] :: [mfa()],               % live ones, of this search
@@ -64,19 +77,27 @@
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
-         todo = [] :: [mfa()]}).
+         %% Who goes by attributes, and the functions that return some.
+         reader = none :: none | mfa(),
+         returned = [] :: [mfa()],
+         %% What is to be followed, the most plausible first, and how plausible it is at most.
+         todo = {queue:new(), queue:new(), queue:new(), queue:new(), queue:new()},
+         pending = #{} :: #{mfa() => 1..5}}).
 
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
-        atoms := Atoms, known := Known, features := Features, answered := Answered, on := On,
-        off := Off}) ->
+        atoms := Atoms, data := Data, lists := Lists, known := Known, features := Features,
+        answered := Answered, on := On, off := Off} = Input) ->
     State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
-                    traps = Traps, answered = Answered, off = Off, named = by_name(Modules)},
+                    traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
+                    data = Data, lists = Lists,
+                    kept = maps:from_list([{Mfa, []} || {Mfa, _} <- Kept])},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
-    State2 = lists:foldl(fun({Mfa, Origin}, State) -> live(Mfa, {called, Origin}, State) end,
-                         State1, Kept),
+    State2 = lists:foldl(fun({Mfa, Origin}, State) ->
+                                 push(of_option(Origin), Mfa, {called, Origin}, State)
+                         end, State1, Kept),
     State3 = lists:foldl(fun({Mfa, Origin}, State) -> edge(Mfa, {called, Origin}, State) end,
                          State2, Calls),
     State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
@@ -85,7 +106,10 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
         State5 = follow(State4),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program,
-      prices => maps:map(fun(Name, _) -> price(Name, State5) end, Blocked)}.
+      prices => case Input of
+                    #{priced := false} -> #{};
+                    #{} -> maps:map(fun(Name, _) -> price(Name, State5) end, Blocked)
+                end}.
 
 %% @doc The way from a root to a function: it, what called or named it, and so on.
 -spec why(mfa(), reached()) -> [{mfa(), reason()}].
@@ -118,26 +142,104 @@ by_name(Modules) ->
                           [{M, FA} || M <- lists:sort(maps:keys(Modules)),
                                       FA <- maps:get(exports, maps:get(M, Modules))]).
 
-follow(#state{todo = []} = State) ->
-    State;
-follow(#state{todo = [{M, F, A} = Mfa | Todo], modules = Modules} = State) ->
+follow(#state{live = Live, new = New, pending = Pending} = State) ->
+    case pop(State#state.todo) of
+        none ->
+            State;
+        {{Mfa, _}, Todo} when is_map_key(Mfa, Live) ->
+            follow(State#state{todo = Todo});
+        {{Mfa, Reason}, Todo} ->
+            follow(followed(Mfa, State#state{live = Live#{Mfa => Reason}, new = [Mfa | New],
+                                             todo = Todo, pending = maps:remove(Mfa, Pending)}))
+    end.
+
+followed({M, F, A} = Mfa, #state{modules = Modules} = State) ->
     #{M := #{functions := #{{F, A} := Func} = Functions, whole := Whole}} = Modules,
     #{calls := Calls} = Func,
     Traps = maps:get(Mfa, State#state.traps, []),
-    Next = mentions(Mfa, Func#{calls := Traps ++ Calls}, State#state{todo = Todo}),
-    follow(case Whole of
-               true -> lists:foldl(fun({F1, A1}, S) -> edge({M, F1, A1}, {whole, Mfa}, S) end,
-                                   Next, lists:sort(maps:keys(Functions)));
-               false -> Next
-           end).
+    Next = mentions(Mfa, Func#{calls := Traps ++ Calls}, State),
+    case Whole of
+        true -> lists:foldl(fun({F1, A1}, S) -> edge({M, F1, A1}, {whole, Mfa}, S) end,
+                            Next, lists:sort(maps:keys(Functions)));
+        false -> Next
+    end.
 
-mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms, sites := Sites},
+%% The first of the most plausible that wait.
+pop(Todo) -> pop(1, Todo).
+
+pop(Level, Todo) when Level > tuple_size(Todo) -> none;
+pop(Level, Todo) ->
+    case queue:out(element(Level, Todo)) of
+        {{value, First}, Rest} -> {First, setelement(Level, Todo, Rest)};
+        {empty, _} -> pop(Level + 1, Todo)
+    end.
+
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms, sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
-    State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
+    State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
-    State4 = lists:foldl(fun(Form, S) -> used({form, Form}, Mfa, S) end, State3, Forms),
-    lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State4, Sites).
+    State4 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State3, Forms),
+    State5 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State4, Sites),
+    of_program(Mfa, Func, State5).
+
+%% Names in data
+
+%% What the program can do to get names from where code does not show them.
+of_program({M, _, _} = Mfa, #{keys := Keys, calls := Calls, forms := Forms},
+           #state{program = Program} = State) when is_map_key(M, Program) ->
+    State1 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State, Keys),
+    State2 = case lists:member(attributes, Forms) andalso lists:keymember(beam_lib, 1, Calls) of
+                 %% It reads attributes from files: of any module.
+                 true -> site({any, module_info, 1}, Mfa, State1);
+                 false -> State1
+             end,
+    read(Calls, listed(Mfa, State2));
+of_program(_, _, State) ->
+    State.
+
+%% A key of a map may be a module of the program's: `#{a => 1}' is a table of them as well as a
+%% record. OTP's have common words for names.
+key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) ->
+    module(Key, Mfa, State);
+key(_, _, State) ->
+    State.
+
+%% Who asks which modules there are has their names.
+listed(Mfa, #state{lists = #{by := By, modules := Modules}} = State) when is_map_key(Mfa, By) ->
+    lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules);
+listed(_, State) ->
+    State.
+
+%% Who reads terms or Erlang text may read what is packed.
+read(_, #state{data = none} = State) ->
+    State;
+read(Calls, #state{data = #{readers := Readers, names := Names}} = State) ->
+    case lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls) of
+        true ->
+            {Called, Atoms} = Names(),
+            Now = lists:foldl(fun({To, Origin}, S) -> edge(To, {called, Origin}, S) end,
+                              State#state{data = none}, Called),
+            lists:foldl(fun({Atom, Origin}, S) -> atom(Atom, Origin, S) end, Now, Atoms);
+        false -> State
+    end.
+
+form(attributes, {M, _, _} = Mfa, #state{reader = none, program = Program} = State)
+  when is_map_key(M, Program) ->
+    #state{returned = Returned} = State,
+    lists:foldl(fun attributes/2, State#state{reader = Mfa}, lists:reverse(Returned));
+form(own_attributes, Mfa, #state{reader = none, returned = Returned} = State) ->
+    State#state{returned = [Mfa | Returned]};
+form(own_attributes, Mfa, State) ->
+    attributes(Mfa, State);
+form(Form, Mfa, State) ->
+    used({form, Form}, Mfa, State).
+
+%% A function that returns its module's attributes mentions the names in them, where the
+%% program goes by attributes.
+attributes({M, _, _} = Mfa, #state{modules = Modules} = State) ->
+    #{M := #{attributes := Atoms}} = Modules,
+    lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State, Atoms).
 
 %% Edges
 
@@ -150,7 +252,8 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
             State
     end.
 
-enter(Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
+enter(Mfa, Reason, #state{live = Live} = State) when is_map_key(Mfa, Live) ->
+    better(Mfa, Reason, State);
 enter(Mfa, Reason, State) ->
     case gate(Mfa, Reason, State) of
         open -> live(Mfa, Reason, State);
@@ -170,11 +273,45 @@ shut(Feature, {_, _, A} = Mfa, Reason, #state{features = Features} = State) ->
         _ -> Blocked
     end.
 
-%% What turning a feature on has let in may have brought it to life already.
-live(Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
-live(Mfa, Reason, #state{live = Live, new = New, todo = Todo} = State) ->
-    State#state{live = Live#{Mfa => Reason}, new = [Mfa | New], todo = [Mfa | Todo]}.
+live(Mfa, Reason, State) -> push(plausible(Reason), Mfa, Reason, State).
 
+plausible({called, _}) -> 1;
+plausible({applied, _, _}) -> 2;
+plausible({whole, _}) -> 2;
+plausible({named, By, By}) -> 3;
+plausible({named, _, _}) -> 4.
+
+%% To be followed, but where that waits already for a reason that is as good. What turning a
+%% feature on has let in may have brought it to life.
+push(_, Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
+push(Level, Mfa, Reason, #state{todo = Todo, pending = Pending} = State) ->
+    case Pending of
+        #{Mfa := Waiting} when Waiting =< Level -> State;
+        _ -> State#state{todo = setelement(Level, Todo,
+                                           queue:in({Mfa, Reason}, element(Level, Todo))),
+                         pending = Pending#{Mfa => Level}}
+    end.
+
+%% A person who names a function knows why; a run that called it had a way to it.
+of_option({root, "the evidence"}) -> 5;
+of_option(_) -> 1.
+
+%% A reason that is found late may be the more plausible one. It is taken where its own way
+%% does not come through the function.
+better(Mfa, Reason, #state{live = Live} = State) ->
+    case plausible(Reason) < plausible(map_get(Mfa, Live))
+        andalso not comes_through(Mfa, by(Reason), Live) of
+        true -> State#state{live = Live#{Mfa := Reason}};
+        false -> State
+    end.
+
+comes_through(Mfa, Mfa, _) -> true;
+comes_through(Mfa, By, Live) when is_map_key(By, Live) ->
+    comes_through(Mfa, by(map_get(By, Live)), Live);
+comes_through(_, _, _) -> false.
+
+%% What options name is kept whatever feature it is of.
+gate(Mfa, _, #state{kept = Kept}) when is_map_key(Mfa, Kept) -> open;
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
     case whittle_shake_feature:of_call(home(caller(Reason)), Mfa, Features) of
         {ok, Feature} when is_map_key(Feature, On) -> open;
@@ -248,6 +385,16 @@ feature(Name) -> ["the feature ", atom_to_list(Name)].
 
 atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
+
+%% A function that mentions both names, as `spawn(?MODULE, init, [])' does, is likely to be the
+%% one that makes the call. What is about has it live in any case: this is a better reason.
+pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
+    case [M || M <- Atoms, is_map_key(M, About)] of
+        [] -> State;
+        Ms -> lists:foldl(fun({M, F, A}, S) -> edge({M, F, A}, {named, Mfa, Mfa}, S) end, State,
+                          [{M, F, A} || F <- Atoms, {M, A} <- maps:get(F, Named, []),
+                                        lists:member(M, Ms)])
+    end.
 
 %% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
 %% is a child's specification, and `{Function, ...}' what a module keeps for a call of another

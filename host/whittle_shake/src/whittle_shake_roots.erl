@@ -2,17 +2,22 @@
 %% configuration brings.
 -module(whittle_shake_roots).
 
--export([start/0, calls/3, traps/0, atoms/1, flags/1]).
+-export([start/0, application/1, calls/3, traps/0, atoms/1, flags/1]).
 
 %% @doc Who brings what each start does.
 -spec start() -> whittle_shake_reach:origin().
 start() -> root("the start").
 
+%% @doc What a person reads where the description of an application names something.
+-spec application(whittle_system:app_name()) -> unicode:chardata().
+application(Name) -> io_lib:format("the application ~ts", [Name]).
+
 %% @doc What is called from outside of the code, each with who does.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
             Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules, Missing) ->
-    vm(Modules) ++ boot(System) ++ whittle_shake_source:calls(System, Modules)
+    vm(Modules) ++ boot(System) ++ flag_calls(System, Modules)
+        ++ whittle_shake_source:calls(System, Modules)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
                   ++ [{whittle_start_cold, whittle_start} || Missing =:= load],
                   System, Modules).
@@ -28,8 +33,8 @@ traps() ->
       ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
           {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
 
-%% @doc The atoms of the applications' environment, of `sys.config', of `vm.args', and of
-%% scripts.
+%% @doc The atoms of the applications' environment, of `sys.config', of the VM's flags,
+%% and of scripts.
 %% What only describes an application (its modules, its registered names, the
 %% applications it needs) is for tools.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
@@ -37,16 +42,16 @@ atoms(System) ->
     lists:append([of_app(App) || App <- whittle_system:apps(System)])
         ++ lists:append([of_file(Path, File)
                          || {Path, File} <- lists:sort(maps:to_list(whittle_system:files(System)))])
+        ++ [{Atom, root(From)} || {From, Words} <- flag_words(System), Atom <- flag_atoms(Words)]
         ++ lists:append([named(Args, "the boot script")
                          || {_, _, Args} <- boot_calls(System)])
         ++ whittle_shake_source:atoms(System).
 
-%% @doc The VM's flags that are packed: words of `vm.args' that begin with a dash.
+%% @doc The VM's flags that are packed: words of `vm.args', and of the variables that hold
+%% flags, that begin with a dash.
 -spec flags(whittle_system:system()) -> [string()].
 flags(System) ->
-    [Word || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
-             filename:basename(Path) =:= <<"vm.args">>,
-             Word <- words(Bytes), hd(Word) =:= $-].
+    [Word || {_, Words} <- flag_words(System), [$- | _] = Word <- Words].
 
 %% Internal
 
@@ -87,7 +92,7 @@ device(Ours, System, Modules) ->
         #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
 
 of_app(#{name := Name, spec := {application, _, Props}}) ->
-    From = io_lib:format("the application ~ts", [Name]),
+    From = application(Name),
     lists:append([named(Value, From)
                   || {Key, Value} <- Props,
                      lists:member(Key, [mod, env, start_phases])]).
@@ -97,7 +102,6 @@ of_file(Path, #{bytes := Bytes}) ->
     case {filename:basename(Path), filename:extension(Path)} of
         {_, <<".config">>} -> named(terms(Bytes), Path);
         {<<"sys.config.src">>, _} -> named(template(Bytes), Path);
-        {<<"vm.args">>, _} -> named([list_to_atom(Word) || Word <- words(Bytes)], Path);
         _ -> []
     end.
 
@@ -115,9 +119,28 @@ terms(Bytes) ->
         {error, _} -> []
     end.
 
-words(Bytes) ->
-    Lines = string:split(whittle_term:text(Bytes), "\n", all),
-    [Word || Line <- Lines, Word <- string:lexemes(hd(string:split(Line, "#")), " \t\r")].
+%% Flags: `vm.args', and the variables that `env.sh' sets for the VM.
+flag_words(System) ->
+    [{Path, words(Bytes)}
+     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+        filename:basename(Path) =:= <<"vm.args">>]
+        ++ [{["the variable ", Name], words(Value)}
+            || {<<"ERL_", _/binary>> = Name, {_, Value}}
+                   <- lists:sort(maps:to_list(whittle_system:env(System)))].
+
+words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)].
+
+%% `-s M F A', `-run', `-epmd_module M' and the like name functions as words, `-eval' and
+%% `-App Key Value' in Erlang text. `-proto_dist inet_tls' means the module `inet_tls_dist'.
+flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
+flag_atoms([Word | Words]) ->
+    {_, Atoms} = whittle_shake_data:named(Word, #{}),
+    [list_to_atom(Word) || length(Word) < 256] ++ Atoms ++ flag_atoms(Words);
+flag_atoms([]) -> [].
+
+flag_calls(System, Modules) ->
+    [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
+                          {Calls, _} <- [whittle_shake_data:named(Word, Modules)], Mfa <- Calls].
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 

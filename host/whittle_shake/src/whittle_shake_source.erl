@@ -5,7 +5,7 @@
 %% its grammar: of a macro of Erlang or of Elixir only who expands it can tell what it is.
 -module(whittle_shake_source).
 
--export([headers/2, calls/2, atoms/1]).
+-export([headers/2, calls/2, atoms/1, named/2]).
 
 %% Bytes: two names and `Elixir.' fit into an atom.
 -define(LONGEST, 120).
@@ -34,6 +34,13 @@ calls(System, Modules) ->
 %% @doc The atoms that come to be about by scripts: modules and values in the configuration.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
 atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
+
+%% @doc The calls and atoms in Elixir text.
+-spec named(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
+named(Bytes, Modules) ->
+    Named = lists:usort(script(Bytes)),
+    {lists:usort([Mfa || Each <- Named, Mfa <- called(Each, Modules)]),
+     [Atom || {atom, Atom} <- Named]}.
 
 %% Internal
 

@@ -14,6 +14,7 @@
 -type summary() ::
         #{functions := #{fa() => func()},
           exports := [fa()],                % sorted
+          attributes := [atom()],           % in the values of its attributes, sorted
           whole := boolean()}.              % has on_load or loads a NIF: its functions
                                             % are all kept, or none
 
@@ -21,6 +22,7 @@
         #{calls := [mfa()],                 % by name; funs that are made; BIFs too
           atoms := [atom()],                % may become a call's module or function
           tags := [atom()],                 % first elements of tuples
+          keys := [atom()],                 % of maps
           forms := [form()],
           sites := [site()],
           bytes := non_neg_integer()}.      % of its code, about
@@ -28,7 +30,12 @@
 %% Data that is known by its look: eight integers are an address of IPv6, a map with the key
 %% `family' is one of the socket module, `{local, Path}' is one with a path (and with an atom
 %% in its place a name that a process has).
--type form() :: ipv6 | sockaddr | local.
+%%
+%% The other forms are code that has to do with names: the function holds the atom `attributes';
+%% it returns the attributes of its own module (as `module_info/1' does); it asks
+%% `application:get_key/2' for the list of modules; it asks for a key that is not in its code.
+-type form() :: ipv6 | sockaddr | local
+              | attributes | own_attributes | module_list | application_key.
 
 %% `Module:Function(...)' where one or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
@@ -41,6 +48,7 @@ module(#{module := Module} = Value) ->
     Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
       exports => lists:sort([FA || {FA, #{exported := true}} <- maps:to_list(Functions)]),
+      attributes => attributes(Value),
       whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions)}.
 
 %% @doc The atoms in a term, wherever they stand; sorted.
@@ -55,6 +63,25 @@ atoms(Tuple, Found) when is_tuple(Tuple) -> atoms(tuple_to_list(Tuple), Found);
 atoms(Map, Found) when is_map(Map) -> atoms(maps:to_list(Map), Found);
 atoms(_, Found) -> Found.
 
+%% A tool reads these; no program looks for a function by them.
+attributes(Value) ->
+    Tools = [vsn, author, copyright, dialyzer, ignore_xref, elvis, hank, deprecated,
+             deprecated_type, removed, removed_type, optional_callbacks, asn1_info],
+    Attributes = case whittle_beam_module:chunk(<<"Attr">>, Value) of
+                     {ok, Bytes} -> attribute_list(Bytes);
+                     error -> []
+                 end,
+    atoms([Written || {Name, Written} <- Attributes, not lists:member(Name, Tools)]).
+
+%% A damaged chunk is nobody's to read.
+attribute_list(Bytes) ->
+    try binary_to_term(Bytes) of
+        [_ | _] = Attributes -> Attributes;
+        _ -> []
+    catch
+        error:badarg -> []
+    end.
+
 %% What the module's native records mention counts for each of its functions: a record
 %% is made by any of them.
 always([], Summaries) ->
@@ -67,7 +94,7 @@ always(Mentions, Summaries) ->
              end, Summaries).
 
 func(Module, #{code := Code} = Function) ->
-    {Sites, Taken} = sites(Code, #{}, [], []),
+    {Sites, Taken, Asked} = sites(Code, #{}, [], [], []),
     Mentions = whittle_beam_module:references(Function),
     Terms = terms(Mentions),
     {Atoms, Tags, Funs} = mentioned(Mentions, Terms),
@@ -75,7 +102,8 @@ func(Module, #{code := Code} = Function) ->
     #{calls => lists:usort(Funs ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
-      forms => forms(Mentions, Terms),
+      keys => lists:usort([Key || {atom, Key, key} <- Mentions] ++ lists:foldl(fun keys/2, [], Terms)),
+      forms => lists:usort(names_read(Mentions, Calls) ++ Asked ++ forms(Mentions, Terms)),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
 
@@ -106,6 +134,31 @@ term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
     {As, Ts, [{M, F, A} | Fs]};
 term(_, Found) -> Found.
 
+%% Atoms that are the keys of maps, wherever in a term a map stands.
+keys([Head | Tail], Found) -> keys(Tail, keys(Head, Found));
+keys(Tuple, Found) when is_tuple(Tuple) -> keys(tuple_to_list(Tuple), Found);
+keys(Map, Found) when is_map(Map) ->
+    keys(maps:values(Map), [Key || Key <- maps:keys(Map), is_atom(Key)] ++ Found);
+keys(_, Found) -> Found.
+
+%% Who goes by attributes has the atom, whatever becomes of it: it may stand in a pattern.
+names_read(Mentions, Calls) ->
+    [attributes || lists:any(fun({atom, attributes, _}) -> true;
+                                ({literal, Literal, _}) -> holds_attributes(Literal);
+                                (_) -> false
+                             end, Mentions)]
+        ++ [own_attributes || {erlang, get_module_info, _} <- Calls].
+
+holds_attributes(Literal) ->
+    case binary:match(Literal, <<"attributes">>) of
+        nomatch -> false;
+        _ ->
+            case whittle_beam:literal(Literal) of
+                {ok, Term} -> lists:member(attributes, atoms(Term));
+                _ -> false
+            end
+    end.
+
 forms(Mentions, Terms) ->
     lists:usort([local || {atom, local, tag} <- Mentions]
                 ++ [sockaddr || {atom, family, key} <- Mentions]
@@ -124,29 +177,39 @@ form(Map, Found) when is_map(Map) -> form(maps:values(Map), Found);
 form(_, Found) -> Found.
 
 %% The calls of `apply', and the atoms that were put into a register for one of them and
-%% can be nowhere else: those that it finds in the same stretch of code.
-sites([{move, [{atom, Atom}, {x, N}]} | Code], Held, Sites, Taken) ->
-    sites(Code, Held#{N => Atom}, Sites, Taken);
-sites([{move, [_, {x, N}]} | Code], Held, Sites, Taken) ->
-    sites(Code, maps:remove(N, Held), Sites, Taken);
-sites([{Apply, [Arity | _]} | Code], Held, Sites, Taken)
+%% can be nowhere else: those that it finds in the same stretch of code. And the keys that
+%% `application:get_key/2' is asked for.
+sites([{move, [{atom, Atom}, {x, N}]} | Code], Held, Sites, Taken, Asked) ->
+    sites(Code, Held#{N => Atom}, Sites, Taken, Asked);
+sites([{move, [_, {x, N}]} | Code], Held, Sites, Taken, Asked) ->
+    sites(Code, maps:remove(N, Held), Sites, Taken, Asked);
+sites([{Apply, [Arity | _]} | Code], Held, Sites, Taken, Asked)
   when Apply =:= apply; Apply =:= apply_last ->
     Atoms = [maps:get(N, Held, any) || N <- [Arity, Arity + 1]],
     [Module, Function] = Atoms,
     sites(Code, #{}, [{Module, Function, Arity} | Sites],
-          [Atom || Atom <- Atoms, Atom =/= any] ++ Taken);
-sites([{swap, [One, Other]} | Code], Held, Sites, Taken) ->
-    sites(Code, put_at(One, at(Other, Held), put_at(Other, at(One, Held), Held)), Sites, Taken);
-sites([{get_tuple_element, [_, _, To]} | Code], Held, Sites, Taken) ->
-    sites(Code, put_at(To, none, Held), Sites, Taken);
+          [Atom || Atom <- Atoms, Atom =/= any] ++ Taken, Asked);
+sites([{_, [_, {extfunc, application, get_key, 2} | _]} | Code], Held, Sites, Taken, Asked) ->
+    sites(Code, #{}, Sites, Taken, asked(maps:get(1, Held, any)) ++ Asked);
+sites([{_, [_, {extfunc, application, get_all_key, 1} | _]} | Code], _, Sites, Taken, Asked) ->
+    sites(Code, #{}, Sites, Taken, [application_key | Asked]);
+sites([{swap, [One, Other]} | Code], Held, Sites, Taken, Asked) ->
+    sites(Code, put_at(One, at(Other, Held), put_at(Other, at(One, Held), Held)), Sites, Taken,
+          Asked);
+sites([{get_tuple_element, [_, _, To]} | Code], Held, Sites, Taken, Asked) ->
+    sites(Code, put_at(To, none, Held), Sites, Taken, Asked);
 %% These write no register that holds an argument.
-sites([{Instruction, _} | Code], Held, Sites, Taken)
+sites([{Instruction, _} | Code], Held, Sites, Taken, Asked)
   when Instruction =:= line; Instruction =:= init_yregs; Instruction =:= trim ->
-    sites(Code, Held, Sites, Taken);
-sites([_ | Code], _, Sites, Taken) ->
-    sites(Code, #{}, Sites, Taken);
-sites([], _, Sites, Taken) ->
-    {Sites, Taken}.
+    sites(Code, Held, Sites, Taken, Asked);
+sites([_ | Code], _, Sites, Taken, Asked) ->
+    sites(Code, #{}, Sites, Taken, Asked);
+sites([], _, Sites, Taken, Asked) ->
+    {Sites, Taken, Asked}.
+
+asked(modules) -> [module_list];
+asked(any) -> [application_key];
+asked(_) -> [].
 
 at({x, N}, Held) -> maps:get(N, Held, none);
 at(_, _) -> none.

@@ -6,7 +6,8 @@
 -export([all/0]).
 -export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
          names_find/1]).
--export([account_comes_back/1, damaged_account/1, weights/1]).
+-export([account_comes_back/1, damaged_account/1, weights/1,
+         weights_of_the_program/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
 
@@ -94,11 +95,24 @@ weights(_) ->
       on := [], off := [#{name := <<"it">>, bytes := 5, share := 0.5}]} =
         whittle_shake_account:weights(account()).
 
+%% The program's own function counts for its application, whatever its way begins at.
+weights_of_the_program(_) ->
+    Live = #{{m, f, 0} => {called, {root, "test"}}, {k, g, 0} => {called, {root, "test"}},
+             {k, h, 0} => {called, {m, f, 0}}},
+    #{reached := Reached} = Account = account(),
+    #{roots := Roots} = whittle_shake_account:weights(
+                          Account#{reached := Reached#{live := Live}, homes := #{m => app},
+                                   unseen => #{}, whole => #{},
+                                   sizes := maps:map(fun(_, _) -> 10 end,
+                                                     Live#{{m, g, 0} => 1})}),
+    ?assertEqual([{<<"the application app">>, 2}, {<<"test">>, 1}],
+                 [{Name, Functions} || #{name := Name, functions := Functions} <- Roots]).
+
 account() ->
     #{reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
                    blocked => #{}, refused => [], prices => #{it => [{m, g, 0}]},
                    program => #{m => []}},
-      missing => crash,
+      missing => crash, homes => #{},
       sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
 
 %% What is cut

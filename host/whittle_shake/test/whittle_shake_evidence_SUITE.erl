@@ -3,6 +3,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-export([turns_a_feature_on/1]).
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
 -export([of_this_code/1, as_it_is_packed/1, other_code/1, nothing_of_it/1]).
@@ -282,7 +283,41 @@ done_without(_) ->
     Plan = feature([{{f, stop, 0}, {called, {m, b, 0}}}]),
     ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
 
+%% It is the evidence that does, and no option.
+turns_a_feature_on(_) ->
+    Beams = [{M, made:beam(Source)}
+             || {M, Source} <-
+                    [{a, "-module(a). -export([main/0]). main() -> lib:go()."},
+                     {lib, "-module(lib). -export([go/0]). go() -> erl_erts_errors:format()."},
+                     {erl_erts_errors, "-module(erl_erts_errors). -export([format/0]). "
+                      "format() -> ok."}]],
+    App = fun(Name, Kind, Modules) ->
+                  #{name => Name, vsn => "1", files => #{}, origin => #{kind => Kind},
+                    modules => maps:with(Modules, maps:from_list(Beams)),
+                    spec => {application, Name, []}}
+          end,
+    System = lists:foldl(fun whittle_system:put_app/2,
+                         whittle_system:set_boot({script, {"s", "1"}, []},
+                                                 whittle_system:new(#{name => "s", vsn => "1",
+                                                                      otp => "25"})),
+                         [App(a, input, [a]), App(stdlib, otp, [lib, erl_erts_errors])]),
+    Called = [{M, identity(Beam), [F]}
+              || {{M, Beam}, F} <- lists:zip(Beams, [{main, 0}, {go, 0}, {format, 0}])],
+    {ok, Plan} = whittle_shake:plan(System, #{preloaded => #{}, unit => functions,
+                                              missing => crash, keep => [{a, main, 0}],
+                                              evidence => whittle_shake_evidence:merge([Called]),
+                                              seen => keep}),
+    Notes = [unicode:characters_to_list(Note) || Note <- whittle_shake:notes(Plan)],
+    ?assertEqual(["feature errors is on: the evidence"],
+                 [Note || "feature " ++ _ = Note <- Notes]),
+    ?assert(lists:member("the trace recorded 3 functions; 3 of them belong to modules in the build",
+                         Notes)).
+
 %% Internal
+
+identity(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    whittle_beam:identity(whittle_beam:chunks(Beam)).
 
 start() -> {{f, start, 0}, {called, {m, a, 0}}}.
 

@@ -12,7 +12,7 @@
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
          feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
--export([way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([plausible_way/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
 -export([reached_from/1]).
 
 -define(ROOT, {root, "test"}).
@@ -305,6 +305,26 @@ feature_refused(_) ->
     #{refused := Refused} = reached(["f:feature()"], #{modules => [f]}, #{off => [it]}),
     ?assertEqual([{it, {a, main, 0}, {f, feature, 0}}], Refused).
 
+%% A call before a mentioned name, and a short way before a long one, wherever each was found.
+plausible_way(_) ->
+    Modules = [compiled(["-module(a). -export([main/0, first/0, last/0]).",
+                         "main() -> self() ! {a, last}, first(). first() -> second().",
+                         "second() -> b:long(). last() -> b:short()."]),
+               compiled(["-module(b). -export([long/0, short/0, target/0]).",
+                         "long() -> b1(). b1() -> b2(). b2() -> target(). short() -> target().",
+                         "target() -> ok."]),
+               compiled(["-module(c). -export([go/0]). go() -> ok."])],
+    Reached = reached(Modules, #{}),
+    ?assertEqual([{{b, target, 0}, {called, {b, b2, 0}}}, {{b, b2, 0}, {called, {b, b1, 0}}}],
+                 lists:sublist(whittle_shake_reach:why({b, target, 0}, Reached), 2)),
+    Called = compiled(["-module(a). -export([main/0]).",
+                       "main() -> self() ! {x, b, target}, one(). one() -> two().",
+                       "two() -> b:target()."]),
+    ?assertMatch([{_, {called, {a, two, 0}}} | _],
+                 whittle_shake_reach:why({b, target, 0},
+                                         reached([Called | tl(Modules)], #{}))).
+
+
 feature_price(_) ->
     #{prices := Prices} = reached(["m:go()"], #{modules => [f]}, #{}),
     ?assertEqual(#{it => [{f, feature, 0}, {f, inner, 0}, {f, kept, 0}]},
@@ -477,6 +497,7 @@ reached(Modules, Input) ->
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(), atoms => [],
+                   data => none, lists => none,
                    known => known([]), features => whittle_shake_feature:new([]),
                    answered => true, on => [], off => []}, Input)).
 

@@ -1,0 +1,191 @@
+%% @doc What a plan costs: functions and bytes at hand and not, and what would go with each
+%% application and with each open dynamic call.
+%%
+%% A cost is the difference between two plans: the one that was made, and one of the same
+%% system without that application, or without the calls that open the door. What two
+%% applications both need is in the cost of neither, and costs do not add up.
+-module(whittle_shake_cost).
+
+-export([costs/2, tables/1]).
+
+-export_type([costs/0, amount/0, application/0, dynamic/0]).
+
+-type costs() ::
+        #{missing := load | crash,
+          all := amount(),
+          hot := amount(),                      % at hand
+          rest := amount(),                     % cold, or removed
+          applications := [application()],      % the most expensive first
+          dynamic := [dynamic()]}.
+
+-type amount() ::
+        #{functions := non_neg_integer(),
+          bytes := non_neg_integer(),           % of code and literals, about
+          memory := non_neg_integer()}.         % when all of it is loaded, about
+
+-type application() ::
+        #{name := whittle_system:app_name(),
+          hot := amount(),                      % of its own
+          rest := amount(),
+          opens := [whittle_shake_door:door()],
+          brings => amount()}.                  % what would go without it; not for what
+                                                % the build cannot be without, nor where
+                                                % there are too many
+
+-type dynamic() ::
+        #{door := whittle_shake_door:door(),
+          declared := boolean(),
+          by := [whittle_system:app_name()],    % whose functions open it
+          functions := [binary()],              % these
+          brings := amount(),                   % what would go if it were closed
+          closed_by := binary()}.               % in words
+
+%% Bytes of memory for a byte of code: the interpreter of OTP 29 takes 6,527,768 for 126 modules
+%% of kernel and stdlib with 2,354,467 bytes of code (erlang:memory(code) before and after they
+%% are loaded).
+-define(MEMORY, 2.77).
+
+%% Functions to be visited for costs: as many as fit into a second (bench/shake_speed).
+-define(VISITS, 150000).
+
+%% @doc The costs of a plan that was made of this system.
+-spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
+costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing, hot := Hot,
+        summaries := Summaries, doors := Undeclared}, System) ->
+    Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
+    All = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
+                        {F, A} <- maps:keys(Functions)],
+    {AtHand, Rest} = lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end, All),
+    Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
+    Without = fun(Less) ->
+                      #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
+                      Weigh(maps:keys(maps:without(maps:keys(Left), Live)))
+              end,
+    Doors = whittle_shake_door:open(Reached, Summaries),
+    Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
+    Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Input)
+               || Open <- Doors],
+    HotBy = by_app(AtHand, Homes),
+    RestBy = by_app(Rest, Homes),
+    Own = [{Weigh(maps:get(Name, HotBy, [])), Weigh(maps:get(Name, RestBy, [])), App}
+           || #{name := Name} = App <- whittle_system:apps(System)],
+    Largest = lists:sort(fun({#{bytes := A}, _, #{name := N}}, {#{bytes := B}, _, #{name := M}}) ->
+                                 {-A, N} =< {-B, M}
+                         end, Own),
+    #{missing => Missing, all => Weigh(All), hot => Weigh(AtHand), rest => Weigh(Rest),
+      applications => dearest(applications(Largest, Dynamic, Without, Input,
+                                           ?VISITS - map_size(Live) * length(Doors),
+                                           map_size(Live))),
+      dynamic => Dynamic}.
+
+by_app(Mfas, Homes) ->
+    maps:groups_from_list(fun({M, _, _}) -> maps:get(M, Homes) end, Mfas).
+
+%% As many as may be visited, the largest first.
+applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Without, Input, Left, Each) ->
+    Application = #{name => Name, hot => Hot, rest => Rest,
+                    opens => [Door || #{door := Door, by := By} <- Dynamic,
+                                      lists:member(Name, By)]},
+    case can_go(App) of
+        true when Left >= Each ->
+            Brings = Without(without_app(App, Input)),
+            [Application#{brings => Brings}
+             | applications(Apps, Dynamic, Without, Input, Left - Each, Each)];
+        _ -> [Application | applications(Apps, Dynamic, Without, Input, Left, Each)]
+    end;
+applications([], _, _, _, _, _) ->
+    [].
+
+can_go(#{origin := #{kind := device}}) -> false;
+can_go(#{name := Name}) -> Name =/= kernel andalso Name =/= stdlib.
+
+dearest(Applications) ->
+    Bytes = fun(#{brings := #{bytes := Bytes}}) -> Bytes;
+               (#{hot := #{bytes := Bytes}}) -> Bytes
+            end,
+    lists:sort(fun(#{name := N} = A, #{name := M} = B) -> {-Bytes(A), N} =< {-Bytes(B), M} end,
+               Applications).
+
+%% Neither its modules nor the names in its configuration.
+without_app(#{name := Name, modules := Modules}, #{modules := All, program := Program,
+                                                   atoms := Atoms, kept := Kept} = Input) ->
+    Names = maps:keys(Modules),
+    Root = {root, whittle_shake_roots:application(Name)},
+    Input#{modules := maps:without(Names, All), program := maps:without(Names, Program),
+           kept := [Each || {{M, _, _}, _} = Each <- Kept, not is_map_key(M, Modules)],
+           atoms := [Atom || {_, Origin} = Atom <- Atoms, Origin =/= Root]}.
+
+dynamic({Door, Who}, IsOpen, Homes, Without, Input) ->
+    By = lists:usort([App || {M, _, _} <- Who, {ok, App} <- [maps:find(M, Homes)]]),
+    #{door => Door, declared => not IsOpen, by => By,
+      functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
+      brings => Without(closed(Door, Input)),
+      closed_by => text_of(closed_by(Door, IsOpen, By))}.
+
+%% The program does not make these calls, and options declare nothing for it.
+closed(Door, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
+    Opening = maps:from_keys(whittle_shake_door:opening(Door), []),
+    Root = {root, whittle_shake_door:declaration(Door)},
+    Shut = maps:map(fun(M, Summary) when is_map_key(M, Program) -> without_calls(Opening, Summary);
+                       (_, Summary) -> Summary
+                    end, Modules),
+    Others = fun(Named) -> [Each || {_, Origin} = Each <- Named, Origin =/= Root] end,
+    without_feature(Door, Input#{modules := Shut, kept := Others(Kept), atoms := Others(Atoms)}).
+
+without_calls(Opening, #{functions := Functions} = Summary) ->
+    Summary#{functions := maps:map(fun(_, #{calls := Calls} = Function) ->
+                                           Function#{calls := [Call || Call <- Calls,
+                                                                       not is_map_key(Call, Opening)]}
+                                   end, Functions)}.
+
+without_feature(remote, #{on := On, off := Off} = Input) ->
+    Input#{on := [Each || {Name, _} = Each <- On, Name =/= distribution],
+           off := [distribution | Off]};
+without_feature(_, Input) ->
+    Input.
+
+closed_by(Door, true, By) -> [whittle_shake_door:declaration(Door), " none", or_without(By)];
+closed_by(_, false, By) -> ["declared", or_without(By)].
+
+or_without([]) -> "";
+or_without(By) -> [", or a system without ", names(By)].
+
+names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
+
+amount(Mfas, Summaries) ->
+    Bytes = lists:sum([bytes(Mfa, Summaries) || Mfa <- Mfas]),
+    #{functions => length(Mfas), bytes => Bytes, memory => round(?MEMORY * Bytes)}.
+
+bytes({M, F, A}, Summaries) ->
+    #{M := #{functions := #{{F, A} := #{bytes := Bytes}}}} = Summaries,
+    Bytes.
+
+text_of(Text) -> unicode:characters_to_binary(Text).
+
+%% @doc Tables for a person, as rows of cells; the first row is the title.
+-spec tables(costs()) -> [[[unicode:chardata() | non_neg_integer()]]].
+tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications := Applications,
+       dynamic := Dynamic}) ->
+    Gone = case Missing of load -> "cold"; crash -> "removed" end,
+    [[["code, about", "functions", "bytes", "memory"],
+      row("before", All), row("at hand", Hot), row(Gone, Rest)],
+     [["application", "at hand", Gone, "brings", ""]
+      | [application_row(Each, length(Dynamic)) || Each <- Applications]]]
+        ++ [[["dynamic call", "functions", "brings", "closed by"]
+             | lists:map(fun dynamic_row/1, Dynamic)] || Dynamic =/= []].
+
+row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
+    [Name, Functions, Bytes, Memory].
+
+application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest},
+                  opens := Opens} = Application, Doors) ->
+    [atom_to_list(Name), Hot, Rest,
+     case Application of #{brings := #{bytes := Brings}} -> Brings; #{} -> "" end,
+     case Opens of
+         [] -> "";
+         _ -> io_lib:format("opens ~b of ~b dynamic calls", [length(Opens), Doors])
+     end].
+
+dynamic_row(#{door := Door, brings := #{functions := Functions, bytes := Bytes},
+              closed_by := ClosedBy}) ->
+    [whittle_shake_door:means(Door), Functions, Bytes, ClosedBy].

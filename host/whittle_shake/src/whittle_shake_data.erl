@@ -1,0 +1,133 @@
+%% @doc Names in data: files that are packed and that the program may read, and the list of
+%% modules in `.app' files.
+%%
+%% A file of the program's `priv' directories counts where it is Erlang's: terms as
+%% `file:consult/1' reads them, a schema or a script with expressions in it, a term in the
+%% external format. It is found by its content, since programs choose the names of their
+%% files. Its names are the program's only where the program has a function that reads terms
+%% or Erlang text.
+-module(whittle_shake_data).
+
+-export([data/2, lists/3, named/2]).
+
+-export_type([data/0, lists/0]).
+
+%% The functions that read, and the names that they may read: calls, and atoms.
+-type data() ::
+        none
+      | #{readers := #{mfa() => []},
+          names := fun(() -> {[{mfa(), whittle_shake_reach:origin()}],
+                              [{atom(), whittle_shake_reach:origin()}]})}.
+
+%% The functions that list modules, and the modules.
+-type lists() :: none | #{by := #{mfa() => []}, modules := [module()]}.
+
+%% Bytes of a file of an unknown kind that have to hold a whole term: who reads a file of
+%% another kind should not wait for it.
+-define(FIRST_TERM, 16384).
+
+%% @doc What the packed files bring, as soon as something reads them.
+-spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
+data(System, Modules) ->
+    #{readers => maps:from_keys(whittle_shake_door:data() ++ scanners(), []),
+      names => fun() -> in_files(System, Modules) end}.
+
+%% @doc The functions of the program that ask an application for its modules, and the modules
+%% of all applications that are not OTP's. A function that asks for whatever key it is given
+%% counts through those that call it and mention `modules'.
+-spec lists(whittle_system:system(), Program :: #{module() => []},
+            #{module() => whittle_shake_summary:summary()}) -> lists().
+lists(System, Program, Modules) ->
+    Functions = [{{M, F, A}, Function}
+                 || {M, #{functions := Here}} <- maps:to_list(maps:with(maps:keys(Program),
+                                                                        Modules)),
+                    {{F, A}, Function} <- maps:to_list(Here)],
+    Direct = [Mfa || {Mfa, #{forms := Forms}} <- Functions, lists:member(module_list, Forms)],
+    Any = maps:from_list([{Mfa, []} || {Mfa, #{forms := Forms}} <- Functions,
+                                       lists:member(application_key, Forms)]),
+    Through = [Mfa || map_size(Any) > 0, {Mfa, #{calls := Calls, atoms := Atoms}} <- Functions,
+                      lists:member(modules, Atoms),
+                      lists:any(fun(Call) -> is_map_key(Call, Any) end, [Mfa | Calls])],
+    #{by => maps:from_keys(Direct ++ Through, []),
+      modules => lists:sort([M || #{modules := Own, origin := #{kind := input}}
+                                      <- whittle_system:apps(System), M <- maps:keys(Own)])}.
+
+%% @doc The calls and atoms in Erlang text, whatever it is: a call is `M:F', of any arity.
+-spec named(string(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
+named(Text, Modules) ->
+    Tokens = tokens(Text, []),
+    {[{M, F, A} || {M, F} <- lists:usort(calls(Tokens)),
+                   #{M := #{exports := Exports}} <- [Modules], {Name, A} <- Exports, Name =:= F],
+     lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
+
+%% Internal
+
+%% They read text that is evaluated or looked through.
+scanners() ->
+    [{erl_scan, F, A} || F <- [string, tokens], A <- [1, 2, 3, 4]]
+        ++ [{epp, F, A} || F <- [parse_file, open], A <- [1, 2, 3, 4, 5]]
+        ++ [{erl_parse, F, 1} || F <- [parse_term, parse_exprs, parse_form]]
+        ++ [{'Elixir.Code', F, A}
+            || F <- [compile_file, require_file, eval_file, compile_string, eval_string,
+                     string_to_quoted, 'string_to_quoted!'], A <- [1, 2, 3]].
+
+in_files(System, Modules) ->
+    Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms]}
+             || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+                {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+                {Calls, Atoms} <- in_file(filename:extension(Path), Bytes, Modules),
+                From <- [{root, [whittle_system:app_dir(App), $/, Path]}]],
+    {Calls, Atoms} = lists:unzip(Found),
+    {lists:append(Calls), lists:append(Atoms)}.
+
+in_file(_, <<131, _/binary>> = Bytes, _) ->
+    try [{[], whittle_shake_summary:atoms(binary_to_term(Bytes))}]
+    catch error:badarg -> []
+    end;
+in_file(<<".exs">>, Bytes, Modules) ->
+    [whittle_shake_source:named(Bytes, Modules)];
+in_file(Kind, Bytes, Modules) ->
+    case is_erlang(Kind, Bytes) of
+        true -> [named(whittle_term:text(Bytes), Modules)];
+        false -> []
+    end.
+
+%% By its name, where that is usual; else by its first term.
+is_erlang(Kind, Bytes) ->
+    case lists:member(Kind, [<<".config">>, <<".schema">>, <<".script">>, <<".erl">>, <<".hrl">>,
+                             <<".escript">>, <<".app">>, <<".appup">>, <<".rel">>, <<".terms">>]) of
+        true -> true;
+        false -> not is_of_another_kind(Kind, Bytes)
+                     andalso begins_with_a_term(binary:part(Bytes, 0, min(?FIRST_TERM,
+                                                                         byte_size(Bytes))))
+    end.
+
+is_of_another_kind(Kind, Bytes) ->
+    lists:member(Kind, [<<".js">>, <<".css">>, <<".html">>, <<".json">>, <<".svg">>, <<".md">>,
+                        <<".map">>, <<".po">>, <<".pot">>, <<".xml">>, <<".csv">>, <<".so">>])
+        orelse binary:match(Bytes, <<0>>, [{scope, {0, min(?FIRST_TERM, byte_size(Bytes))}}])
+                   =/= nomatch.
+
+begins_with_a_term(Bytes) ->
+    case erl_scan:tokens([], whittle_term:text(Bytes), 1) of
+        {done, {ok, Tokens, _}, _} -> element(1, erl_parse:parse_term(Tokens)) =:= ok;
+        _ -> false
+    end.
+
+%% Up to the end, whatever is no token.
+tokens(Text, Found) ->
+    case erl_scan:tokens([], Text, 1) of
+        {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);
+        {done, {error, _, _}, [_ | _] = Rest} -> tokens(Rest, Found);
+        {more, Continuation} -> last_tokens(erl_scan:tokens(Continuation, eof, 1), Found);
+        {done, _, _} -> lists:append(lists:reverse(Found))
+    end.
+
+last_tokens({done, {ok, Tokens, _}, _}, Found) ->
+    lists:append(lists:reverse([Tokens | Found]));
+last_tokens(_, Found) ->
+    lists:append(lists:reverse(Found)).
+
+calls([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) -> [{M, F} | calls(Tokens)];
+calls([_ | Tokens]) -> calls(Tokens);
+calls([]) -> [].

@@ -1,0 +1,147 @@
+%% Names that come in from data: attributes of modules, lists of modules, keys of maps, packed
+%% files, flags of the VM. What only data names is kept where the program reads that data, and
+%% nowhere else.
+-module(whittle_shake_data_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1,
+         modules_through/1, keys/1, files/1, other_files/1, scripts/1, flags/1, variables/1]).
+
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+-define(TARGET, {target, ["-module(target). -export([live/0, dead/0]).",
+                          "live() -> ok. dead() -> ok."]}).
+
+%% The atom may be an argument, or stand in a pattern; without it nobody reads attributes.
+attributes(_) ->
+    [?assertEqual({Reads, Live},
+                  {Reads, live([{a, ["-module(a). -export([main/0]).",
+                                     "-step({target, live}).", "main() -> ", Reads, "."]},
+                                ?TARGET], #{})})
+     || {Reads, Live} <-
+            [{"M = pick(), M:module_info(attributes). pick() -> a", true},
+             {"[X || {attributes, X} <- a:module_info()]", true},
+             {"apply(a, module_info, [attributes])", true},
+             {"a:module_info(exports)", false},
+             {"[attributes]", false}]].
+
+%% What compilers and checkers leave in attributes is for them.
+attributes_of_tools(_) ->
+    ?assertNot(live([{a, ["-module(a). -export([main/0]).",
+                          "-ignore_xref([{target, live, 0}]). -vsn(target).",
+                          "main() -> {live, a:module_info(attributes)}."]}, ?TARGET], #{})).
+
+attributes_by_beam_lib(_) ->
+    ?assert(live([{a, ["-module(a). -export([main/0]).",
+                       "main() -> beam_lib:chunks(pick(), [attributes]). pick() -> b."]},
+                  {b, ["-module(b). -step({target, live})."]}, ?TARGET], #{})).
+
+%% A module that only the application's list of modules names.
+modules(_) ->
+    [?assertEqual({Key, Live},
+                  {Key, live([{a, ["-module(a). -export([main/0]).",
+                                   "main() -> {ok, Ms} = application:get_key(a, ", Key, "),",
+                                   "          [M:live() || M <- Ms]."]}, ?TARGET], #{})})
+     || {Key, Live} <- [{"modules", true}, {"applications", false}]].
+
+%% By a function that is given the key.
+modules_through(_) ->
+    [?assertEqual({Key, Live},
+                  {Key, live([{a, ["-module(a). -export([main/0]).",
+                                   "main() -> [M:live() || M <- b:get(a, ", Key, ")]."]},
+                              {b, ["-module(b). -export([get/2]).",
+                                   "get(A, K) -> {ok, V} = application:get_key(A, K), V."]},
+                              ?TARGET], #{})})
+     || {Key, Live} <- [{"modules", true}, {"vsn", false}]].
+
+keys(_) ->
+    [?assertEqual({Map, true},
+                  {Map, live([{a, ["-module(a). -export([main/0]).",
+                                   "main() -> self() ! ", Map, ", receive Table ->",
+                                   "          [M:live() || M <- maps:keys(Table)] end."]},
+                              ?TARGET], #{})})
+     || Map <- ["#{target => 1}", "#{x => #{target => 1}}", "#{target => self()}"]].
+
+%% Of any name, by its content; where something reads terms or text.
+files(_) ->
+    [?assertEqual({Path, Reads, Live},
+                  {Path, Reads, live([{a, ["-module(a). -export([main/0]).",
+                                           "main() -> ", Reads, "."]}, ?TARGET],
+                                     #{Path => iolist_to_binary(Bytes)})})
+     || {Path, Bytes, Reads, Live} <-
+            [{<<"priv/steps.config">>, "{target, live}.", "file:consult(x)", true},
+             {<<"priv/steps">>, "%% steps\n[{target, live}].\n", "file:consult(x)", true},
+             {<<"priv/a.schema">>, "{x, fun(_) -> target:live() end}.", "erl_scan:string(x)", true},
+             {<<"priv/a.script">>, "X = 1,\ntarget:live().", "file:script(x)", true},
+             {<<"priv/a.etf">>, term_to_binary({target, live}), "binary_to_term(x)", true},
+             {<<"priv/steps.config">>, "{target, live}.", "file:read_file(x)", false},
+             {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]].
+
+%% What is no Erlang is passed over, and what is damaged does no harm.
+other_files(_) ->
+    [?assertNot(live([{a, ["-module(a). -export([main/0]). main() -> file:consult(x)."]}, ?TARGET],
+                     #{<<"priv/x">> => Bytes}))
+     || Bytes <- [<<>>, <<0, 1, 2>>, <<131, 104>>, <<255, 254>>, <<"target live">>,
+                  <<"{\"target\": \"live\"}">>, binary:copy(<<"target, live ">>, 10000)]].
+
+%% Migrations of a database are scripts of Elixir's.
+scripts(_) ->
+    ?assert(live([{a, ["-module(a). -export([main/0]).",
+                       "main() -> 'Elixir.Code':require_file(x)."]},
+                  {target, ["-module('Elixir.Target'). -export([live/0]). live() -> ok."]}],
+                 #{<<"priv/repo/1.exs">> => <<"Target.live()\n">>})).
+
+flags(_) ->
+    [?assertEqual({Flags, Expected},
+                  {Flags, [Expected || lists:member(Expected,
+                                                    found(put_flags(Flags, system([], #{}))))] =/= []
+                          andalso Expected})
+     || {Flags, Expected} <- [{"-s target live", live}, {"-run target live x", target},
+                              {"-eval 'target:live(), ok.'", {target, live, 0}},
+                              {"-eval \"target:live()\"", {target, live, 0}},
+                              {"-a key '[{target, live, []}]'", live},
+                              {"-proto_dist inet_tls", inet_tls_dist},
+                              {"-epmd_module target # a comment", target}]],
+    ?assertEqual(["-s", "-eval"], whittle_shake_roots:flags(put_flags("-s a b -eval x",
+                                                                      system([], #{})))).
+
+variables(_) ->
+    System = whittle_system:put_env(<<"ERL_ZFLAGS">>, {always, <<"-s target live -eval x">>},
+                                    system([], #{})),
+    ?assert(lists:member(live, found(System))),
+    ?assertEqual(["-s", "-eval"], whittle_shake_roots:flags(System)).
+
+%% Internal
+
+%% Whether `live/0' is in, and `dead/0' is not.
+live(Sources, Files) ->
+    Options = #{preloaded => #{}, unit => functions, keep => [{a, main, 0}]},
+    {ok, #{hot := Hot}} = whittle_shake:plan(system(Sources, Files), Options),
+    ?assertEqual([], [Mfa || {_, dead, _} = Mfa <- maps:keys(Hot)]),
+    [Mfa || {_, live, _} = Mfa <- maps:keys(Hot)] =/= [].
+
+system(Sources, Files) ->
+    Modules = maps:from_list([{list_to_atom(module(Source)), made:beam(lists:append(lists:join(" ", Source)))}
+                              || {_, Source} <- Sources]),
+    whittle_system:put_app(
+      #{name => a, vsn => "1", modules => Modules,
+        files => maps:map(fun(_, Bytes) -> #{mode => 8#644, bytes => Bytes} end, Files),
+        spec => {application, a, [{vsn, "1"}, {modules, maps:keys(Modules)}]},
+        origin => #{kind => input}},
+      whittle_system:set_boot({script, {"s", "1"}, []},
+                              whittle_system:new(#{name => "s", vsn => "1", otp => "25"}))).
+
+module([First | _]) ->
+    {match, [Name]} = re:run(First, "^-module\\('?([\\w.]+)'?\\)", [{capture, [1], list}]),
+    Name.
+
+put_flags(Flags, System) ->
+    whittle_system:put_file(<<"vm.args">>, #{mode => 8#644, bytes => list_to_binary(Flags)}, System).
+
+%% The names and calls of the roots, of which `target' is a module.
+found(System) ->
+    Modules = #{target => #{exports => [{live, 0}, {dead, 0}]}},
+    [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]
+        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Modules, crash)].
