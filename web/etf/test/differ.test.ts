@@ -196,6 +196,9 @@ function reason(
         if (tag === 77) return "OTP 25 takes a bit string of no bits";
         if (tag === 0 && bytes[offset + 1] === 0) return "a reference without words";
         if (isInteger) return "an integer in a fun that the VM cuts";
+        const isFloat = bytes[offset - 1] === 99 && bytes.subarray(offset).includes(44);
+        if (isFloat) return "a float as text with a comma";
+        if (there?.includes("fun(")) return "OTP 25 takes any term for the creator of a fun";
         return undefined;
     }
     if (holds(here.term, (term) => term instanceof LocalTerm)) return "a term for its writer only";
