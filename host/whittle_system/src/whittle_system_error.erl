@@ -86,6 +86,10 @@ format({missing_application, {Name, Askers, Otp}}) ->
 format({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
          "out of `applications'", [Name, askers(Askers), Why]);
+format({absent_programs, {Name, Askers, Paths}}) ->
+    line("application ~ts of OTP, which ~ts, runs programs that the VM of a built file does not "
+         "have (~ts): take it out of `applications'",
+         [Name, askers(Askers), list(Paths)]);
 format({circular_applications, Circle}) ->
     line("applications need each other in a circle (~ts): take one out of "
          "another's `applications'", [list(Circle)]);
