@@ -43,6 +43,9 @@ void flags_add_file(struct flags *flags, const char *path);
 /* Adds what the environment's variable NAME says, if it is set: # means nothing. */
 void flags_add_variable(struct flags *flags, const char *name);
 
+/* Adds words that are parted already, as of a command line; NULL ends them. */
+void flags_add_words(struct flags *flags, char *const words[]);
+
 /* The value that follows the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
 
