@@ -8,7 +8,8 @@
          end_per_group/2]).
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
-         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1, terminate_early/1, interrupt_early/1,
+         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
+         terminate_early/1, interrupt_early/1,
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,

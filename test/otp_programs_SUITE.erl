@@ -49,7 +49,8 @@ erl_executed(Config) ->
     Say = "io:format(\"~0p\", [{code:root_dir(), watcher:double(4), whereis(watcher_sup), "
         "init:get_plain_arguments(), os:getenv(\"GIVEN\"), erlang:system_info(schedulers)}]), "
         "halt(7).",
-    Words = ["+S", "3", "-env", "GIVEN", "a value", "-noshell", "-eval", Say, "-extra", "-x", "two words"],
+    Words = ["+S", "3", "-env", "GIVEN", "a value", "-noshell", "-eval", Say,
+             "-extra", "-x", "two words"],
     [?assertEqual({7, <<"{\"/.whittle\",8,undefined,[\"-x\",\"two words\"],\"a value\",3}">>},
                   executed([Program | Words], Config))
      || Program <- ["/.whittle/bin/erl", "/.whittle/bin/erlexec", "/.whittle/erts-17.1/bin/erl"]].
@@ -58,7 +59,8 @@ erl_executed(Config) ->
 erl_spawned(Config) ->
     [?assertEqual({3, <<"said">>}, spawned(Command, Config))
      || Command <- ["/.whittle/bin/erl -noshell -eval 'io:format(\"said\"), halt(3).'",
-                    "\"/.whittle/bin/erl\" -noshell -eval \"io:put_chars([\\\"said\\\"]), halt(3).\"",
+                    "\"/.whittle/bin/erl\" -noshell -eval \"io:put_chars([\\\"said\\\"]),"
+                    " halt(3).\"",
                     "erl -noshell -eval 'io:put_chars(\"said\")' -eval 'halt'\\(3\\)"]].
 
 erl_found(Config) ->

@@ -138,6 +138,7 @@ static void detach(void)
 int erl_run(int argc, char **argv)
 {
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    static const char own_boot[] = WHITTLE_ROOT "/boot/";
     char *const nothing[] = {NULL};
     const char *boot;
 
@@ -164,7 +165,7 @@ int erl_run(int argc, char **argv)
         detach();
     boot = flags_value(&flags, "boot");
     process_take_signals(INTERRUPT_STOPS,
-                         strncmp(boot, WHITTLE_ROOT "/boot/", sizeof WHITTLE_ROOT "/boot/" - 1) == 0);
+                         strncmp(boot, own_boot, sizeof own_boot - 1) == 0);
     start(&flags, (char **)nothing);
     return 0;
 }

@@ -53,7 +53,8 @@ static const struct own_flag {
     {"--whittle-eval=elixir", VERB_CONTROL, "eval=elixir", 1, " EXPRESSIONS", "always Elixir"},
     {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
      "call in the running node; Elixir.System is Elixir's System"},
-    {"--whittle-remote", VERB_CONTROL, "remote", 0, "", "a shell in the running node: IEx where it is"},
+    {"--whittle-remote", VERB_CONTROL, "remote", 0, "",
+     "a shell in the running node: IEx where it is"},
     {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
 };
 

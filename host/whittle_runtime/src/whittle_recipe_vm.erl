@@ -170,7 +170,8 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
                  ["$CC $CFLAGS -w ", linkage(Linkage), " -no-pie -Wl,--gc-sections ",
                   page_size(Target), " -Wl,-z,noseparate-code"
                   " -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
-                  " launcher/main.o launcher/erl.o launcher/machine.o launcher/pack.o launcher/flags.o"
+                  " launcher/main.o launcher/erl.o launcher/machine.o"
+                  " launcher/pack.o launcher/flags.o"
                   " launcher/process.o launcher/vfs.o launcher/musl.o launcher/note.o",
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""

@@ -17,7 +17,8 @@
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
-     prebuilt_nif, unused_prebuilt_nif, absent_program, unknown_program, missing_application, absent_module, unlisted_module,
+     prebuilt_nif, unused_prebuilt_nif, absent_program, unknown_program,
+     missing_application, absent_module, unlisted_module,
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
@@ -103,14 +104,16 @@ absent_program(Config) ->
             "application odbc, which asks needs, cannot work in one file \\(its program "
             "odbcserver loads"),
     Release = in("rel", Config),
-    release(Release, erlang:system_info(version), "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
+    release(Release, erlang:system_info(version),
+            "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
     [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
     refused(Release, unsupported_application, "application odbc, which you asked for, cannot work").
 
 %% A program of OTP's that is not known here: it may be needed.
 unknown_program(Config) ->
     Dir = in("rel", Config),
-    release(Dir, erlang:system_info(version), "[{kernel, \"1\"}, {stdlib, \"1\"}, {os_mon, \"1\"}]"),
+    release(Dir, erlang:system_info(version),
+            "[{kernel, \"1\"}, {stdlib, \"1\"}, {os_mon, \"1\"}]"),
     [brought(Dir, Name) || Name <- [kernel, stdlib, os_mon]],
     [made:file(filename:join([Dir, "lib/os_mon-1/priv/bin", Name]), made:so())
      || Name <- ["memsup", "ferrule", "newsup"]],
