@@ -9,6 +9,7 @@
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
+         terminate_early/1, interrupt_early/1,
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
@@ -22,9 +23,9 @@ all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% What does not behave so when it is shaken: all its modules are there.
-     {shaken, [], one_file() -- [start_code]},
+     {shaken, [], one_file() -- [start_code, terminate_early, interrupt_early]},
      %% And where nothing is at hand but what OTP itself does until it is up.
-     {cold, [], one_file() -- [start_code]}].
+     {cold, [], one_file() -- [start_code, terminate_early, interrupt_early]}].
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
@@ -125,6 +126,42 @@ interrupt(Config) ->
     running:signal(Port, "INT"),
     {130, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
+
+%% At every millisecond of the first hundred: before there is a VM the signal ends the
+%% process, as it does any; then it is kept until the kernel hears of it.
+terminate_early(Config) ->
+    Codes = [Code || Time <- lists:seq(0, 99), {Code, _} <- [signalled("TERM", Time, Config)]],
+    ?assertEqual([], [Code || Code <- Codes, Code =/= 0, Code =/= 128 + 15]),
+    ?assert(lists:member(0, Codes)).
+
+interrupt_early(Config) ->
+    ?assertEqual([130], lists:usort([Code || Time <- lists:seq(0, 99),
+                                             {Code, _} <- [signalled("INT", Time, Config)]])).
+
+%% One shell sends them: to start it takes longer than a millisecond.
+signalled(Signal, Time, Config) ->
+    Shell = open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", "read pid; kill -" ++ Signal
+                                                              ++ " $pid"]}]),
+    Port = running:start(proplists:get_value(probe, Config), ["wait"]),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    %% Before it runs our file it is a process of erl_child_setup, which ignores SIGTERM.
+    executed(Pid, list_to_binary([filename:basename(proplists:get_value(probe, Config)), $\n])),
+    wait_until(erlang:monotonic_time(microsecond) + Time * 1000),
+    true = port_command(Shell, [integer_to_list(Pid), $\n]),
+    running:ended(Port).
+
+executed(Pid, Name) ->
+    case file:read_file("/proc/" ++ integer_to_list(Pid) ++ "/comm") of
+        {ok, Name} -> ok;
+        {ok, _} -> executed(Pid, Name)
+    end.
+
+%% Busily: when the signal comes is what is tested.
+wait_until(Time) ->
+    case erlang:monotonic_time(microsecond) >= Time of
+        true -> ok;
+        false -> wait_until(Time)
+    end.
 
 %% Somebody who means it: a program that hangs while it stops must still end, and
 %% this one never would by itself.

@@ -61,7 +61,45 @@ mix_release(Config) ->
     ?assertEqual({3, <<"Hello  true\n">>}, running:alone(File, [], #{})),
     ?assertEqual({3, <<"Good morning ONE,TWO true\n">>},
                  running:alone(File, ["one", "two"],
-                               #{env => [{"GREETING", "Good morning"}]})).
+                               #{env => [{"GREETING", "Good morning"}]})),
+    asked_in_elixir(File).
+
+%% Its operator writes Elixir, and Erlang where he says so; its shell is IEx, in which Ctrl-C
+%% shows no menu.
+asked_in_elixir(File) ->
+    Epmd = running:free_port(),
+    Env = [{"RELEASE_NODE", "greeter"}, {"RELEASE_COOKIE", "crumb"},
+           {"ERL_EPMD_PORT", integer_to_list(Epmd)}],
+    Port = running:start(File, [], #{env => [{"GREETER_STAYS", "yes"} | Env]}),
+    _ = running:line(Port),
+    Ask = fun(Words) -> running:run(File, Words, #{env => Env}) end,
+    try
+        ?assertEqual({0, <<"3\n">>}, Ask(["--whittle-eval", "1 + 2"])),
+        ?assertMatch({0, <<"\"1.", _/binary>>}, Ask(["--whittle-eval", "System.version()"])),
+        ?assertEqual({0, <<"%{a: [1]}\n">>}, Ask(["--whittle-eval=elixir", "%{a: [1]}"])),
+        ?assertEqual({0, <<"#{a => 1}\n">>}, Ask(["--whittle-eval=erlang", "#{a => 1}"])),
+        {1, Raised} = Ask(["--whittle-eval", "raise \"on purpose\""]),
+        ?assertMatch({match, _}, re:run(Raised, "RuntimeError.* on purpose")),
+        {2, Misread} = Ask(["--whittle-eval", "1 +"]),
+        ?assertMatch({match, _}, re:run(Misread, "cannot read 1 \\+: ")),
+        Shell = running:start(os:find_executable("script"),
+                              ["-qec", "exec '" ++ File ++ "' --whittle-remote", "/dev/null"],
+                              #{env => [{"TERM", "xterm"} | Env]}),
+        Prompt = running:until(Shell, <<")1> ">>),
+        ?assertMatch({match, _}, re:run(Prompt, "iex\\(greeter@")),
+        true = port_command(Shell, "\^C"),
+        true = port_command(Shell, "String.upcase(\"asked\")\r"),
+        Answer = running:until(Shell, <<"\"ASKED\"">>),
+        ?assertEqual(nomatch, binary:match(Answer, <<"BREAK">>)),
+        true = port_command(Shell, "\^G"),
+        _ = running:until(Shell, <<" --> ">>),
+        true = port_command(Shell, "q\r"),
+        {0, _} = running:ended(Shell)
+    after
+        running:signal(Port, "TERM"),
+        _ = running:ended(Port),
+        running:end_epmd(Epmd)
+    end.
 
 %% It compiles a project that includes its own header and one of OTP's, on a path
 %% that leads to no other Erlang.

@@ -37,7 +37,7 @@
           key := term()}.                % what all of it depends on
 
 -define(NOBODY, "65534").
--define(ROLES, ["erl_child_setup", "inet_gethost", "heart", "epmd"]).
+-define(ROLES, ["erl_child_setup", "inet_gethost", "heart"]).
 
 %% The tree of a variant below Base, made now unless it is there.
 -spec ensure(variant(), parts(), file:filename()) -> file:filename().
@@ -103,7 +103,8 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "         rm -f $role",
                "         musl-gcc -static -Os -DNAME=\"\\\"$role\\\"\" -o $role"
                "             \"$TESTS/otp_suites_role.c\"",
-               "     done ;;",
+               "     done",
+               "     cp -f \"${VM%/*}/epmd\" epmd ;;",
                %% The kernel runs scripts that run the emulator; -0 is qemu's for argv[0].
                "  *) cp -f \"$VM\" vm; rm -f beam.smp beam.emu",
                "     echo '#!/bin/sh' >beam.smp",
@@ -113,7 +114,9 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "         rm -f $role",
                "         sed \"s|^exec $EMULATOR|& -0 /.whittle/bin/$role|\" beam.smp >$role",
                "         chmod 755 $role",
-               "     done ;;",
+               "     done",
+               "     cp -f \"${VM%/*}/epmd\" epmd.target; chmod 755 epmd.target; rm -f epmd",
+               "     sed 's|/vm\"|/epmd.target\"|' beam.smp >epmd; chmod 755 epmd ;;",
                "esac",
                %% Debian's source comes without these two, which only dress reports.
                "(cd \"$DIR\"/otp/lib/common_test-*/priv &&"

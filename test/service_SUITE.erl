@@ -44,6 +44,11 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"])),
     ?assertEqual({0, <<"{3,\"x\"}\n">>}, ask(Config, ["--whittle-eval", "A = 1, {A + 2, \"x\"}"])),
+    ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1"])),
+    ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval=erlang", "1+1"])),
+    ?assertMatch({2, <<"probe: cannot read 1 +: ", _/binary>>},
+                 ask(Config, ["--whittle-eval", "1 +"])),
+    ?assertMatch({2, <<"probe: ", _/binary>>}, ask(Config, ["--whittle-eval=elixir", "1+1"])),
     %% What is asked prints here; there is nothing to read.
     ?assertEqual({0, <<"here\neof\n">>},
                  ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
@@ -65,6 +70,12 @@ shell_in_it(Config) ->
     %% Three times to the left, then a digit before the plus.
     true = port_command(Shell, "1+2.\e[D\e[D\e[D4\r"),
     ?assertMatch({match, _}, re:run(running:until(Shell, <<")3> ">>), "\\n16\r")),
+    %% Ctrl-C interrupts what runs in the shell, and shows no menu.
+    true = port_command(Shell, "receive never -> ok end.\r"),
+    _ = running:until(Shell, <<"ok end.\r\n">>),
+    true = port_command(Shell, "\^C"),
+    Interrupted = running:until(Shell, <<"killed">>),
+    ?assertEqual(nomatch, binary:match(Interrupted, <<"BREAK">>)),
     true = port_command(Shell, "\^G"),
     _ = running:until(Shell, <<" --> ">>),
     true = port_command(Shell, "q\r"),
@@ -125,7 +136,7 @@ no_name(Config) ->
 
 wrong_words(Config) ->
     [?assertMatch({2, _}, ask(Config, Words))
-     || Words <- [["--whittle-rpc"], ["--whittle-rpc", "lists"], ["--whittle-eval", "1 +"],
+     || Words <- [["--whittle-rpc"], ["--whittle-rpc", "lists"], ["--whittle-eval=erlang", "1 +"],
                   ["--whittle-rpc", "lists", "sum", "[1"]]].
 
 stock_node_calls_it(Config) ->

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "distribution.h"
 #include "input.h"
+#include "pack.h"
 #include "process.h"
+#include "vfs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -243,6 +245,7 @@ static void make_up_cookie(struct flags *flags)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';
     flags_add_init(flags, "-setcookie", cookie);
+    setenv("RELEASE_COOKIE", cookie, 1); /* for the nodes that this one starts */
     fprintf(stderr,
             "%s: no cookie is set, so this run has made one up: other nodes and --whittle-ping "
             "cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n",
@@ -291,7 +294,8 @@ static void start_epmd(const char *node)
                           (char *)address, NULL};
     pid_t child = fork();
     if (child == 0) {
-        process_exec_self("epmd", argv, environ);
+        vfs_start(); /* it lies in the pack */
+        execve(WHITTLE_ROOT "/bin/epmd", argv, environ);
         _exit(127);
     }
     if (child > 0)

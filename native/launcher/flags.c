@@ -199,6 +199,24 @@ void flags_add_variable(struct flags *flags, const char *name)
         add_text(flags, text, 0, 0);
 }
 
+void flags_add_words(struct flags *flags, char *const words[])
+{
+    struct buffer text = {NULL, 0, 0};
+    const char *at;
+
+    buffer_add(&text, "", 0);
+    for (; *words != NULL; words++) {
+        /* So that an empty word is one, and each character stands for itself. */
+        buffer_add(&text, " ''", 3);
+        for (at = *words; *at != '\0'; at++) {
+            buffer_add(&text, "\\", 1);
+            buffer_add(&text, at, 1);
+        }
+    }
+    add_text(flags, text.bytes, 0, 0);
+    free(text.bytes);
+}
+
 void flags_add_template(struct flags *flags, const char *text)
 {
     char *filled = expand_variables(text);

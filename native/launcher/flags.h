@@ -46,6 +46,9 @@ void flags_add_variable(struct flags *flags, const char *name);
 /* Appends an init flag and its value, NULL for none. */
 void flags_add_init(struct flags *flags, const char *name, const char *value);
 
+/* Adds words that are parted already, as of a command line; NULL ends them. */
+void flags_add_words(struct flags *flags, char *const words[]);
+
 /* The value that follows the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
 

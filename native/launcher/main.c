@@ -3,13 +3,16 @@
  *
  * Run under its own name it is the program that was packed into it: it checks
  * the pack, puts the VM's command line together and becomes the VM. Run as
- * /.whittle/bin/NAME (as its own child processes are) it is that helper
- * program of ERTS. Without a pack it is a plain beam.smp.
+ * /.whittle/bin/NAME (as its own child processes are) it is that program of
+ * OTP. Without a pack it is a plain beam.smp.
  */
 #define _GNU_SOURCE
+#include "main.h"
 #include "distribution.h"
+#include "erl.h"
 #include "flags.h"
 #include "input.h"
+#include "machine.h"
 #include "pack.h"
 #include "process.h"
 #include "vfs.h"
@@ -24,9 +27,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-extern void sys_init_signal_stack(void);
-extern void erl_start(int argc, char **argv);
 
 /* Free descriptors that a start needs, found by trying (descriptors in launcher_SUITE),
    and some more for the program. */
@@ -51,10 +51,14 @@ static const struct own_flag {
     {"--whittle-ping", VERB_CONTROL, "ping", 0, "", "whether the running node answers"},
     {"--whittle-pid", VERB_CONTROL, "pid", 0, "", "the running node's process id"},
     {"--whittle-stop", VERB_CONTROL, "stop", 0, "", "stop the running node in order"},
-    {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS", "evaluate in the running node"},
+    {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS",
+     "evaluate in the running node: Elixir where it runs, else Erlang"},
+    {"--whittle-eval=erlang", VERB_CONTROL, "eval=erlang", 1, " EXPRESSIONS", "always Erlang"},
+    {"--whittle-eval=elixir", VERB_CONTROL, "eval=elixir", 1, " EXPRESSIONS", "always Elixir"},
     {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
      "call in the running node; Elixir.System is Elixir's System"},
-    {"--whittle-remote", VERB_CONTROL, "remote", 0, "", "a shell in the running node"},
+    {"--whittle-remote", VERB_CONTROL, "remote", 0, "",
+     "a shell in the running node: IEx where it is"},
     {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
 };
 
@@ -112,7 +116,7 @@ static void show(const char *path)
 /* ---- the environment ------------------------------------------------------- */
 
 /* etc/env: NAME=VALUE sets what is not set, !NAME=VALUE sets always. */
-static void set_environment(void)
+void set_environment(void)
 {
     char *text = pack_text("etc/env");
     char *rest = text, *line;
@@ -129,8 +133,9 @@ static void set_environment(void)
     free(text);
     setenv("BINDIR", WHITTLE_ROOT "/bin", 1);
     setenv("ROOTDIR", WHITTLE_ROOT, 1);
-    setenv("PROGNAME", program_invocation_short_name, 1);
+    setenv("PROGNAME", "erl", 1);
     setenv("EMU", "beam", 1);
+    erl_set_path();
     /* Without resolv.conf libc asks a name server on 127.0.0.1 and waits five
        seconds for it, at every start: boot looks up the host's own name. */
     if (access("/etc/resolv.conf", F_OK) < 0)
@@ -139,7 +144,7 @@ static void set_environment(void)
 
 /* A system in the field does not fill its disk when it falls: ERTS writes no dump
    within zero seconds, unless somebody says where he wants one. */
-static void turn_off_crash_dump(void)
+void turn_off_crash_dump(void)
 {
     if (getenv("ERL_CRASH_DUMP") == NULL)
         setenv("ERL_CRASH_DUMP_SECONDS", "0", 0);
@@ -202,7 +207,7 @@ static const char *path_word(const char *path)
  * +Q: as many ports as there can be descriptors, from 4,096 to ERTS's own 65,536;
  * each costs 8 to 16 bytes of memory, used or not. First, so that any other wins.
  */
-static void add_port_limit(struct flags *flags)
+void add_port_limit(struct flags *flags)
 {
     struct rlimit limit;
     rlim_t ports = 4096;
@@ -319,12 +324,16 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
         if (OTP_RELEASE < 26 && !isatty(STDIN_FILENO))
             refuse(EXIT_MISUSED, flag->name,
                    "needs a terminal; --whittle-eval does without one");
-        flags_add_init(&control, "-remsh", node);
+        /* +Bc: Ctrl-C is the shell's, and no menu's. */
+        flags_add_text(&control, OTP_RELEASE < 26 ? "-user whittle_control"
+                                                  : "-noshell -s whittle_control shell");
+        words_add(&flags->emulator, "-Bc");
     } else {
         flags_add_text(&control, "-noshell -noinput -s whittle_control main");
         flags_add_init(&control, "-whittle_request", flag->subject);
-        flags_add_init(&control, "-whittle_node", node);
     }
+    flags_add_init(&control, "-whittle_node", node);
+    flags_add_init(&control, "-whittle_program", program_invocation_short_name);
     flags->init = control.init;
     flags->extra = control.extra;
 }
@@ -332,7 +341,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
 /* ---- starting ---------------------------------------------------------------- */
 
 /* erl_start's command line: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
-static void start(const struct flags *flags, char **arguments)
+void start(const struct flags *flags, char **arguments)
 {
     const char *home = getenv("HOME");
     struct words line = {NULL, 0};
@@ -346,8 +355,9 @@ static void start(const struct flags *flags, char **arguments)
     words_add(&line, WHITTLE_ROOT);
     words_add(&line, "-bindir");
     words_add(&line, WHITTLE_ROOT "/bin");
+    /* Whoever starts further nodes (peer, slave) runs it as erl. */
     words_add(&line, "-progname");
-    words_add(&line, path_word(program_invocation_short_name));
+    words_add(&line, WHITTLE_ROOT "/bin/erl");
     words_add(&line, "--");
     words_add(&line, "-home");
     words_add(&line, path_word(home != NULL && *home != '\0' ? home : "/"));
@@ -369,7 +379,7 @@ static int run_packed(int argc, char **argv)
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     const struct own_flag *flag = find_own_flag(argc, argv);
     char *text;
-    int skip;
+    int skip, is_remote;
 
     if (flag != NULL && flag->verb == VERB_SHOW)
         show(flag->subject);
@@ -393,6 +403,7 @@ static int run_packed(int argc, char **argv)
     flags_add_variable(&flags, "ERL_FLAGS");
     flags_add_variable(&flags, "ERL_ZFLAGS");
     turn_off_crash_dump();
+    machine_add_flags(&flags);
 
     if (flag != NULL) {
         become_control_node(&flags, flag);
@@ -401,8 +412,8 @@ static int run_packed(int argc, char **argv)
         distribution_set_up(&flags);
     }
     check_named_files(&flags);
-    if (flag == NULL || strcmp(flag->subject, "remote") != 0)
-        process_stop_on_interrupt();
+    is_remote = flag != NULL && strcmp(flag->subject, "remote") == 0;
+    process_take_signals(is_remote ? INTERRUPT_IS_IGNORED : INTERRUPT_STOPS, 1);
     vfs_start_vm();
     /* An escript asks for its own path too (escript:script_name/0). */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;

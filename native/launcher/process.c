@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "process.h"
+#include "erl.h"
 #include "pack.h"
 #include "vfs.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@ extern void REAL(_exit)(int code) __attribute__((noreturn));
 
 extern char **environ;
 
-/* The parent tells the child-setup program its descriptor by this name. */
+/* A parent tells a program that runs others of ours its descriptor by this name. */
 #define SELF_VARIABLE "WHITTLE_SELF_FD"
 
 /* `whittle run` names by it the program that runs another processor's programs here. */
@@ -37,12 +39,13 @@ extern char **environ;
 
 static int self_fd = -1;
 
-/* ---- ERTS's own programs -------------------------------------------------- */
+/* ---- the programs of OTP that are linked in ----------------------------------- */
 
 extern int erl_child_setup_main(int argc, char **argv);
 extern int inet_gethost_main(int argc, char **argv);
 extern int heart_main(int argc, char **argv);
-extern int epmd_main(int argc, char **argv);
+extern int memsup_main(int argc, char **argv);
+extern int cpu_sup_main(int argc, char **argv);
 
 #define PROGRAMS WHITTLE_ROOT "/bin/"
 
@@ -78,11 +81,17 @@ static int child_setup(int argc, char **argv)
 static const struct program {
     const char *name;
     int (*run)(int argc, char **argv);
+    const char *shown; /* the name of its process, at most 15 characters */
+    int runs_others;   /* it needs a way to this file */
 } programs[] = {
-    {"erl_child_setup", child_setup},
-    {"inet_gethost", inet_gethost_main},
-    {"heart", heart_main},
-    {"epmd", epmd_main},
+    {"erl_child_setup", child_setup, "erl_child_setup", 1},
+    {"inet_gethost", inet_gethost_main, "inet_gethost", 0},
+    {"heart", heart_main, "heart", 0},
+    {"memsup", memsup_main, "memsup", 0},
+    {"cpu_sup", cpu_sup_main, "cpu_sup", 0},
+    {"erl", erl_run, "beam.smp", 1},
+    {"erlexec", erl_run, "beam.smp", 1},
+    {"beam.smp", erl_run_emulator, "beam.smp", 1},
 };
 
 static const struct program *find_program(const char *name)
@@ -94,19 +103,50 @@ static const struct program *find_program(const char *name)
     return NULL;
 }
 
-/* The program that a path below WHITTLE_ROOT stands for. */
+/* Whether PATH up to END is HEAD, a version if HEAD ends with a -, and TAIL. */
+static int is_directory(const char *path, const char *end, const char *head, const char *tail)
+{
+    size_t length = strlen(head);
+
+    if ((size_t)(end - path) < length || memcmp(path, head, length) != 0)
+        return 0;
+    path += length;
+    if (head[length - 1] == '-')
+        path += strcspn(path, "/");
+    length = strlen(tail);
+    return path <= end && (size_t)(end - path) == length && memcmp(path, tail, length) == 0;
+}
+
+/*
+ * The program that a path below WHITTLE_ROOT stands for. OTP looks for them in bin, in
+ * erts-VSN/bin, and those of os_mon in its priv/bin.
+ */
 static const struct program *program_at(const char *path)
 {
-    const size_t head = sizeof PROGRAMS - 1;
-    return strncmp(path, PROGRAMS, head) == 0 ? find_program(path + head) : NULL;
+    const size_t root = sizeof WHITTLE_ROOT;
+    const char *name;
+
+    if (strncmp(path, WHITTLE_ROOT "/", root) != 0)
+        return NULL;
+    path += root;
+    name = strrchr(path, '/');
+    if (name == NULL || !(is_directory(path, name, "bin", "") ||
+                          is_directory(path, name, "erts-", "/bin") ||
+                          is_directory(path, name, "lib/os_mon-", "/priv/bin")))
+        return NULL;
+    return find_program(name + 1);
 }
 
 int process_is_own_program(const char *path) { return program_at(path) != NULL; }
 
 int process_run_own_program(int argc, char **argv)
 {
+    const struct program *program = program_at(argv[0]);
+
+    /* Else the kernel shows the name of our file, or the number of a descriptor. */
+    prctl(PR_SET_NAME, program->shown);
     process_keep_self();
-    return program_at(argv[0])->run(argc, argv);
+    return program->run(argc, argv);
 }
 
 /* ---- running ourselves again ----------------------------------------------- */
@@ -134,44 +174,76 @@ void process_keep_self(void)
 }
 
 /*
- * Under an emulator the kernel cannot run this file: the emulator is told to, in the
- * manner of qemu's (-0 WORD is argv[0]). ARGV has room for three words before it.
+ * Runs the file that FD is. Under an emulator the kernel cannot run a file of ours: the
+ * emulator is told to, in the manner of qemu's (-0 WORD is argv[0]). Returns when it
+ * could not.
  */
-static void exec_by_emulator(const char *emulator, char **argv, char *const envp[])
+static void exec_descriptor(int fd, const char *emulator, char *const argv[], char *const envp[])
 {
     char path[32];
+    size_t count = 0;
+    char **words;
 
-    snprintf(path, sizeof path, "/proc/self/fd/%d", self_fd);
-    fcntl(self_fd, F_SETFD, 0);
-    argv[-3] = (char *)emulator;
-    argv[-2] = "-0";
-    argv[-1] = argv[0];
-    argv[0] = path;
-    REAL(execve)(emulator, argv - 3, envp);
+    if (emulator == NULL) {
+        syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+        return;
+    }
+    while (argv[count] != NULL)
+        count++;
+    words = malloc((count + 4) * sizeof *words);
+    if (words == NULL || count == 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    words[0] = (char *)emulator;
+    words[1] = "-0";
+    words[2] = argv[0];
+    words[3] = path;
+    memcpy(words + 4, argv + 1, count * sizeof *words); /* with the NULL at the end */
+    fcntl(fd, F_SETFD, 0);
+    REAL(execve)(emulator, words, envp);
+    free(words);
 }
 
-int process_exec_self(const char *program, char *const argv[], char *const envp[])
+/* ENVP and in it the variable that tells our descriptor; NULL without memory. */
+static char **with_self(char *const envp[], char setting[32])
 {
-    const char *emulator = secure_getenv(EMULATOR_VARIABLE);
-    char name[64];
-    size_t count = 0, i;
-    char **words, **own;
+    size_t count = 0;
+    char **all;
+
+    while (envp[count] != NULL)
+        count++;
+    all = malloc((count + 2) * sizeof *all);
+    if (all == NULL)
+        return NULL;
+    snprintf(setting, 32, SELF_VARIABLE "=%d", self_fd);
+    memcpy(all, envp, count * sizeof *all);
+    all[count] = setting;
+    all[count + 1] = NULL;
+    return all;
+}
+
+/* Becomes one of our own programs in this process; -1 if it cannot. */
+static int exec_self(const struct program *program, char *const argv[], char *const envp[])
+{
+    char name[64], setting[32];
+    size_t count = 0;
+    char **words, **all = NULL;
 
     while (argv[count] != NULL)
         count++;
-    words = malloc((count + 5) * sizeof *words);
+    words = malloc((count + 2) * sizeof *words);
     if (words == NULL)
         return -1;
-    own = words + 3;
-    snprintf(name, sizeof name, PROGRAMS "%s", program);
-    own[0] = name; /* main chooses by it */
-    for (i = 1; i < count; i++)
-        own[i] = argv[i];
-    own[count > 0 ? count : 1] = NULL;
-    if (emulator != NULL)
-        exec_by_emulator(emulator, own, envp);
-    else
-        syscall(SYS_execveat, self_fd, "", own, envp, AT_EMPTY_PATH);
+    memcpy(words, argv, (count + 1) * sizeof *words);
+    snprintf(name, sizeof name, PROGRAMS "%s", program->name);
+    words[0] = name; /* main chooses by it */
+    if (count == 0)
+        words[1] = NULL;
+    if (program->runs_others && (all = with_self(envp, setting)) != NULL)
+        fcntl(self_fd, F_SETFD, 0);
+    exec_descriptor(self_fd, secure_getenv(EMULATOR_VARIABLE), words, all != NULL ? all : envp);
+    fcntl(self_fd, F_SETFD, FD_CLOEXEC);
+    free(all);
     free(words);
     return -1;
 }
@@ -179,69 +251,103 @@ int process_exec_self(const char *program, char *const argv[], char *const envp[
 /* Becomes a program that lies in the pack, as in an application's priv directory. */
 static void exec_packed(const char *path, char *const argv[], char *const envp[])
 {
+    static const char elf[4] = "\177ELF";
+    const char *emulator = secure_getenv(EMULATOR_VARIABLE);
     int fd = vfs_open_program(path);
+    char head[4];
+
     if (fd < 0)
         return;
-    syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+    /* A script's interpreter is the machine's own, and reads the script. */
+    if (pread(fd, head, sizeof head, 0) != sizeof head || memcmp(head, elf, sizeof elf) != 0)
+        emulator = NULL;
+    else
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    exec_descriptor(fd, emulator, argv, envp);
     close(fd);
-}
-
-int WRAP(execv)(const char *path, char *const argv[])
-{
-    const struct program *program = program_at(path);
-    char number[16];
-
-    if (program == NULL) {
-        exec_packed(path, argv, environ);
-        return REAL(execv)(path, argv);
-    }
-    /* Only the child-setup program runs others of ours in its turn. */
-    snprintf(number, sizeof number, "%d", self_fd);
-    setenv(SELF_VARIABLE, number, 1);
-    fcntl(self_fd, F_SETFD, 0);
-    return process_exec_self(program->name, argv, environ);
 }
 
 int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
 {
     const struct program *program = program_at(path);
     if (program != NULL)
-        return process_exec_self(program->name, argv, envp);
+        return exec_self(program, argv, envp);
     exec_packed(path, argv, envp);
     return REAL(execve)(path, argv, envp);
 }
 
+int WRAP(execv)(const char *path, char *const argv[]) { return WRAP(execve)(path, argv, environ); }
+
 /*
- * A port opened with `spawn` runs `/bin/sh -c "exec COMMAND"`. The VM's own
- * programs are asked for by bare name this way (`inet_gethost 4`, `heart …`);
- * they must run without a shell and without a PATH. A shell does not find what lies
- * in the pack either. Words are parted by spaces, without quotes.
+ * The first word of TEXT as a shell reads it, in place: quotes and backslashes are taken
+ * away. *REST is where the next one begins. NULL at the end, and, with *REST set to NULL,
+ * where something means more to a shell than itself.
+ */
+static char *shell_word(char *text, char **rest)
+{
+    static const char special[] = "$`|&;<>()*?[#~\n";
+    char quote = '\0';
+    char *from, *to, *word;
+
+    text += strspn(text, " \t");
+    from = to = word = text;
+    for (; *from != '\0' && (quote != '\0' || (*from != ' ' && *from != '\t')); from++) {
+        if (*from == quote) {
+            quote = '\0';
+        } else if (quote == '\0' && (*from == '"' || *from == '\'')) {
+            quote = *from;
+        } else if (quote == '\'') {
+            *to++ = *from;
+        } else if (*from == '\\' && from[1] != '\0' &&
+                   (quote == '\0' || strchr("\\\"$`", from[1]) != NULL)) {
+            *to++ = *++from;
+        } else if (strchr(quote == '\0' ? special : "$`", *from) != NULL) {
+            *rest = NULL;
+            return NULL;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *rest = quote != '\0' ? NULL : *from == '\0' ? from : from + 1;
+    if (quote != '\0' || from == text)
+        return NULL;
+    *to = '\0';
+    return word;
+}
+
+/*
+ * A port opened with `spawn` runs `/bin/sh -c "exec COMMAND"`. OTP's own programs are
+ * asked for this way, by bare name (`heart …`) or between quotes; they must run without
+ * a shell and without a PATH. A shell does not find what lies in the pack either.
  */
 static void exec_without_shell(const char *command, char *const envp[])
 {
-    static const char shell_word[] = "exec ";
+    static const char before[] = "exec ";
     const struct program *program;
     char *copy, *rest, *word, **words;
+    char bare[64];
     size_t count = 0;
 
-    if (strncmp(command, shell_word, sizeof shell_word - 1) == 0)
-        command += sizeof shell_word - 1;
+    if (strncmp(command, before, sizeof before - 1) == 0)
+        command += sizeof before - 1;
     copy = rest = strdup(command);
     words = malloc((strlen(command) / 2 + 2) * sizeof *words);
     if (copy == NULL || words == NULL)
         return;
-    while ((word = strtok_r(rest, " ", &rest)) != NULL)
+    while ((word = shell_word(rest, &rest)) != NULL)
         words[count++] = word;
     words[count] = NULL;
-    if (count == 0)
+    if (rest == NULL || count == 0)
         return;
     program = program_at(words[0]);
     if (program == NULL)
         program = find_program(words[0]);
     if (program != NULL)
-        process_exec_self(program->name, words, envp);
-    else
+        exec_self(program, words, envp);
+    else if (strchr(words[0], '/') != NULL)
         exec_packed(words[0], words, envp);
+    else if (snprintf(bare, sizeof bare, PROGRAMS "%s", words[0]) < (int)sizeof bare)
+        exec_packed(bare, words, envp);
 }
 
 int WRAP(execle)(const char *path, const char *word, ...)
@@ -266,32 +372,80 @@ int WRAP(execle)(const char *path, const char *word, ...)
 /* ---- signals and the exit code ------------------------------------------ */
 
 static volatile sig_atomic_t interrupted;
-static int stop_on_interrupt;
+static enum process_interrupt on_interrupt;
 static void (*on_terminate)(int signal);
 
-void process_stop_on_interrupt(void) { stop_on_interrupt = 1; }
+/*
+ * The VM takes SIGTERM before the kernel's process for signals has its handler, and
+ * nobody hears of it then. Our handler keeps the signal until the boot script, with
+ * os:set_signal(sigterm, handle), says that there is one.
+ */
+static int held, pending;
+
+void process_take_signals(enum process_interrupt interrupt, int hold)
+{
+    on_interrupt = interrupt;
+    held = hold;
+}
+
+/* Only one of two threads that both see a signal pass it on. */
+static void pass_on(void)
+{
+    if (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(&pending, 0, __ATOMIC_SEQ_CST))
+        on_terminate(SIGTERM);
+}
+
+static void terminate(int signal)
+{
+    /* Whoever asks twice before anything has started means it. */
+    if (__atomic_exchange_n(&pending, 1, __ATOMIC_SEQ_CST) &&
+        __atomic_load_n(&held, __ATOMIC_SEQ_CST))
+        REAL(_exit)(128 + signal);
+    pass_on();
+}
 
 static void interrupt(int signal)
 {
-    (void)signal;
     if (interrupted || on_terminate == NULL)
-        REAL(_exit)(128 + SIGINT);
+        REAL(_exit)(128 + signal);
     interrupted = 1;
-    on_terminate(SIGTERM);
+    terminate(signal);
+}
+
+static int handles(const struct sigaction *act)
+{
+    return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
+}
+
+static int take_terminate(const struct sigaction *act, struct sigaction *old)
+{
+    struct sigaction own = *act;
+    int again = on_terminate != NULL, result;
+
+    on_terminate = handles(act) ? act->sa_handler : NULL;
+    if (on_terminate != NULL)
+        own.sa_handler = terminate;
+    result = REAL(sigaction)(SIGTERM, &own, old);
+    if (again) {
+        __atomic_store_n(&held, 0, __ATOMIC_SEQ_CST);
+        if (on_terminate != NULL)
+            pass_on();
+    }
+    return result;
 }
 
 int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *old)
 {
     struct sigaction own;
 
-    if (!stop_on_interrupt || act == NULL)
+    if (on_interrupt == INTERRUPT_BREAKS || act == NULL)
         return REAL(sigaction)(signal, act, old);
     if (signal == SIGTERM)
-        on_terminate = act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN ? NULL
-                                                                               : act->sa_handler;
-    if (signal == SIGINT && act->sa_handler != SIG_IGN && act->sa_handler != SIG_DFL) {
+        return take_terminate(act, old);
+    if (signal == SIGINT && handles(act)) {
         own = *act;
-        own.sa_handler = interrupt;
+        own.sa_handler = on_interrupt == INTERRUPT_STOPS ? interrupt : SIG_IGN;
         return REAL(sigaction)(signal, &own, old);
     }
     return REAL(sigaction)(signal, act, old);

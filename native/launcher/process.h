@@ -14,20 +14,25 @@
  */
 void process_keep_self(void);
 
-/* Whether PATH (below WHITTLE_ROOT) stands for one of ERTS's own programs. */
+/* Whether PATH (below WHITTLE_ROOT) stands for a program of OTP that is linked in. */
 int process_is_own_program(const char *path);
 
 /* Is the program that argv[0] stands for; returns its exit code. */
 int process_run_own_program(int argc, char **argv);
 
-/* Becomes one of our own programs ("epmd", …) in this process; -1 if it cannot. */
-int process_exec_self(const char *program, char *const argv[], char *const envp[]);
+/* What SIGINT means to the VM. */
+enum process_interrupt {
+    INTERRUPT_BREAKS,    /* ERTS's own: a menu */
+    INTERRUPT_STOPS,     /* as SIGTERM, and the exit code is 130; a second one ends at once */
+    INTERRUPT_IS_IGNORED /* a shell has its Ctrl-C from the terminal */
+};
 
 /*
- * From now on SIGINT means what SIGTERM means to the VM (stop the applications
- * in order), and the exit code is then 130. A second SIGINT ends at once.
+ * Says how the VM that is about to start takes signals. With HOLD a signal that means the
+ * end is kept until the program installs its handler of SIGTERM for the second time, which
+ * our boot scripts do once the kernel listens; a second one before that ends at once.
  */
-void process_stop_on_interrupt(void);
+void process_take_signals(enum process_interrupt interrupt, int hold);
 
 /*
  * To be called when standard output cannot be written. With nobody left to read it

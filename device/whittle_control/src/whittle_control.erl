@@ -2,14 +2,18 @@
 %%
 %% `PROGRAM --whittle-REQUEST' starts the same executable as a short-lived
 %% hidden node that boots kernel and stdlib only and calls {@link main/0}. The
-%% launcher says in flags what is asked (`-whittle_request') and of which node
-%% (`-whittle_node'); a request's own words are the plain arguments.
+%% launcher says in flags what is asked (`-whittle_request'), of which node
+%% (`-whittle_node'), and the program's name (`-whittle_program'); a request's own words
+%% are the plain arguments.
 %%
 %% Exit codes: 0 answered, 1 the node is not there or the request failed, 2 the
 %% words of the request were wrong.
 -module(whittle_control).
 
--export([main/0]).
+-export([main/0, start/0, shell/0]).
+
+%% Modules of the running node, which this one may lack.
+-dialyzer({nowarn_function, [start_shell/2]}).
 
 -define(FAILED, 1).
 -define(MISUSED, 2).
@@ -30,15 +34,46 @@ main() ->
              end,
     finish(Answer).
 
+%% @doc Starts a shell in the running node, where OTP is older than 26. To be named by
+%% `-user': it starts the process that is registered under this name.
+-spec start() -> pid().
+start() ->
+    Node = connected(),
+    user_drv:start(['tty_sl -c -e', shell_of(Node)]).
+
+%% @doc Starts a shell in the running node, from OTP 26 on. To be called by `-s'.
+-spec shell() -> ok.
+shell() ->
+    Node = connected(),
+    start_shell(Node, shell_of(Node)).
+
 %% Requests
 
-request("eval", _Node, [""]) ->
-    {?MISUSED, "--whittle-eval takes expressions, as in 'node().'"};
-request("eval", Node, [Text]) ->
+request("eval", Node, Words) ->
+    connect(Node),
+    Language = case runs_elixir(Node) of
+                   true -> "eval=elixir";
+                   false -> "eval=erlang"
+               end,
+    request(Language, Node, Words);
+request("eval=" ++ _, _Node, [""]) ->
+    {?MISUSED, "--whittle-eval takes expressions, as in 'node()'"};
+request("eval=erlang", Node, [Text]) ->
     Expressions = parse(with_full_stop(Text), Text, fun erl_parse:parse_exprs/1),
     connect(Node),
     case call(Node, erl_eval, exprs, [Expressions, []]) of
         {value, Value, _Bindings} -> {0, io_lib:format("~tp", [Value])}
+    end;
+request("eval=elixir", Node, [Text]) ->
+    connect(Node),
+    case has(Node, 'Elixir.Code') of
+        true ->
+            {Value, _Bindings} = elixir(Node, Text),
+            {0, call(Node, 'Elixir.Kernel', inspect, [Value, [{limit, infinity},
+                                                              {pretty, true}]])};
+        false ->
+            {?MISUSED, io_lib:format("~s has no Elixir to evaluate this with: write Erlang, with "
+                                     "--whittle-eval=erlang", [Node])}
     end;
 request("rpc", Node, [Module, Function | Words]) ->
     Arguments = [parse(Word ++ ".", Word, fun erl_parse:parse_term/1) || Word <- Words],
@@ -64,6 +99,51 @@ request("stop", Node, []) ->
                                 [Node, ?STOP_TIMEOUT_MS div 1000])}
     end.
 
+elixir(Node, Text) ->
+    try
+        call(Node, 'Elixir.Code', eval_string, [unicode:characters_to_binary(Text), []],
+             fun(Class, Reason, Stack) -> throw({elixir, Class, Reason, Stack}) end)
+    catch
+        throw:{elixir, error, #{'__struct__' := Kind} = Raised, _}
+          when Kind =:= 'Elixir.SyntaxError'; Kind =:= 'Elixir.TokenMissingError';
+               Kind =:= 'Elixir.MismatchedDelimiterError' ->
+            misread(Text, call(Node, 'Elixir.Exception', message, [Raised]));
+        throw:{elixir, Class, Reason, Stack} ->
+            throw({?FAILED, call(Node, 'Elixir.Exception', format, [Class, Reason, Stack])})
+    end.
+
+%% A node that runs the application `elixir' was written in it: its operator writes it too.
+runs_elixir(Node) ->
+    lists:keymember(elixir, 1, call(Node, application, which_applications, [])).
+
+has(Node, Module) ->
+    case call(Node, code, ensure_loaded, [Module]) of
+        {module, Module} -> true;
+        {error, _} -> false
+    end.
+
+%% A shell
+
+%% The running node, or the end with the reason why it cannot be asked.
+connected() ->
+    Node = full_name(flag(whittle_node)),
+    try
+        connect(Node),
+        Node
+    catch
+        throw:Answer -> finish(Answer)
+    end.
+
+%% Elixir's where it is packed.
+shell_of(Node) ->
+    case runs_elixir(Node) andalso has(Node, 'Elixir.IEx') of
+        true -> {Node, 'Elixir.IEx', start, []};
+        false -> {Node, shell, start, []}
+    end.
+
+start_shell(Node, {Node, Module, Function, Arguments}) ->
+    shell:start_interactive({remote, atom_to_list(Node), {Module, Function, Arguments}}).
+
 connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
@@ -76,15 +156,18 @@ connect(Node) ->
 %% What erpc puts around an exception of the other node tells a person nothing.
 %% It prints here, and there is nothing to be read: standard input is somebody else's.
 call(Node, Module, Function, Arguments) ->
+    call(Node, Module, Function, Arguments, fun raised/3).
+
+call(Node, Module, Function, Arguments, Raised) ->
     User = group_leader(),
     group_leader(spawn_link(fun() -> without_input(User) end), self()),
     try
         erpc:call(Node, Module, Function, Arguments)
     catch
-        error:{exception, Reason, Stack} -> raised(error, Reason, Stack);
-        exit:{exception, Reason} -> raised(exit, Reason, []);
-        throw:Value -> raised(throw, Value, []);
-        exit:{signal, Reason} -> raised(exit, Reason, []);
+        error:{exception, Reason, Stack} -> Raised(error, Reason, theirs(Stack));
+        exit:{exception, Reason} -> Raised(exit, Reason, []);
+        throw:Value -> Raised(throw, Value, []);
+        exit:{signal, Reason} -> Raised(exit, Reason, []);
         error:{erpc, noconnection} ->
             throw({?FAILED, io_lib:format("~s ended before it answered", [Node])});
         error:{erpc, Reason} ->
@@ -107,8 +190,9 @@ without_input(User) ->
 
 -spec raised(error | exit | throw, term(), [tuple()]) -> no_return().
 raised(Class, Reason, Stack) ->
-    Theirs = lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack),
-    throw({?FAILED, erl_error:format_exception(Class, Reason, Theirs)}).
+    throw({?FAILED, erl_error:format_exception(Class, Reason, Stack)}).
+
+theirs(Stack) -> lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack).
 
 %% Words
 
@@ -153,6 +237,6 @@ finish({0, Text}) ->
     io:put_chars([Text, $\n]),
     halt(0);
 finish({Code, Text}) ->
-    {ok, [[Program]]} = init:get_argument(progname),
+    Program = flag(whittle_program),
     io:put_chars(standard_error, [Program, ": ", Text, $\n]),
     halt(Code).

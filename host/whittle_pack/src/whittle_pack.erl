@@ -202,10 +202,34 @@ read_ca_certs(Options) ->
     {ok, Options}.
 
 blocks(System, Runtime, Vm, Options) ->
-    case whittle_pack_papers:files(System, Runtime, Vm) of
-        {ok, Papers} -> whittle_pack_tree:blocks(System, Papers, Options);
+    steps([fun(_) -> whittle_pack_papers:files(System, Runtime, Vm) end,
+           fun(Papers) ->
+                   steps([fun(_) -> programs(System, Runtime) end,
+                          fun(Programs) ->
+                                  Files = maps:merge(maps:get(files, Options, #{}), Programs),
+                                  whittle_pack_tree:blocks(System, Papers,
+                                                           Options#{files => Files})
+                          end])
+           end]).
+
+%% Only a node of a network has a port mapper.
+programs(System, #{programs := Programs}) ->
+    case [net_kernel || {_, net_kernel, _} <- whittle_system:modules(System)] of
+        [] -> {ok, #{}};
+        _ -> read_programs(maps:to_list(Programs), #{})
+    end;
+programs(_, _) ->
+    {ok, #{}}.
+
+read_programs([{Name, File} | Rest], Read) ->
+    case read_bytes(File) of
+        {ok, Bytes} ->
+            Path = unicode:characters_to_binary(["bin/", Name]),
+            read_programs(Rest, Read#{Path => #{mode => 8#755, bytes => Bytes}});
         Error -> Error
-    end.
+    end;
+read_programs([], Read) ->
+    {ok, Read}.
 
 write_as(exe, _, Vm, File, Blocks, Place) ->
     steps([fun(_) -> whittle_pack_format:encode(Blocks) end,

@@ -316,7 +316,10 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                  describe => Describe, verify => ["vm"]}, Options) of
         {ok, Built = #{dir := Dir}} ->
             {ok, Built#{executable => filename:join(Dir, "vm"),
-                        symbols => filename:join(Dir, "vm.debug")}};
+                        symbols => filename:join(Dir, "vm.debug"),
+                        programs => maps:from_list(
+                                      [{Program, filename:join(Dir, Program)}
+                                       || Program <- whittle_recipe_vm:separate()])}};
         Error ->
             Error
     end.

@@ -13,24 +13,29 @@
 %% What each measure gave is in docs/runtime-size.md.
 -module(whittle_recipe_vm).
 
--export([erts/4, link/4, has_zstd/1, needs_openssl/2, needs_ssl/1]).
+-export([erts/4, link/4, separate/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
 %% Shared with the recipes of other libraries
 -export([tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2]).
 
-%% Programs of ERTS that the executable answers for; each one's main() becomes
-%% NAME_main(), and nothing else of it can be seen from outside.
+%% Programs of OTP that the executable answers for; each one's main() becomes
+%% NAME_main(), and nothing else of it can be seen from outside. Those of os_mon are 3.4 KB.
 -define(PROGRAMS,
-        [{"erl_child_setup", ["emulator/sys/unix/erl_child_setup.c",
-                              "emulator/sys/unix/sys_uds.c"]},
-         {"inet_gethost", ["etc/common/inet_gethost.c"]},
-         {"heart", ["etc/common/heart.c"]},
-         {"epmd", ["epmd/src/epmd.c", "epmd/src/epmd_cli.c",
-                   "epmd/src/epmd_srv.c"]}]).
+        [{"erl_child_setup", ["erts/emulator/sys/unix/erl_child_setup.c",
+                              "erts/emulator/sys/unix/sys_uds.c"]},
+         {"inet_gethost", ["erts/etc/common/inet_gethost.c"]},
+         {"heart", ["erts/etc/common/heart.c"]},
+         {"memsup", ["lib/os_mon/c_src/memsup.c"]},
+         {"cpu_sup", ["lib/os_mon/c_src/cpu_sup.c"]}]).
+
+%% Programs that outlive the one which started them: executables of their own, for the pack.
+-define(SEPARATE,
+        [{"epmd", ["erts/epmd/src/epmd.c", "erts/epmd/src/epmd_cli.c",
+                   "erts/epmd/src/epmd_srv.c"]}]).
 
 %% The launcher's own parts (docs/launcher.md); `entry' is linked first, so that it lies in
 %% the file's first pages.
--define(PARTS, ["entry", "main", "distribution", "pack", "flags", "input", "process", "vfs", "musl",
-                "note"]).
+-define(PARTS, ["entry", "main", "erl", "machine", "distribution", "pack", "flags", "input",
+                "process", "vfs", "musl", "note"]).
 
 %% Objects of ERTS in which a running program spends its time: the interpreter's
 %% loop, the collector, and what messages, bit strings and tables do; then those in
@@ -51,6 +56,10 @@
 -spec has_zstd(string()) -> boolean().
 has_zstd(Release) ->
     list_to_integer(Release) >= 28.
+
+%% @doc The programs that {@link link/4} makes beside the VM, by name.
+-spec separate() -> [string()].
+separate() -> [Name || {Name, _} <- ?SEPARATE].
 
 %% @doc ERTS as libraries. Variables: SOURCE; PATCHES, the directory of Patches,
 %% which are file names there; TERMINFO_LIB, the artefact of
@@ -111,9 +120,10 @@ erts(Target, Flavour, Source, Patches) ->
             "cp src/OTP_VERSION \"$OUT\"",
             "basename \"$WORK\" > \"$OUT/workplace\"",
             "cp -R src/LICENSE.txt src/erts \"$OUT\"",
-            "mkdir -p \"$OUT/lib/crypto\" \"$OUT/lib/asn1\"",
-            "cp -R src/lib/crypto/c_src \"$OUT/lib/crypto\"",
-            "cp -R src/lib/asn1/c_src \"$OUT/lib/asn1\"",
+            "for application in crypto asn1 os_mon; do",
+            "  mkdir -p \"$OUT/lib/$application\"",
+            "  cp -R \"src/lib/$application/c_src\" \"$OUT/lib/$application\"",
+            "done",
             "find \"$OUT/erts\" -name '*.o' -delete",
             "rm -rf \"$OUT\"/erts/test \"$OUT\"/erts/doc"
             " \"$OUT\"/erts/emulator/test \"$OUT\"/erts/preloaded"]}].
@@ -147,7 +157,8 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
      #{name => "programs", seconds => 6, lines => 5,
        script => ["mkdir programs"] ++ tools(Target, Flags)
            ++ includes(Triple, Flavour)
-           ++ lists:append([program(P, Objcopy) || P <- ?PROGRAMS])},
+           ++ lists:append([program(P, Objcopy) || P <- ?PROGRAMS])
+           ++ lists:append([separate(P, Target) || P <- ?SEPARATE])},
      #{name => "natives", seconds => 2 + 12 * length(Natives), lines => 5,
        script => ["mkdir natives"] ++ tools(Target, Flags ++ lto(Flavour))
            ++ includes(Triple, Flavour)
@@ -196,15 +207,29 @@ needs_ssl(Brought) ->
 linkage(static) -> "-static";
 linkage(dynamic) -> "-rdynamic".
 
-program({Name, Sources}, Objcopy) ->
-    Objects = ["programs/" ++ Name ++ "-" ++ filename:basename(S, ".c") ++ ".o"
-               || S <- Sources],
-    ["$CC $CFLAGS -w " ?DEFINES " -Dmain=" ++ Name ++ "_main -DHAVE_CLOSEFROM"
-     " -DEPMD_PORT_NO=4369 $INCLUDES -c \"$ERTS/erts/" ++ Source ++ "\" -o " ++ Object
-     || {Source, Object} <- lists:zip(Sources, Objects)]
-        ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o"
-            ++ words(Objects),
+program({Name, Sources} = Program, Objcopy) ->
+    compiled(Program, " -Dmain=" ++ Name ++ "_main -DHAVE_CLOSEFROM")
+        ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o" ++ words(objects(Name, Sources)),
             Objcopy ++ " -G " ++ Name ++ "_main programs/" ++ Name ++ ".o"].
+
+%% A program of its own, in $OUT.
+separate({Name, Sources} = Program, #{strip := Strip, triple := Triple} = Target) ->
+    compiled(Program, " -DEPMD_PORT_NO=4369")
+        ++ ["$CC $CFLAGS -DNAME='\"" ++ Name ++ "\"' -c \"$LAUNCHER/program.c\""
+            " -o programs/program.o",
+            "$CC $CFLAGS -w -static -no-pie -Wl,--gc-sections " ++ page_size(Target)
+            ++ " -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--wrap=open -o programs/" ++ Name
+            ++ " programs/program.o" ++ words(objects(Name, Sources))
+            ++ " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lerts_internal_r -lethread"
+            " -lpthread $LDFLAGS",
+            Strip ++ " -R .comment -o \"$OUT/" ++ Name ++ "\" programs/" ++ Name].
+
+compiled({Name, Sources}, Flags) ->
+    ["$CC $CFLAGS -w " ?DEFINES ++ Flags ++ " $INCLUDES -c \"$ERTS/" ++ Source ++ "\" -o "
+     ++ Object || {Source, Object} <- lists:zip(Sources, objects(Name, Sources))].
+
+objects(Name, Sources) ->
+    ["programs/" ++ Name ++ "-" ++ filename:basename(S, ".c") ++ ".o" || S <- Sources].
 
 native(crypto) ->
     %% What its configure would find: without it TLS cannot compare digests.

@@ -58,6 +58,7 @@
           natives := [atom()],          % by name
           executable := file:filename(),% stripped, without a pack
           symbols := file:filename(),   % its debug symbols
+          programs := #{string() => file:filename()}, % for the pack's bin, by name
           components := [component()],
           id := string(),               % hex digits that name all inputs
           dir := file:filename()}.

@@ -80,6 +80,7 @@ step({apply, {application, start_boot, [Name]}}) ->
 step({apply, {application, start_boot, [Name, Type]}}) ->
     [{start, Name, Type}];
 step({apply, {c, erlangrc, _}}) -> [];
+step({apply, {os, set_signal, [sigterm, handle]}}) -> [];
 step({apply, MFA}) -> [{apply, MFA}];
 step({progress, started}) -> [];
 step({progress, What}) -> [{progress, What}];
@@ -250,6 +251,7 @@ in_control({apply, {application, load, [{application, stdlib, _}]}} = I, _) -> [
 in_control({apply, {application, start_boot, [Name | _]}} = I, _)
   when Name =:= kernel; Name =:= stdlib -> [I];
 in_control({apply, {erl_features, _, _}} = I, _) -> [I];
+in_control({apply, {os, set_signal, _}} = I, _) -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
@@ -344,7 +346,12 @@ instruction({load, Name}, Apps) ->
         _ -> []
     end;
 instruction({start, Name, Type}, Apps) ->
-    [{apply, {application, start_boot, [Name, Type]}} || is_map_key(Name, Apps)].
+    [{apply, {application, start_boot, [Name, Type]}} || is_map_key(Name, Apps)]
+        ++ [signals_are_heard() || Name =:= kernel].
+
+%% Tells the launcher that the kernel acts on SIGTERM from now on: before, nobody hears of
+%% one, so it is kept until then (docs/launcher.md).
+signals_are_heard() -> {apply, {os, set_signal, [sigterm, handle]}}.
 
 %% The application controller starts with the kernel's own term.
 kernel_process({kernelProcess, application_controller, _}, Kernel) ->

@@ -54,6 +54,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Links = links(Found, Used),
     Links =:= [] orelse maps:get(outside_links, Options, note) =:= note
         orelse fail({outside_links, Links}),
+    ok = lists:foreach(fun(App) -> refuse_without_program(Found, App) end, maps:values(Used)),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
                                    otp => whittle_otp_lib:otp(Otp)}),
     System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
@@ -280,6 +281,17 @@ refuse_prebuilt(#{name := Name} = App) ->
     case whittle_read_app:prebuilt(App) of
         none -> ok;
         {[Path | _], Loaders} -> fail({prebuilt_nif, {Path, Name, Loaders}})
+    end.
+
+%% Of OTP's: one that the input brings has not been asked about yet. An escript runs until
+%% it calls what is not there.
+refuse_without_program(#{main := _}, _) ->
+    ok;
+refuse_without_program(_, #{name := Name, origin := #{asked_by := By}} = App) ->
+    case {whittle_otp:unsupported(Name), App} of
+        {false, #{absent_programs := Paths}} -> fail({absent_programs, {Name, By, Paths}});
+        {false, _} -> ok;
+        {Why, _} -> fail({unsupported_application, {Name, By, Why}})
     end.
 
 by_name(Apps) -> maps:from_list([{Name, App} || #{name := Name} = App <- Apps]).

@@ -165,10 +165,15 @@ app(Dir, Files, #{kind := Kind} = Context) ->
                                module(Module, where(Dir, Path), Read, Kind)
                        end, Beams),
     {Kept, Dropped} = data_files(Name, Dir, Files, Kind),
-    App = #{name => Name, vsn => proplists:get_value(vsn, Props), spec => Spec,
-            modules => Modules, files => Kept,
-            origin => #{kind => Kind, path => maps:get(path, Context, Dir),
-                        asked_by => maps:get(asked_by, Context, [])}},
+    App0 = #{name => Name, vsn => proplists:get_value(vsn, Props), spec => Spec,
+             modules => Modules, files => Kept,
+             origin => #{kind => Kind, path => maps:get(path, Context, Dir),
+                         asked_by => maps:get(asked_by, Context, [])}},
+    App = case [Path || Path <- Dropped, whittle_otp:program(Name, Path) =:= unknown,
+                        not is_library(Path)] of
+              [] -> App0;
+              Programs -> App0#{absent_programs => Programs}
+          end,
     {ok, App, notes(Name, Listed, Modules, Dropped, Kind)}.
 
 %% The path is one of ours in an archive too: see whittle_zip.
@@ -257,8 +262,8 @@ module(Module, File, Read, _) -> ok(beam(Module, File, bytes(File, Read))).
 plain(<<"FOR1", _/binary>> = Bytes, _) -> Bytes;
 plain(_, Beam) -> whittle_beam:strip(#{keep => all}, Beam).
 
-%% OTP's own libraries and port programs are for the machine it was built on;
-%% the runtime links what it needs (whittle_otp:natives/1).
+%% OTP's own libraries and port programs are for the machine it was built on; the runtime
+%% has what is needed of them (whittle_otp:program/2).
 data_files(Name, Dir, Files, Kind) ->
     Data = [{Path, #{mode => Mode, bytes => bytes(where(Dir, Path), Read)}}
             || {Path, Mode, Read} <- Files,
@@ -296,8 +301,9 @@ notes(Name, Listed, Modules, Dropped, Kind) ->
                    [Name, lists:join(", ", [atom_to_list(M) || M <- Unlisted])])
      || Unlisted =/= [], Kind =:= input] ++
     [io_lib:format("~ts: left out, for the build machine only: ~ts",
-                   [Name, lists:join(", ", Dropped)])
-     || Dropped =/= []].
+                   [Name, lists:join(", ", Absent)])
+     || Absent <- [[Path || Path <- Dropped, whittle_otp:program(Name, Path) =/= linked]],
+        Absent =/= []].
 
 where(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 

@@ -53,6 +53,8 @@
           files := #{path() => file()},         % below the application, without
                                                 % ebin/: <<"priv/www/a.html">>
           natives => [whittle_native:native()], % C that it brings; default: none
+          absent_programs => [path()],          % of OTP's own, which no VM of ours has;
+                                                % default: none
           origin := origin()}.
 
 -type boot_script() :: {script, {string(), string()}, [term()]}.

@@ -106,6 +106,10 @@ words({missing_applications, {Missing, Otp}}) ->
 words({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
          "out of `applications'", [Name, askers(Askers), Why]);
+words({absent_programs, {Name, Askers, Paths}}) ->
+    line("application ~ts of OTP, which ~ts, runs programs that the VM of a built file does not "
+         "have (~ts): take it out of `applications'",
+         [Name, askers(Askers), list(Paths)]);
 words({circular_applications, Circle}) ->
     line("applications need each other in a circle (~ts): take one out of "
          "another's `applications'", [list(Circle)]);

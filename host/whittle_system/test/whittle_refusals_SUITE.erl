@@ -5,7 +5,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([nothing_there/1, no_application/1, mix_project/1, no_escript/1, escript_without_main/1,
-         prebuilt_nif/1, unused_prebuilt_nif/1, missing_application/1, absent_module/1,
+         prebuilt_nif/1, unused_prebuilt_nif/1, absent_program/1, unknown_program/1,
+         missing_application/1, absent_module/1,
          unlisted_module/1, damaged_beam/1, foreign_beam/1, misnamed_beam/1, newer_beam/1,
          module_twice/1, too_old_beam/1, compiled_again/1, compiler_fails/1,
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
@@ -18,7 +19,8 @@
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
-     prebuilt_nif, unused_prebuilt_nif, missing_application, absent_module, unlisted_module,
+     prebuilt_nif, unused_prebuilt_nif, absent_program, unknown_program,
+     missing_application, absent_module, unlisted_module,
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
@@ -96,6 +98,36 @@ prebuilt_nif(Config) ->
     refused(Dir, prebuilt_nif,
             "application nif brings the shared object priv/lib/nif.so.1, loaded by nif; "
             "a static VM cannot load one: describe its sources with --native").
+
+%% Programs of OTP that no VM has: whoever brings the application.
+absent_program(Config) ->
+    Dir = in("umbrella", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    source(Dir, "asks", "kernel, stdlib, odbc"),
+    refused(Dir, unsupported_application,
+            "application odbc, which asks needs, cannot work in one file \\(its program "
+            "odbcserver loads"),
+    Release = in("rel", Config),
+    release(Release, erlang:system_info(version),
+            "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
+    [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
+    refused(Release, unsupported_application, "application odbc, which you asked for, cannot work").
+
+%% A program of OTP's that is not known here: it may be needed.
+unknown_program(Config) ->
+    Dir = in("rel", Config),
+    release(Dir, erlang:system_info(version),
+            "[{kernel, \"1\"}, {stdlib, \"1\"}, {os_mon, \"1\"}]"),
+    [brought(Dir, Name) || Name <- [kernel, stdlib, os_mon]],
+    [made:file(filename:join([Dir, "lib/os_mon-1/priv/bin", Name]), made:so())
+     || Name <- ["memsup", "ferrule", "newsup"]],
+    refused(Dir, absent_programs,
+            "application os_mon of OTP, .*runs programs that the VM of a built file does not have "
+            "\\(priv/bin/newsup\\)").
+
+brought(Release, Name) ->
+    made:app(filename:join([Release, "lib", atom_to_list(Name) ++ "-1"]), Name,
+             [{applications, []}], []).
 
 %% One that nobody starts does no harm.
 unused_prebuilt_nif(Config) ->
