@@ -27,7 +27,9 @@ package(Name) ->
             end
     end.
 
-%% The unpacked source of a package of Debian 12, of that major version.
+%% The unpacked source of a package, of that major version, of Debian 12 or, where the
+%% archive has it no longer, of Debian 13. An archive may hold the
+%% author's part of a package and not Debian's; apt has checked that file, too.
 -spec source(string(), string()) -> file:filename().
 source(Package, Major) ->
     Dir = work(["sources", Package]),
@@ -36,18 +38,26 @@ source(Package, Major) ->
         true -> Dir;
         false ->
             ok = filelib:ensure_path(Fetched),
-            %% apt checks the signature and the sums of the files.
-            case whittle_apt:fetch(Package, Major, ["bookworm"], Fetched,
-                                   #{tell => fun(_, _) -> ok end}) of
-                {ok, #{main := Dsc}} ->
-                    {0, _} = running:run("/bin/sh", ["-c", "dpkg-source --no-check --extract \"$1\" \"$2\" 2>&1", "sh",
-                                                     filename:join(Fetched, Dsc), Dir],
-                                         #{env => keep}),
-                    Dir;
-                {error, Error} ->
+            Found = whittle_apt:fetch(Package, Major, ["bookworm", "trixie"], Fetched,
+                                      #{tell => fun(_, _) -> ok end}),
+            case {Found, filelib:wildcard(filename:join(Fetched, "*.orig.tar.*"))} of
+                {{ok, #{main := Dsc}}, _} ->
+                    shell("dpkg-source --no-check --extract \"$1\" \"$2\" 2>&1",
+                          [filename:join(Fetched, Dsc), Dir]);
+                {{error, _}, [Original | _]} ->
+                    shell("mkdir \"$2\" && tar -xf \"$1\" -C \"$2\" --strip-components=1 2>&1",
+                          [Original, Dir]);
+                {{error, Error}, []} ->
                     fail("the source of ~ts could not be fetched: ~ts",
                          [Package, whittle_runtime:format_error(Error)])
-            end
+            end,
+            Dir
+    end.
+
+shell(Script, Words) ->
+    case running:run("/bin/sh", ["-c", Script, "sh" | Words], #{env => keep}) of
+        {0, _} -> ok;
+        {_, Said} -> fail("~ts: ~ts", [Script, Said])
     end.
 
 %% The term of an .app file.

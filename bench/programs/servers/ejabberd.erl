@@ -28,7 +28,7 @@
                   {mqtree, "erlang-p1-mqtree", "1"}, {stringprep, "erlang-p1-stringprep", "1"},
                   {xmpp, "erlang-p1-xmpp", "1"}]).
 %% Further sources that are compiled with one of them: where to, package, version, directories.
--define(WITH, [{fast_xml, "c_src/expat", "expat", "2", "lib"},
+-define(WITH, [{fast_xml, "c_src/expat", "expat", "2", "expat/lib"},
                {fast_yaml, "c_src/libyaml", "libyaml", "0", "."}]).
 
 %% What `whittle build' is given: a release and the options of each way.
@@ -99,7 +99,12 @@ native({App, Package, Major}) ->
          filelib:is_dir(To)
              orelse ({0, _} = running:run("/bin/cp", ["-R", From, To], #{env => keep}))
      end || {For, Where, Other, Version, Below} <- ?WITH, For =:= App],
+    Expat = filename:join(Dir, "c_src/expat"),
+    filelib:is_dir(Expat)
+        andalso ({ok, _} = file:copy(described("expat_config.h"),
+                                     filename:join(Expat, "expat_config.h"))),
     File = filename:join(Dir, "native.config"),
-    {ok, _} = file:copy(filename:join([running:root(), "bench", "programs", "ejabberd",
-                                       atom_to_list(App) ++ ".config"]), File),
+    {ok, _} = file:copy(described(atom_to_list(App) ++ ".config"), File),
     File.
+
+described(Name) -> filename:join([running:root(), "bench", "programs", "ejabberd", Name]).
