@@ -54,12 +54,13 @@ ready() -> <<" for ejabberd_c2s">>.
           {file:filename(), [string()], [{string(), string()}]}.
 command(stock, #{otp := Otp, path := Release}, Dir) ->
     Words = lists:append([string:lexemes(Line, " ") || Line <- ?VM_ARGS]),
-    {filename:join(debian:otp_root(Otp), "bin/erl"), Words ++ mnesia(Dir),
+    {filename:join(debian:otp_root(Otp), "bin/erl"), Words ++ mnesia("\"", Dir),
      [{"ERL_LIBS", filename:join(Release, "lib")} | settings(Dir)]};
 command(_, #{file := File}, Dir) ->
-    {File, [], [{"ERL_FLAGS", lists:append(lists:join(" ", mnesia(Dir)))} | settings(Dir)]}.
+    {File, [], [{"ERL_FLAGS", lists:append(lists:join(" ", mnesia("\\\"", Dir)))} | settings(Dir)]}.
 
-mnesia(Dir) -> ["-mnesia", "dir", "\"" ++ filename:join(Dir, "db") ++ "\""].
+%% The value is an Erlang string, so its quotes have to reach the VM.
+mnesia(Quote, Dir) -> ["-mnesia", "dir", Quote ++ filename:join(Dir, "db") ++ Quote].
 
 settings(Dir) ->
     Certificate = filename:join(Dir, "certificate.pem"),
