@@ -5,7 +5,7 @@
 %% described in bench/programs/ejabberd.
 -module(ejabberd).
 
--export([source/1, use/0, words/1, command/3, ready/0]).
+-export([source/1, generated/0, use/0, words/1, command/3, ready/0]).
 
 -define(XMPP, 21222).
 -define(HTTP, 21280).
@@ -34,9 +34,14 @@
 %% What `whittle build' is given: a release and the options of each way.
 -spec source(string()) -> #{path := file:filename(), options := [string()], told := [string()]}.
 source(Otp) ->
-    #{path => release(Otp),
+    {Stock, Release} = releases(Otp),
+    #{path => Release, stock_path => Stock,
       options => ["--native", lists:append(lists:join(",", [native(Native) || Native <- ?SOURCES]))],
       told => ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"]}.
+
+% Modules that it compiles while it runs.
+-spec generated() -> [module()].
+generated() -> [ets_cache_options, xmpp_config, xmpp_tr].
 
 -spec use() -> #{client := string(), phases := [string()]}.
 use() -> #{client => "ejabberd_client.py", phases => ["first", "again"]}.
@@ -52,7 +57,7 @@ ready() -> <<" for ejabberd_c2s">>.
 %% How to start it in a data directory.
 -spec command(atom(), map(), file:filename()) ->
           {file:filename(), [string()], [{string(), string()}]}.
-command(stock, #{otp := Otp, path := Release}, Dir) ->
+command(stock, #{otp := Otp, stock_path := Release}, Dir) ->
     Words = lists:append([string:lexemes(Line, " ") || Line <- ?VM_ARGS]),
     {filename:join(debian:otp_root(Otp), "bin/erl"), Words ++ mnesia("\"", Dir),
      [{"ERL_LIBS", filename:join(Release, "lib")} | settings(Dir)]};
@@ -82,14 +87,30 @@ settings(Dir) ->
     [{"HOME", Dir}, {"EJABBERD_CONFIG_PATH", Config}, {"ERL_EPMD_ADDRESS", "127.0.0.1"},
      {"RELEASE_COOKIE", "bench"}, {"EJABBERD_LOG_PATH", filename:join(Dir, "ejabberd.log")}].
 
-release(Otp) ->
+%% What the packages hold, and the same with the modules that load the NIFs of the sources.
+releases(Otp) ->
     Dirs = debian:packages(?PACKAGES),
     Files = [File || Dir <- Dirs, File <- filelib:wildcard(filename:join(Dir, "usr/lib/**/ebin/*.app"))],
     Found = maps:from_list([{App, {filename:dirname(filename:dirname(File)), Keys}}
                             || File <- Files, {App, Keys} <- [debian:application(File)]]),
-    servers_release:make(debian:work([ejabberd, "release"]),
-                         #{name => "ejabberd", otp => Otp, found => Found, roots => ?ROOTS,
-                           vm_args => ?VM_ARGS}).
+    [Stock, Release] =
+        [servers_release:make(debian:work([ejabberd, Name]),
+                              #{name => "ejabberd", otp => Otp, found => Found, roots => ?ROOTS,
+                                vm_args => ?VM_ARGS}) || Name <- ["stock-release", "release"]],
+    [loader(Source, Release) || Source <- ?SOURCES],
+    {Stock, Release}.
+
+%% A NIF and the module that loads it have to be of one version: that of the source.
+loader({App, Package, Major}, Release) ->
+    Source = debian:source(Package, Major),
+    [Ebin] = filelib:wildcard(filename:join([Release, "lib", lists:concat([App, "-*"]), "ebin"])),
+    {ok, Natives} = file:consult(described(lists:concat([App, ".config"]))),
+    Includes = [{i, filename:join(Source, "include")}
+                | [{i, Include} || Include <- filelib:wildcard(filename:join([Release, "lib", "*",
+                                                                              "include"]))]],
+    [{ok, _} = compile:file(filename:join([Source, "src", Name]),
+                            [debug_info, {outdir, Ebin} | Includes])
+     || {nif, Name, _} <- Natives].
 
 %% The description of an application's NIFs, in the directory of its source.
 native({App, Package, Major}) ->
