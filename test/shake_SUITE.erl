@@ -251,7 +251,8 @@ costs_of_dynamic_calls(Config) ->
                     lists:last(Lines)
             end,
     Text = Build([]),
-    {match, [Bytes]} = re:run(Text, "\"brings\":\\{\"bytes\":(\\d+),[^}]*\\},\"by\":\\[\"costly\"\\],"
+    {match, [Bytes]} = re:run(Text, "\"brings\":\\{\"bytes\":(\\d+),[^}]*\\},"
+                                    "\"by\":\\[\"costly\"\\],"
                                     "\"closed_by\":\"--data none, or a system without costly\"",
                               [{capture, [1], list}]),
     %% erl_scan and erl_parse.

@@ -191,12 +191,14 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
           [unicode:chardata()].
 load_notes(#{missing := load, only := false}, Before, After) ->
     Cold = whittle_system:cold(After),
-    Sizes = fun(System) -> [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
+    Sizes = fun(System) ->
+                    [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
             end,
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
     [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is kept: "
+    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is "
+                    "kept: "
                     "~b bytes are at hand, ~b are cold, before compression",
                     [AtHand + Kept - Whole, AtHand, Kept]),
       [io_lib:format("; the start makes ~b atoms more, because the program asks whether an atom "
