@@ -121,10 +121,20 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                              {Parts, Late} = lists:unzip([parts(M, Bytes, maps:get(M, Done))
                                                           || {M, Bytes} <- maps:to_list(Modules)]),
                              Left = maps:from_list(lists:append(Parts)),
-                             {whittle_system:put_app(App#{modules := Left}, Now),
+                             {whittle_system:put_app(without_gone(App, App#{modules := Left}), Now),
                               lists:append(Late) ++ Before}
                      end, {System, []}, whittle_system:apps(System)),
     with_cold(Plan, whittle_system:set_cold(Cold, Less)).
+
+%% An application's term no longer lists the modules that are gone: programs read the list, and
+%% look for each file.
+without_gone(#{modules := Before}, #{modules := Left, spec := {application, Name, Keys}} = App) ->
+    Gone = maps:without(maps:keys(Left), Before),
+    Fewer = [case Key of
+                 {modules, Listed} -> {modules, [M || M <- Listed, not is_map_key(M, Gone)]};
+                 _ -> Key
+             end || Key <- Keys],
+    App#{spec := {application, Name, Fewer}}.
 
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
 less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->

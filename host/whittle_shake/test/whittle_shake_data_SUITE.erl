@@ -7,7 +7,8 @@
 
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1,
-         modules_through/1, keys/1, files/1, other_files/1, scripts/1, flags/1, variables/1]).
+         modules_through/1, keys/1, files/1, other_files/1, scripts/1, flags/1, variables/1,
+         lists_without_what_is_gone/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -110,6 +111,15 @@ variables(_) ->
                                     system([], #{})),
     ?assert(lists:member(live, found(System))),
     ?assertEqual(["-s", "-eval"], whittle_shake_roots:flags(System)).
+
+%% ejabberd looks for the file of each module that an application lists, and ends without one.
+lists_without_what_is_gone(_) ->
+    System = system([{a, ["-module(a). -export([main/0]).", "main() -> ok."]}, ?TARGET], #{}),
+    {ok, Plan} = whittle_shake:plan(System, #{preloaded => #{}, unit => functions,
+                                              missing => crash, keep => [{a, main, 0}]}),
+    {ok, #{spec := {application, a, Keys}, modules := Modules}} =
+        whittle_system:app(a, whittle_shake:carry_out(Plan, System)),
+    ?assertEqual({[a], [a]}, {maps:keys(Modules), proplists:get_value(modules, Keys)}).
 
 %% Internal
 
