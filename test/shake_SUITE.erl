@@ -33,7 +33,10 @@ end_per_suite(_) -> ok.
 hello_size(Config) ->
     Hello = proplists:get_value(hello, Config),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
-    ?assert(pack(Hello) =< ?HELLO).
+    ?assert(pack(Hello) =< ?HELLO),
+    %% The port mapper is for nodes of a network.
+    {ok, #{pack := #{entries := Entries}}} = whittle_pack:read(Hello),
+    ?assertEqual([], [Path || #{path := <<"bin/", _/binary>> = Path} <- Entries]).
 
 relay_size(Config) ->
     Relay = running:build(running:example("relay"), out("relay", Config),
