@@ -142,7 +142,11 @@ interrupt_early(Config) ->
 signalled(Signal, Time, Config) ->
     Shell = open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", "read pid; kill -" ++ Signal
                                                               ++ " $pid"]}]),
-    Port = running:start(proplists:get_value(probe, Config), ["wait"]),
+    %% Whoever runs the tests in the background may have SIGINT ignored, and the program then
+    %% begins so.
+    Port = running:start(os:find_executable("env"),
+                         ["--default-signal=" ++ Signal, proplists:get_value(probe, Config),
+                          "wait"]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     %% Before it runs our file it is a process of erl_child_setup, which ignores SIGTERM.
     executed(Pid, list_to_binary([filename:basename(proplists:get_value(probe, Config)), $\n])),

@@ -248,6 +248,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
         #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
         ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
                                               #{Key := Value} <- [Values],
+                                              is_list(Value),
                                               Value =:= "" orelse lists:member("", Value)]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]

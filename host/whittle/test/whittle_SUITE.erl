@@ -224,7 +224,7 @@ completion(Config) ->
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
-              " --data --atoms --code --native --ca-certs --json"},
+              " --data --atoms --code --native --app --no-outside-links --ca-certs --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},

@@ -152,6 +152,8 @@ refresh({apply, {application, load, [{application, Name, _}]}}, Apps, _, _) ->
     instruction({load, Name}, Apps);
 refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
     instruction({start, Name, Type}, Apps);
+refresh({apply, {os, set_signal, [sigterm, handle]}}, _, _, _) ->
+    [];   % it comes with the kernel's start
 refresh({apply, {erl_features, _, _}} = Apply, _, _, Here) ->
     [Apply || is_map_key(erl_features, Here)];
 refresh(Instruction, _, _, _) ->
