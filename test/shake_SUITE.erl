@@ -247,11 +247,14 @@ removed_functions(Config) ->
                 {ok, Term} = erl_parse:parse_term(Tokens),
                 Term
             end || [Line] <- Lines],
-    [Gone, Two, Cast] = [lists:append(["undefined function removed_parts:", Name, ": removed by "
-                                       "Whittle; run `whittle why removed removed_parts:", Name, "`"])
-                         || Name <- ["gone/1", "two/2", "handle_cast/2"]],
-    [Whole, OfWhole] = ["undefined function removed_whole:" ++ Name ++ ": the module was removed by "
-                        "Whittle; run `whittle why removed removed_whole`" || Name <- ["f/1", "g/0"]],
+    [Gone, Two, Cast] =
+        [lists:append(["undefined function removed_parts:", Name, ": removed by Whittle; run "
+                       "`whittle why removed removed_parts:", Name, "`"])
+         || Name <- ["gone/1", "two/2", "handle_cast/2"]],
+    [Whole, OfWhole] =
+        [lists:append(["undefined function removed_whole:", Name, ": the module was removed by "
+                       "Whittle; run `whittle why removed removed_whole`"])
+         || Name <- ["f/1", "g/0"]],
     Info = fun(Text) -> [{error_info, #{module => whittle_start_removed, cause => Text}}] end,
     Stack = fun(Mfa, Arity, Text) ->
                     {erlang:append_element(Mfa, Info(Text)), {removed, Arity, Info(Text)}}
@@ -340,8 +343,8 @@ doors(Config) ->
     Declared = ["--data", "none", "--atoms", "cut_checks"],
     ?assertEqual(
        {1, <<"whittle: code that is loaded while the program runs may call any function "
-             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:upgrade/1): declare them "
-             "with --code M[:F[/A]],... or --code none\n">>},
+             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:purging/1 and 1 more): declare "
+             "them with --code M[:F[/A]],... or --code none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
 
 %% In one error, so that they are not found one after another, with words that declare all.
@@ -366,7 +369,7 @@ who_asks(Config) ->
              "--atoms", "cut_checks", "--code", "none" | functions()],
     {0, Said} = running:whittle(Build),
     ?assertMatch({match, _}, re:run(Said, "\nnote: asking which functions or modules there are "
-                                          "gives what is left: cut_checks:introspection/1")).
+                                          "gives what is left: cut_checks:infos/1, ")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),

@@ -8,8 +8,8 @@
 %% `beam_lib': the MD5 of a module that was shaken is the one that its file names, not the sum
 %% over what is left. `code:modified_modules/0' compares it with the one that the VM names.
 %%
-%% Where nothing is loaded later, `error_handler' goes on in `whittle_start_removed' to raise `undef',
-%% which explains it.
+%% Where nothing is loaded later, `error_handler' raises `undef' in `whittle_start_removed', which
+%% explains it.
 %%
 %% Both modules stay what they were: their MD5 and what `module_info' tells are the same.
 -module(whittle_shake_watch).
@@ -22,9 +22,9 @@
 watching(#{module := Module} = Value) ->
     case questions(Module) of
         Questions when map_size(Questions) =:= 0 -> none;
-        Questions -> {ok, with_heads(maps:map(fun(_, Question) ->
-                                                      fun(Function) -> asking(Question, Function) end
-                                              end, Questions), Value)}
+        Questions ->
+            Head = fun(_, Question) -> fun(Function) -> asking(Question, Function) end end,
+            {ok, with_heads(maps:map(Head, Questions), Value)}
     end.
 
 %% @doc `error_handler', whose `crash/1' goes on in `whittle_start_removed:undefined/1'. It is a
