@@ -2,7 +2,7 @@
 %% raises `undef' (`whittle_start_removed').
 %%
 %% A list of names would be too large: hello lacks 3,700 exported functions. Of a module that is
-%% gone as a whole the module is enough, and of each name a hash of 24 bits, which is some 2 bytes
+%% gone as a whole the module is enough, and of each name a hash of 24 bits, which is 2.4 bytes
 %% in the pack. docs/shaking.md has the figures.
 -module(whittle_shake_removed).
 
