@@ -42,7 +42,7 @@ end_per_testcase(_, Config) -> file:del_dir_r(public(Config)).
 
 %% Longer first, so that one file is cut again and again.
 cut_anywhere(Config) ->
-    {File, Bytes} = copied("cut", Config),
+    {File, Bytes} = copied("start_cut", Config),
     Sizes = lists:reverse(lists:usort(places(byte_size(Bytes)))),
     Said = [begin
                 changed(File, fun(Io) ->
@@ -56,7 +56,7 @@ cut_anywhere(Config) ->
 
 %% Of what is loaded of the VM; the pack has its own sum (launcher_SUITE).
 a_bit_anywhere(Config) ->
-    {File, Bytes} = copied("bit", Config),
+    {File, Bytes} = copied("start_bit", Config),
     {ok, Pack} = whittle_elf:pack(Bytes),
     Vm = binary:part(Bytes, 0, byte_size(Bytes) - byte_size(Pack)),
     Said = [begin

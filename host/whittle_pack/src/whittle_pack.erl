@@ -212,11 +212,12 @@ blocks(System, Runtime, Vm, Options) ->
                           end])
            end]).
 
-%% Only a node of a network has a port mapper.
+%% Only a node of a network has a port mapper. A shaken system without a network may have other
+%% functions of net_kernel.
 programs(System, #{programs := Programs}) ->
-    case [net_kernel || {_, net_kernel, _} <- whittle_system:modules(System)] of
-        [] -> {ok, #{}};
-        _ -> read_programs(maps:to_list(Programs), #{})
+    case whittle_modules:exports({net_kernel, init, 1}, System) of
+        true -> read_programs(maps:to_list(Programs), #{});
+        false -> {ok, #{}}
     end;
 programs(_, _) ->
     {ok, #{}}.

@@ -124,7 +124,7 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                              {whittle_system:put_app(without_gone(App, App#{modules := Left}), Now),
                               lists:append(Late) ++ Before}
                      end, {System, []}, whittle_system:apps(System)),
-    with_cold(Plan, whittle_system:set_cold(Cold, Less)).
+    with_missing(Plan, System, whittle_system:set_cold(Cold, Less)).
 
 %% An application's term no longer lists the modules that are gone: programs read the list, and
 %% look for each file.
@@ -147,6 +147,8 @@ less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
     end;
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(taken_apart(Bytes), Kept);
+less(crash, {error_handler, Bytes}, Kept, Answering) ->
+    whittle_shake_cut:module(whittle_shake_watch:explaining(taken_apart(Bytes)), Kept, Answering);
 less(crash, {_, Bytes}, Kept, Answering) ->
     whittle_shake_cut:module(taken_apart(Bytes), Kept, Answering).
 
@@ -157,14 +159,17 @@ assembled(Value) ->
 %% The start names what is cold as a whole to who says when it is called; and it makes atoms:
 %% who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
-with_cold(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+%% What is gone it names to whoever raises `undef'.
+with_missing(#{missing := load, reached := #{program := Program}, summaries := Summaries}, _,
+             System) ->
     Watched = whittle_boot:watch_cold(System),
     case whittle_shake_door:asks_for_atoms(Program, Summaries) of
         true -> whittle_boot:make_atoms(Watched);
         false -> Watched
     end;
-with_cold(#{missing := crash}, System) ->
-    System.
+with_missing(#{missing := crash} = Plan, Before, System) ->
+    Names = whittle_shake_removed:names(Plan, Before, System),
+    whittle_system:set_removed(whittle_shake_removed:set(Names), System).
 
 %% What becomes of a module: the modules in its place, and which of them are cold.
 parts(_, _, none) -> {[], []};
