@@ -18,8 +18,8 @@
                    "erlang-p1-xmpp", "erlang-p1-yaml", "erlang-p1-yconf", "erlang-p1-zlib",
                    "erlang-unicode-util-compat"]).
 %% What ejabberd calls or starts, and its .app file does not name.
--define(ROOTS, [ejabberd, mnesia, os_mon, inets, compiler, fast_xml, fast_tls, fast_yaml, xmpp, pkix,
-                p1_acme, stringprep, cache_tab, mqtree, ezlib, yconf, jose, jiffy, idna, p1_utils,
+-define(ROOTS, [ejabberd, mnesia, os_mon, inets, compiler, fast_xml, fast_tls, fast_yaml, xmpp,
+                pkix, p1_acme, stringprep, cache_tab, mqtree, ezlib, yconf, jose, jiffy, idna, p1_utils,
                 stun, eimp, base64url]).
 %% Sources of the NIFs: application, source package, major version.
 -define(SOURCES, [{cache_tab, "erlang-p1-cache-tab", "1"}, {ezlib, "erlang-p1-zlib", "1"},
@@ -36,7 +36,7 @@
 source(Otp) ->
     {Stock, Release} = releases(Otp),
     #{path => Release, stock_path => Stock,
-      options => ["--native", lists:append(lists:join(",", [native(Native) || Native <- ?SOURCES]))],
+      options => ["--native", lists:append(lists:join(",", [native(One) || One <- ?SOURCES]))],
       told => ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"]}.
 
 % Modules that it compiles while it runs.
@@ -90,7 +90,8 @@ settings(Dir) ->
 %% What the packages hold, and the same with the modules that load the NIFs of the sources.
 releases(Otp) ->
     Dirs = debian:packages(?PACKAGES),
-    Files = [File || Dir <- Dirs, File <- filelib:wildcard(filename:join(Dir, "usr/lib/**/ebin/*.app"))],
+    Files = [File || Dir <- Dirs,
+                     File <- filelib:wildcard(filename:join(Dir, "usr/lib/**/ebin/*.app"))],
     Found = maps:from_list([{App, {filename:dirname(filename:dirname(File)), Keys}}
                             || File <- Files, {App, Keys} <- [debian:application(File)]]),
     [Stock, Release] =

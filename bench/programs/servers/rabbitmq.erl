@@ -36,7 +36,8 @@ words(_Dir) -> [integer_to_list(Port) || Port <- [?AMQP, ?HTTP]].
 ready() -> <<"Server startup complete">>.
 
 %% How to start it in a data directory.
--spec command(atom(), map(), file:filename()) -> {file:filename(), [string()], [{string(), string()}]}.
+-spec command(atom(), map(), file:filename()) ->
+          {file:filename(), [string()], [{string(), string()}]}.
 command(stock, #{otp := Otp, path := Release}, Dir) ->
     Libs = filename:join(Release, "lib"),
     Words = lists:append([string:lexemes(Line, " ") || Line <- ?VM_ARGS]),

@@ -17,8 +17,8 @@ make(Dir, #{name := Name, otp := Otp, found := Found, roots := Roots, vm_args :=
     Settings = filename:join([Dir, "releases", "1"]),
     ok = filelib:ensure_path(Settings),
     ok = filelib:ensure_path(filename:join(Dir, "lib")),
-    [{0, _} = running:run("/bin/cp", ["-rL", From, filename:join([Dir, "lib", [atom_to_list(App), "-",
-                                                                    vsn(Keys)]])])
+    To = fun(App, Keys) -> filename:join([Dir, "lib", lists:concat([App, "-", vsn(Keys)])]) end,
+    [{0, _} = running:run("/bin/cp", ["-rL", From, To(App, Keys)])
      || App <- All, #{App := {From, Keys}} <- [Found]],
     Apps = [{App, vsn(keys(App, Found, Lib)), started(App)} || App <- All],
     Term = {release, {Name, "1"}, {erts, erts(Otp)}, Apps},
@@ -40,7 +40,8 @@ keys(App, Found, Lib) ->
     case Found of
         #{App := {_, Keys}} -> Keys;
         #{} ->
-            case filelib:wildcard(filename:join(Lib, lists:concat([App, "-*/ebin/", App, ".app"]))) of
+            Pattern = lists:concat([App, "-*/ebin/", App, ".app"]),
+            case filelib:wildcard(filename:join(Lib, Pattern)) of
                 [File] -> element(2, debian:application(File));
                 [] -> debian:fail("the application ~s is neither in the packages nor in OTP", [App])
             end
