@@ -19,8 +19,8 @@
                    "erlang-unicode-util-compat"]).
 %% What ejabberd calls or starts, and its .app file does not name.
 -define(ROOTS, [ejabberd, mnesia, os_mon, inets, compiler, fast_xml, fast_tls, fast_yaml, xmpp,
-                pkix, p1_acme, stringprep, cache_tab, mqtree, ezlib, yconf, jose, jiffy, idna, p1_utils,
-                stun, eimp, base64url]).
+                pkix, p1_acme, stringprep, cache_tab, mqtree, ezlib, yconf, jose, jiffy, idna,
+                p1_utils, stun, eimp, base64url]).
 %% Sources of the NIFs: application, source package, major version.
 -define(SOURCES, [{cache_tab, "erlang-p1-cache-tab", "1"}, {ezlib, "erlang-p1-zlib", "1"},
                   {fast_tls, "erlang-p1-tls", "1"}, {fast_xml, "erlang-p1-xml", "1"},
