@@ -709,15 +709,21 @@ clean(Config) ->
     ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
     ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
-    Names = ["artefacts/runtime-25-x86_64-size-0/vm", "artefacts/erts-25-x86_64-size-0/a",
-             "artefacts/otp-25-0/a", "sources/musl-1.2-0/a", "work/erts-25-x86_64-size-0@A/a",
-             "work/otp-25-0@A/a", "logs/otp-25-0.log"],
+    [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
+    Described = ["artefacts/" ++ Vm, "artefacts/" ++ Erts, "artefacts/" ++ Otp,
+                 "sources/musl-1.2-01234567"],
+    Names = [Dir ++ "/whittle.config" || Dir <- Described]
+        ++ ["work/" ++ Erts ++ "@A/a", "work/" ++ Otp ++ "@A/a", "logs/" ++ Otp ++ ".log"],
     [made:file(filename:join(Cache, Name), "1234") || Name <- Names],
-    made:file(filename:join(Cache, "locks/otp-25-0"), ""),
+    [made:file(filename:join([Cache, "locks", Name]), "") || Name <- [Erts, Otp]],
+    Thesis = filename:join(Cache, "work/thesis.txt"),
+    made:file(Thesis, "12"),
     Kept = fun() -> [Name || Name <- Names, filelib:is_file(filename:join(Cache, Name))] end,
     {0, Listed, ""} = Clean([]),
     ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
     ?assertEqual(nomatch, re:run(Listed, "a build needs it")),
+    ?assertMatch({match, _},
+                 re:run(Listed, "\nother .*thesis.txt \\(not Whittle's, left\\)\n")),
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% Nothing here is older than an hour.
@@ -726,29 +732,32 @@ clean(Config) ->
     ?assertEqual(Names, Kept()),
     %% A build goes on: what it may read and what it makes stay.
     Port = open_port({spawn_executable, os:find_executable("flock")},
-                     [{args, [filename:join(Cache, "locks/otp-25-0"), "sh", "-c",
+                     [{args, [filename:join(Cache, "locks/" ++ Otp), "sh", "-c",
                               "echo held; exec cat"]}, binary]),
     receive {Port, {data, <<"held\n">>}} -> ok end,
     {0, Busy, ""} = Clean(["--yes"]),
     ?assertMatch({match, [_, _, _, _, _, _]},
                  re:run(Busy, "a build needs it", [global])),
     ?assertMatch({match, _}, re:run(Busy, "\nremoved: 4 bytes\n$")),
-    ?assertEqual(Names -- ["work/erts-25-x86_64-size-0@A/a"], Kept()),
+    ?assertEqual(Names -- ["work/" ++ Erts ++ "@A/a"], Kept()),
     true = port_close(Port),
-    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/otp-25-0") ++ "' true"),
-    {0, Vm, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
-    ?assertMatch({match, _}, re:run(Vm, "\nremoved: 4 bytes\n$")),
+    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/" ++ Otp) ++ "' true"),
+    {0, Vms, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
+    ?assertMatch({match, _}, re:run(Vms, "\nremoved: 4 bytes\n$")),
     {0, Json, ""} = Clean(["--yes", "--json"]),
     Code = "import json\n"
            "d = json.load(open('out'))\n"
            "assert d['removing'] and d['removed_bytes'] == 20, d\n"
            "print(sorted((e['kind'], e['name'], e['bytes'], e['state']) for e in d['entries']))\n",
-    ?assertEqual("[('log', 'otp-25-0.log', 4, 'removed'), ('otp', 'otp-25-0', 4, 'removed'), "
-                 "('part', 'erts-25-x86_64-size-0', 4, 'removed'), "
-                 "('source', 'musl-1.2-0', 4, 'removed'), "
-                 "('work', 'otp-25-0@A', 4, 'removed')]\n", python(Config, Json, Code)),
+    ?assertEqual("[('log', 'otp-25-0123456789abcdef.log', 4, 'removed'), "
+                 "('other', 'thesis.txt', 2, 'left'), "
+                 "('otp', 'otp-25-0123456789abcdef', 4, 'removed'), "
+                 "('part', 'erts-25-0123456789abcdef', 4, 'removed'), "
+                 "('source', 'musl-1.2-01234567', 4, 'removed'), "
+                 "('work', 'otp-25-0123456789abcdef@A', 4, 'removed')]\n",
+                 python(Config, Json, Code)),
     ?assertEqual([], Kept()),
-    ?assertEqual([], filelib:wildcard(filename:join(Cache, "work/*"))).
+    ?assertEqual([Thesis], filelib:wildcard(filename:join(Cache, "work/*"))).
 
 %% Each example is built by the plain command: it finds Whittle's own libraries, which two of
 %% them list among their applications.
