@@ -91,7 +91,7 @@ with_file(Option, File, Fun) ->
         {ok, Bytes} -> Fun(Bytes);
         {error, Reason} ->
             {error, {work, [File, " cannot be read (", file:format_error(Reason),
-                            "): name a file with --", atom_to_list(Option)]}}
+                            "): check the path given to --", atom_to_list(Option)]}}
     end.
 
 %% By default what is only loaded later is not refused.

@@ -76,7 +76,7 @@ help(Config) ->
            "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
-           "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
+           "Exit code: 0 done, 1 the work failed, 2 usage error.\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
 
@@ -96,7 +96,7 @@ help_of_command(Config) ->
            " them)\n"
            "  --shake UNIT          keep only what the program can reach at hand (none, modules,"
            " functions; default: none)\n"
-           "  --missing WAY         whether a call to the rest loads it, as by default, or crashes"
+           "  --missing WAY         what a call to the rest does: load it (default) or crash"
            " (load, crash)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
@@ -139,11 +139,11 @@ wrong_words(Config) ->
      || {Words, Line} <-
             [{["nope"], "there is no command nope; `whittle help' lists them"},
              {["help", "nope"], "there is no command nope; `whittle help' lists them"},
-             {["help", "build", "x"], "`x' is one word too many; see `whittle help'"},
-             {["version", "x"], "`x' is one word too many; see `whittle help'"},
+             {["help", "build", "x"], "unexpected argument `x'; see `whittle help'"},
+             {["version", "x"], "unexpected argument `x'; see `whittle help'"},
              {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
-             {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
+             {["build", "a", "b"], "unexpected argument `b'; see `whittle help build'"},
              {["build", "a", "--nope"],
               "there is no option --nope; see `whittle help build'"},
              {["build", "a", "--otp"], "--otp needs a value; see `whittle help build'"},
@@ -183,7 +183,7 @@ wrong_words(Config) ->
              {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
              {["size", "--by", "x", "o"],
               "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
-             {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
+             {["targets", "all"], "unexpected argument `all'; see `whittle help targets'"},
              {["clean", "--older-than", "30"],
               "--older-than cannot be `30'; take a number of hours, days or weeks, as 12h, 30d or"
               " 4w; see `whittle help clean'"},

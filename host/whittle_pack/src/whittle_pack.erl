@@ -169,8 +169,8 @@ words({odd_name, {Name, Why}}) ->
     line("the system's name `~ts' ~ts, and a file of the output would be called so: rename it",
          [Name, Why]);
 words({name_taken, Name}) ->
-    line("the system is called ~ts, as is another part of a directory: build with --format exe, "
-         "or rename it", [Name]);
+    line("the directory already has a file called ~ts: rename the system or build with "
+         "--format exe", [Name]);
 words({pack_too_large, Bytes}) ->
     line("~b bytes are more than a pack holds (4 GB): leave files out", [Bytes]);
 words({elf_foreign, _}) ->

@@ -255,6 +255,9 @@ changed(Config) ->
     ok = file:write_file(In("below/a b"), "axiom"),
     ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
     Found("below/a b"),
+    ?assertEqual(In("below/a b") ++ " has changed since it was built, and would be packed; remove "
+                 "the directory " ++ Dir ++ " and build again",
+                 lists:flatten(whittle_runtime:format_error(Verify()))),
     ok = file:write_file(In("below/a b"), "words"),
     ?assertEqual(ok, Verify()),
     ok = file:write_file(In("below/a b"), "wards"),
@@ -278,7 +281,10 @@ changed(Config) ->
     ok = file:write_file(In("whittle.sums"), "nothing"),
     Found("whittle.sums"),
     ok = file:delete(In("whittle.sums")),
-    Found("whittle.sums").
+    Found("whittle.sums"),
+    ?assertEqual(In("whittle.sums") ++ " is missing, so what is there cannot be checked; remove "
+                 "the directory " ++ Dir ++ " and build again",
+                 lists:flatten(whittle_runtime:format_error(Verify()))).
 
 %% A file that looks the same is summed where the caller says so.
 always(Config) ->
