@@ -12,7 +12,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, examples/1, not_built/1, not_built_offers/1]).
+         clean/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -23,9 +23,9 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built,
-     not_built_offers].
+     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
+     bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
+     clean, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -668,6 +668,58 @@ bad_files(Config) ->
              {"hello", "hello.plan is not there: build with --shake functions, and keep it beside "
                        "the output"}]],
     ok.
+
+%% A pipe would be waited for, and a device may have no end.
+not_regular(Config) ->
+    Dir = ?config(dir, Config),
+    Pipe = filename:join(Dir, "pipe"),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "' '" ++ Pipe ++ ".plan'"),
+    [begin
+         refused(Config, ["size", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["size", "--by", "reason", File],
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["why", File, "lists"],
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["run", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, building(Config, ["--ca-certs", File]),
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         [refused(Config, building(Config, [Option, File]),
+                  [File, " is a pipe, a socket or a device: name a file with ", Option])
+          || Option <- ["--keep", "--evidence"]]
+     end || File <- [Pipe, "/dev/zero"]],
+    %% The plan beside an output.
+    made:file(Pipe ++ "s", ""),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
+    refused(Config, ["why", Pipe ++ "s", "lists"],
+            [Pipe, "s.plan is a pipe, a socket or a device: name a file"]),
+    refused(Config, building(Config, ["-o", Pipe ++ "s"]),
+            [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
+             "move it, or name another output with -o"]),
+    %% What lies in the directory that is to be replaced.
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
+    "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
+    refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
+            ["hello holds more, which whittle did not write: move it, or name another place with "
+             "-o"]).
+
+%% Files of holes, which take no room on the disk.
+too_large(Config) ->
+    File = filename:join(?config(dir, Config), "large"),
+    "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
+    [refused(Config, Words, [File, " is larger than any file of its kind: check the name"])
+     || Words <- [["size", File], ["run", File], ["why", File, "lists"],
+                  building(Config, ["--ca-certs", File])]],
+    [refused(Config, building(Config, [Option, File]),
+             [File, " is larger than any file of its kind: check the path given to ", Option])
+     || Option <- ["--keep", "--evidence"]].
+
+building(Config, Words) ->
+    ["build", ?config(hello, Config), "--shake", "functions" | Words].
+
+%% A command that hangs ends with 124.
+refused(Config, Words, Line) ->
+    ?assertEqual({Words, {1, "", lists:flatten(["whittle: ", Line, "\n"])}},
+                 {Words, whittle(Config, Words, "timeout 60 env A=")}).
 
 %% Run
 
