@@ -184,9 +184,9 @@ why_cut(Config) ->
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
-    ?assertEqual({1, <<"whittle: there never was a function nobody:f/1: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1; check the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: there never was a module nobody: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no module nobody; check the name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
     %% Of a module a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
@@ -202,6 +202,7 @@ by_reason(Config) ->
     Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],
     {0, Text} = running:whittle(Size),
     ?assertMatch({match, _}, re:run(Text, "(?m)^the boot script +[0-9,]+ +[0-9,]+ +\\d+")),
+    ?assertMatch({match, _}, re:run(Text, "^what is packed, by what first needs it +functions")),
     %% All functions of the program's own module that are at hand.
     {0, Own} = running:whittle(["why", proplists:get_value(hello, Config), "hello"]),
     [Line] = [Line || <<"the application hello", _/binary>> = Line
@@ -404,7 +405,7 @@ bad_keep(Config) ->
                   ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
                    "name"]}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
-                                       "directory): name a file with --keep\n"])},
+                                       "directory): check the path given to --keep\n"])},
                  refused(running:example("hello"), ["--keep", File ++ ".no"], Config)).
 
 plans_of_others(Config) ->

@@ -385,6 +385,8 @@ odd_names(Config) ->
     ?assertEqual({error, {name_taken, "vm"}},
                  whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config),
                                     #{format => dir})),
+    ?assertEqual("the directory already has a file called vm: rename the system or build with "
+                 "--format exe", lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
     ?assertEqual([], files(Config)),
     {ok, _} = whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config), #{}).
 

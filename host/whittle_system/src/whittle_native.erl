@@ -19,8 +19,6 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
--include_lib("kernel/include/file.hrl").
-
 -export([of_application/2, read/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0, lib/0]).
@@ -46,6 +44,8 @@
 %% which is not compiled by itself.
 -define(INCLUDED, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp,c,cc,cpp,cxx}").
 -define(LIBS, [crypto, ssl, zlib]).
+%% Larger files are not read: no source is, and no static library.
+-define(MAX_FILE, 1024 * 1024 * 1024).
 
 %% @doc What the description at the top of an application's directory names, each to be
 %% loaded by one of its modules; nothing where there is no description. rebar3 makes for a
@@ -259,13 +259,9 @@ archive(File) ->
 
 %% A pipe would be waited for.
 bytes(File) ->
-    case file:read_file_info(File) of
-        {ok, #file_info{type = regular}} ->
-            case file:read_file(File) of
-                {ok, Bytes} -> Bytes;
-                {error, Reason} -> fail(unread(File, Reason))
-            end;
-        {ok, _} -> fail(unread(File, eisdir));
+    case whittle_head:whole(File, ?MAX_FILE) of
+        {ok, Bytes} -> Bytes;
+        {error, eftype} -> fail(unread(File, eisdir));
         {error, Reason} -> fail(unread(File, Reason))
     end.
 

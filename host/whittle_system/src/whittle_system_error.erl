@@ -94,15 +94,20 @@ words({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
     line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-         "the release, name its directory's directory in ERL_LIBS, or take it out of "
-         "`applications'",
-         [Name, askers(Askers), Otp]);
+         "the release, name its directory's directory in ERL_LIBS, or ~ts",
+         [Name, askers(Askers), Otp,
+          case Askers of
+              [] -> ["leave out --app ", atom_to_list(Name)];
+              _ -> "take it out of `applications'"
+          end]);
 words({missing_applications, {Missing, Otp}}) ->
     line("~b applications are neither in the input nor in OTP ~ts: ~ts; add them to the "
-         "release, name their directories' directory in ERL_LIBS, or take them out of "
-         "`applications'",
+         "release, name their directories' directory in ERL_LIBS, or ~ts",
          [length(Missing), Otp,
-          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing])]);
+          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing]),
+          lists:join(" or ", ["take them out of `applications'"
+                              || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
+                         ++ [["leave out --app ", atom_to_list(Name)] || {Name, []} <- Missing])]);
 words({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
          "out of `applications'", [Name, askers(Askers), Why]);
