@@ -181,8 +181,8 @@ words_that_look_like_flags(Config) ->
     [?assertEqual({Code, <<"probe: ", (list_to_binary(Said))/binary, "\n">>},
                   named(Config, ["cookie"], Env))
      || {Env, Code, Said} <-
-            [{[{"RELEASE_NODE", "-node"}], 2, "-node: is no node's name: the VM takes a word "
-              "that begins with - for a flag"},
+            [{[{"RELEASE_NODE", "-node"}], 2, "`-node' cannot be a node's name: it begins with "
+              "-, which the VM reads as a flag"},
              {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is no node's name: letters, digits, _ and "
               "-, then an @ and a host or nothing"},
              {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
@@ -251,9 +251,9 @@ asked_without_a_cookie(Config) ->
     [begin
          {1, Said} = named(Config, [Flag | Words], []),
          ?assertMatch({match, _},
-                      re:run(Said, ["^probe: ", Flag, ": there is no cookie to ask the node with: "
-                                    "start the node with RELEASE_COOKIE or WHITTLE_COOKIE_FILE "
-                                    "set, and set the same here .*\n$"]))
+                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so the node cannot be "
+                                    "asked: start the node with RELEASE_COOKIE or "
+                                    "WHITTLE_COOKIE_FILE set, and set the same here .*\n$"]))
      end || [Flag | Words] <- [["--whittle-ping"], ["--whittle-stop"],
                                ["--whittle-eval", "node()"]]].
 
@@ -298,8 +298,8 @@ descriptors(Config) ->
           end,
     [begin
          {1, Said} = Run(Limit),
-         ?assertMatch({match, _}, re:run(Said, "^probe: there are too few file descriptors: it "
-                                         "has room for [0-9]+ and needs 32; raise the limit"))
+         ?assertMatch({match, _}, re:run(Said, "^probe: too few file descriptors: the limit "
+                                         "leaves [0-9]+, and the start needs 32; raise it "))
      end || Limit <- [3, 4, 8, 16, 24, 32, 34]],
     [?assertEqual({0, <<"[\"args\"]\n">>}, Run(Limit)) || Limit <- [40, 64]].
 
