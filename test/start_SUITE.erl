@@ -9,9 +9,9 @@
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
          ambient_capabilities/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
-         long_cookies/1, cookie_file_of_one_word/1, cookie_made_up_is_said/1,
-         asked_without_a_cookie/1, files_without_an_end/1, mapper_port/1, descriptors/1,
-         descriptor_of_nobody/1,
+         long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
+         cookie_made_up_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
+         mapper_port/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
 %% No user of a machine.
@@ -21,7 +21,7 @@ all() ->
     [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities,
      own_program_with_lent_rights, ambient_capabilities,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
-     long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
+     long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, node_listens_where_told].
@@ -239,6 +239,20 @@ cookie_file_of_one_word(Config) ->
     {1, Said} = named(Config, ["cookie"],
                       [{"WHITTLE_COOKIE_FILE", cookie_file(Config, [<<"a">>, 0, <<"b\n">>])}]),
     ?assertMatch({match, _}, re:run(Said, "has a zero byte in it")).
+
+%% The VM answered it with crash reports. A cookie from elsewhere keeps the VM from reading it.
+home_cookie_of_another_kind(Config) ->
+    Home = running:directory("home", Config),
+    File = filename:join(Home, ".erlang.cookie"),
+    [begin
+         {0, _} = running:run(os:find_executable(Maker), [File]),
+         ?assertEqual({1, iolist_to_binary(["probe: ", File, ": ", Why, "\n"])},
+                      named(Config, ["cookie"], [{"HOME", Home}])),
+         ?assertEqual({0, <<"secret\n">>},
+                      named(Config, ["cookie"], [{"HOME", Home}, {"RELEASE_COOKIE", "secret"}])),
+         {0, _} = running:run(os:find_executable("rm"), ["-r", File])
+     end || {Maker, Why} <- [{"mkfifo", "is not a regular file"},
+                             {"mkdir", "Is a directory"}]].
 
 cookie_made_up_is_said(Config) ->
     {0, Said} = named(Config, ["cookie"], []),

@@ -200,15 +200,23 @@ static const char *read_cookie_file(const char *path)
     return checked_cookie(path, cookie);
 }
 
-/* Whether the VM finds a cookie file of its own, whose permissions it checks. */
+/*
+ * Whether the VM finds a cookie file of its own, whose permissions it checks. It would
+ * answer anything but a regular file with crash reports, or wait for a FIFO's writer.
+ */
 static int has_home_cookie(void)
 {
     const char *home = getenv("HOME");
+    struct stat status;
     char path[PATH_MAX];
 
-    return home != NULL &&
-           snprintf(path, sizeof path, "%s/.erlang.cookie", home) < (int)sizeof path &&
-           access(path, R_OK) == 0;
+    if (home == NULL ||
+        snprintf(path, sizeof path, "%s/.erlang.cookie", home) >= (int)sizeof path ||
+        stat(path, &status) < 0)
+        return 0;
+    if (!S_ISREG(status.st_mode))
+        refuse(EXIT_FAILED, path, input_problem(path, MOST_COOKIE_BYTES));
+    return access(path, R_OK) == 0;
 }
 
 /*
