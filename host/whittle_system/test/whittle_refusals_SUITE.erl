@@ -547,6 +547,8 @@ odd_names(Config) ->
                  {"'.x', [{vsn, \"1\"}]", "`.x' begins with a dot"},
                  {"'', [{vsn, \"1\"}]", "`' is empty"},
                  {"'a\\nb', [{vsn, \"1\"}]", "`a\\\\x{A}b' has a control character"},
+                 {"'a\\x{202E}b', [{vsn, \"1\"}]",
+                  "`a\\\\x{202E}b' has a format character in it, which is not seen"},
                  {"other, [{vsn, \"1\"}]", "it is of the application other"},
                  {"bad, [{vsn, \"..\"}]", "`vsn' begins with a dot"},
                  {"bad, [{vsn, \"-1\"}]", "`vsn' begins with -"},
@@ -581,7 +583,10 @@ odd_names_in_releases(Config) ->
                  {"[]", "x", "", "the release's version `' is empty"},
                  {"[{'../../x', \"1\"}]", "x", "1",
                   "the application's name `../../x' has a / in it"},
-                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' has a / in it"}]],
+                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' has a / in it"}]
+                ++ [{"[]", [$x, Format, $y], "1", "y' has a format character in it"}
+                    || Format <- [16#AD, 16#200B, 16#200F, 16#202A, 16#202E, 16#2060, 16#2064,
+                                  16#2066, 16#206F, 16#FEFF, 16#E0020]]],
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/start_erl.data"), "1.2.3 ../x\n"),
     refused(Dir, bad_rel_file, "start_erl.data: the version `../x' has a / in it").
