@@ -15,7 +15,7 @@
          unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
-         outside_links/1, deep_files/1, unlisted_directory/1]).
+         deep_files/1, unlisted_directory/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -27,7 +27,7 @@ all() ->
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
      packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
-     odd_names_in_escripts, odd_files, archives, boot_that_inflates, outside_links, deep_files,
+     odd_names_in_escripts, odd_files, archives, boot_that_inflates, deep_files,
      unlisted_directory].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -677,63 +677,6 @@ boot_that_inflates(Config) ->
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket or a device").
-
-%% A link takes along what it leads to, wherever that is: it is told, or refused.
-outside_links(Config) ->
-    Dir = made:app(in("input/app", Config), app, [], [{app, "-module(app)."}]),
-    made:file(in("elsewhere/secret", Config), "secret"),
-    made:file(in("elsewhere/further", Config), "further"),
-    made:file(filename:join(Dir, "priv/own"), "own"),
-    Link = fun(To, Path) ->
-                   File = filename:join(Dir, Path),
-                   ok = filelib:ensure_dir(File),
-                   ok = file:make_symlink(To, File)
-           end,
-    Notes = fun() ->
-                    {ok, System} = read(Dir),
-                    [#{notes := Said}] = whittle_system:ledger(System),
-                    [Note || Note <- Said, binary:match(Note, <<"link">>) =/= nomatch]
-            end,
-    Refuse = (staged:options())#{outside_links => refuse},
-    Link("own", "priv/inside"),
-    Link("../priv/inside", "priv/inside2"),
-    ?assertEqual([], Notes()),
-    {ok, _} = whittle_read:read(Dir, Refuse),
-    %% By way of another link, to a file, and to a directory with a link of its own.
-    Link("../../../elsewhere/secret", "priv/s"),
-    Link("s", "priv/t"),
-    Link(in("elsewhere", Config), "include"),
-    ok = file:make_symlink("further", in("elsewhere/back", Config)),
-    ok = file:make_symlink("/etc/hostname", in("elsewhere/out", Config)),
-    Leads = fun(Path, To) ->
-                    iolist_to_binary(["application app: the link ", Path, " leads out of the input,"
-                                      " to ", To, ": the output has that file's or directory's"
-                                      " contents"])
-            end,
-    ?assertEqual([Leads("include", in("elsewhere", Config)),
-                  Leads("include/out", "/etc/hostname"),
-                  Leads("priv/s", "../../../elsewhere/secret"), Leads("priv/t", "s")],
-                 Notes()),
-    {error, {outside_links, _} = Error} = whittle_read:read(Dir, Refuse),
-    Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
-    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s), and ">>)),
-    ?assert(one_line(Error)),
-    %% Of a release, also its own files and an application that is elsewhere as a whole.
-    Release = in("rel", Config),
-    release(Release, "1.2.3", "[{app, \"1\"}]"),
-    made:app(in("build/app", Config), app, [], []),
-    made:file(in("build/app/priv/own", Config), ""),
-    ok = file:make_symlink("/etc/hostname", in("build/app/priv/out", Config)),
-    ok = file:make_dir(filename:join(Release, "lib")),
-    ok = file:make_symlink("../../build/app", filename:join(Release, "lib/app-1")),
-    made:file(in("config/sys.config", Config), "[]."),
-    ok = file:make_symlink("../../../config/sys.config",
-                           filename:join(Release, "releases/1/sys.config")),
-    {error, {outside_links, Links}} = whittle_read:read(Release, Refuse),
-    ?assertEqual(["the release: releases/1/sys.config", "application app: ",
-                  "application app: priv/out"],
-                 [lists:flatten([Whose, ": ", unicode:characters_to_list(Path)])
-                  || {Whose, Path, _} <- Links]).
 
 %% All of it, or an error: a path has 4,096 bytes at most.
 deep_files(Config) ->
