@@ -19,8 +19,6 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
--include_lib("kernel/include/file.hrl").
-
 -export([of_application/2, description/1, read/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0, lib/0]).
@@ -144,7 +142,8 @@ terms(File) ->
         {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
-unread(File, eisdir) -> {bad_native, {File, "is no file"}};
+unread(File, Reason) when Reason =:= eisdir; Reason =:= eftype ->
+    {bad_native, {File, "is no file"}};
 unread(File, enoent) -> {bad_native, {File, "is not there"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 
@@ -265,15 +264,9 @@ archive(File) ->
         _ -> fail({bad_native, {File, "is no static library, as ar makes one of object files"}})
     end.
 
-%% A pipe would be waited for.
 bytes(File) ->
-    case file:read_file_info(File) of
-        {ok, #file_info{type = regular}} ->
-            case file:read_file(File) of
-                {ok, Bytes} -> Bytes;
-                {error, Reason} -> fail(unread(File, Reason))
-            end;
-        {ok, _} -> fail(unread(File, eisdir));
+    case whittle_head:part(File) of
+        {ok, Bytes} -> Bytes;
         {error, Reason} -> fail(unread(File, Reason))
     end.
 

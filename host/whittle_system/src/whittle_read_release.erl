@@ -8,9 +8,6 @@
 
 -export([read/2]).
 
-%% Bytes of a file that this module reads as a whole: modules are the largest.
--define(MAX_TEXT, 64 * 1024 * 1024).
-
 %% @doc Reads the release that the directory holds. Without an OTP, each application of OTP
 %% is taken to be in it.
 -spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
@@ -53,7 +50,7 @@ read_here(Place, Vsn, Apps, Files) ->
 %% The version that would be started now; `releases' may hold older ones.
 current(Dir) ->
     File = filename:join(Dir, "releases/start_erl.data"),
-    case whittle_head:whole(File, ?MAX_TEXT) of
+    case whittle_head:text(File) of
         {ok, Data} ->
             Text = unicode:characters_to_list(Data),
             case is_list(Text) andalso string:lexemes(Text, " \r\n") of
@@ -184,7 +181,7 @@ erts_note(Erts, Otp) ->
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->
-    case whittle_head:whole(File, ?MAX_TEXT) of
+    case whittle_head:part(File) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.

@@ -14,7 +14,7 @@
          absent_start_module/1, damaged_code/1, not_fetched/1, packed_release/1, link_loop/1,
          unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
-         odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
+         odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
          deep_files/1, unlisted_directory/1]).
 
 all() ->
@@ -27,7 +27,8 @@ all() ->
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
      packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
-     odd_names_in_escripts, odd_files, archives, boot_that_inflates, deep_files,
+     odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
+     deep_files,
      unlisted_directory].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -677,6 +678,33 @@ boot_that_inflates(Config) ->
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket or a device").
+
+%% Sparse files of five gigabytes: nobody reads them.
+large_files(Config) ->
+    Large = fun(File, Named, Path) ->
+                    {ok, Before} = file:read_file(File),
+                    {ok, Fd} = file:open(File, [read, write, raw]),
+                    {ok, _} = file:position(Fd, 5 * 1024 * 1024 * 1024),
+                    ok = file:truncate(Fd),
+                    ok = file:close(Fd),
+                    refused(Path, unreadable,
+                            Named ++ " is larger than any file of its kind: correct or remove it"),
+                    ok = file:write_file(File, Before)
+            end,
+    App = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    made:file(filename:join(App, "priv/data"), ""),
+    [Large(filename:join(App, Path), Path, App)
+     || Path <- ["ebin/app.app", "ebin/app.beam", "priv/data"]],
+    made:file(in("l/src/l.app.src", Config), "{application, l, [{vsn, \"1\"}]}."),
+    Large(in("l/src/l.app.src", Config), "src/l.app.src", in("l", Config)),
+    Rel = in("rel", Config),
+    release(Rel, "1.2.3", "[]"),
+    made:file(in("rel/releases/1/sys.config", Config), "[]."),
+    made:file(in("rel/releases/1/vm.args", Config), ""),
+    made:file(in("rel/releases/1/consolidated/odd.beam", Config), made:beam("-module(odd).")),
+    [Large(filename:join(Rel, Path), Path, Rel)
+     || Path <- ["releases/start_erl.data", "releases/1/x.rel", "releases/1/sys.config",
+                 "releases/1/vm.args", "releases/1/consolidated/odd.beam"]].
 
 %% All of it, or an error: a path has 4,096 bytes at most.
 deep_files(Config) ->
