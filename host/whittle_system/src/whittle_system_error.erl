@@ -126,7 +126,7 @@ words({prebuilt_nif, {Path, Name, Loaders}}) ->
 words({outside_links, Links}) ->
     line("links lead out of the input (~ts), and --no-outside-links is given: put files in "
          "their places, or build without it",
-         [list([[Whose, ": ", Path, " to ", To] || {Whose, Path, To} <- Links])]);
+         [list([outside(Link) || Link <- Links])]);
 words({bad_native, {File, Why}}) ->
     line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
 words({native_unused, {File, Name, Module}}) ->
@@ -171,6 +171,9 @@ words({no_otp, Lib}) ->
          [Lib]);
 words({bad_boot_file, File}) ->
     line("~ts is no boot file: build the runtime again", [File]).
+
+outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
+outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
 
 archive(damaged) -> "is damaged";
 archive(too_large) -> "inflates to more than 256 MB";
