@@ -201,8 +201,8 @@ http_crowd(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Crowd],
     stop(Pid).
 
-%% Clients that begin to read their answers, and stop, have all places; others still get their answers, at once
-%% and not after the hour that the deadline is here.
+%% Clients that begin to read their answers, and stop, have all places; others still get their
+%% answers, at once and not after the hour that the deadline is here.
 http_slow_clients(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
