@@ -126,8 +126,9 @@ connected(Socket, State) ->
                              end),
     _ = gen_tcp:controlling_process(Socket, Pid),
     Pid ! {go, Socket},
-    #{open := Open} = News = news(State),
-    make_room(Pid, News#{open := Open#{Pid => {asking, Since}}}).
+    %% Before its news, which may be that it has ended.
+    #{open := Open} = State,
+    make_room(Pid, news(State#{open := Open#{Pid => {asking, Since}}})).
 
 %% Connections have said how far they are.
 news(#{open := Open, asked := Asked} = State) ->

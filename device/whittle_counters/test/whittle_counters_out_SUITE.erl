@@ -5,7 +5,7 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([readme/1, http/1, http_idle_clients/1, http_bad_requests/1, http_cut_off/1,
-         http_too_long/1, http_crowd/1, http_slow_clients/1, http_unread_crowd/1,
+         http_too_long/1, http_crowd/1, http_gone/1, http_slow_clients/1, http_unread_crowd/1,
          http_unread_few/1, http_fresh/1, http_deadline/1, http_ends/1, accepts/1, restart/1,
          port_taken/1, bad_options/1, inets/1, cowboy/1, elli/1, protobuf/1, statsd/1,
          statsd_tells_once/1, statsd_long/1, statsd_units/1, statsd_over_udp/1, statsd_unsent/1,
@@ -15,7 +15,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [readme, http, http_idle_clients, http_bad_requests, http_cut_off, http_too_long,
-     http_crowd, http_slow_clients, http_unread_crowd, http_unread_few, http_fresh,
+     http_crowd, http_gone, http_slow_clients, http_unread_crowd, http_unread_few, http_fresh,
      http_deadline, http_ends, accepts, restart, port_taken,
      bad_options,
      inets, cowboy, elli, protobuf, statsd, statsd_tells_once, statsd_long, statsd_units,
@@ -201,8 +201,33 @@ http_crowd(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Crowd],
     stop(Pid).
 
+<<<<<<< HEAD
 %% Clients that begin to read their answers, and stop, have all places; others still get their
 %% answers, at once and not after the hour that the deadline is here.
+=======
+%% Clients that are gone when the endpoint comes to them take no places: each of its connections
+%% may end before the endpoint asks for news.
+http_gone(_) ->
+    {Pid, Port} = start(),
+    Storms = [spawn_monitor(fun() -> [gone(Port) || _ <- lists:seq(1, 4000)] end)
+              || _ <- lists:seq(1, 8)],
+    [receive {'DOWN', Ref, process, Storm, Reason} -> ?assertEqual(normal, Reason) end
+     || {Storm, Ref} <- Storms],
+    Idle = [begin
+                {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
+                Socket
+            end || _ <- lists:seq(1, 100)],
+    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    [ok = gen_tcp:close(Socket) || Socket <- Idle],
+    stop(Pid).
+
+gone(Port) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [{linger, {true, 0}}]),
+    ok = gen_tcp:close(Socket).
+
+%% Clients that begin to read their answers, and stop, have all places; others still get their answers, at once
+%% and not after the hour that the deadline is here.
+>>>>>>> h/fix-b
 http_slow_clients(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
