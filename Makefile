@@ -72,6 +72,7 @@ natives: setup-build+test+cross+targets all ## jiffy, yaws and the NIFs of ejabb
 
 programs: all ## real programs of Debian, whole and shaken (makes VMs of OTP 25 if need be)
 	@escript bench/programs/programs.escript
+	@escript bench/programs/servers.escript
 
 web: setup-web ## the web packages
 	@$(MAKE) -C web test

@@ -113,10 +113,15 @@ peer_by_tcp(Config) ->
                  watcher(["peer", "tcp"], Config)).
 
 %% With a cookie that was given, and with one that was made up.
+%% Where the node has made its cookie up, it says so, and hands the cookie to its peer.
 named_peer(Config) ->
-    [?assertEqual({0, <<"{true,42,[stdlib,kernel]}">>},
-                  watcher(["peer", "named"], named(Config) ++ Cookie, Config))
-     || Cookie <- [[], [{"RELEASE_COOKIE", false}, {"HOME", "/"}]]].
+    Expected = <<"{true,42,[stdlib,kernel]}">>,
+    ?assertEqual({0, Expected}, watcher(["peer", "named"], named(Config), Config)),
+    {0, Output} = running:run(proplists:get_value(watcher, Config), ["peer", "named"],
+                              #{env => named(Config) ++ [{"RELEASE_COOKIE", false},
+                                                         {"HOME", "/"}]}),
+    ?assertMatch([_, _], string:split(Output, "no cookie is set")),
+    ?assertMatch([_, _], string:split(Output, Expected)).
 
 %% Processes
 

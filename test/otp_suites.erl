@@ -26,7 +26,7 @@ Those that were run on the same VM before are not run again.
   --json          the table as JSON
 
 exit code: 0 every failure has its reason in test/otp-suites.config; 1 one has
-not; 2 the words were wrong
+not; 2 usage error
 ").
 
 %% What most goes through for its time: see docs/otp-suites.md.

@@ -11,6 +11,7 @@
 -export([without_terms/1, without_control/1, end_of_input/1]).
 -export([direct_calls/1, direct_calls_are_not_off/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
+-export([removed_functions/1]).
 -export([names_in_data/1, costs/1, costs_of_dynamic_calls/1, control_is_removed/1]).
 -export([doors/1, all_doors/1, who_asks/1, feature_that_is_called/1, keep/1, bad_keep/1,
          plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
@@ -32,7 +33,10 @@ end_per_suite(_) -> ok.
 hello_size(Config) ->
     Hello = proplists:get_value(hello, Config),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
-    ?assert(pack(Hello) =< ?HELLO).
+    ?assert(pack(Hello) =< ?HELLO),
+    %% The port mapper is for nodes of a network.
+    {ok, #{pack := #{entries := Entries}}} = whittle_pack:read(Hello),
+    ?assertEqual([], [Path || #{path := <<"bin/", _/binary>> = Path} <- Entries]).
 
 relay_size(Config) ->
     Relay = running:build(running:example("relay"), out("relay", Config),
@@ -180,9 +184,9 @@ why_cut(Config) ->
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
-    ?assertEqual({1, <<"whittle: there never was a function nobody:f/1: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1; check the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: there never was a module nobody: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no module nobody; check the name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
     %% Of a module a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
@@ -198,6 +202,7 @@ by_reason(Config) ->
     Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],
     {0, Text} = running:whittle(Size),
     ?assertMatch({match, _}, re:run(Text, "(?m)^the boot script +[0-9,]+ +[0-9,]+ +\\d+")),
+    ?assertMatch({match, _}, re:run(Text, "^what is packed, by what first needs it +functions")),
     %% All functions of the program's own module that are at hand.
     {0, Own} = running:whittle(["why", proplists:get_value(hello, Config), "hello"]),
     [Line] = [Line || <<"the application hello", _/binary>> = Line
@@ -229,6 +234,59 @@ names_in_data(Config) ->
                  running:whittle(["why", out("named/shaken", Config),
                                   "named_calls:from_nowhere/0"])).
 
+%% The `undef' of a function that was removed says so to the process that catches it, and in the
+%% log. That of a function which never existed is as ever, and OTP takes callbacks that were removed
+%% for callbacks that a module does not have.
+removed_functions(Config) ->
+    File = running:build(running:fixture("removed"), out("removed", Config),
+                         functions() ++ ["--atoms", "none"]),
+    {0, Printed} = running:run(File, []),
+    {match, Lines} = re:run(Printed, "^{\\w+,.*}\\.$", [multiline, global, {capture, first, list}]),
+    Said = [begin
+                {ok, Tokens, _} = erl_scan:string(re:replace(Line, "<\\d+\\.\\d+\\.\\d+>", "pid",
+                                                             [global, {return, list}])),
+                {ok, Term} = erl_parse:parse_term(Tokens),
+                Term
+            end || [Line] <- Lines],
+    [Gone, Two, Cast] =
+        [lists:append(["undefined function removed_parts:", Name, ": removed by Whittle; run "
+                       "`whittle why removed removed_parts:", Name, "`"])
+         || Name <- ["gone/1", "two/2", "handle_cast/2"]],
+    [Whole, OfWhole] =
+        [lists:append(["undefined function removed_whole:", Name, ": the module was removed by "
+                       "Whittle; run `whittle why removed removed_whole`"])
+         || Name <- ["f/1", "g/0"]],
+    Info = fun(Text) -> [{error_info, #{module => whittle_start_removed, cause => Text}}] end,
+    Stack = fun(Mfa, Arity, Text) ->
+                    {erlang:append_element(Mfa, Info(Text)), {removed, Arity, Info(Text)}}
+            end,
+    ?assertEqual([{direct, Stack({removed_parts, gone, [1]}, 1, Gone)},
+                  {logged, {warning, list_to_binary(Gone)}},
+                  {again, Stack({removed_parts, gone, [2]}, 1, Gone)},
+                  {applied, Stack({removed_parts, two, [a, b]}, 1, Two)},
+                  {logged, {warning, list_to_binary(Two)}},
+                  {whole, Stack({removed_whole, f, [1]}, 1, Whole)},
+                  {logged, {warning, list_to_binary(Whole)}},
+                  {whole_again, Stack({removed_whole, g, []}, 1, OfWhole)},
+                  {never, {{removed_parts, never, [1], []}, {removed, 1, []}}},
+                  {nobody, {{nobody, nothing, [], []}, {removed, 0, []}}},
+                  {depth, 8},
+                  {spawned, {removed_parts, gone, [3], Info(Gone)}},
+                  {proc_lib, {removed_parts, gone, [3], Info(Gone)}},
+                  {callback, {removed_parts, handle_cast, [x, state], Info(Cast)}},
+                  {handle_info, normal},
+                  {handler, {ok, ok}}],
+                 [Each || {_, Term} = Each <- Said, not is_binary(Term)]),
+    Texts = maps:from_list([Each || {_, Text} = Each <- Said, is_binary(Text)]),
+    [?assertNotEqual(nomatch, binary:match(maps:get(What, Texts), list_to_binary(Text)))
+     || {What, Text} <- [{explained, "exception error: " ++ Gone ++ "\n"}, {spawned_log, Gone},
+                         {proc_lib_log, Gone}, {callback_log, Cast},
+                         {never_explained, "exception error: undefined function "
+                                           "removed_parts:never/1\n"},
+                         {handle_info_log, "Undefined handle_info in removed_parts"}]],
+    ?assertMatch({0, <<"removed_parts:gone/1 was cut", _/binary>>},
+                 running:whittle(["why", File, "removed_parts:gone/1"])).
+
 %% Functions, bytes and memory before and after, and of each application.
 costs(Config) ->
     [begin
@@ -252,7 +310,8 @@ costs_of_dynamic_calls(Config) ->
             end,
     Text = Build([]),
     {match, [Bytes]} = re:run(Text, "\"brings\":\\{\"bytes\":(\\d+),[^}]*\\},"
-                                    "\"by\":\\[\"costly\"\\],\"closed_by\":\"--data none, or a system without costly\"",
+                                    "\"by\":\\[\"costly\"\\],"
+                                    "\"closed_by\":\"--data none, or a system without costly\"",
                               [{capture, [1], list}]),
     %% erl_scan and erl_parse.
     ?assert(list_to_integer(Bytes) > 50_000),
@@ -286,8 +345,8 @@ doors(Config) ->
     Declared = ["--data", "none", "--atoms", "cut_checks"],
     ?assertEqual(
        {1, <<"whittle: code that is loaded while the program runs may call any function "
-             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:upgrade/1): declare them "
-             "with --code M[:F[/A]],... or --code none\n">>},
+             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:purging/1 and 1 more): declare "
+             "them with --code M[:F[/A]],... or --code none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
 
 %% In one error, so that they are not found one after another, with words that declare all.
@@ -312,7 +371,7 @@ who_asks(Config) ->
              "--atoms", "cut_checks", "--code", "none" | functions()],
     {0, Said} = running:whittle(Build),
     ?assertMatch({match, _}, re:run(Said, "\nnote: asking which functions or modules there are "
-                                          "gives what is left: cut_checks:introspection/1")).
+                                          "gives what is left: cut_checks:infos/1, ")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
@@ -346,7 +405,7 @@ bad_keep(Config) ->
                   ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
                    "name"]}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
-                                       "directory): name a file with --keep\n"])},
+                                       "directory): check the path given to --keep\n"])},
                  refused(running:example("hello"), ["--keep", File ++ ".no"], Config)).
 
 plans_of_others(Config) ->

@@ -9,9 +9,9 @@
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
          ambient_capabilities/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
-         long_cookies/1, cookie_file_of_one_word/1, cookie_made_up_is_said/1,
-         asked_without_a_cookie/1, files_without_an_end/1, mapper_port/1, descriptors/1,
-         descriptor_of_nobody/1,
+         long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
+         cookie_made_up_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
+         mapper_port/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
 %% No user of a machine.
@@ -21,7 +21,7 @@ all() ->
     [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities,
      own_program_with_lent_rights, ambient_capabilities,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
-     long_cookies, cookie_file_of_one_word, cookie_made_up_is_said,
+     long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, node_listens_where_told].
@@ -42,7 +42,7 @@ end_per_testcase(_, Config) -> file:del_dir_r(public(Config)).
 
 %% Longer first, so that one file is cut again and again.
 cut_anywhere(Config) ->
-    {File, Bytes} = copied("cut", Config),
+    {File, Bytes} = copied("start_cut", Config),
     Sizes = lists:reverse(lists:usort(places(byte_size(Bytes)))),
     Said = [begin
                 changed(File, fun(Io) ->
@@ -56,7 +56,7 @@ cut_anywhere(Config) ->
 
 %% Of what is loaded of the VM; the pack has its own sum (launcher_SUITE).
 a_bit_anywhere(Config) ->
-    {File, Bytes} = copied("bit", Config),
+    {File, Bytes} = copied("start_bit", Config),
     {ok, Pack} = whittle_elf:pack(Bytes),
     Vm = binary:part(Bytes, 0, byte_size(Bytes) - byte_size(Pack)),
     Said = [begin
@@ -181,8 +181,8 @@ words_that_look_like_flags(Config) ->
     [?assertEqual({Code, <<"probe: ", (list_to_binary(Said))/binary, "\n">>},
                   named(Config, ["cookie"], Env))
      || {Env, Code, Said} <-
-            [{[{"RELEASE_NODE", "-node"}], 2, "-node: is no node's name: the VM takes a word "
-              "that begins with - for a flag"},
+            [{[{"RELEASE_NODE", "-node"}], 2, "`-node' cannot be a node's name: it begins with "
+              "-, which the VM reads as a flag"},
              {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is no node's name: letters, digits, _ and "
               "-, then an @ and a host or nothing"},
              {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
@@ -240,6 +240,20 @@ cookie_file_of_one_word(Config) ->
                       [{"WHITTLE_COOKIE_FILE", cookie_file(Config, [<<"a">>, 0, <<"b\n">>])}]),
     ?assertMatch({match, _}, re:run(Said, "has a zero byte in it")).
 
+%% The VM answered it with crash reports. A cookie from elsewhere keeps the VM from reading it.
+home_cookie_of_another_kind(Config) ->
+    Home = running:directory("home", Config),
+    File = filename:join(Home, ".erlang.cookie"),
+    [begin
+         {0, _} = running:run(os:find_executable(Maker), [File]),
+         ?assertEqual({1, iolist_to_binary(["probe: ", File, ": ", Why, "\n"])},
+                      named(Config, ["cookie"], [{"HOME", Home}])),
+         ?assertEqual({0, <<"secret\n">>},
+                      named(Config, ["cookie"], [{"HOME", Home}, {"RELEASE_COOKIE", "secret"}])),
+         {0, _} = running:run(os:find_executable("rm"), ["-r", File])
+     end || {Maker, Why} <- [{"mkfifo", "is not a regular file"},
+                             {"mkdir", "Is a directory"}]].
+
 cookie_made_up_is_said(Config) ->
     {0, Said} = named(Config, ["cookie"], []),
     ?assertMatch({match, _}, re:run(Said, "^probe: no cookie is set, so this run has made one up: "
@@ -251,9 +265,9 @@ asked_without_a_cookie(Config) ->
     [begin
          {1, Said} = named(Config, [Flag | Words], []),
          ?assertMatch({match, _},
-                      re:run(Said, ["^probe: ", Flag, ": there is no cookie to ask the node with: "
-                                    "start the node with RELEASE_COOKIE or WHITTLE_COOKIE_FILE "
-                                    "set, and set the same here .*\n$"]))
+                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so the node cannot be "
+                                    "asked: start the node with RELEASE_COOKIE or "
+                                    "WHITTLE_COOKIE_FILE set, and set the same here .*\n$"]))
      end || [Flag | Words] <- [["--whittle-ping"], ["--whittle-stop"],
                                ["--whittle-eval", "node()"]]].
 
@@ -298,8 +312,8 @@ descriptors(Config) ->
           end,
     [begin
          {1, Said} = Run(Limit),
-         ?assertMatch({match, _}, re:run(Said, "^probe: there are too few file descriptors: it "
-                                         "has room for [0-9]+ and needs 32; raise the limit"))
+         ?assertMatch({match, _}, re:run(Said, "^probe: too few file descriptors: the limit "
+                                         "leaves [0-9]+, and the start needs 32; raise it "))
      end || Limit <- [3, 4, 8, 16, 24, 32, 34]],
     [?assertEqual({0, <<"[\"args\"]\n">>}, Run(Limit)) || Limit <- [40, 64]].
 

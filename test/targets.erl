@@ -15,7 +15,7 @@ emulator, one after the other.
   --pairs N   how often both are started (default 15)
   --flavour F only size or speed
 
-exit code: 0 everything ran; 1 something did not; 2 the words were wrong
+exit code: 0 everything ran; 1 something did not; 2 usage error
 ").
 
 -type row() ::

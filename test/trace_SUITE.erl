@@ -195,8 +195,7 @@ no_command(Config) ->
             [{1, ["--", "no/such"], "no/such is no program that can be run: correct the command"},
              {2, [], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["-o", "x", "--"], "`whittle trace' needs -- CMD; see `whittle help trace'"},
-             {2, ["erl"], "`erl' has to stand behind --: `whittle trace -- CMD'; see `whittle help "
-              "trace'"},
+             {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
              {2, ["-o"], "--out needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).
 
@@ -403,7 +402,7 @@ bad_evidence(Config) ->
                  {binary:part(Good, 0, byte_size(Good) - 1),
                   "is damaged: record it again with `whittle trace'"}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
-                                       "directory): name a file with --evidence\n"])},
+                                       "directory): check the path given to --evidence\n"])},
                  build("bad", ["--evidence", File ++ ".no"], Config)).
 
 bad_words(Config) ->

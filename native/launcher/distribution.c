@@ -41,10 +41,12 @@ static void check_node_name(const char *name, int is_long)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     size_t length = strspn(name, letters);
     const char *host = name + length;
+    char what[MOST_NAME_BYTES + 64];
 
-    if (name[0] == '-')
-        refuse(EXIT_MISUSED, name,
-               "is no node's name: the VM takes a word that begins with - for a flag");
+    if (name[0] == '-') {
+        snprintf(what, sizeof what, "`%.*s' cannot be a node's name", MOST_NAME_BYTES, name);
+        refuse(EXIT_MISUSED, what, "it begins with -, which the VM reads as a flag");
+    }
     if (length == 0 || (*host != '\0' && (*host != '@' || host[1] == '\0')) ||
         (*host == '@' && strpbrk(host + 1, "@ ") != NULL) || has_control_character(name) ||
         strlen(name) > MOST_NAME_BYTES)
@@ -198,15 +200,23 @@ static const char *read_cookie_file(const char *path)
     return checked_cookie(path, cookie);
 }
 
-/* Whether the VM finds a cookie file of its own, whose permissions it checks. */
+/*
+ * Whether the VM finds a cookie file of its own, whose permissions it checks. It would
+ * answer anything but a regular file with crash reports, or wait for a FIFO's writer.
+ */
 static int has_home_cookie(void)
 {
     const char *home = getenv("HOME");
+    struct stat status;
     char path[PATH_MAX];
 
-    return home != NULL &&
-           snprintf(path, sizeof path, "%s/.erlang.cookie", home) < (int)sizeof path &&
-           access(path, R_OK) == 0;
+    if (home == NULL ||
+        snprintf(path, sizeof path, "%s/.erlang.cookie", home) >= (int)sizeof path ||
+        stat(path, &status) < 0)
+        return 0;
+    if (!S_ISREG(status.st_mode))
+        refuse(EXIT_FAILED, path, input_problem(path, MOST_COOKIE_BYTES));
+    return access(path, R_OK) == 0;
 }
 
 /*
@@ -334,7 +344,7 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
     set_mapper_port(flags);
     if (!set_cookie(flags))
         refuse(EXIT_FAILED, own_flag,
-             "there is no cookie to ask the node with: start the node with RELEASE_COOKIE or "
+             "no cookie is set, so the node cannot be asked: start the node with RELEASE_COOKIE or "
              "WHITTLE_COOKIE_FILE set, and set the same here (a node that starts without one "
              "makes one up that nobody knows)");
     return node;

@@ -434,8 +434,8 @@ static void refuse_lent_rights(void)
         return;
     refuse(EXIT_FAILED, "this file gives its rights to whoever starts it",
            "it is setuid or setgid, or has file capabilities, and its environment could run "
-           "anything with them. Take them off (chmod u-s,g-s FILE; setcap -r FILE), and let a "
-           "service manager start it as its user (systemd: User=, AmbientCapabilities=)");
+           "anything with them. Remove these rights (chmod u-s,g-s FILE; setcap -r FILE), and let "
+           "a service manager start it as its user (systemd: User=, AmbientCapabilities=)");
 }
 
 /*
@@ -455,12 +455,12 @@ static void check_descriptors(void)
         else
             count++;
     }
-    snprintf(why, sizeof why, "it has room for %d and needs %d; raise the limit (ulimit -n)",
+    snprintf(why, sizeof why, "the limit leaves %d, and the start needs %d; raise it (ulimit -n)",
              count, NEEDED_DESCRIPTORS);
     while (count > 0)
         close(taken[--count]);
     if (problem != 0)
-        refuse(EXIT_FAILED, "there are too few file descriptors", why);
+        refuse(EXIT_FAILED, "too few file descriptors", why);
 }
 
 int main(int argc, char **argv)

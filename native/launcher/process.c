@@ -324,6 +324,7 @@ static void exec_without_shell(const char *command, char *const envp[])
 {
     static const char before[] = "exec ";
     const struct program *program;
+    const char *bin = getenv("BINDIR");
     char *copy, *rest, *word, **words;
     char bare[64];
     size_t count = 0;
@@ -340,7 +341,8 @@ static void exec_without_shell(const char *command, char *const envp[])
     if (rest == NULL || count == 0)
         return;
     program = program_at(words[0]);
-    if (program == NULL)
+    /* Without a pack it is a plain beam.smp, and such names are the machine's programs. */
+    if (program == NULL && bin != NULL && strcmp(bin, WHITTLE_ROOT "/bin") == 0)
         program = find_program(words[0]);
     if (program != NULL)
         exec_self(program, words, envp);

@@ -65,7 +65,7 @@ text(read_twice) -> "the gauge's fun gave a label set twice; the first is taken:
 text(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
 text(scrape_cut_off) ->
     "a scrape was cut off: its client went away, or did not read it in time (`timeout' and "
-        "`patience' of whittle_counters_http): ";
+        "`patience' of whittle_counters_http), or the scrape itself failed: ";
 text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 text(bad_rule) ->
     "not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";

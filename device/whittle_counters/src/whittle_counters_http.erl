@@ -1,11 +1,22 @@
 %% @doc A tiny HTTP endpoint for scrapes, and what the handlers for other
 %% servers share: `GET /metrics', the format chosen by the Accept header.
 %%
-%% One process accepts; each connection has its own. When more than ?CONNECTIONS are open,
-%% the oldest one that has its answer, or has not asked yet, is closed. At most ?SCRAPES of
-%% those that have asked are answered at a time. A client has `timeout' for its request and
-%% again for the whole answer; while others wait, a client that does not read its answer is
-%% cut off after `patience'. A scrape that is cut off is counted.
+%% One process accepts; each connection has its own. All that ask at the same moment share one
+%% answer (whittle_counters_shared), because to make it costs the most. While more than ?SLOW
+%% are answered, an answer may be up to ?AGE_MS old, so that a crowd of clients costs one
+%% answer a second, in processor time and in memory.
+%%
+%% A client has `timeout' for its request and again for the whole answer. When more than
+%% ?CONNECTIONS are open, the endpoint closes one that has its answer, or else the one that has
+%% been idle the longest, once that is `patience': it has sent no request, or has read nothing
+%% of its answer. So the ?BACKLOG clients that may be in front of one in the kernel's queue
+%% delay it by ?BACKLOG / ?CONNECTIONS * `patience', 0.8 s by default, and by the time that
+%% two answers take. A client that has begun to read may pause for ?PAUSE_MS longer. More than
+%% ?SLOW that do not read are closed within a second, also when nobody waits, because each may
+%% hold an answer of its own in memory. The endpoint counts the scrapes that it cuts off.
+%%
+%% It does not answer 503 to a crowd, because the honest client in it would go without its
+%% answer. It does not serve a queue a few at a time, because each would wait for all in front.
 -module(whittle_counters_http).
 
 -export([start_link/1, child_spec/1, port/1]).
@@ -20,14 +31,25 @@
         %% Milliseconds that a client may take for its request, for the whole answer,
         %% and to close; 10000 by default.
         timeout => pos_integer(),
-        %% Milliseconds that a client may leave its answer unread, all in all, while others
-        %% wait for theirs; 500 by default.
+        %% Milliseconds that a client may be idle (ask nothing, or read nothing of its answer)
+        %% while others wait for its place; 50 by default.
         patience => pos_integer()}.
 
 -type format() :: prometheus | openmetrics | protobuf.
 
 -define(CONNECTIONS, 64).
--define(SCRAPES, 4).
+%% Clients that do not read their answers and may stay for all of `timeout'.
+-define(SLOW, 4).
+-define(AGE_MS, 1000).
+%% Bytes that are written at a time. A client that has read none of them for a while is idle.
+-define(PIECE, 16384).
+%% Milliseconds by which a client may be idle longer that has taken so many bytes: more than the
+%% kernel holds for one that reads nothing. On a busy machine, a client that reads was idle
+%% for 50 ms in one scrape of twenty.
+-define(PAUSE_MS, 200).
+-define(READ, 262144).
+%% A time that never comes: the connection does not wait for its client.
+-define(BUSY, (1 bsl 62)).
 %% Connections that wait in the kernel until they are accepted, so that a crowd does not make
 %% a scrape wait until its client tries again (a second). The kernel may allow fewer.
 -define(BACKLOG, 1024).
@@ -65,9 +87,10 @@ init(Parent, Options) ->
             {ok, Port} = inet:port(Listen),
             _ = put(?MODULE, Port),
             ok = proc_lib:init_ack(Parent, {ok, self()}),
-            Gate = whittle_counters_gate:start_link(?SCRAPES, maps:get(patience, Options, 500)),
-            accept(#{listen => Listen, gate => Gate, timeout => timeout(Options), count => 0,
-                     open => #{}});
+            accept(#{listen => Listen, timeout => timeout(Options),
+                     patience => maps:get(patience, Options, 50), open => #{},
+                     answers => whittle_counters_shared:start_link(fun body/1, ?AGE_MS),
+                     asked => counters:new(1, [])});
         {error, Reason} ->
             proc_lib:init_ack(Parent, {error, {cannot_listen, Reason}})
     end.
@@ -80,78 +103,100 @@ port(Endpoint) ->
     {dictionary, Dictionary} = process_info(Endpoint, dictionary),
     proplists:get_value(?MODULE, Dictionary).
 
-%% `open' maps a connection's process to its number and to how far it is: it is `asking',
-%% `asked', or `answered'.
-accept(#{listen := Listen, count := Count} = State) ->
+%% `open' maps a connection's process to how far it is (`asking', `asked' or `answered') and to
+%% an atomic in which it keeps since when it waits for its client, or ?BUSY. `asked' tells the
+%% connections how many are being answered.
+accept(State) ->
+    #{listen := Listen} = State1 = drop_slow(news(State)),
     case gen_tcp:accept(Listen, 1000) of
-        {ok, Socket} ->
-            Self = self(),
-            {Pid, _} = spawn_monitor(fun() ->
-                                             receive {go, Socket} -> serve(Socket, Self, State) end
-                                     end),
-            _ = gen_tcp:controlling_process(Socket, Pid),
-            Pid ! {go, Socket},
-            #{open := Open} = News = news(State),
-            accept(make_room(Pid, News#{count := Count + 1,
-                                        open := Open#{Pid => {asking, Count}}}));
-        {error, timeout} -> accept(news(State));
-        %% Out of descriptors, say: the oldest gives its one back.
-        {error, Reason} when Reason =/= closed -> accept(close_oldest(none, 1000, news(State)));
+        {ok, Socket} -> accept(connected(Socket, State1));
+        {error, timeout} -> accept(State1);
+        %% Out of descriptors, say: one gives its own back.
+        {error, Reason} when Reason =/= closed -> accept(close_one(none, 1000, news(State1)));
         {error, closed} -> exit(shutdown)
     end.
 
+connected(Socket, State) ->
+    Self = self(),
+    Since = atomics:new(1, []),
+    ok = atomics:put(Since, 1, now_ms()),
+    Common = maps:with([answers, timeout, asked], State),
+    {Pid, _} = spawn_monitor(fun() ->
+                                     receive {go, Socket} -> serve(Socket, Self, Since, Common) end
+                             end),
+    _ = gen_tcp:controlling_process(Socket, Pid),
+    Pid ! {go, Socket},
+    %% Before its news, which may be that it has ended.
+    #{open := Open} = State,
+    make_room(Pid, news(State#{open := Open#{Pid => {asking, Since}}})).
+
 %% Connections have said how far they are.
-news(State) ->
+news(#{open := Open, asked := Asked} = State) ->
     receive
         {Pid, Now} when Now =:= asked; Now =:= answered -> news(is(Pid, Now, State));
         {'DOWN', _, process, Pid, _} -> news(closed(Pid, State))
-    after 0 -> State
+    after 0 ->
+            ok = counters:put(Asked, 1, length([asked || {asked, _} <- maps:values(Open)])),
+            State
     end.
 
 %% One that was closed may have said something before.
 is(Pid, Now, #{open := Open} = State) ->
     case Open of
-        #{Pid := {_, Number}} -> State#{open := Open#{Pid := {Now, Number}}};
+        #{Pid := {_, Since}} -> State#{open := Open#{Pid := {Now, Since}}};
         _ -> State
     end.
 
 closed(Pid, #{open := Open} = State) -> State#{open := maps:remove(Pid, Open)}.
 
 make_room(_, #{open := Open} = State) when map_size(Open) =< ?CONNECTIONS -> State;
-make_room(New, State) -> make_room(New, close_oldest(New, infinity, State)).
+make_room(New, #{patience := Patience} = State) ->
+    make_room(New, close_one(New, Patience, news(State))).
 
-%% Those who have asked keep their places. If all have, one of them ends soon: each has a
-%% deadline, and the gate its patience.
-close_oldest(New, Wait, #{open := Open} = State) ->
-    case lists:sort([{How =:= asking, Number, Pid}
-                     || {Pid, {How, Number}} <- maps:to_list(Open),
-                        How =/= asked, Pid =/= New]) of
-        [{_, _, Pid} | _] ->
-            true = exit(Pid, kill),
-            receive {'DOWN', _, process, Pid, _} -> closed(Pid, State) end;
-        [] ->
+%% Closes one that has its answer, else one that has been idle for long enough. If there is
+%% none yet, waits until a connection has news, or one may be idle for long enough.
+close_one(New, Wait, #{open := Open, patience := Patience} = State) ->
+    Now = now_ms(),
+    case lists:sort([{How =/= answered, atomics:get(Since, 1), Pid}
+                     || {Pid, {How, Since}} <- maps:to_list(Open), Pid =/= New]) of
+        [{IsOwed, Since, Pid} | _] when not IsOwed; Now - Since >= Patience -> close(Pid, State);
+        Others ->
+            Left = lists:min([Wait | [Since + Patience - Now || {_, Since, _} <- Others]]),
             receive
-                {Pid, Now} when Now =:= asked; Now =:= answered -> is(Pid, Now, State);
+                {Pid, How} when How =:= asked; How =:= answered -> is(Pid, How, State);
                 {'DOWN', _, process, Pid, _} -> closed(Pid, State)
-            after Wait -> State
+            after Left -> State
             end
     end.
 
-serve(Socket, Endpoint, #{gate := Gate, timeout := Timeout}) ->
-    ok = whittle_counters_gate:join(Gate),
+%% Of those that do not read their answers, the newest few stay: each may hold an answer of
+%% another moment in memory.
+drop_slow(#{open := Open, patience := Patience} = State) ->
+    Now = now_ms(),
+    Slow = lists:sort([{Idle, Pid} || {Pid, {asked, Since}} <- maps:to_list(Open),
+                                      Idle <- [Now - atomics:get(Since, 1)], Idle >= Patience]),
+    lists:foldl(fun({_, Pid}, S) -> close(Pid, S) end, State,
+                lists:nthtail(min(?SLOW, length(Slow)), Slow)).
+
+close(Pid, #{open := Open} = State) ->
+    true = exit(Pid, kill),
+    receive {'DOWN', _, process, Pid, _} -> ok end,
+    _ = [whittle_counters_table:reject(undefined, {scrape_cut_off, slow})
+         || {asked, _} <- [map_get(Pid, Open)]],
+    closed(Pid, State).
+
+serve(Socket, Endpoint, Since, #{answers := Answers, timeout := Timeout, asked := Asked}) ->
+    ok = whittle_counters_shared:join(Answers),
+    Client = fun() -> #{socket => Socket, deadline => now_ms() + Timeout, since => Since} end,
     case whittle_counters_request:read(Socket, now_ms() + Timeout) of
         {ok, Request} ->
+            ok = atomics:put(Since, 1, ?BUSY),
             Endpoint ! {self(), asked},
-            whittle_counters_gate:pass(
-              Gate, fun(Waiting) ->
-                            answer(Request, #{socket => Socket, deadline => now_ms() + Timeout,
-                                              waiting => Waiting})
-                    end);
+            answer(Request, (Client())#{answers => Answers, asked => Asked});
         {error, closed} -> ok;
-        {error, Status} ->
-            plain(Status, refusal(Status), #{socket => Socket, deadline => now_ms() + Timeout,
-                                             waiting => fun(Send) -> Send() end})
+        {error, Status} -> plain(Status, refusal(Status), Client())
     end,
+    ok = atomics:put(Since, 1, now_ms()),
     Endpoint ! {self(), answered},
     _ = gen_tcp:shutdown(Socket, write),
     drain(Socket, now_ms() + Timeout, ?REST),
@@ -163,12 +208,15 @@ refusal(414) -> <<"the request line is too long\n">>;
 refusal(431) -> <<"the headers are too long, or too many\n">>.
 
 %% Writes to the client, within the deadline of the whole answer.
-send(#{socket := Socket, deadline := Deadline, waiting := Waiting}, Data) ->
+send(Client, Data) -> send(Client, Data, 0).
+
+send(#{socket := Socket, deadline := Deadline, since := Since}, Data, Pause) ->
     case left(Deadline) of
         0 -> {error, timeout};
         Left ->
             _ = inet:setopts(Socket, [{send_timeout, Left}]),
-            Waiting(fun() -> gen_tcp:send(Socket, Data) end)
+            ok = atomics:put(Since, 1, now_ms() + Pause),
+            gen_tcp:send(Socket, Data)
     end.
 
 %% Reads until the client closes. To close while something is unread would be a
@@ -202,35 +250,53 @@ head(Format) ->
     [<<"HTTP/1.1 200 OK\r\nContent-Type: ">>, content_type(Format),
      <<"\r\nConnection: close\r\n">>].
 
-%% Until it is complete, the end of the connection is a reset: an answer of HTTP/1.0 says its
-%% length in no other way.
-scrape(#{version := Version, accept := Accept}, #{socket := Socket} = Client) ->
+%% Until the answer is complete, the end of the connection is a reset.
+scrape(#{accept := Accept}, Client) ->
+    #{socket := Socket, deadline := Deadline, answers := Answers, asked := Asked} = Client,
     Format = negotiate(Accept),
-    Chunked = Version >= {1, 1},
     _ = inet:setopts(Socket, [{linger, {true, 0}}]),
-    Head = [head(Format), [<<"Transfer-Encoding: chunked\r\n">> || Chunked], <<"\r\n">>],
-    Write = fun(Piece) when Chunked -> send(Client, chunk(Piece));
-               (Piece) -> send(Client, Piece)
-            end,
-    case written([fun() -> send(Client, Head) end,
-                  fun() -> stream(Format, Write) end
-                  | [fun() -> send(Client, <<"0\r\n\r\n">>) end || Chunked]]) of
-        ok ->
-            _ = inet:setopts(Socket, [{linger, {false, 0}}]),
-            ok;
-        {error, Reason} ->
-            {error, _} = whittle_counters_table:reject(undefined, {scrape_cut_off, Reason}),
-            gen_tcp:close(Socket)
+    case whittle_counters_shared:get(Answers, Format, begun(Asked), left(Deadline)) of
+        {ok, {Size, Pieces}} ->
+            Head = [head(Format), <<"Content-Length: ">>, integer_to_binary(Size),
+                    <<"\r\n\r\n">>],
+            sent(written([Head | Pieces], Client, 0), Socket);
+        {error, _} = Error -> sent(Error, Socket)
     end.
 
-written([]) -> ok;
-written([Write | Writes]) ->
-    case Write() of
-        ok -> written(Writes);
+%% Since when the answer may have been begun.
+begun(Asked) ->
+    Now = erlang:monotonic_time(),
+    case counters:get(Asked, 1) > ?SLOW of
+        true -> Now - erlang:convert_time_unit(?AGE_MS, millisecond, native);
+        false -> Now
+    end.
+
+%% All of an answer. As binaries, so that those who send it share it.
+body(Format) ->
+    {ok, Pieces} = whittle_counters_stream:collect(
+                     fun(Write) ->
+                             stream(Format, fun(Piece) -> Write([iolist_to_binary(Piece)]) end)
+                     end),
+    Binaries = lists:flatten(Pieces),
+    {lists:sum([byte_size(Binary) || Binary <- Binaries]), Binaries}.
+
+%% Sent is how much the client has taken; what the kernel does not hold of that, it has read.
+written([], _, _) -> ok;
+written([<<Piece:?PIECE/binary, Rest/binary>> | Pieces], Client, Sent) when Rest =/= <<>> ->
+    written([Piece, Rest | Pieces], Client, Sent);
+written([Piece | Pieces], Client, Sent) ->
+    Pause = if Sent >= ?READ -> ?PAUSE_MS; true -> 0 end,
+    case send(Client, Piece, Pause) of
+        ok -> written(Pieces, Client, Sent + iolist_size(Piece));
         {error, _} = Error -> Error
     end.
 
-chunk(Piece) -> [integer_to_binary(iolist_size(Piece), 16), <<"\r\n">>, Piece, <<"\r\n">>].
+sent(ok, Socket) ->
+    _ = inet:setopts(Socket, [{linger, {false, 0}}]),
+    ok;
+sent({error, Reason}, Socket) ->
+    {error, _} = whittle_counters_table:reject(undefined, {scrape_cut_off, Reason}),
+    gen_tcp:close(Socket).
 
 plain(Status, Body, Client) ->
     _ = send(Client, [<<"HTTP/1.1 ">>, integer_to_binary(Status), $\s, reason(Status),

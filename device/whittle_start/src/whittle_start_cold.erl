@@ -64,7 +64,8 @@ called(Module, Function, Arguments) ->
         {#{Module := Number}, Said} ->
             case erlang:module_loaded(Module) of
                 true -> [];
-                false when Function =:= module_info -> info(Module, Arguments, whereis(code_server));
+                false when Function =:= module_info ->
+                    info(Module, Arguments, whereis(code_server));
                 false ->
                     _ = [spawn(fun() -> tell_when_loaded(Module, Function, length(Arguments)) end)
                          || atomics:exchange(Said, Number, 1) =:= 0],

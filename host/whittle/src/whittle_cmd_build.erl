@@ -245,8 +245,11 @@ stock_vm(Root) ->
     lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
                        {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
-%% What loads cold modules cannot be one.
+%% What loads cold modules cannot be one. What explains an `undef' may have to do so where no
+%% module can be loaded.
 early_modules(#{shake := #{missing := load}}) ->
     [whittle_start_cold | whittle_boot:early_modules()];
+early_modules(#{shake := #{missing := crash}}) ->
+    [whittle_start_removed | whittle_boot:early_modules()];
 early_modules(_) ->
     whittle_boot:early_modules().

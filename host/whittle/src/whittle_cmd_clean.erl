@@ -9,7 +9,8 @@
 -spec kinds() -> [string()].
 kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
 
-%% @doc Lists, or removes. What a build needs that goes on stays, and is listed as such.
+%% @doc Lists, or removes. A thing that a running build needs stays, and so does one that is
+%% not Whittle's; both are listed as such.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_steps:steps([fun(_) -> age(Values) end,
@@ -48,11 +49,15 @@ carry_out(Entries, #{yes := true}) ->
     [Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
                         ok -> removed;
                         {error, in_use} -> in_use;
+                        {error, not_ours} -> left;
                         {error, _} -> failed
                     end} || Entry <- Entries];
 carry_out(Entries, _) ->
-    [Entry#{done => case InUse of true -> in_use; false -> kept end}
-     || #{in_use := InUse} = Entry <- Entries].
+    [Entry#{done => case Entry of
+                        #{kind := other} -> left;
+                        #{in_use := true} -> in_use;
+                        #{in_use := false} -> kept
+                    end} || Entry <- Entries].
 
 report([], Values) ->
     #{text => "the cache has nothing of the kind\n", json => json([], Values)};
@@ -64,6 +69,7 @@ report(Entries, Values) ->
       json => json(Entries, Values)}.
 
 says(in_use) -> " (a build needs it)";
+says(left) -> " (not Whittle's, left)";
 says(failed) -> " (it could not be removed: check its permissions)";
 says(_) -> "".
 

@@ -109,7 +109,7 @@ table(Title, Parts, Last) ->
 
 reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
-      text => [weights("what is in, by where its way begins", Roots),
+      text => [weights("what is packed, by what first needs it", Roots),
                weights("features that are on, their own code", On),
                weights("features that are off, what each would bring", Off),
                "Bytes are of code before compression, about.\n"]}.
@@ -118,4 +118,4 @@ weights(_, []) -> "";
 weights(Title, Weights) ->
     Rows = [[Name, Functions, Bytes, io_lib:format("~.1f %", [100 * Share])]
             || #{name := Name, functions := Functions, bytes := Bytes, share := Share} <- Weights],
-    [whittle_table:text([[Title, "functions", "bytes", "of what is in"] | Rows]), $\n].
+    [whittle_table:text([[Title, "functions", "bytes", "share"] | Rows]), $\n].

@@ -18,8 +18,8 @@ run(#{arguments := [Out, Text]}) ->
         {_, {error, _} = Error} -> Error;
         {{ok, Name}, {ok, Account}} ->
             case whittle_shake_account:why(Name, Account) of
-                [] -> {error, {work, ["there never was a ", what(Name), $\s, Text,
-                                      ": correct the name"]}};
+                [] -> {error, {work, ["the input had no ", what(Name), $\s, Text,
+                                      "; check the name"]}};
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
             end

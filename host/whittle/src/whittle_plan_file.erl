@@ -3,6 +3,10 @@
 
 -export([path/1, check/1, beside/2, read/1]).
 
+%% Larger files are not read: no output is, and no plan.
+-define(MAX_FILE, 16#1_2000_0000).
+-define(MAX_PLAN, 256 * 1024 * 1024).
+
 %% @doc Where the plan of an output lies.
 -spec path(file:filename()) -> file:filename().
 path(Out) -> filename:join([Out]) ++ ".plan".
@@ -10,7 +14,7 @@ path(Out) -> filename:join([Out]) ++ ".plan".
 %% @doc Whether a plan may be written for this output: not over a file that is none.
 -spec check(file:filename()) -> ok | {error, whittle:failure()}.
 check(Out) ->
-    case file:read_file(path(Out)) of
+    case plan(Out) of
         {ok, Bytes} ->
             case whittle_shake_account:is_plan(Bytes) of
                 true -> ok;
@@ -22,6 +26,13 @@ check(Out) ->
                 ok -> ok;
                 {error, Error} -> whittle_failure:pack(Error)
             end;
+        {error, Other} when Other =:= efbig; Other =:= eftype ->
+            {error, {work, [path(Out), case Other of
+                                           efbig -> " is too large for a plan";
+                                           eftype -> " is a pipe, a socket or a device"
+                                       end,
+                            ", and the plan would be written there: move it, or name another "
+                            "output with -o"]}};
         {error, eisdir} ->
             {error, {work, [path(Out), " is a directory, and the plan would be written there: move "
                             "it, or name another output with -o"]}};
@@ -39,7 +50,7 @@ beside(Out, {ok, Account}) ->
                                     {ok, whittle_shake_account:to_binary(Bytes, Account)}
                             end}};
 beside(Out, none) ->
-    IsPlan = case file:read_file(path(Out)) of
+    IsPlan = case plan(Out) of
                  {ok, Bytes} -> whittle_shake_account:is_plan(Bytes);
                  {error, enoent} -> true;       % another build may be writing one
                  {error, _} -> false
@@ -51,7 +62,7 @@ beside(Out, none) ->
           {ok, whittle_shake_account:account()} | {error, whittle:failure()}.
 read(Out) ->
     Dir = filelib:is_dir(Out),
-    case {file:read_file(executable(Out)), file:read_file(path(Out))} of
+    case {whittle_head:whole(executable(Out), ?MAX_FILE), plan(Out)} of
         {{error, enoent}, _} when Dir ->
             {error, {work, [Out, " is no directory that `whittle build --format dir' made: name "
                             "one, or an executable"]}};
@@ -70,6 +81,8 @@ read(Out) ->
     end.
 
 %% Internal
+
+plan(Out) -> whittle_head:whole(path(Out), ?MAX_PLAN).
 
 without_plan(Out) ->
     case filelib:is_dir(Out) orelse whittle_pack:read(Out) of

@@ -3,6 +3,9 @@
 
 -export([options/1]).
 
+%% Larger files of names or of calls are not read.
+-define(MAX_FILE, 64 * 1024 * 1024).
+
 -define(DOORS, [remote, data, atoms, code]).
 
 %% @doc The options of {@link whittle_shake:plan/2} but for the VM's modules, or `none'.
@@ -87,11 +90,17 @@ evidence(_, Options) ->
     {ok, Options}.
 
 with_file(Option, File, Fun) ->
-    case file:read_file(File) of
+    case whittle_head:whole(File, ?MAX_FILE) of
         {ok, Bytes} -> Fun(Bytes);
+        {error, eftype} ->
+            {error, {work, [File, " is a pipe, a socket or a device: name a file with --",
+                            atom_to_list(Option)]}};
+        {error, efbig} ->
+            {error, {work, [File, " is larger than any file of its kind: check the path given to "
+                            "--", atom_to_list(Option)]}};
         {error, Reason} ->
             {error, {work, [File, " cannot be read (", file:format_error(Reason),
-                            "): name a file with --", atom_to_list(Option)]}}
+                            "): check the path given to --", atom_to_list(Option)]}}
     end.
 
 %% By default what is only loaded later is not refused.

@@ -65,7 +65,7 @@ table() ->
               help => "keep only what the program can reach at hand"},
             #{name => missing, long => "missing", value => "WAY",
               one_of => fun() -> ["load", "crash"] end,
-              help => "whether a call to the rest loads it, as by default, or crashes"},
+              help => "what a call to the rest does: load it (default) or crash"},
             #{name => feature, long => "feature", value => "+X,-Y",
               help => "features to keep and to do without; `whittle features' lists them"},
             #{name => keep, long => "keep", value => "FILE",
@@ -99,7 +99,7 @@ table() ->
        options => [#{name => by, long => "by", value => "WHAT",
                      one_of => fun() -> ["part", "reason"] end,
                      default => fun() -> "part" end,
-                     help => "what there is, or what brought it in"},
+                     help => "list by part, or by what first needs it"},
                    json()]},
      #{name => "why", arguments => ["OUT", "NAME"], module => whittle_cmd_why,
        help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
@@ -149,9 +149,9 @@ parse(["-h"]) -> {show, overview()};
 parse(["version"]) -> {show, version()};
 parse(["--version"]) -> {show, version()};
 parse([Word, Extra | _]) when Word =:= "version"; Word =:= "--version" ->
-    {error, ["`", Extra, "' is one word too many; see `whittle help'"]};
+    {error, ["unexpected argument `", Extra, "'; see `whittle help'"]};
 parse(["help", _, Extra | _]) ->
-    {error, ["`", Extra, "' is one word too many; see `whittle help'"]};
+    {error, ["unexpected argument `", Extra, "'; see `whittle help'"]};
 parse(["help", Name]) -> with_command(Name, fun(Command) -> {show, usage(Command)} end);
 parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Words) end).
 
@@ -232,7 +232,7 @@ twice(Given, Options) ->
         length([Name || {N, _} <- Given, N =:= Name]) > 1].
 
 wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
-    [["`", Word, "' has to stand behind --: `whittle ", Name, $\s, First, $']];
+    [["put -- before `", Word, "': `whittle ", Name, $\s, First, $']];
 wrong(#{arguments := ["--" ++ _ | _]} = Command, Values, [], Theirs) ->
     wrong(Command, Values, lists:sublist(Theirs, 1));
 wrong(Command, Values, Words, _) ->
@@ -252,7 +252,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
                                               Value =:= "" orelse lists:member("", Value)]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
-        ++ [["`", Word, "' is one word too many"] || Word <- lists:sublist(Extra, 1)]
+        ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
         ++ [["`whittle ", Name, "' needs ", Argument, ", and the word in its place is empty"]
             || {Argument, ""} <- named(Arguments, Words)].
 
@@ -288,7 +288,7 @@ overview() ->
     ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
      "usage: whittle COMMAND ...\n\n",
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
-     "\nExit code: 0 done, 1 the work failed, 2 the words were wrong.\n"].
+     "\nExit code: 0 done, 1 the work failed, 2 usage error.\n"].
 
 usage(#{name := Name, arguments := Arguments, help := Help, options := Options}) ->
     ["usage: whittle ", Name, [[" [OPTION...]"] || _ <- lists:sublist(Options, 1)],

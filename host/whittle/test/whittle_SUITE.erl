@@ -12,7 +12,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, examples/1, not_built/1, not_built_offers/1]).
+         clean/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -23,9 +23,9 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json, bad_files,
-     run, run_emulated, no_emulator, run_keeps_arguments, clean, examples, not_built,
-     not_built_offers].
+     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
+     bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
+     clean, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -76,7 +76,7 @@ help(Config) ->
            "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
-           "Exit code: 0 done, 1 the work failed, 2 the words were wrong.\n",
+           "Exit code: 0 done, 1 the work failed, 2 usage error.\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
 
@@ -96,7 +96,7 @@ help_of_command(Config) ->
            " them)\n"
            "  --shake UNIT          keep only what the program can reach at hand (none, modules,"
            " functions; default: none)\n"
-           "  --missing WAY         whether a call to the rest loads it, as by default, or crashes"
+           "  --missing WAY         what a call to the rest does: load it (default) or crash"
            " (load, crash)\n"
            "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
            " them\n"
@@ -139,11 +139,11 @@ wrong_words(Config) ->
      || {Words, Line} <-
             [{["nope"], "there is no command nope; `whittle help' lists them"},
              {["help", "nope"], "there is no command nope; `whittle help' lists them"},
-             {["help", "build", "x"], "`x' is one word too many; see `whittle help'"},
-             {["version", "x"], "`x' is one word too many; see `whittle help'"},
+             {["help", "build", "x"], "unexpected argument `x'; see `whittle help'"},
+             {["version", "x"], "unexpected argument `x'; see `whittle help'"},
              {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
-             {["build", "a", "b"], "`b' is one word too many; see `whittle help build'"},
+             {["build", "a", "b"], "unexpected argument `b'; see `whittle help build'"},
              {["build", "a", "--nope"],
               "there is no option --nope; see `whittle help build'"},
              {["build", "a", "--otp"], "--otp needs a value; see `whittle help build'"},
@@ -183,7 +183,7 @@ wrong_words(Config) ->
              {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
              {["size", "--by", "x", "o"],
               "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
-             {["targets", "all"], "`all' is one word too many; see `whittle help targets'"},
+             {["targets", "all"], "unexpected argument `all'; see `whittle help targets'"},
              {["clean", "--older-than", "30"],
               "--older-than cannot be `30'; take a number of hours, days or weeks, as 12h, 30d or"
               " 4w; see `whittle help clean'"},
@@ -669,6 +669,58 @@ bad_files(Config) ->
                        "the output"}]],
     ok.
 
+%% A pipe would be waited for, and a device may have no end.
+not_regular(Config) ->
+    Dir = ?config(dir, Config),
+    Pipe = filename:join(Dir, "pipe"),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "' '" ++ Pipe ++ ".plan'"),
+    [begin
+         refused(Config, ["size", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["size", "--by", "reason", File],
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["why", File, "lists"],
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["run", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, building(Config, ["--ca-certs", File]),
+                 [File, " is a pipe, a socket or a device: name a file"]),
+         [refused(Config, building(Config, [Option, File]),
+                  [File, " is a pipe, a socket or a device: name a file with ", Option])
+          || Option <- ["--keep", "--evidence"]]
+     end || File <- [Pipe, "/dev/zero"]],
+    %% The plan beside an output.
+    made:file(Pipe ++ "s", ""),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
+    refused(Config, ["why", Pipe ++ "s", "lists"],
+            [Pipe, "s.plan is a pipe, a socket or a device: name a file"]),
+    refused(Config, building(Config, ["-o", Pipe ++ "s"]),
+            [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
+             "move it, or name another output with -o"]),
+    %% What lies in the directory that is to be replaced.
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
+    "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
+    refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
+            ["hello holds more, which whittle did not write: move it, or name another place with "
+             "-o"]).
+
+%% Files of holes, which take no room on the disk.
+too_large(Config) ->
+    File = filename:join(?config(dir, Config), "large"),
+    "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
+    [refused(Config, Words, [File, " is larger than any file of its kind: check the name"])
+     || Words <- [["size", File], ["run", File], ["why", File, "lists"],
+                  building(Config, ["--ca-certs", File])]],
+    [refused(Config, building(Config, [Option, File]),
+             [File, " is larger than any file of its kind: check the path given to ", Option])
+     || Option <- ["--keep", "--evidence"]].
+
+building(Config, Words) ->
+    ["build", ?config(hello, Config), "--shake", "functions" | Words].
+
+%% A command that hangs ends with 124.
+refused(Config, Words, Line) ->
+    ?assertEqual({Words, {1, "", lists:flatten(["whittle: ", Line, "\n"])}},
+                 {Words, whittle(Config, Words, "timeout 60 env A=")}).
+
 %% Run
 
 run(Config) ->
@@ -709,15 +761,21 @@ clean(Config) ->
     ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
     ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
-    Names = ["artefacts/runtime-25-x86_64-size-0/vm", "artefacts/erts-25-x86_64-size-0/a",
-             "artefacts/otp-25-0/a", "sources/musl-1.2-0/a", "work/erts-25-x86_64-size-0@A/a",
-             "work/otp-25-0@A/a", "logs/otp-25-0.log"],
+    [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
+    Described = ["artefacts/" ++ Vm, "artefacts/" ++ Erts, "artefacts/" ++ Otp,
+                 "sources/musl-1.2-01234567"],
+    Names = [Dir ++ "/whittle.config" || Dir <- Described]
+        ++ ["work/" ++ Erts ++ "@A/a", "work/" ++ Otp ++ "@A/a", "logs/" ++ Otp ++ ".log"],
     [made:file(filename:join(Cache, Name), "1234") || Name <- Names],
-    made:file(filename:join(Cache, "locks/otp-25-0"), ""),
+    [made:file(filename:join([Cache, "locks", Name]), "") || Name <- [Erts, Otp]],
+    Thesis = filename:join(Cache, "work/thesis.txt"),
+    made:file(Thesis, "12"),
     Kept = fun() -> [Name || Name <- Names, filelib:is_file(filename:join(Cache, Name))] end,
     {0, Listed, ""} = Clean([]),
     ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
     ?assertEqual(nomatch, re:run(Listed, "a build needs it")),
+    ?assertMatch({match, _},
+                 re:run(Listed, "\nother .*thesis.txt \\(not Whittle's, left\\)\n")),
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% Nothing here is older than an hour.
@@ -726,29 +784,32 @@ clean(Config) ->
     ?assertEqual(Names, Kept()),
     %% A build goes on: what it may read and what it makes stay.
     Port = open_port({spawn_executable, os:find_executable("flock")},
-                     [{args, [filename:join(Cache, "locks/otp-25-0"), "sh", "-c",
+                     [{args, [filename:join(Cache, "locks/" ++ Otp), "sh", "-c",
                               "echo held; exec cat"]}, binary]),
     receive {Port, {data, <<"held\n">>}} -> ok end,
     {0, Busy, ""} = Clean(["--yes"]),
     ?assertMatch({match, [_, _, _, _, _, _]},
                  re:run(Busy, "a build needs it", [global])),
     ?assertMatch({match, _}, re:run(Busy, "\nremoved: 4 bytes\n$")),
-    ?assertEqual(Names -- ["work/erts-25-x86_64-size-0@A/a"], Kept()),
+    ?assertEqual(Names -- ["work/" ++ Erts ++ "@A/a"], Kept()),
     true = port_close(Port),
-    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/otp-25-0") ++ "' true"),
-    {0, Vm, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
-    ?assertMatch({match, _}, re:run(Vm, "\nremoved: 4 bytes\n$")),
+    "" = os:cmd("flock '" ++ filename:join(Cache, "locks/" ++ Otp) ++ "' true"),
+    {0, Vms, ""} = Clean(["--kind", "vm", "--older-than=0h", "--yes"]),
+    ?assertMatch({match, _}, re:run(Vms, "\nremoved: 4 bytes\n$")),
     {0, Json, ""} = Clean(["--yes", "--json"]),
     Code = "import json\n"
            "d = json.load(open('out'))\n"
            "assert d['removing'] and d['removed_bytes'] == 20, d\n"
            "print(sorted((e['kind'], e['name'], e['bytes'], e['state']) for e in d['entries']))\n",
-    ?assertEqual("[('log', 'otp-25-0.log', 4, 'removed'), ('otp', 'otp-25-0', 4, 'removed'), "
-                 "('part', 'erts-25-x86_64-size-0', 4, 'removed'), "
-                 "('source', 'musl-1.2-0', 4, 'removed'), "
-                 "('work', 'otp-25-0@A', 4, 'removed')]\n", python(Config, Json, Code)),
+    ?assertEqual("[('log', 'otp-25-0123456789abcdef.log', 4, 'removed'), "
+                 "('other', 'thesis.txt', 2, 'left'), "
+                 "('otp', 'otp-25-0123456789abcdef', 4, 'removed'), "
+                 "('part', 'erts-25-0123456789abcdef', 4, 'removed'), "
+                 "('source', 'musl-1.2-01234567', 4, 'removed'), "
+                 "('work', 'otp-25-0123456789abcdef@A', 4, 'removed')]\n",
+                 python(Config, Json, Code)),
     ?assertEqual([], Kept()),
-    ?assertEqual([], filelib:wildcard(filename:join(Cache, "work/*"))).
+    ?assertEqual([Thesis], filelib:wildcard(filename:join(Cache, "work/*"))).
 
 %% Each example is built by the plain command: it finds Whittle's own libraries, which two of
 %% them list among their applications.

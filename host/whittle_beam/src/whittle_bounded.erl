@@ -13,14 +13,21 @@
 -define(ATOM_RESERVE, 4).                       % a fourth
 
 %% @doc Inflates no further than the limit, which is at most 256 MB. The window's bits are
-%% 15 for a zlib stream, 31 for a gzip file and -15 for bare data, as zlib has it.
+%% 15 for a zlib stream, 31 for a gzip file and -15 for bare data, as zlib has it. A stream
+%% without its end, where its checksum is, is `not_deflated'.
 -spec inflate(-15 | 15 | 31, binary(), non_neg_integer()) ->
           {ok, binary()} | {error, wrong_size | not_deflated}.
 inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
     Z = zlib:open(),
     try
         ok = zlib:inflateInit(Z, WindowBits),
-        inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z, [])
+        case inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z, []) of
+            {ok, _} = Inflated ->
+                ok = zlib:inflateEnd(Z),        % an error where the stream has no end
+                Inflated;
+            {error, _} = Error ->
+                Error
+        end
     catch
         error:_ -> {error, not_deflated}
     after

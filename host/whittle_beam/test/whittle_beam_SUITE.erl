@@ -6,12 +6,13 @@
 -export([all/0]).
 -export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
          gzipped/1, paths/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
-         cut/1, inflates_no_further/1, instructions/1, too_old/1, damaged_code/1]).
+         cut/1, inflates_no_further/1, inflates_to_the_end/1, instructions/1, too_old/1,
+         damaged_code/1]).
 
 all() ->
     [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
      paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
-     instructions, too_old, damaged_code].
+     inflates_to_the_end, instructions, too_old, damaged_code].
 
 %% What beam_lib reads is what we read.
 reads_as_beam_lib(_) ->
@@ -241,6 +242,18 @@ cut(_) ->
                fun({Size, Tail}) ->
                        answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
                end).
+
+%% All bytes may be there although the end and the checksum are not.
+inflates_to_the_end(_) ->
+    Plain = binary:copy(<<"plain">>, 9),
+    [begin
+         ?assertEqual({ok, Plain}, whittle_bounded:inflate(Bits, Deflated, byte_size(Plain))),
+         ?assertEqual([], [Size || Size <- lists:seq(0, byte_size(Deflated) - 1),
+                                   {ok, _} <- [whittle_bounded:inflate(
+                                                 Bits, binary:part(Deflated, 0, Size),
+                                                 byte_size(Plain))]])
+     end || {Bits, Deflated} <- [{15, zlib:compress(Plain)}, {31, zlib:gzip(Plain)},
+                                 {-15, zlib:zip(Plain)}]].
 
 %% A literal table of 64 bytes that claims 64 MB ends as soon as it has more
 %% than it told.

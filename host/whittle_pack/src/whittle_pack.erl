@@ -51,6 +51,12 @@
 %% What lies in it beside the script, which has the system's name.
 -define(PARTS, ["tree", "vm"]).
 
+%% Larger files are not read: no output is (4 GB of pack and its VM), no file of certificates
+%% and no script.
+-define(MAX_FILE, 16#1_2000_0000).
+-define(MAX_CERTIFICATES, 16 * 1024 * 1024).
+-define(MAX_SCRIPT, 64 * 1024).
+
 %% @doc Whether an output can be written there, as far as can be told without
 %% writing: for before the long work. `zstd' has to be there, and the certificates.
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
@@ -147,6 +153,10 @@ words({cannot_write, {Out, Reason}}) ->
          [Out, file:format_error(Reason)]);
 words({unreadable, {File, eisdir}}) ->
     line("~ts is a directory: name an executable that `whittle build' made", [File]);
+words({unreadable, {File, eftype}}) ->
+    line("~ts is a pipe, a socket or a device: name a file", [File]);
+words({unreadable, {File, efbig}}) ->
+    line("~ts is larger than any file of its kind: check the name", [File]);
 words({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check the name and its permissions",
          [File, file:format_error(Reason)]);
@@ -169,8 +179,8 @@ words({odd_name, {Name, Why}}) ->
     line("the system's name `~ts' ~ts, and a file of the output would be called so: rename it",
          [Name, Why]);
 words({name_taken, Name}) ->
-    line("the system is called ~ts, as is another part of a directory: build with --format exe, "
-         "or rename it", [Name]);
+    line("the directory already has a file called ~ts: rename the system or build with "
+         "--format exe", [Name]);
 words({pack_too_large, Bytes}) ->
     line("~b bytes are more than a pack holds (4 GB): leave files out", [Bytes]);
 words({elf_foreign, _}) ->
@@ -187,7 +197,7 @@ words({elf_no_room, Address}) ->
 %% Internal: writing
 
 read_ca_certs(#{ca_certs := File} = Options) ->
-    case read_bytes(File) of
+    case read_bytes(File, ?MAX_CERTIFICATES) of
         {ok, Bytes} ->
             case binary:match(Bytes, <<"-----BEGIN CERTIFICATE-----">>) of
                 nomatch -> {error, {no_certificates, File}};
@@ -212,11 +222,12 @@ blocks(System, Runtime, Vm, Options) ->
                           end])
            end]).
 
-%% Only a node of a network has a port mapper.
+%% Only a node of a network has a port mapper. A shaken system without a network may have other
+%% functions of net_kernel.
 programs(System, #{programs := Programs}) ->
-    case [net_kernel || {_, net_kernel, _} <- whittle_system:modules(System)] of
-        [] -> {ok, #{}};
-        _ -> read_programs(maps:to_list(Programs), #{})
+    case whittle_modules:exports({net_kernel, init, 1}, System) of
+        true -> read_programs(maps:to_list(Programs), #{});
+        false -> {ok, #{}}
     end;
 programs(_, _) ->
     {ok, #{}}.
@@ -282,7 +293,7 @@ check_name(Name) ->
 older() ->
     {?MARK, fun(Path) ->
                     lists:member(filename:basename(Path), ?PARTS)
-                        orelse is_script(file:read_file(Path))
+                        orelse is_script(whittle_head:whole(Path, ?MAX_SCRIPT))
             end}.
 
 %% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
@@ -310,8 +321,10 @@ contents(Bytes) ->
                           cold => whittle_pack_tree:cold(Pack), pack => Pack}}
            end]).
 
-read_bytes(File) ->
-    case file:read_file(File) of
+read_bytes(File) -> read_bytes(File, ?MAX_FILE).
+
+read_bytes(File, Limit) ->
+    case whittle_head:whole(File, Limit) of
         {ok, Bytes} -> {ok, Bytes};
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.

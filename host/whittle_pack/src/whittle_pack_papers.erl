@@ -119,7 +119,10 @@ info(System, #{target := Target, flavour := Flavour, otp_vsn := OtpVsn,
 info_text(#{name := Name, version := Version, target := Target, flavour := Flavour,
             otp := Otp, erts := Erts, vm := #{size := VmSize, sha256 := VmSum},
             linked := Linked, applications := Applications}) ->
-    Row = fun(Format, Values) -> io_lib:format(Format ++ "~n", Values) end,
+    %% io_lib gives characters; a file holds bytes.
+    Row = fun(Format, Values) ->
+                  unicode:characters_to_binary(io_lib:format(Format ++ "~n", Values))
+          end,
     [Row("~ts ~ts", [Name, Version]),
      Row("target ~ts, flavour ~ts, OTP ~ts, ERTS ~ts", [Target, Flavour, Otp, Erts]),
      Row("vm ~b bytes, sha256 ~ts", [VmSize, VmSum]),

@@ -46,7 +46,7 @@ blocks(System, Papers, Options) ->
             {ok, [together([File || {_, File} <- Started]),
                   boot_scripts(System, Started) ++ atoms(System) ++ Loaders
                   ++ settings(System, Env),
-                  Papers
+                  Papers ++ removed(System)
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])
                   ++ group(told(Cold), min(Size, ?COLD_BLOCK_SIZE))]};
         Error ->
@@ -81,6 +81,10 @@ boot_scripts(System, Started) ->
 
 atoms(System) ->
     [text(<<"boot/atoms">>, lists:join(0, Names)) || {ok, Names} <- [whittle_boot:atoms(System)]].
+
+%% Read when a program fails, and never by a start: it lies with the papers.
+removed(System) ->
+    [text(<<"boot/removed">>, Set) || Set <- [whittle_system:removed(System)], Set =/= none].
 
 places([{Module, #{path := Path, bytes := Bytes}} | Files], Offset) ->
     [{Module, virtual(Path), {Offset, byte_size(Bytes)}}

@@ -7,7 +7,7 @@
          start_block/1, loaded_at_once/1, loaded_by_init/1,
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
-         papers/1, licenses/1,
+         papers/1, papers_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
@@ -19,7 +19,8 @@
 all() ->
     [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once,
      loaded_by_init, loaded_size,
-     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers, licenses, bill,
+     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers,
+     papers_beyond_latin1, licenses, bill,
      directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
@@ -247,6 +248,28 @@ papers(Config) ->
     ?assertMatch([_], binary:matches(Licenses, <<"Sample's own licence">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
 
+%% Names and versions are text in UTF-8, whatever its letters, in both formats.
+papers_beyond_latin1(Config) ->
+    {ok, App} = whittle_system:app(sample, pack_samples:system()),
+    [begin
+         New = whittle_system:new(#{name => Name, vsn => Vsn, otp => "29"}),
+         Named = lists:foldl(fun whittle_system:put_app/2,
+                             whittle_system:set_boot(whittle_system:boot(pack_samples:system()),
+                                                     New),
+                             whittle_system:apps(pack_samples:system()) ++ [App#{vsn := Vsn}]),
+         Out = filename:join(?config(dir, Config), Format),
+         {ok, _} = whittle_pack:write(Named, ?config(runtime, Config), Out, #{format => Format}),
+         {ok, Info} = case Format of
+                          exe -> whittle_pack:read_file(Out, <<"etc/info.txt">>);
+                          dir -> file:read_file(filename:join(Out, "tree/etc/info.txt"))
+                      end,
+         [First | Rest] = binary:split(Info, <<"\n">>, [global]),
+         ?assertEqual(unicode:characters_to_binary([Name, " ", Vsn]), First),
+         Row = unicode:characters_to_binary(["application sample ", Vsn, " (NOASSERTION)"]),
+         ?assertMatch([_], [R || R <- Rest, string:prefix(R, Row) =/= nomatch])
+     end || Format <- [exe, dir],
+            {Name, Vsn} <- [{[380, 243, 322, 119], "1"}, {"w", [322]}, {[233], [246]}]].
+
 %% What is no list of identifiers says nothing.
 licenses(Config) ->
     System = pack_samples:system(),
@@ -385,6 +408,8 @@ odd_names(Config) ->
     ?assertEqual({error, {name_taken, "vm"}},
                  whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config),
                                     #{format => dir})),
+    ?assertEqual("the directory already has a file called vm: rename the system or build with "
+                 "--format exe", lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
     ?assertEqual([], files(Config)),
     {ok, _} = whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config), #{}).
 

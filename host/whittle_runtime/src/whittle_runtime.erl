@@ -154,8 +154,10 @@ default_otp() ->
 cached(Options) ->
     whittle_cache_clean:entries(Options).
 
-%% @doc Removes one of {@link cached/1} from the cache, unless a build needs it.
--spec uncache(whittle_cache_clean:entry(), options()) -> ok | {error, in_use | file:posix()}.
+%% @doc Removes one of {@link cached/1} from the cache, unless a build needs it or it is not
+%% Whittle's.
+-spec uncache(whittle_cache_clean:entry(), options()) ->
+          ok | {error, whittle_cache_clean:left()}.
 uncache(Entry, Options) ->
     whittle_cache_clean:remove(Entry, Options).
 

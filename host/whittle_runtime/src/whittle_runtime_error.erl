@@ -67,9 +67,11 @@ format({disk_full, #{dir := Dir}}) ->
 format({no_cache, #{}}) ->
     "HOME is not set, so there is no place for the VMs that are built; set WHITTLE_CACHE"
         " to a directory of yours";
+format({cache_link, #{link := Link}}) ->
+    [Link, " is a symbolic link, and `whittle clean' follows none; remove the link, or set"
+     " WHITTLE_CACHE to the directory that Whittle shall use"];
 format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
-    [File, " ", Why, ", and would go into what is built; remove the directory ", Dir,
-     " and run this again to have it built anew"];
+    [File, " ", Why, "; remove the directory ", Dir, " and build again"];
 format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
     [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change what is"
      " built; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];

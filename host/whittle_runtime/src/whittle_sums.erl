@@ -17,6 +17,8 @@
 %% Permissions of the group and of everybody to write.
 -define(OTHERS_WRITE, 8#022).
 
+-define(CHANGED, "has changed since it was built, and would be packed").
+
 -type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
 
 %% @doc Records a directory, and takes from others the permission to write there.
@@ -50,7 +52,8 @@ check(Dir, Always) ->
         Seen = maps:from_list([{Path, Info} || {Path, #file_info{type = Type} = Info} <- All,
                                                Type =/= directory, Path =/= ?SUMS]),
         {Recorded, At} = read(Dir),
-        [changed(Dir, Path, "is gone") || Path <- maps:keys(Recorded), not is_map_key(Path, Seen)],
+        [changed(Dir, Path, "has been deleted since it was built")
+         || Path <- maps:keys(Recorded), not is_map_key(Path, Seen)],
         [same(Dir, Path, Info, maps:get(Path, Recorded, none),
               lists:member(Path, Always) orelse Info#file_info.ctime >= At)
          || {Path, Info} <- lists:sort(maps:to_list(Seen))],
@@ -59,7 +62,7 @@ check(Dir, Always) ->
         throw:{?MODULE, {Tag, #{} = Context}} -> {error, {Tag, Context}};
         throw:{?MODULE, {Reason, Path}} ->
             {error, {changed_artefact, #{file => Path, dir => Dir,
-                                         why => file:format_error(Reason)}}}
+                                         why => why(Reason, filename:basename(Path))}}}
     end.
 
 %% @doc Whether directories, those of them that are there, belong to us or to root, and nobody
@@ -119,7 +122,7 @@ read(Dir) ->
             try {maps:from_list([entry(binary:split(Line, <<" ">>, [global]))
                                  || Line <- binary:split(Text, <<"\n">>, [global, trim])]), At}
             catch
-                error:_ -> changed(Dir, ?SUMS, "cannot be read")
+                error:_ -> changed(Dir, ?SUMS, "is damaged, so what is there cannot be checked")
             end;
         {error, Reason} ->
             fail(Reason, File)
@@ -135,13 +138,16 @@ decoded(Path) -> unicode:characters_to_list(uri_string:unquote(Path)).
 same(Dir, Path, #file_info{type = regular} = Info, {file, Sum, Stat}, InAnyCase) ->
     (not InAnyCase andalso stat(Info) =:= Stat)
         orelse sum(filename:join(Dir, Path)) =:= Sum
-        orelse changed(Dir, Path, "is not what was built");
+        orelse changed(Dir, Path, ?CHANGED);
 same(Dir, Path, #file_info{type = symlink}, {link, To}, _) ->
-    target(filename:join(Dir, Path)) =:= To orelse changed(Dir, Path, "leads elsewhere");
+    target(filename:join(Dir, Path)) =:= To orelse changed(Dir, Path, ?CHANGED);
 same(Dir, Path, #file_info{}, none, _) ->
-    changed(Dir, Path, "was added");
+    changed(Dir, Path, "was added after the build, and would be packed");
 same(Dir, Path, #file_info{}, _, _) ->
-    changed(Dir, Path, "is not what was built").
+    changed(Dir, Path, ?CHANGED).
+
+why(enoent, ?SUMS) -> "is missing, so what is there cannot be checked";
+why(Reason, _) -> ["cannot be checked (", file:format_error(Reason), $)].
 
 %%% Files
 

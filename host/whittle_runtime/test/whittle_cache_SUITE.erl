@@ -8,7 +8,8 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
-         killed_build_goes_with_another/1, stopped_build_leaves_nothing/1,
+         killed_build_goes_with_another/1, not_ours_stays/1, no_link_is_followed/1,
+         stopped_build_leaves_nothing/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
          unwritable/1, no_place/1, keys/1]).
@@ -17,7 +18,8 @@
 
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
-     killed_build_goes_with_another, stopped_build_leaves_nothing,
+     killed_build_goes_with_another, not_ours_stays, no_link_is_followed,
+     stopped_build_leaves_nothing,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
      first_error_is_told, full_disk, changed, always, open_to_others,
      unwritable, no_place, keys].
@@ -97,6 +99,76 @@ killed_build_goes_with_another(Config) ->
     0 = status("flock", [Lock, "true"]),
     Other(2),
     ?assertEqual([], leftovers(Config)).
+
+%% A directory that holds other things too: neither removing all nor the next build takes them,
+%% also where a name looks like one of Whittle's.
+not_ours_stays(Config) ->
+    Options = #{cache => dir(Config)},
+    Build = fun(In) -> whittle_cache:artefact("thing", In, fun(_) -> {ok, #{}} end, Options) end,
+    {ok, #{dir := Artefact}} = Build(1),
+    Hex = "-0123456789abcdef",
+    Others = ["work/thesis.txt", "work/thesis/text", "work/thesis@1/text",
+              "work/thing" ++ Hex ++ "@1/no-lock", "sources/main.c", "sources/erlang-29/main.c",
+              "sources/main-01234567", "sources/main-89abcdef/main.c", "artefacts/thing" ++ Hex,
+              "artefacts/thing-fedcba9876543210/no-description", "artefacts/my/whittle.config",
+              "logs/letters", "logs/thing" ++ Hex ++ ".log", "logs/no\nname" ++ Hex ++ ".log"],
+    [made:file(filename:join(dir(Config), Other), "mine") || Other <- Others],
+    Kept = fun() -> [Other || Other <- Others,
+                              filelib:is_regular(filename:join(dir(Config), Other))] end,
+    made:file(filename:join([dir(Config), "logs", filename:basename(Artefact) ++ ".log"]), "ours"),
+    {ok, _} = Build(2),
+    ?assertEqual(Others, Kept()),
+    Locks = filelib:wildcard("*", filename:join(dir(Config), "locks")),
+    {ok, Entries} = whittle_cache_clean:entries(Options),
+    ?assertEqual([{part, ok}, {part, ok}, {log, ok}],
+                 [{Kind, Done} || #{kind := Kind} = Entry <- Entries,
+                                  Done <- [whittle_cache_clean:remove(Entry, Options)],
+                                  Done =/= {error, not_ours}]),
+    ?assertEqual(Others, Kept()),
+    ?assertEqual(length(Others), length([E || #{kind := other} = E <- Entries])),
+    ?assertNot(filelib:is_dir(Artefact)),
+    ?assertEqual(Locks, filelib:wildcard("*", filename:join(dir(Config), "locks"))).
+
+%% Neither one in work/ nor one that is work/ itself, or another directory of the cache.
+no_link_is_followed(Config) ->
+    Cache = filename:join(dir(Config), "cache"),
+    Options = #{cache => Cache},
+    Build = fun(In) ->
+                    {ok, _} = whittle_cache:artefact("thing", In, fun(_) -> {ok, #{}} end, Options)
+            end,
+    Build(1),
+    [Lock] = filelib:wildcard("thing-*", filename:join(Cache, "locks")),
+    Theirs = filename:join(dir(Config), "theirs"),
+    Names = [Lock ++ "@1/text", Lock ++ "/whittle.config", Lock ++ ".log"],
+    [made:file(filename:join(Theirs, Name), "text") || Name <- Names],
+    Untouched = fun() ->
+                        ?assertEqual(Names, [Name || Name <- Names, filelib:is_regular(
+                                                                      filename:join(Theirs, Name))])
+                end,
+    In = fun(Name) -> filename:join(Cache, Name) end,
+    ok = file:make_symlink(filename:join(Theirs, Lock ++ "@1"), In("work/" ++ Lock ++ "@2")),
+    ok = file:make_symlink(filename:join(Theirs, Lock), In("artefacts/other-0123456789abcdef")),
+    Build(2),
+    {ok, Entries} = whittle_cache_clean:entries(Options),
+    ?assertEqual(2, length([E || #{kind := other} = E <- Entries])),
+    [whittle_cache_clean:remove(Entry, Options) || Entry <- Entries],
+    Untouched(),
+    ?assertMatch({ok, _}, file:read_link(In("work/" ++ Lock ++ "@2"))),
+    ok = file:delete(In("work/" ++ Lock ++ "@2")),
+    ok = file:delete(In("artefacts/other-0123456789abcdef")),
+    [begin
+         Link = In(Sub),
+         ok = filelib:ensure_path(Link),
+         ok = file:rename(Link, Link ++ ".away"),
+         ok = file:make_symlink(Theirs, Link),
+         ?assertEqual({error, {cache_link, #{link => Link}}},
+                      whittle_cache_clean:entries(Options)),
+         ok = whittle_cache_clean:sweep(Cache, "own"),
+         Untouched(),
+         ok = file:delete(Link),
+         ok = file:rename(Link ++ ".away", Link)
+     end || Sub <- ["artefacts", "sources", "work", "logs", "locks"]],
+    ?assertMatch({ok, _}, whittle_cache_clean:entries(Options)).
 
 %% Where the command is told to stop, what it has begun goes at once.
 stopped_build_leaves_nothing(Config) ->
@@ -183,6 +255,9 @@ changed(Config) ->
     ok = file:write_file(In("below/a b"), "axiom"),
     ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
     Found("below/a b"),
+    ?assertEqual(In("below/a b") ++ " has changed since it was built, and would be packed; remove "
+                 "the directory " ++ Dir ++ " and build again",
+                 lists:flatten(whittle_runtime:format_error(Verify()))),
     ok = file:write_file(In("below/a b"), "words"),
     ?assertEqual(ok, Verify()),
     ok = file:write_file(In("below/a b"), "wards"),
@@ -206,7 +281,10 @@ changed(Config) ->
     ok = file:write_file(In("whittle.sums"), "nothing"),
     Found("whittle.sums"),
     ok = file:delete(In("whittle.sums")),
-    Found("whittle.sums").
+    Found("whittle.sums"),
+    ?assertEqual(In("whittle.sums") ++ " is missing, so what is there cannot be checked; remove "
+                 "the directory " ++ Dir ++ " and build again",
+                 lists:flatten(whittle_runtime:format_error(Verify()))).
 
 %% A file that looks the same is summed where the caller says so.
 always(Config) ->

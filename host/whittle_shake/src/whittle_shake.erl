@@ -121,10 +121,20 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                              {Parts, Late} = lists:unzip([parts(M, Bytes, maps:get(M, Done))
                                                           || {M, Bytes} <- maps:to_list(Modules)]),
                              Left = maps:from_list(lists:append(Parts)),
-                             {whittle_system:put_app(App#{modules := Left}, Now),
+                             {whittle_system:put_app(without_gone(App, App#{modules := Left}), Now),
                               lists:append(Late) ++ Before}
                      end, {System, []}, whittle_system:apps(System)),
-    with_cold(Plan, whittle_system:set_cold(Cold, Less)).
+    with_missing(Plan, System, whittle_system:set_cold(Cold, Less)).
+
+%% An application's term no longer lists the modules that are gone: programs read the list, and
+%% look for each file.
+without_gone(#{modules := Before}, #{modules := Left, spec := {application, Name, Keys}} = App) ->
+    Gone = maps:without(maps:keys(Left), Before),
+    Fewer = [case Key of
+                 {modules, Listed} -> {modules, [M || M <- Listed, not is_map_key(M, Gone)]};
+                 _ -> Key
+             end || Key <- Keys],
+    App#{spec := {application, Name, Fewer}}.
 
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
 less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
@@ -137,6 +147,8 @@ less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
     end;
 less(load, _, Kept, _) when map_size(Kept) =:= 0 -> cold;
 less(load, {_, Bytes}, Kept, _) -> whittle_shake_companion:split(taken_apart(Bytes), Kept);
+less(crash, {error_handler, Bytes}, Kept, Answering) ->
+    whittle_shake_cut:module(whittle_shake_watch:explaining(taken_apart(Bytes)), Kept, Answering);
 less(crash, {_, Bytes}, Kept, Answering) ->
     whittle_shake_cut:module(taken_apart(Bytes), Kept, Answering).
 
@@ -147,14 +159,17 @@ assembled(Value) ->
 %% The start names what is cold as a whole to who says when it is called; and it makes atoms:
 %% who asks whether an atom exists must not be told that it does not because what it is in
 %% was not loaded yet: a stock release loads all its modules when it starts.
-with_cold(#{missing := load, reached := #{program := Program}, summaries := Summaries}, System) ->
+%% What is gone it names to whoever raises `undef'.
+with_missing(#{missing := load, reached := #{program := Program}, summaries := Summaries}, _,
+             System) ->
     Watched = whittle_boot:watch_cold(System),
     case whittle_shake_door:asks_for_atoms(Program, Summaries) of
         true -> whittle_boot:make_atoms(Watched);
         false -> Watched
     end;
-with_cold(#{missing := crash}, System) ->
-    System.
+with_missing(#{missing := crash} = Plan, Before, System) ->
+    Names = whittle_shake_removed:names(Plan, Before, System),
+    whittle_system:set_removed(whittle_shake_removed:set(Names), System).
 
 %% What becomes of a module: the modules in its place, and which of them are cold.
 parts(_, _, none) -> {[], []};
@@ -191,12 +206,14 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
           [unicode:chardata()].
 load_notes(#{missing := load, only := false}, Before, After) ->
     Cold = whittle_system:cold(After),
-    Sizes = fun(System) -> [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
+    Sizes = fun(System) ->
+                    [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
             end,
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
     [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is kept: "
+    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is "
+                    "kept: "
                     "~b bytes are at hand, ~b are cold, before compression",
                     [AtHand + Kept - Whole, AtHand, Kept]),
       [io_lib:format("; the start makes ~b atoms more, because the program asks whether an atom "

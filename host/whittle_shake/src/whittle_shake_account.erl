@@ -37,7 +37,8 @@
 
 %% @doc Of a plan, and the system that it was carried out on.
 -spec new(whittle_shake:plan(), whittle_system:system()) -> account().
-new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing, summaries := Summaries,
+new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing,
+      summaries := Summaries,
       hot := Hot}, System) ->
     #{reached => Reached, missing => Missing, whole => whole(System),
       homes => maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System),
@@ -105,7 +106,8 @@ matches(_, _) -> false.
 
 %% @doc What brings the functions that are at hand, the largest first. A function counts for
 %% the application of the program that it is of, or that its way ({@link why/2}) comes through
-%% last; where its way comes through none, for the root at which the way begins. Then the features: of those that are `on' their
+%% last; where its way comes through none, for the root at which the way begins. Then the
+%% features: of those that are `on' their
 %% own code, of those that are `off' what would come in with each.
 -spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,

@@ -133,9 +133,9 @@ closed(Door, #{modules := Modules, program := Program, kept := Kept, atoms := At
     without_feature(Door, Input#{modules := Shut, kept := Others(Kept), atoms := Others(Atoms)}).
 
 without_calls(Opening, #{functions := Functions} = Summary) ->
+    Left = fun(Calls) -> [Call || Call <- Calls, not is_map_key(Call, Opening)] end,
     Summary#{functions := maps:map(fun(_, #{calls := Calls} = Function) ->
-                                           Function#{calls := [Call || Call <- Calls,
-                                                                       not is_map_key(Call, Opening)]}
+                                           Function#{calls := Left(Calls)}
                                    end, Functions)}.
 
 without_feature(remote, #{on := On, off := Off} = Input) ->

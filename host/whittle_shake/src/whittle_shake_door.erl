@@ -4,7 +4,8 @@
 %% called by it.
 -module(whittle_shake_door).
 
--export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1, means/1]).
+-export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1,
+         means/1]).
 
 -export_type([door/0]).
 

@@ -174,7 +174,8 @@ pop(Level, Todo) ->
         {empty, _} -> pop(Level + 1, Todo)
     end.
 
-mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms, sites := Sites} = Func,
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms,
+                sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),

@@ -19,7 +19,10 @@ calls(System, Modules, Missing) ->
     vm(Modules) ++ boot(System) ++ flag_calls(System, Modules)
         ++ whittle_shake_source:calls(System, Modules)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
-                  ++ [{whittle_start_cold, whittle_start} || Missing =:= load],
+                  ++ [case Missing of
+                          load -> {whittle_start_cold, whittle_start};
+                          crash -> {whittle_start_removed, whittle_start}
+                      end],
                   System, Modules).
 
 %% @doc Functions in C that go on in a function of Erlang: those that the emulator looks up
@@ -83,8 +86,8 @@ call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot
 call({apply, Call}) -> [Call];
 call(_) -> [].
 
-%% What the pack puts into boot scripts: the loader, and who answers --whittle-ping. What the
-%% VM calls for what is cold.
+%% What the pack puts into boot scripts: the loader, and the module that answers --whittle-ping.
+%% What the VM calls for a cold function, or `error_handler' for one that was removed.
 device(Ours, System, Modules) ->
     [{{M, F, A}, start()}
      || {M, App} <- Ours,

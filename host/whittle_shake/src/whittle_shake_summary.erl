@@ -102,7 +102,8 @@ func(Module, #{code := Code} = Function) ->
     #{calls => lists:usort(Funs ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
-      keys => lists:usort([Key || {atom, Key, key} <- Mentions] ++ lists:foldl(fun keys/2, [], Terms)),
+      keys => lists:usort([Key || {atom, Key, key} <- Mentions]
+                          ++ lists:foldl(fun keys/2, [], Terms)),
       forms => lists:usort(names_read(Mentions, Calls) ++ Asked ++ forms(Mentions, Terms)),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.

@@ -10,8 +10,34 @@
          weights_of_the_program/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
+-export([removed_set/1, error_handler_goes_on/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+%% What was removed
+
+%% The program finds all that is in it, and of others about one in 2^24 / 2,500.
+removed_set(_) ->
+    Modules = [list_to_atom("m" ++ integer_to_list(N)) || N <- lists:seq(1, 500)],
+    Functions = [{M, F, A} || M <- Modules, F <- [f, g], A <- [0, 7]] ++ Modules,
+    Others = [{M, F, A} || M <- [n | Modules], F <- [f, h], A <- [1, 255]] ++ [n, f],
+    Set = whittle_shake_removed:set(Functions),
+    ?assertEqual(3 * length(Functions), byte_size(Set)),
+    ?assertEqual([], [Name || Name <- Functions, not whittle_start_removed:is_removed(Name, Set)]),
+    ?assert(length([Name || Name <- Others, whittle_start_removed:is_removed(Name, Set)]) =< 2),
+    ?assertNot(whittle_start_removed:is_removed(n, whittle_shake_removed:set([]))),
+    ?assert(whittle_start_removed:is_removed(n, whittle_shake_removed:set([n]))).
+
+%% What raises `undef' in it is another module; all else is as it was.
+error_handler_goes_on(_) ->
+    {ok, Bytes} = file:read_file(code:which(error_handler)),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Value} = whittle_beam:disassemble(Beam),
+    {ok, Assembled} = whittle_beam:assemble(#{}, whittle_shake_watch:explaining(Value)),
+    {ok, Changed} = whittle_beam:read(Assembled),
+    ?assertEqual([{whittle_start_removed, undefined, 1}],
+                 whittle_beam:imports(Changed) -- whittle_beam:imports(Beam)),
+    ?assertEqual(whittle_beam:exports(Beam), whittle_beam:exports(Changed)).
 
 %% Names
 

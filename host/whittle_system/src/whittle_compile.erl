@@ -227,7 +227,7 @@ program(Name, Otp) ->
 
 %% Of a file that cannot be read erlc says so.
 is_tool(File) ->
-    case file:read_file(File) of
+    case whittle_head:part(File) of
         {ok, Text} ->
             re:run(Text, "^-callback|^parse_transform\\(", [multiline, {capture, none}]) =:= match;
         {error, _} ->
@@ -253,7 +253,7 @@ app_file(Dir, Ebin) ->
     end.
 
 spec(File) ->
-    case file:read_file(File) of
+    case whittle_head:text(File) of
         {ok, Bytes} -> whittle_read_app:spec(File, Bytes);
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.

@@ -51,7 +51,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     ok = check_modules(Used),
     ok = check_started(Found, Used),
     ok = lists:foreach(fun refuse_prebuilt/1, maps:values(Used)),
-    Links = links(Found, Used),
+    Links = links(Found, Used) ++ described(maps:get(natives, Options, [])),
     Links =:= [] orelse maps:get(outside_links, Options, note) =:= note
         orelse fail({outside_links, Links}),
     ok = lists:foreach(fun(App) -> refuse_without_program(Found, App) end, maps:values(Used)),
@@ -159,7 +159,8 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
 
 %% OTP's own links are its packager's.
 context(otp, _, By) -> #{kind => otp, asked_by => By};
-context(Kind, Dir, By) -> #{kind => Kind, asked_by => By, root => filename:dirname(Dir)}.
+context(Kind, Dir, By) ->
+    #{kind => Kind, asked_by => By, root => whittle_links:root(Dir, filename:dirname(Dir))}.
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,
@@ -252,11 +253,17 @@ links(Found, Apps) ->
             || {Name, #{origin := #{links := Links}}} <- lists:sort(maps:to_list(Apps)),
                {Path, To} <- Links].
 
+%% Of C that the command line describes: what leads out of the description's directory.
+described(Natives) ->
+    lists:usort([{["the description ", File], Path, To}
+                 || {File, #{files := Files}} <- Natives, Dir <- [filename:dirname(File)],
+                    {Path, To} <- whittle_links:outside(Dir, Dir, maps:keys(Files))]).
+
 told(Links) ->
     [[Whose, ": ", linked(Path), " leads out of the input, to ", To,
       ": the output has that file's or directory's contents"] || {Whose, Path, To} <- Links].
 
-linked(<<>>) -> "the link in its place";
+linked(<<>>) -> "its directory is a link that";
 linked(Path) -> ["the link ", Path].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];

@@ -3,8 +3,8 @@
 %% Names and versions of applications, releases and modules become parts of paths. One with
 %% a `/' or a `..' in it would lead out of the output's directory; one that begins with `-'
 %% is an option to most programs; one with a line's end breaks lists of files that have one
-%% on each line. Readers check each name where they read it, and `whittle_pack' checks each
-%% path before it writes.
+%% on each line; one with a format character looks like another name. Readers check each name
+%% where they read it, and `whittle_pack' checks each path before it writes.
 -module(whittle_file_name).
 
 -export([check/1, check_path/1, printable/1]).
@@ -13,8 +13,8 @@
 -define(LONGEST, 255).
 
 %% @doc Whether a name or a version is plain: not empty, at most 255 bytes in UTF-8, without
-%% `/' and control characters, and without `-' or `.' at its beginning. The error is the rest
-%% of a sentence that begins with the name.
+%% `/', control and format characters, and without `-' or `.' at its beginning. The error is
+%% the rest of a sentence that begins with the name.
 -spec check(atom() | binary() | string()) -> ok | {error, string()}.
 check(Name) when is_atom(Name) -> check(atom_to_binary(Name));
 check(Name) ->
@@ -32,8 +32,8 @@ check(Name) ->
     end.
 
 %% @doc Whether a path leads to a place below the directory that it begins at: names with a
-%% `/' between two, none of them empty, `.' or `..', and no control characters. A file may be
-%% called `-x' or `.x'.
+%% `/' between two, none of them empty, `.' or `..', and no control or format characters. A
+%% file may be called `-x' or `.x'.
 -spec check_path(binary()) -> ok | {error, string()}.
 check_path(Path) ->
     Checks = [check_part(Part) || Part <- binary:split(Path, <<"/">>, [global])],
@@ -43,12 +43,12 @@ check_path(Path) ->
         [Error | _] -> Error
     end.
 
-%% @doc A text on one line: with its control characters as `\x{A}'.
+%% @doc A text on one line: with its control and format characters as `\x{A}'.
 -spec printable(unicode:chardata()) -> unicode:chardata().
 printable(Text) ->
     case unicode:characters_to_list(Text) of
         Chars when is_list(Chars) ->
-            [case is_control(Char) of
+            [case is_control(Char) orelse is_format(Char) of
                  true -> io_lib:format("\\x{~.16B}", [Char]);
                  false -> Char
              end || Char <- Chars];
@@ -65,9 +65,10 @@ check_part(Bytes) when byte_size(Bytes) > ?LONGEST -> {error, "is longer than 25
 check_part(Bytes) ->
     case unicode:characters_to_list(Bytes) of
         Chars when is_list(Chars) ->
-            case lists:any(fun is_control/1, Chars) of
-                true -> {error, "has a control character in it"};
-                false -> ok
+            case {lists:any(fun is_control/1, Chars), lists:any(fun is_format/1, Chars)} of
+                {true, _} -> {error, "has a control character in it"};
+                {false, true} -> {error, "has a format character in it, which is not seen"};
+                {false, false} -> ok
             end;
         _ -> {error, "is not UTF-8"}
     end.
@@ -76,3 +77,15 @@ check_part(Bytes) ->
 is_control(Char) ->
     Char < 32 orelse (Char >= 127 andalso Char < 160) orelse Char =:= 16#2028
         orelse Char =:= 16#2029.
+
+%% The characters of Unicode's category Cf (Unicode 16). They are not seen, and some turn the
+%% direction of what follows them.
+is_format(Char) when Char < 16#AD -> false;
+is_format(Char) ->
+    lists:any(fun({First, Last}) -> Char >= First andalso Char =< Last end,
+              [{16#AD, 16#AD}, {16#600, 16#605}, {16#61C, 16#61C}, {16#6DD, 16#6DD},
+               {16#70F, 16#70F}, {16#890, 16#891}, {16#8E2, 16#8E2}, {16#180E, 16#180E},
+               {16#200B, 16#200F}, {16#202A, 16#202E}, {16#2060, 16#206F}, {16#FEFF, 16#FEFF},
+               {16#FFF9, 16#FFFB}, {16#110BD, 16#110BD}, {16#110CD, 16#110CD},
+               {16#13430, 16#1343F}, {16#1BCA0, 16#1BCA3}, {16#1D173, 16#1D17A},
+               {16#E0001, 16#E0001}, {16#E0020, 16#E007F}]).

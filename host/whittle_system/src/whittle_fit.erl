@@ -76,6 +76,11 @@ replace(Old, Renewed, Apps, Otp) ->
 
 note(Name, Old, Otp) ->
     Modules = [atom_to_list(Module) || {App, Module, _, _} <- Old, App =:= Name],
-    io_lib:format("~ts: compiled again by OTP ~ts, which no longer loads what an older "
-                  "compiler wrote: ~ts",
-                  [Name, whittle_otp_lib:otp(Otp), lists:join(", ", Modules)]).
+    {Noun, Verb} = case Modules of
+                       [_] -> {"module", "was"};
+                       _ -> {"modules", "were"}
+                   end,
+    Release = whittle_otp_lib:otp(Otp),
+    io_lib:format("~ts ~ts of ~ts ~ts compiled again by OTP ~ts, because OTP ~ts no longer loads "
+                  "what an older compiler wrote",
+                  [Noun, lists:join(", ", Modules), Name, Verb, Release, Release]).

@@ -3,7 +3,13 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, whole/2]).
+-export([read/2, whole/2, text/1, part/1]).
+
+%% Bytes of a text that is read as terms or lines, of a module, and of any other file: what
+%% a block of the pack can hold.
+-define(MOST_TEXT, 4 * 1024 * 1024).
+-define(MOST_CODE, 64 * 1024 * 1024).
+-define(MOST, 16#ffffffff).
 
 %% @doc The first bytes of a file, by which its kind is known: at most so many, fewer of a
 %% shorter file.
@@ -32,4 +38,23 @@ whole(File, Limit) ->
         {ok, #file_info{type = directory}} -> {error, eisdir};
         {ok, _} -> {error, eftype};
         {error, _} = Error -> Error
+    end.
+
+%% @doc All bytes of a text that is read as terms or lines: as {@link whole/2}, with 4 MB.
+-spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
+text(File) -> whole(File, ?MOST_TEXT).
+
+%% @doc All bytes of a file of an application or a release: as {@link whole/2}, with as many as
+%% a file of that name can need.
+-spec part(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
+part(File) ->
+    Name = filename:basename(File),
+    InEbin = filename:basename(filename:dirname(File)) =:= "ebin",
+    case filename:extension(Name) of
+        _ when Name =:= "sys.config"; Name =:= "sys.config.src";
+               Name =:= "vm.args"; Name =:= "vm.args.src"; Name =:= "native.config" -> text(File);
+        ".app" when InEbin -> text(File);
+        Text when Text =:= ".rel"; Text =:= ".erl"; Text =:= ".hrl" -> text(File);
+        ".beam" -> whole(File, ?MOST_CODE);
+        _ -> whole(File, ?MOST)
     end.

@@ -7,7 +7,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([outside/3]).
+-export([outside/3, root/2]).
 
 -export_type([link/0]).
 
@@ -19,11 +19,31 @@
 
 %% @doc The links that lead out of `Root' on the way to files, given by their paths below a
 %% directory. What a link to a directory leads to counts as inside from there on: a further
-%% link below it is told when it leads out of both.
+%% link below it is told when it leads out of both. The directory itself is inside, unless it
+%% is such a link.
 -spec outside(file:filename(), file:filename(), [whittle_system:path()]) -> [link()].
 outside(Root, Dir, Paths) ->
     Ways = lists:usort(lists:append([ways(Path) || Path <- Paths])),
-    outside(Ways, Dir, [{<<>>, identity(Root)}], []).
+    Own = [{<<>>, Is} || {error, _} <- [file:read_link_all(Dir)], Is <- [identity(Dir)],
+                         Is =/= none],
+    outside(Ways, Dir, [{<<>>, identity(Root)} | Own], []).
+
+%% @doc The directory that counts as the input for the links of an application or a release:
+%% of what rebar3 has built, `_build/PROFILE/{lib,checkouts,rel}/NAME', the project, since
+%% rebar3 builds with links into it; of others the second argument.
+-spec root(file:filename(), file:filename()) -> file:filename().
+root(Dir, Otherwise) ->
+    Parts = [Part || Part <- filename:split(filename:absname(Dir)), Part =/= "."],
+    case lists:reverse(Parts) of
+        [_, Kind, _, "_build" | Above] when Kind =:= "lib"; Kind =:= "checkouts"; Kind =:= "rel" ->
+            Project = filename:join(lists:reverse(Above)),
+            case filelib:is_regular(filename:join(Project, "rebar.config")) of
+                true -> Project;
+                false -> Otherwise
+            end;
+        _ ->
+            Otherwise
+    end.
 
 %% Internal
 

@@ -1,7 +1,7 @@
 %% @doc All modules of a system: what is to be found in each, or done to each.
 -module(whittle_modules).
 
--export([each/2, rewrite/2]).
+-export([each/2, rewrite/2, exports/2]).
 
 %% @doc What a function finds in each module; on all schedulers, see {@link whittle_each:map/2}.
 %% Errors: `bad_beam', the first that cannot be read.
@@ -34,6 +34,17 @@ rewrite(Options, System) ->
                              end, System, whittle_system:apps(System))};
         {error, _} = Error -> Error
     end.
+
+%% @doc Whether a module of the system exports a function; `false' where it cannot be read.
+-spec exports(mfa(), whittle_system:system()) -> boolean().
+exports({M, F, A}, System) ->
+    lists:any(fun({_, Module, _}) when Module =/= M -> false;
+                 ({_, _, Bytes}) ->
+                      case whittle_beam:read(Bytes) of
+                          {ok, Beam} -> lists:member({F, A}, whittle_beam:exports(Beam));
+                          {error, _} -> false
+                      end
+              end, whittle_system:modules(System)).
 
 %% Internal
 

@@ -19,9 +19,7 @@
 %% linked in when that module is in the output.
 -module(whittle_native).
 
--include_lib("kernel/include/file.hrl").
-
--export([of_application/2, read/1, read_all/1, assign/2, without_libraries/1]).
+-export([of_application/2, description/1, read/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0, lib/0]).
 
@@ -48,12 +46,20 @@
 -define(LIBS, [crypto, ssl, zlib]).
 
 %% @doc What the description at the top of an application's directory names, each to be
-%% loaded by one of its modules; nothing where there is no description. rebar3 makes for a
-%% project's own application a directory that holds only links to its parts: the
-%% description lies beside what `src' links to.
+%% loaded by one of its modules; nothing where there is no description.
 -spec of_application(file:filename(), [module()]) ->
           {ok, [native()]} | {error, whittle_system:error()}.
 of_application(Dir, Modules) ->
+    case description(Dir) of
+        none -> {ok, []};
+        {ok, File} -> loaded(File, Modules, read(File))
+    end.
+
+%% @doc The description of an application. rebar3 makes for a project's own application a
+%% directory that holds only links to its parts: the description lies beside what `src' links
+%% to.
+-spec description(file:filename()) -> {ok, file:filename()} | none.
+description(Dir) ->
     Linked = case file:read_link(filename:join(Dir, "src")) of
                  {ok, To} -> [filename:dirname(filename:absname(To, Dir))];
                  {error, _} -> []
@@ -62,8 +68,8 @@ of_application(Dir, Modules) ->
     Files = [File || Place <- [Dir | Linked], File <- [filename:join(Place, "native.config")],
                      {ok, _} <- [file:read_link_info(File)]],
     case Files of
-        [] -> {ok, []};
-        [File | _] -> loaded(File, Modules, read(File))
+        [] -> none;
+        [File | _] -> {ok, File}
     end.
 
 %% @doc What a description names.
@@ -136,7 +142,8 @@ terms(File) ->
         {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
-unread(File, eisdir) -> {bad_native, {File, "is no file"}};
+unread(File, Reason) when Reason =:= eisdir; Reason =:= eftype ->
+    {bad_native, {File, "is no file"}};
 unread(File, enoent) -> {bad_native, {File, "is not there"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 
@@ -257,15 +264,9 @@ archive(File) ->
         _ -> fail({bad_native, {File, "is no static library, as ar makes one of object files"}})
     end.
 
-%% A pipe would be waited for.
 bytes(File) ->
-    case file:read_file_info(File) of
-        {ok, #file_info{type = regular}} ->
-            case file:read_file(File) of
-                {ok, Bytes} -> Bytes;
-                {error, Reason} -> fail(unread(File, Reason))
-            end;
-        {ok, _} -> fail(unread(File, eisdir));
+    case whittle_head:part(File) of
+        {ok, Bytes} -> Bytes;
         {error, Reason} -> fail(unread(File, Reason))
     end.
 

@@ -16,6 +16,8 @@
         #{kind := input | otp | device,
           root => file:filename(),              % of the input: links that lead out of it
                                                 % are told; default: they are not
+          made_of => [whittle_system:path()],   % further files that it was compiled from;
+                                                % default: none
           asked_by => [whittle_system:app_name()],
           path => file:filename_all()}.         % where it came from; default:
                                                 % the directory
@@ -36,16 +38,11 @@ read(Dir, Context) ->
 -spec read(file:filename(), [source()], context()) -> read().
 read(Dir, Files, Context) ->
     case from_files(Dir, Files, Context) of
-        {ok, #{modules := Modules, origin := Origin} = Read, Notes} ->
-            Links = case Context of
-                        #{root := Root} ->
-                            whittle_links:outside(Root, Dir, [Path || {Path, _, _} <- Files]);
-                        #{} -> []
-                    end,
-            App = Read#{origin := Origin#{links => Links}},
+        {ok, #{modules := Modules, origin := Origin} = App, Notes} ->
             case whittle_native:of_application(Dir, maps:keys(Modules)) of
-                {ok, []} -> {ok, App, Notes};
-                {ok, Natives} -> {ok, App#{natives => Natives}, Notes};
+                {ok, Natives} ->
+                    Links = links(Dir, Files, Natives, Context),
+                    {ok, with_natives(Natives, App#{origin := Origin#{links => Links}}), Notes};
                 {error, _} = Error -> Error
             end;
         {error, _} = Error ->
@@ -68,7 +65,7 @@ described(Dir) ->
     end.
 
 description(File) ->
-    case file:read_file(File) of
+    case whittle_head:text(File) of
         {ok, Bytes} ->
             case spec(File, Bytes) of
                 {ok, Spec} -> Spec;
@@ -149,6 +146,20 @@ prebuilt(#{modules := Modules, files := Files}) ->
     end.
 
 %% Internal
+
+with_natives([], App) -> App;
+with_natives(Natives, App) -> App#{natives => Natives}.
+
+%% Links to its files, to what it was compiled from, and to C that is linked in.
+links(Dir, Files, Natives, #{root := Root} = Context) ->
+    Paths = [Path || {Path, _, _} <- Files] ++ maps:get(made_of, Context, []),
+    Own = whittle_links:outside(Root, Dir, Paths),
+    Ours = [<<"native.config">> | lists:append([maps:keys(In) || #{files := In} <- Natives])],
+    OfC = [Link || {ok, File} <- [whittle_native:description(Dir)],
+                   Link <- whittle_links:outside(Root, filename:dirname(File), Ours)],
+    Own ++ (OfC -- Own);
+links(_, _, _, _) ->
+    [].
 
 app(Dir, Files, #{kind := Kind} = Context) ->
     {AppFile, {application, Name, Props} = Spec} = app_spec(Dir, Files),
@@ -354,7 +365,7 @@ node(File, Path, Passed) ->
             end;
         {ok, #file_info{type = regular}} when Path =:= <<>> -> [unreadable(Path, enotdir)];
         {ok, #file_info{type = regular, mode = Mode}} ->
-            [{Path, Mode band 8#777, fun() -> file:read_file(File) end}];
+            [{Path, Mode band 8#777, fun() -> whittle_head:part(File) end}];
         {ok, _} -> [unreadable(Path, eftype)];
         {error, Reason} -> [unreadable(Path, Reason)]
     end.

@@ -8,9 +8,6 @@
 
 -export([read/2]).
 
-%% Bytes of a file that this module reads as a whole: modules are the largest.
--define(MAX_TEXT, 64 * 1024 * 1024).
-
 %% @doc Reads the release that the directory holds. Without an OTP, each application of OTP
 %% is taken to be in it.
 -spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
@@ -28,12 +25,11 @@ found(Dir, Otp) ->
     Vsn = current(Dir),
     Place = filename:join([Dir, "releases", Vsn]),
     {{Name, RelVsn}, Erts, Listed} = rel(Place),
-    {Apps0, Notes0} = apps(Dir, Listed, Otp),
+    Root = whittle_links:root(Dir, Dir),
+    {Apps0, Notes0} = apps(Dir, Root, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
     {Files, Env, Notes2} = ok(whittle_release_files:read(Dir, Place, Name, RelVsn)),
-    Links = [{filename:join(["releases", Vsn, Path]), To}
-             || {Path, To} <- whittle_links:outside(
-                                  Dir, Place, [<<"vm.args.src">> | maps:keys(Files)])],
+    Links = whittle_links:outside(Root, Dir, read_here(Place, Vsn, Apps, maps:keys(Files))),
     Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts, links => Links,
               roots => [App || {App, _, _} <- Listed],
               starts => [{App, Type} || {App, _, Type} <- Listed],
@@ -44,10 +40,17 @@ found(Dir, Otp) ->
         none -> Found
     end.
 
+%% The paths of all that is read here, beside the files of the applications.
+read_here(Place, Vsn, Apps, Files) ->
+    Others = [Path || Pattern <- ["{*.rel,start.boot,env.sh,vm.args.src}", "consolidated/*.beam"],
+                      Path <- filelib:wildcard(Pattern, Place)],
+    [<<"releases/start_erl.data">> | [<<"lib">> || Apps =/= []]]
+        ++ [unicode:characters_to_binary(["releases/", Vsn, $/, Path]) || Path <- Files ++ Others].
+
 %% The version that would be started now; `releases' may hold older ones.
 current(Dir) ->
     File = filename:join(Dir, "releases/start_erl.data"),
-    case whittle_head:whole(File, ?MAX_TEXT) of
+    case whittle_head:text(File) of
         {ok, Data} ->
             Text = unicode:characters_to_list(Data),
             case is_list(Text) andalso string:lexemes(Text, " \r\n") of
@@ -112,8 +115,8 @@ rel_app(App, File) ->
 
 %% What is listed and not there has to be OTP's: a release without its system
 %% libraries is usual. What is there and not listed is not read.
-apps(Dir, Listed, Otp) ->
-    Read = lists:append([app(Dir, App) || App <- Listed]),
+apps(Dir, Root, Listed, Otp) ->
+    Read = lists:append([app(Dir, Root, App) || App <- Listed]),
     There = [Name || {#{name := Name}, _} <- Read],
     Absent = [{Name, Vsn} || {Name, Vsn, _} <- Listed, not lists:member(Name, There),
                              not is_in(Name, Otp)],
@@ -130,14 +133,14 @@ apps(Dir, Listed, Otp) ->
 is_in(Name, none) -> whittle_otp:is_otp(Name);
 is_in(Name, Otp) -> whittle_otp_lib:app_dir(Name, Otp) =/= error.
 
-app(Dir, {Name, Vsn, _}) ->
+app(Dir, Root, {Name, Vsn, _}) ->
     Place = filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]),
     Kind = case whittle_otp:is_otp(Name) of
                true -> otp;
                false -> input
            end,
     Context = case Kind of
-                  input -> #{kind => input, root => Dir};
+                  input -> #{kind => input, root => Root};
                   otp -> #{kind => otp}      % its links are its packager's
               end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
@@ -178,7 +181,7 @@ erts_note(Erts, Otp) ->
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->
-    case whittle_head:whole(File, ?MAX_TEXT) of
+    case whittle_head:part(File) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.

@@ -28,7 +28,7 @@ project(Dir) ->
     case whittle_compile:with_rebar3(Dir) of
         {ok, Lib} ->
             Own = own_apps(Dir),
-            case read_all(built(Dir, Lib), context(Dir), [], []) of
+            case read_all(built(Dir, Lib), #{kind => input, root => Dir}, [], []) of
                 {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
                 {error, _} = Error -> Error
             end;
@@ -135,7 +135,7 @@ one({error, _} = Error) ->
     Error.
 
 read_all([Dir | Rest], Context, Apps, Notes) ->
-    case whittle_read_app:read(Dir, Context) of
+    case whittle_read_app:read(Dir, Context#{made_of => sources(Dir)}) of
         {ok, App, New} -> read_all(Rest, Context, [App | Apps], Notes ++ New);
         %% rebar3 leaves directories of dependencies that are not applications.
         {error, {no_app_file, _}} -> read_all(Rest, Context, Apps, Notes);
@@ -144,7 +144,15 @@ read_all([Dir | Rest], Context, Apps, Notes) ->
 read_all([], _, Apps, Notes) ->
     {ok, lists:reverse(Apps), Notes}.
 
-context(Root) -> #{kind => input, root => Root}.
+context(Dir) -> #{kind => input, root => whittle_links:root(Dir, Dir)}.
+
+%% What an application's directory is compiled from.
+sources(Dir) ->
+    [<<"src/", Path/binary>>
+     || {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, "src")),
+        lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>, <<".xrl">>, <<".yrl">>,
+                                                <<".asn1">>, <<".mib">>, <<".src">>,
+                                                <<".script">>])].
 
 %% The applications of the project itself, where rebar3 looks for them.
 own_apps(Dir) ->
@@ -173,4 +181,4 @@ read_compiled(Dir, Ebin) ->
                     not lists:prefix("ebin/", binary_to_list(Path))],
     Code = [File || {<<"ebin/", _/binary>>, _, _} = File
                         <- whittle_read_app:files(filename:dirname(Ebin))],
-    whittle_read_app:read(Dir, Code ++ Data, context(Dir)).
+    whittle_read_app:read(Dir, Code ++ Data, (context(Dir))#{made_of => sources(Dir)}).

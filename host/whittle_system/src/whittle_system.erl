@@ -19,7 +19,7 @@
 %% How it starts
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
 %% What is loaded only when it is called
--export([cold/1, set_cold/2, companion/1, companion_of/1]).
+-export([cold/1, set_cold/2, companion/1, companion_of/1, removed/1, set_removed/2]).
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
 %% Questions that other rooms ask
@@ -87,6 +87,7 @@
                  boot :: boot_script(),
                  roots = [] :: [app_name()],
                  cold = #{} :: #{module() => []},
+                 removed = none :: binary() | none,
                  files = #{} :: #{path() => file()},
                  env = #{} :: #{binary() => env_value()},
                  notes = [] :: [binary()],          % newest first
@@ -196,6 +197,15 @@ cold(#system{cold = Cold}) -> Cold.
 %% @doc Says which modules are cold.
 -spec set_cold([module()], system()) -> system().
 set_cold(Modules, System) -> System#system{cold = maps:from_keys(Modules, [])}.
+
+%% @doc The set of what was removed, which the program asks when it raises `undef'; `none' where
+%% nothing was.
+-spec removed(system()) -> binary() | none.
+removed(#system{removed = Removed}) -> Removed.
+
+%% @doc Says what was removed.
+-spec set_removed(binary(), system()) -> system().
+set_removed(Removed, System) -> System#system{removed = Removed}.
 
 %% @doc The name of the module that holds what was left out of another.
 -spec companion(module()) -> module().

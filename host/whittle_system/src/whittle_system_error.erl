@@ -94,15 +94,20 @@ words({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
     line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-         "the release, name its directory's directory in ERL_LIBS, or take it out of "
-         "`applications'",
-         [Name, askers(Askers), Otp]);
+         "the release, name its directory's directory in ERL_LIBS, or ~ts",
+         [Name, askers(Askers), Otp,
+          case Askers of
+              [] -> ["leave out --app ", atom_to_list(Name)];
+              _ -> "take it out of `applications'"
+          end]);
 words({missing_applications, {Missing, Otp}}) ->
     line("~b applications are neither in the input nor in OTP ~ts: ~ts; add them to the "
-         "release, name their directories' directory in ERL_LIBS, or take them out of "
-         "`applications'",
+         "release, name their directories' directory in ERL_LIBS, or ~ts",
          [length(Missing), Otp,
-          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing])]);
+          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing]),
+          lists:join(" or ", ["take them out of `applications'"
+                              || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
+                         ++ [["leave out --app ", atom_to_list(Name)] || {Name, []} <- Missing])]);
 words({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
          "out of `applications'", [Name, askers(Askers), Why]);
@@ -121,7 +126,7 @@ words({prebuilt_nif, {Path, Name, Loaders}}) ->
 words({outside_links, Links}) ->
     line("links lead out of the input (~ts), and --no-outside-links is given: put files in "
          "their places, or build without it",
-         [list([[Whose, ": ", Path, " to ", To] || {Whose, Path, To} <- Links])]);
+         [list([outside(Link) || Link <- Links])]);
 words({bad_native, {File, Why}}) ->
     line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
 words({native_unused, {File, Name, Module}}) ->
@@ -166,6 +171,9 @@ words({no_otp, Lib}) ->
          [Lib]);
 words({bad_boot_file, File}) ->
     line("~ts is no boot file: build the runtime again", [File]).
+
+outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
+outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
 
 archive(damaged) -> "is damaged";
 archive(too_large) -> "inflates to more than 256 MB";

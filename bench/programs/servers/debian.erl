@@ -1,0 +1,136 @@
+%% Packages of Debian and of Python for the programs that the bench builds, and where it works.
+-module(debian).
+
+-export([packages/1, source/2, application/1, python/1, otp_root/1, build/3, work/1, fail/2]).
+
+%% Unpacks packages below out/programs/packages, and gives their directories.
+-spec packages([string()]) -> [file:filename()].
+packages(Names) -> [package(Name) || Name <- Names].
+
+package(Name) ->
+    Dir = work(["packages", Name]),
+    New = Dir ++ ".new",
+    Script = "cd \"$1\" && apt-get download -q -o APT::Sandbox::User=root \"$2\" 2>&1 && "
+        "dpkg-deb -x \"$2\"_*.deb . 2>&1 && rm \"$2\"_*.deb",
+    case filelib:is_dir(Dir) of
+        true -> Dir;
+        false ->
+            _ = file:del_dir_r(New),
+            ok = filelib:ensure_path(New),
+            case running:run("/bin/sh", ["-c", Script, "sh", New, Name], #{env => keep}) of
+                {0, _} ->
+                    ok = file:rename(New, Dir),
+                    Dir;
+                {_, Said} ->
+                    fail("the package ~ts could not be fetched; run apt-get update and try "
+                         "again: ~ts", [Name, Said])
+            end
+    end.
+
+%% The unpacked source of a package, of that major version, of Debian 12 or, where the
+%% archive has it no longer, of Debian 13. An archive may hold the
+%% author's part of a package and not Debian's; apt has checked that file, too.
+-spec source(string(), string()) -> file:filename().
+source(Package, Major) ->
+    Dir = work(["sources", Package]),
+    Fetched = Dir ++ ".files",
+    case filelib:is_dir(Dir) of
+        true -> Dir;
+        false ->
+            ok = filelib:ensure_path(Fetched),
+            Found = whittle_apt:fetch(Package, Major, ["bookworm", "trixie"], Fetched,
+                                      #{tell => fun(_, _) -> ok end}),
+            case {Found, filelib:wildcard(filename:join(Fetched, "*.orig.tar.*"))} of
+                {{ok, #{main := Dsc}}, _} ->
+                    shell("dpkg-source --no-check --extract \"$1\" \"$2\" 2>&1",
+                          [filename:join(Fetched, Dsc), Dir]);
+                {{error, _}, [Original | _]} ->
+                    shell("mkdir \"$2\" && tar -xf \"$1\" -C \"$2\" --strip-components=1 2>&1",
+                          [Original, Dir]);
+                {{error, Error}, []} ->
+                    fail("the source of ~ts could not be fetched: ~ts",
+                         [Package, whittle_runtime:format_error(Error)])
+            end,
+            Dir
+    end.
+
+shell(Script, Words) ->
+    case running:run("/bin/sh", ["-c", Script, "sh" | Words], #{env => keep}) of
+        {0, _} -> ok;
+        {_, Said} -> fail("~ts: ~ts", [Script, Said])
+    end.
+
+%% The term of an .app file.
+-spec application(file:filename()) -> {atom(), [{atom(), term()}]}.
+application(File) ->
+    {ok, [{application, Name, Keys}]} = file:consult(File),
+    {Name, Keys}.
+
+%% A Python with the packages of a requirements file, made once for each content of that file.
+-spec python(file:filename()) -> file:filename().
+python(Requirements) ->
+    {ok, Text} = file:read_file(Requirements),
+    Dir = work(["python-" ++ integer_to_list(erlang:phash2(Text))]),
+    Python = filename:join(Dir, "bin/python"),
+    Script = "rm -rf \"$1\" && python3 -m venv \"$1\" && \"$1/bin/pip\" install -q"
+        " --disable-pip-version-check --require-hashes -r \"$2\" && touch \"$1/complete\"",
+    case filelib:is_file(filename:join(Dir, "complete")) of
+        true -> Python;
+        false ->
+            case running:run("/bin/sh", ["-c", Script, "sh", Dir, Requirements],
+                             #{env => keep}) of
+                {0, _} -> Python;
+                {_, Said} -> fail("the clients could not be installed: ~ts", [Said])
+            end
+    end.
+
+%% The stock OTP of a release.
+-spec otp_root(string()) -> file:filename().
+otp_root(Otp) ->
+    {ok, #{root := Root}} = whittle_runtime:otp(Otp, #{}),
+    Root.
+
+%% Builds a path with `whittle build --json', unless its output is there; gives what that said.
+-spec build([atom() | string()], file:filename(), [string()]) -> map().
+build(Parts, Path, Options) ->
+    Out = work(Parts),
+    Kept = Out ++ ".result",
+    case file:read_file(Kept) of
+        {ok, Bytes} -> binary_to_term(Bytes);
+        {error, _} ->
+            io:format(standard_error, "servers: building ~ts~n", [Out]),
+            Log = Out ++ ".log",
+            Script = "exec \"$0\" \"$@\" 2>" ++ Log,
+            Words = [filename:join(running:root(), "whittle"), "build", Path, "-o", Out,
+                     "--json" | Options],
+            case running:run("/bin/sh", ["-c", Script | Words], #{env => keep}) of
+                {0, Json} ->
+                    Result = #{file => Out, size => filelib:file_size(Out), stock => stock(Json)},
+                    ok = file:write_file(Kept, term_to_binary(Result)),
+                    Result;
+                {_, Json} ->
+                    {ok, Said} = file:read_file(Log),
+                    fail("~ts was not built: ~ts~ts", [Out, Said, Json])
+            end
+    end.
+
+%% The bytes of the stock release, from what `whittle build --json' prints.
+stock(Json) ->
+    {match, [Bytes]} = re:run(Json, "\"stock\":\\{[^}]*\"size\":(\\d+)",
+                              [{capture, all_but_first, list}]),
+    list_to_integer(Bytes).
+
+%% A path below out/programs, whose directory exists.
+-spec work([atom() | string() | iolist()]) -> file:filename().
+work(Parts) ->
+    Path = filename:join([running:root(), "out", "programs"
+                          | [lists:flatten(io_lib:format("~s", [part(Part)])) || Part <- Parts]]),
+    ok = filelib:ensure_dir(Path),
+    Path.
+
+part(Part) when is_list(Part) -> [part(One) || One <- Part];
+part(Part) -> if is_atom(Part) -> atom_to_list(Part); true -> Part end.
+
+%% Ends the use of one server with a reason.
+-spec fail(string(), [term()]) -> no_return().
+fail(Format, Arguments) -> throw({servers, io_lib:format(Format, Arguments)}).

@@ -1,0 +1,157 @@
+%% @doc Links that lead out of an input: each is told, and refused where that is asked for.
+-module(whittle_links_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([applications/1, releases/1, sources/1]).
+
+all() -> [applications, releases, sources].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% A link takes along what it leads to, wherever that is: it is told, or refused.
+applications(Config) ->
+    Dir = made:app(in("input/app", Config), app, [], [{app, "-module(app)."}]),
+    made:file(in("elsewhere/secret", Config), "secret"),
+    made:file(in("elsewhere/further", Config), "further"),
+    made:file(filename:join(Dir, "priv/own"), "own"),
+    Link = fun(To, Path) ->
+                   File = filename:join(Dir, Path),
+                   ok = filelib:ensure_dir(File),
+                   ok = file:make_symlink(To, File)
+           end,
+    Notes = fun() ->
+                    {ok, System} = whittle_read:read(Dir, staged:options()),
+                    [#{notes := Said}] = whittle_system:ledger(System),
+                    [Note || Note <- Said, binary:match(Note, <<"link">>) =/= nomatch]
+            end,
+    Refuse = (staged:options())#{outside_links => refuse},
+    Link("own", "priv/inside"),
+    Link("../priv/inside", "priv/inside2"),
+    ?assertEqual([], Notes()),
+    {ok, _} = whittle_read:read(Dir, Refuse),
+    %% By way of another link, to a file, and to a directory with a link of its own.
+    Link("../../../elsewhere/secret", "priv/s"),
+    Link("s", "priv/t"),
+    Link(in("elsewhere", Config), "include"),
+    ok = file:make_symlink("further", in("elsewhere/back", Config)),
+    ok = file:make_symlink("/etc/hostname", in("elsewhere/out", Config)),
+    Leads = fun(Path, To) ->
+                    iolist_to_binary(["application app: the link ", Path, " leads out of the input,"
+                                      " to ", To, ": the output has that file's or directory's"
+                                      " contents"])
+            end,
+    ?assertEqual([Leads("include", in("elsewhere", Config)),
+                  Leads("include/out", "/etc/hostname"),
+                  Leads("priv/s", "../../../elsewhere/secret"), Leads("priv/t", "s")],
+                 Notes()),
+    {error, {outside_links, _} = Error} = whittle_read:read(Dir, Refuse),
+    Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
+    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s), and ">>)),
+    ?assertEqual(nomatch, binary:match(Line, <<"\n">>)),
+    %% Of a release, also its own files and an application that is elsewhere as a whole.
+    Release = in("rel", Config),
+    release(Release),
+    made:app(in("build/app", Config), app, [], []),
+    made:file(in("build/app/priv/own", Config), ""),
+    ok = file:make_symlink("/etc/hostname", in("build/app/priv/out", Config)),
+    ok = file:make_dir(filename:join(Release, "lib")),
+    ok = file:make_symlink("../../build/app", filename:join(Release, "lib/app-1")),
+    made:file(in("config/sys.config", Config), "[]."),
+    ok = file:make_symlink("../../../config/sys.config",
+                           filename:join(Release, "releases/1/sys.config")),
+    {error, {outside_links, Links}} = whittle_read:read(Release, Refuse),
+    ?assertEqual(["the release: releases/1/sys.config", "application app: ",
+                  "application app: priv/out"],
+                 [lists:flatten([Whose, ": ", unicode:characters_to_list(Path)])
+                  || {Whose, Path, _} <- Links]),
+    Refused = iolist_to_binary(whittle_system:format_error({outside_links, Links})),
+    ?assertMatch({_, _}, binary:match(Refused, <<", application app itself is a link to "
+                                                "../../build/app, ">>)),
+    {ok, Noted} = whittle_read:read(Release, staged:options()),
+    [#{notes := Words}] = whittle_system:ledger(Noted),
+    ?assert(lists:member(<<"application app: its directory is a link that leads out of the input, "
+                           "to ../../build/app: the output has that file's or directory's "
+                           "contents">>, Words)).
+
+%% Whatever is read of a release, and each directory on the way there.
+releases(Config) ->
+    Release = in("rel", Config),
+    release(Release),
+    made:app(in("rel/lib/app-1", Config), app, [], []),
+    made:file(in("rel/releases/1/env.sh", Config), "SECRET=1\n"),
+    made:file(in("rel/releases/1/consolidated/odd.beam", Config),
+              made:beam("-module(odd).")),
+    ?assertEqual([], links(Release)),
+    [begin
+         Away = in("away" ++ integer_to_list(erlang:unique_integer([positive])), Config),
+         ok = file:rename(in(Path, Config), Away),
+         ok = file:make_symlink(Away, in(Path, Config)),
+         ?assertEqual([{"the release", Named, Away}], links(Release)),
+         ok = file:delete(in(Path, Config)),
+         ok = file:rename(Away, in(Path, Config))
+     end || {Path, Named} <-
+                [{"rel/lib", <<"lib">>}, {"rel/releases", <<"releases">>},
+                 {"rel/releases/1", <<"releases/1">>},
+                 {"rel/releases/1/x.rel", <<"releases/1/x.rel">>},
+                 {"rel/releases/start_erl.data", <<"releases/start_erl.data">>},
+                 {"rel/releases/1/env.sh", <<"releases/1/env.sh">>},
+                 {"rel/releases/1/consolidated", <<"releases/1/consolidated">>},
+                 {"rel/releases/1/consolidated/odd.beam",
+                  <<"releases/1/consolidated/odd.beam">>}]].
+
+%% What is compiled is in the output too: Erlang, its headers and C.
+sources(Config) ->
+    Dir = in("app", Config),
+    made:file(in("app/src/app.app.src", Config), "{application, app, [{vsn, \"1\"}]}.\n"),
+    made:file(in("away/app.erl", Config), "-module(app).\n-include(\"app.hrl\").\n"),
+    made:file(in("away/app.hrl", Config), "%% none\n"),
+    made:file(in("away/c/app.c", Config), "int app;\n"),
+    made:file(in("app/native.config", Config), "{nif, \"app\", [{sources, [\"c_src/*.c\"]}]}.\n"),
+    [ok = file:make_symlink(To, in(Path, Config))
+     || {To, Path} <- [{"../../away/app.erl", "app/src/app.erl"},
+                       {"../../away/app.hrl", "app/src/app.hrl"},
+                       {"../away/c", "app/c_src"}]],
+    Links = [{"application app", <<"src/app.erl">>, "../../away/app.erl"},
+             {"application app", <<"src/app.hrl">>, "../../away/app.hrl"},
+             {"application app", <<"c_src">>, "../away/c"}],
+    ?assertEqual(Links, links(Dir)),
+    %% By rebar3, whose own directory has links into the project.
+    made:file(in("app/rebar.config", Config), "{deps, []}.\n"),
+    ?assertEqual(Links, links(Dir)),
+    %% The directory that it built is inside the project, in whose place nobody wrote.
+    Built = filename:join(Dir, "_build/default/lib/app"),
+    ?assertEqual([{A, P, T} || {A, <<"c_src">> = P, T} <- Links], links(Built)),
+    %% So is a library of which priv is a link into the project.
+    made:file(in("user/src/user_app.app.src", Config),
+              "{application, user_app, [{vsn, \"1\"}, {applications, [app]}]}.\n"),
+    ok = file:delete(in("app/c_src", Config)),
+    ok = file:delete(in("app/native.config", Config)),
+    made:file(in("app/priv/data", Config), "data"),
+    _ = links(Dir),
+    {ok, _} = file:read_link(filename:join(Built, "priv")),
+    ?assertEqual([], links(in("user", Config), #{libs => [filename:dirname(Built)]})).
+
+%% Internal
+
+%% Those for which the input is refused.
+links(Path) -> links(Path, #{}).
+
+links(Path, Options) ->
+    case whittle_read:read(Path, maps:merge((staged:options())#{outside_links => refuse},
+                                            Options)) of
+        {ok, _} -> [];
+        {error, {outside_links, Links}} -> [{lists:flatten(Whose), At, To}
+                                            || {Whose, At, To} <- Links]
+    end.
+
+%% With the application app.
+release(Dir) ->
+    made:file(filename:join(Dir, "releases/start_erl.data"), "1.2.3 1\n"),
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              "{release, {\"x\", \"1\"}, {erts, \"1.2.3\"}, [{app, \"1\"}]}.\n").
+
+in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
