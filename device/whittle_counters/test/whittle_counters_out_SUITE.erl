@@ -201,10 +201,6 @@ http_crowd(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Crowd],
     stop(Pid).
 
-<<<<<<< HEAD
-%% Clients that begin to read their answers, and stop, have all places; others still get their
-%% answers, at once and not after the hour that the deadline is here.
-=======
 %% Clients that are gone when the endpoint comes to them take no places: each of its connections
 %% may end before the endpoint asks for news.
 http_gone(_) ->
@@ -225,9 +221,8 @@ gone(Port) ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [{linger, {true, 0}}]),
     ok = gen_tcp:close(Socket).
 
-%% Clients that begin to read their answers, and stop, have all places; others still get their answers, at once
-%% and not after the hour that the deadline is here.
->>>>>>> h/fix-b
+%% Clients that begin to read their answers, and stop, have all places; others still get their
+%% answers, at once and not after the hour that the deadline is here.
 http_slow_clients(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
