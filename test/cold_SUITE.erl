@@ -9,7 +9,8 @@
 -export([funs/1, funs_from_a_stock_node/1, funs_to_a_stock_node/1,
          funs_where_the_rest_is_gone/1, introspection/1, calls/1, errors/1, atoms/1, upgrade/1,
          handlers/1, tracing/1, tracing_all/1, loops/1, at_once/1]).
--export([purging/1, modified/1, infos/1, infos_of_late/1, infos_of_all/1]).
+-export([purging/1, modified/1, modified_unshaken/1, modified_where_the_rest_is_gone/1]).
+-export([infos/1, infos_of_late/1, infos_of_all/1]).
 -export([nothing_cold_at_start/1, said_once/1, said_to_the_terminal/1, said_of_modules/1]).
 -export([sizes/1, why/1]).
 -export([no_descriptors/1, doors_are_noted/1, cost_is_noted/1, in_directory/1]).
@@ -98,6 +99,18 @@ purging(Config) -> same("purging", [], Config).
 
 %% c:lm() would load them.
 modified(Config) -> same("modified", [], Config).
+
+%% Modules are made smaller in any output.
+modified_unshaken(Config) ->
+    Whole = running:build(running:fixture("cut"), file("unshaken", Config)),
+    same("modified", [], [{cut, Whole} | proplists:delete(cut, Config)]).
+
+modified_where_the_rest_is_gone(Config) ->
+    Kept = "cut_checks:modified/1",
+    Gone = running:build(running:fixture("cut"), file("modified_gone", Config),
+                         ["--shake", "functions", "--missing", "crash", "--data", "none",
+                          "--code", "none", "--atoms", Kept]),
+    same("modified", [], [{cut, Gone} | proplists:delete(cut, Config)]).
 
 infos(Config) -> same("infos", [], Config).
 

@@ -45,6 +45,7 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"])),
     ?assertEqual({0, <<"{3,\"x\"}\n">>}, ask(Config, ["--whittle-eval", "A = 1, {A + 2, \"x\"}"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1"])),
+    ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1 % two"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval=erlang", "1+1"])),
     ?assertMatch({2, <<"probe: cannot read 1 +: ", _/binary>>},
                  ask(Config, ["--whittle-eval", "1 +"])),

@@ -210,7 +210,7 @@ parse(Text, Shown, Parser) ->
 with_full_stop(Text) ->
     case lists:reverse(string:trim(Text)) of
         [$. | _] -> Text;
-        _ -> Text ++ "."
+        _ -> Text ++ "\n."   % the text may end in a comment
     end.
 
 -spec misread(string(), unicode:chardata()) -> no_return().

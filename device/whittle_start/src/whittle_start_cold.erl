@@ -9,7 +9,7 @@
 -module(whittle_start_cold).
 
 -export([undefined_function/3, functions/1, make_atoms/1]).
--export([watch/1, called/3, file_md5/1, chunk/2]).
+-export([watch/1, called/3, chunk/2]).
 
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
@@ -73,14 +73,6 @@ called(Module, Function, Arguments) ->
             end;
         _ -> []
     end.
-
-%% @doc The answer of `beam_lib:md5/1', a list of one, where the file says whose MD5 it has: given
-%% what `beam_lib:chunks/3' answers for the chunk `Whtl'.
--spec file_md5({ok, {module(), [{string(), binary() | missing_chunk}]}} | {error, beam_lib, term()})
-              -> [{ok, {module(), binary()}}].
-file_md5({ok, {Module, [{"Whtl", Chunk}]}}) when byte_size(Chunk) >= 16 ->
-    [{ok, {Module, binary_part(Chunk, 0, 16)}}];
-file_md5(_) -> [].
 
 %% @doc A chunk of a file in BEAM format. No binary is matched in this module: what OTP 25's
 %% compiler makes of that, OTP 29 does not load.

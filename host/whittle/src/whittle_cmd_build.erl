@@ -140,6 +140,9 @@ trim(#{values := #{vm := Vm} = Values} = Build) ->
                  end,
     Options = Includes#{strip => #{types => Types, attributes => Attributes}},
     whittle_steps:steps([fun(_) -> pass(whittle_pass:whole(), Options, Build) end,
+                         fun(#{system := Whole} = Trimmed) ->
+                                 {ok, Trimmed#{system := whittle_identity:told(Whole)}}
+                         end,
                          fun(Trimmed) -> shake(Options, Trimmed) end,
                          fun(Shaken) -> pass(whittle_pass:within(), Options, Shaken) end,
                          fun(#{system := Smaller} = Passed) ->

@@ -9,7 +9,7 @@
 -spec kinds() -> [string()].
 kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
 
-%% @doc Lists, or removes. A thing that a running build needs stays, and so does one that is
+%% @doc Lists, or removes. A thing that a running build makes stays, and so does one that is
 %% not Whittle's; both are listed as such.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->

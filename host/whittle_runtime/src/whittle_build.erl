@@ -313,7 +313,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                              target => maps:without([summary, cpu, notes, packages], Target),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
-                 describe => Describe, verify => ["vm"]}, Options) of
+                 describe => Describe, verify => ["vm" | whittle_recipe_vm:separate()]}, Options) of
         {ok, Built = #{dir := Dir}} ->
             {ok, Built#{executable => filename:join(Dir, "vm"),
                         symbols => filename:join(Dir, "vm.debug"),

@@ -74,7 +74,7 @@ unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
           {ok, whittle_source:source()} | whittle_runtime:error().
 source(Name, Make, Options) ->
     Build = fun(#{out := Out}) -> Make(Out) end,
-    case kept("sources", Name, {Build, fun(_) -> ok end}, Options) of
+    case kept("sources", Name, {Build, fun whittle_sums:narrow_all/1}, Options) of
         {ok, Final, Source} -> {ok, source_in(Final, Source)};
         Error -> Error
     end.
@@ -183,7 +183,8 @@ kept(Kind, Name, Build, Options) ->
 
 kept(Root, Name, Final, Build, Options) ->
     Dirs = [filename:join(Root, D) || D <- ["locks", "work", "logs"]],
-    case {whittle_sums:owned([Root, filename:dirname(Final), Final | Dirs]), meta(Final)} of
+    Checked = [Root, filename:dirname(Final), Final | Dirs] ++ files_of_source(Final),
+    case {whittle_sums:owned(Checked), meta(Final)} of
         {ok, {ok, Meta}} ->
             {ok, Meta};
         {ok, none} ->
@@ -193,6 +194,13 @@ kept(Root, Name, Final, Build, Options) ->
             end;
         {Error, _} ->
             Error
+    end.
+
+%% A source has its sums in a file beside it, so nobody else may write either.
+files_of_source(Final) ->
+    case filename:basename(filename:dirname(Final)) of
+        "sources" -> filelib:wildcard(filename:join(Final, "*"));
+        _ -> []
     end.
 
 %% Others may not write in what we make, whatever the user's umask is.

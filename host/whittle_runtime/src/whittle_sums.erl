@@ -11,7 +11,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([record/1, narrow/1, check/2, owned/1]).
+-export([record/1, narrow/1, narrow_all/1, check/2, owned/1]).
 
 -define(SUMS, "whittle.sums").
 %% Permissions of the group and of everybody to write.
@@ -37,6 +37,18 @@ record(Dir) ->
 -spec narrow(file:filename()) -> ok | {error, file:posix()}.
 narrow(File) ->
     try narrowed(File, info(File)) catch throw:{?MODULE, {Reason, _}} -> {error, Reason} end.
+
+%% @doc The same for a directory and all that is in it.
+-spec narrow_all(file:filename()) -> ok | {error, file:posix()}.
+narrow_all(Dir) ->
+    try
+        ok = narrowed(Dir, info(Dir)),
+        [ok = narrowed(filename:join(Dir, Path), Info)
+         || {Path, #file_info{type = Type} = Info} <- below(Dir), Type =/= symlink],
+        ok
+    catch
+        throw:{?MODULE, {Reason, _}} -> {error, Reason}
+    end.
 
 %% @doc Whether a directory holds what was recorded, and nobody else can write there. The
 %% files that Always names are summed in any case; the others where they look changed.

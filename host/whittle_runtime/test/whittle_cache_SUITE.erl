@@ -12,7 +12,7 @@
          stopped_build_leaves_nothing/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
-         unwritable/1, no_place/1, keys/1]).
+         source_open_to_others/1, unwritable/1, no_place/1, keys/1]).
 %% What the other VMs run
 -export([build_in_vm/1]).
 
@@ -21,7 +21,7 @@ all() ->
      killed_build_goes_with_another, not_ours_stays, no_link_is_followed,
      stopped_build_leaves_nothing,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
-     first_error_is_told, full_disk, changed, always, open_to_others,
+     first_error_is_told, full_disk, changed, always, open_to_others, source_open_to_others,
      unwritable, no_place, keys].
 
 init_per_testcase(Case, Config) ->
@@ -301,6 +301,25 @@ always(Config) ->
                  whittle_cache:verify(Dir, ["vm"], #{cache => dir(Config)})).
 
 %% Where others can write, nothing is taken from; what we make they cannot write to.
+%% Whatever the umask is with which a source was fetched; and it is looked at again when it is used.
+source_open_to_others(Config) ->
+    Make = fun(Out) ->
+                   File = filename:join(Out, "source.tar"),
+                   ok = file:write_file(File, "bytes"),
+                   ok = file:change_mode(File, 8#666),
+                   {ok, #{main => "source.tar", sums => #{"source.tar" => <<"sum">>}}}
+           end,
+    Use = fun() -> whittle_cache:source("thing-1", Make, #{cache => dir(Config)}) end,
+    {ok, #{main := File}} = Use(),
+    {ok, #file_info{mode = Mode}} = file:read_file_info(File),
+    ?assertEqual(0, Mode band 8#022),
+    Meta = filename:join(filename:dirname(File), "whittle.config"),
+    [begin
+         ok = file:change_mode(Path, 8#646),
+         ?assertMatch({error, {open_artefact, #{file := Path, why := writable}}}, Use()),
+         ok = file:change_mode(Path, 8#644)
+     end || Path <- [File, Meta]].
+
 open_to_others(Config) ->
     {ok, #{dir := Dir}} = artefact(Config),
     Options = #{cache => dir(Config)},

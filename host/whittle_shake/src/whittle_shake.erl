@@ -137,7 +137,7 @@ without_gone(#{modules := Before}, #{modules := Left, spec := {application, Name
     App#{spec := {application, Name, Fewer}}.
 
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
-less(load, {M, Bytes}, Kept, _) when M =:= error_handler; M =:= beam_lib ->
+less(load, {error_handler, Bytes}, Kept, _) ->
     %% It has to be another file, also where it is not worth parting.
     {ok, Watching} = whittle_shake_watch:watching(taken_apart(Bytes)),
     case map_size(Kept) =:= 0 orelse whittle_shake_companion:split(Watching, Kept) of

@@ -1,17 +1,14 @@
-%% @doc Has functions of OTP ask `whittle_start_cold' before they do what they do.
+%% @doc Has OTP's `error_handler' ask `whittle_start_cold' before it does what it does.
 %%
-%% `error_handler': a companion is loaded by `whittle_start_cold', which says so. A module of which
+%% A companion is loaded by `whittle_start_cold', which says so. A module of which
 %% nothing is hot is loaded by the code server, because the VM has `error_handler' see to what is
 %% called and not there: so that one asks `whittle_start_cold:called/3' first, which answers
 %% `module_info' without having the module loaded.
 %%
-%% `beam_lib': the MD5 of a module that was shaken is the one that its file names, not the sum
-%% over what is left. `code:modified_modules/0' compares it with the one that the VM names.
-%%
 %% Where nothing is loaded later, `error_handler' raises `undef' in `whittle_start_removed', which
 %% explains it.
 %%
-%% Both modules stay what they were: their MD5 and what `module_info' tells are the same.
+%% It stays what it was: its MD5 and what `module_info' tells are the same.
 -module(whittle_shake_watch).
 
 -export([watching/1, explaining/1]).
@@ -38,16 +35,10 @@ explaining(#{module := error_handler} = Value) ->
 
 %% Internal
 
-%% Of a function, who in `whittle_start_cold' is asked, and the instructions that make its
-%% arguments, from those of the function.
+%% Of a function, who in `whittle_start_cold' is asked, with the function's arguments.
 questions(error_handler) ->
-    Called = {called, 3, []},
+    Called = {called, 3},
     #{{undefined_function, 3} => Called, {undefined_lambda, 3} => Called};
-questions(beam_lib) ->
-    #{{md5, 1} => {file_md5, 1,
-                   [{move, [{literal, term_to_binary(["Whtl"])}, {x, 1}]},
-                    {move, [{literal, term_to_binary([allow_missing_chunks])}, {x, 2}]},
-                    {call, [3, {local, chunks, 3}]}]}};
 questions(_) ->
     #{}.
 
@@ -62,15 +53,15 @@ with_heads(Heads, #{module := Module, functions := Functions,
                                      Value#{functions := Changed}).
 
 %% A list of one is the answer.
-asking({Name, Arity, Make}, #{arity := A} = Function) ->
+asking({Name, Arity}, #{arity := A} = Function) ->
     To = {whittle_start_cold, Name, Arity},
     Absent = absent(Function),
     if_there(To,
-             Make ++ [{call_ext, [Arity, extfunc(To)]},
-                      {is_nonempty_list, [{f, Absent}, {x, 0}]},
-                      {get_hd, [{x, 0}, {x, 0}]},
-                      {deallocate, [A]},
-                      {return, []}],
+             [{call_ext, [Arity, extfunc(To)]},
+              {is_nonempty_list, [{f, Absent}, {x, 0}]},
+              {get_hd, [{x, 0}, {x, 0}]},
+              {deallocate, [A]},
+              {return, []}],
              Function).
 
 %% The function's arguments are kept over the calls. The module that is to be called may not be

@@ -139,9 +139,9 @@ app(Dir, Root, {Name, Vsn, _}) ->
                true -> otp;
                false -> input
            end,
-    Context = case Kind of
-                  input -> #{kind => input, root => Root};
-                  otp -> #{kind => otp}      % its links are its packager's
+    Context = case {Kind, file:read_link_all(Place)} of
+                  {otp, {ok, _}} -> #{kind => otp};   % the installed one: its packager's links
+                  _ -> #{kind => Kind, root => Root}
               end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
         {ok, App, Notes} -> [{App, Notes}];
