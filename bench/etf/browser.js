@@ -78,7 +78,7 @@ server.listen(0, "127.0.0.1", () => {
     let complaints = "";
     browser.stderr.setEncoding("utf8").on("data", (text) => (complaints += text));
     browser.on("error", () => {
-        fail("chromium does not start: run setup/install web, or name a browser in CHROMIUM");
+        fail("chromium does not start: run tools/setup web, or name a browser in CHROMIUM");
         server.close();
     });
     browser.on("close", () => {

@@ -95,7 +95,7 @@ long() ->
 
 load(Dir) ->
     Room = filename:join([filename:dirname(filename:absname(escript:script_name())),
-                          "../../device/whittle_io"]),
+                          "../../lib/whittle_io"]),
     Include = filename:join([code:root_dir(), "usr", "include"]),
     Files = [filename:join(Room, F) || F <- ["c_src/whittle_gpio.c",
                                              "test/whittle_gpio_loopback.c"]],

@@ -1,7 +1,7 @@
 #!/usr/bin/env escript
 %% A serial line over a pseudo-terminal: round trips, throughput, CPU time, threads.
 %%
-%% Model: the other end is device/whittle_io/test/whittle_serial_peer.c. Round trips: a bare
+%% Model: the other end is lib/whittle_io/test/whittle_serial_peer.c. Round trips: a bare
 %% loop in C echoes what comes to the master; on the slave, in turn in each of ROUNDS rounds,
 %% a bare loop in C (blocking read and write), whittle_serial (active, and passive) and
 %% erlang-serial send one byte and wait for it, 2000 times; a round's figure is the median of
@@ -41,7 +41,7 @@ main(Args) ->
         {Kind, Way} =/= {erlang_serial, both}],
     io:format("load ~s~n", [load()]).
 
-%% Where device/Makefile put the peer.
+%% Where lib/Makefile put the peer.
 tests() -> filename:join(os:getenv("ERL_LIBS"), "tests").
 
 other(none) ->

@@ -1,6 +1,6 @@
 %% A module in two: what is hot stays, what is cold is called in the companion, and both
 %% together answer as the module did. Loaded here without the VM's part in it, which
-%% test/cold_SUITE has: the companion is there before it is called.
+%% acceptance/suites/cold_SUITE has: the companion is there before it is called.
 -module(whittle_shake_companion_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -77,7 +77,7 @@ stack_traces(_) ->
     ?assertMatch([{error, badarith, [{parted, bad, 1, Location} | _]} | _], Whole),
     ?assertEqual(Whole, Traces(load(split))).
 
-%% `module_info' is the module's own; the VM leaves out hidden exports (test/cold_SUITE), and finds
+%% `module_info' is the module's own; the VM leaves out hidden exports (acceptance/suites/cold_SUITE), and finds
 %% the list of functions in the companion's file.
 infos(_) ->
     M = load(whole),

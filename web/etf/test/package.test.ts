@@ -179,7 +179,7 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
     browser.on("error", () =>
         failed(
             new Error(
-                "chromium does not start: run setup/install web, or name a browser in CHROMIUM",
+                "chromium does not start: run tools/setup web, or name a browser in CHROMIUM",
             ),
         ),
     );

@@ -12,7 +12,7 @@ export function partners(): { erl: string; who: string; release: number | undefi
     const { ETF_OTP29 } = process.env;
     const onPath = { erl: "erl", who: "erl on PATH", release: undefined };
     if (ETF_OTP29) return [onPath, { erl: ETF_OTP29, who: "OTP 29", release: 29 }];
-    const skip = "ETF_OTP29 names no erl of OTP 29 (test/run gives it)";
+    const skip = "ETF_OTP29 names no erl of OTP 29 (tools/test gives it)";
     test("OTP 29", { skip }, () => undefined);
     return [onPath];
 }

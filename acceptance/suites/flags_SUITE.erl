@@ -1,0 +1,134 @@
+%% vm.args and ERL_FLAGS are read as erl reads them: native/launcher/flags.c,
+%% whittle_vm_args and a real erl say the same.
+-module(flags_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([one_tokenizer/1, as_erl_does/1, lists/1, variables/1, other_files/1, refused/1,
+         by_a_program/1]).
+
+all() -> [one_tokenizer, as_erl_does, lists, variables, other_files, refused,
+         by_a_program].
+
+init_per_suite(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    Program = filename:join(Dir, "flags"),
+    Launcher = filename:join(running:root(), "native/launcher"),
+    {0, _} = running:run(os:find_executable("gcc"),
+                         ["-std=gnu11", "-Wall", "-Werror", "-fsanitize=address,undefined",
+                          "-I", Launcher, "-o", Program,
+                          filename:join(Launcher, "flags.c"),
+                          filename:join(Launcher, "input.c"),
+                          filename:join(running:root(), "acceptance/suites/flags_main.c")]),
+    [{program, Program} | Config].
+
+end_per_suite(_) -> ok.
+
+%% Two implementations of one tokenizer.
+one_tokenizer(Config) ->
+    holds(300, fun(Text) ->
+                       #{"init" := Words} = read(Config, Text),
+                       Words =:= whittle_vm_args:words(Text)
+               end).
+
+%% The reference: behind -extra all words of the file are the program's.
+as_erl_does(Config) ->
+    Erl = os:find_executable("erl"),
+    Say = "io:format(\"~w.\", [init:get_plain_arguments()]), halt().",
+    holds(25, fun(Letters) ->
+                      Text = <<Letters/binary, " ">>, % erlexec reads past a last backslash
+                      File = file(Config, [<<"-extra ">>, Text]),
+                      {0, Said} = running:run(Erl, ["-args_file", File, "-noinput", "-boot",
+                                                    "no_dot_erlang", "-eval", Say]),
+                      {ok, Tokens, _} = erl_scan:string(binary_to_list(Said)),
+                      {ok, Words} = erl_parse:parse_term(Tokens),
+                      #{"extra" := Ours} = read(Config, [<<"-extra ">>, Text]),
+                      %% erlexec ends them with a `--'.
+                      [list_to_binary(Word) || Word <- Words] =:= Ours ++ [<<"--">>]
+              end).
+
+lists(Config) ->
+    ?assertEqual(#{"emulator" => [<<"-P">>, <<"1024">>, <<"-sbwt">>, <<"none">>],
+                   "init" => [<<"-sname">>, <<"relay">>, <<"-kernel">>, <<"a">>, <<"1">>],
+                   "extra" => [<<"-x">>, <<"+y">>]},
+                 read(Config, "+P 1024 -sname relay # a comment\n+sbwt none\n"
+                      "-kernel a 1\n-extra -x +y\n")).
+
+variables(Config) ->
+    os:putenv("WHITTLE_TEST_SET", "value"),
+    os:putenv("WHITTLE_TEST_EMPTY", ""),
+    Text = "-a ${WHITTLE_TEST_SET} ${WHITTLE_TEST_SET:-no} x${WHITTLE_TEST_UNSET}y"
+        " ${WHITTLE_TEST_UNSET:-8080} ${WHITTLE_TEST_EMPTY:-some} $HOME ${open\n",
+    #{"init" := Words} = read(Config, Text),
+    ?assertEqual([<<"-a">>, <<"value">>, <<"value">>, <<"xy">>, <<"8080">>, <<"some">>,
+                  <<"$HOME">>, <<"${open">>], Words),
+    %% -env sets, for what comes after it too.
+    #{"init" := Set} = read(Config, "-env WHITTLE_TEST_NEW 'a b' -b"),
+    ?assertEqual([<<"-b">>], Set),
+    %% In a variable # means nothing.
+    os:putenv("WHITTLE_TEST_FLAGS", "-a b#c #d"),
+    ?assertMatch(#{"init" := [<<"-a">>, <<"b#c">>, <<"#d">>]},
+                 said(Config, ["x", "WHITTLE_TEST_FLAGS"])).
+
+other_files(Config) ->
+    Other = filename:join(proplists:get_value(priv_dir, Config), "other.args"),
+    ok = file:write_file(Other, "-b 2\n"),
+    ?assertMatch(#{"init" := [<<"-a">>, <<"1">>, <<"-b">>, <<"2">>, <<"-c">>]},
+                 read(Config, ["-a 1 -args_file ", Other, " -c"])).
+
+refused(Config) ->
+    Self = filename:join(proplists:get_value(priv_dir, Config), "self.args"),
+    ok = file:write_file(Self, ["-args_file ", Self]),
+    Program = proplists:get_value(program, Config),
+    [begin
+         {Code, Said} = running:run(Program, [file(Config, Text)]),
+         ?assertMatch({match, _}, re:run(Said, Why))
+     end || {Text, Code, Why} <- [{"-env", 2, "takes a value"}, {"-env NAME", 2, "takes a value"},
+                                  {"-args_file", 2, "takes a value"},
+                                  {"-args_file /no/such", 1, "No such file"},
+                                  {"-args_file /dev/zero", 1, "is not a regular file"},
+                                  {"-args_file /proc", 1, "Is a directory"},
+                                  {["-args_file ", Self], 2, "names itself"}]].
+
+by_a_program(Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
+    Probe = running:build(running:fixture("probe"), Out),
+    Flags = [{"ERL_FLAGS", "-env WHITTLE_TEST_SET 'a b'"}],
+    ?assertEqual({0, <<"\"a b\"\n">>},
+                 running:run(Probe, ["env", "WHITTLE_TEST_SET"], #{env => Flags})),
+    ?assertEqual({0, <<"[\"args\",\"-x\",\"y\"]\n">>},
+                 running:run(Probe, ["y"], #{env => [{"ERL_ZFLAGS", "-extra args -x"}]})),
+    %% A dump is wanted where one is asked for, also in vm.args.
+    Dump = filename:join(proplists:get_value(priv_dir, Config), "erl_crash.dump"),
+    {1, _} = running:run(Probe, ["abort"],
+                         #{env => [{"ERL_FLAGS", "-env ERL_CRASH_DUMP " ++ Dump}]}),
+    ?assert(filelib:is_regular(Dump)).
+
+%% Internal
+
+%% Texts of what parts words and what keeps them together; no flags, so that all
+%% words come into one list.
+holds(Samples, Property) ->
+    Letters = proper_types:list(proper_types:oneof([$a, $b, $\s, $\t, $\n, $", $', $\\, $#])),
+    made:holds(Samples, Letters, fun(L) -> Property(list_to_binary(L)) end).
+
+read(Config, Text) -> said(Config, [file(Config, Text)]).
+
+file(Config, Text) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "vm.args"),
+    ok = file:write_file(File, Text),
+    File.
+
+said(Config, Arguments) ->
+    {0, Said} = running:run(proplists:get_value(program, Config), Arguments, #{env => keep}),
+    parted(lists:droplast(binary:split(Said, <<0>>, [global])), "", #{}).
+
+parted([Title | Words], _, Lists)
+  when Title =:= <<"emulator">>; Title =:= <<"init">>; Title =:= <<"extra">> ->
+    Next = binary_to_list(Title),
+    parted(Words, Next, Lists#{Next => []});
+parted([Word | Words], Now, Lists) ->
+    parted(Words, Now, maps:update_with(Now, fun(Before) -> Before ++ [Word] end, Lists));
+parted([], _, Lists) ->
+    Lists.

@@ -1,0 +1,172 @@
+%% An emulated ARM board for tests: qemu's `virt' with Debian's kernel, and one program as
+%% its only file.
+%%
+%% Its PL061 is gpiochip0, of which line 3 is a button (press/1); the other lines' levels
+%% can be read from outside (lines/1). A 16550 is ttyS0, a socket at our end (uart/1). Its
+%% console is the PL011, ttyAMA0: line/1 gives what is written there.
+-module(machine).
+
+-export([missing/0, kernel/1, initramfs/2]).
+-export([start/3, line/1, ended/1, stop/1]).
+-export([press/1, lines/1, uart/1]).
+
+-export_type([machine/0]).
+
+-opaque machine() :: #{port := port(), monitor := gen_tcp:socket(), uart := gen_tcp:socket()}.
+
+%% With its PCI bridge where 32-bit kernels want it (highmem=off): Debian's finds no
+%% UART else.
+-define(QEMU, "qemu-system-arm").
+-define(BOARD, "virt,highmem=off").
+%% 30 times what it takes to boot here (2 s).
+-define(PATIENCE_MS, 60_000).
+
+%% The data register of the PL061, with the bits of its address that choose all lines.
+-define(PL061_DATA, "0x090303fc").
+
+%% Device nodes: without a program that mounts anything there is no other way to have
+%% them. The majors of ttys are fixed; gpiochip's is the first that the kernel gives out
+%% (254; /proc/devices of Debian 12's says so).
+-define(NODES, [{"console", 5, 1}, {"null", 1, 3}, {"ttyAMA0", 204, 64}, {"ttyS0", 4, 64},
+                {"gpiochip0", 254, 0}]).
+
+%% @doc What this machine lacks for it.
+-spec missing() -> [string()].
+missing() -> [Name || Name <- [?QEMU], os:find_executable(Name) =:= false].
+
+%% @doc The kernel; fetched by apt into a directory where it is not there yet.
+-spec kernel(file:filename()) -> {ok, file:filename()} | {error, binary()}.
+kernel(Directory) ->
+    Fetch = filename:join([running:root(), "acceptance", "suites", "board", "fetch-kernel"]),
+    case running:run(Fetch, [Directory], #{env => keep}) of
+        {0, Path} -> {ok, string:trim(binary_to_list(Path))};
+        {_, Output} -> {error, Output}
+    end.
+
+%% @doc Writes an initramfs (cpio, newc) that holds a program as /init and device nodes.
+-spec initramfs(file:filename(), file:filename()) -> ok.
+initramfs(Program, To) ->
+    {ok, Bytes} = file:read_file(Program),
+    Entries = [{"dev", 8#040755, <<>>, {0, 0}}]
+        ++ [{"dev/" ++ Name, 8#020600, <<>>, {Major, Minor}} || {Name, Major, Minor} <- ?NODES]
+        ++ [{"init", 8#100755, Bytes, {0, 0}}, {"TRAILER!!!", 0, <<>>, {0, 0}}],
+    Numbered = lists:zip(lists:seq(1, length(Entries)), Entries),
+    file:write_file(To, [entry(Inode, Entry) || {Inode, Entry} <- Numbered]).
+
+%% Header, name and data each end at a multiple of four bytes.
+entry(Inode, {Name, Mode, Data, {Major, Minor}}) ->
+    Size = length(Name) + 1,
+    Fields = [Inode, Mode, 0, 0, 1, 0, byte_size(Data), 0, 0, Major, Minor, Size, 0],
+    Head = ["070701", [io_lib:format("~8.16.0b", [F]) || F <- Fields], Name, 0],
+    [Head, padding(6 + 8 * length(Fields) + Size), Data, padding(byte_size(Data))].
+
+padding(Size) -> lists:duplicate(-Size band 3, 0).
+
+%% @doc Boots a kernel with an initramfs; Words are added to the kernel's.
+-spec start(file:filename(), file:filename(), string()) -> machine().
+start(Kernel, Initramfs, Words) ->
+    %% A socket's path must be short.
+    Dir = string:trim(os:cmd("mktemp -d /tmp/board.XXXXXX")),
+    [Monitor, Uart] = [filename:join(Dir, Name) || Name <- ["monitor", "uart"]],
+    Port = open_port({spawn_executable, os:find_executable(?QEMU)},
+                     [{args, ["-M", ?BOARD, "-cpu", "cortex-a15", "-m", "128",
+                              "-display", "none", "-nic", "none", "-no-reboot",
+                              "-kernel", Kernel, "-initrd", Initramfs,
+                              "-append", "console=ttyAMA0 quiet panic=-1 " ++ Words,
+                              "-serial", "stdio",
+                              "-monitor", "unix:" ++ Monitor ++ ",server=on,wait=off",
+                              "-chardev", "socket,id=uart,server=on,wait=on,path=" ++ Uart,
+                              "-device", "pci-serial,chardev=uart"]},
+                      {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
+    {os_pid, Os} = erlang:port_info(Port, os_pid),
+    outlived(self(), Port, Os),
+    %% It waits for the UART's other end before it does anything else.
+    UartSocket = connect(Uart, Port, []),
+    MonitorSocket = connect(Monitor, Port, []),
+    _ = reply(MonitorSocket, <<>>),
+    ok = file:del_dir_r(Dir),
+    #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
+
+%% A test that is killed switches nothing off, and qemu does not mind that its port is closed.
+outlived(Test, Port, Os) ->
+    spawn(fun() ->
+                  monitor(port, Port),
+                  monitor(process, Test),
+                  receive
+                      {'DOWN', _, process, _, _} -> os:cmd("kill " ++ integer_to_list(Os));
+                      {'DOWN', _, port, _, _} -> off
+                  end
+          end).
+
+connect(Path, Port, Said) ->
+    case gen_tcp:connect({local, Path}, 0, [local, binary, {active, false}]) of
+        {ok, Socket} ->
+            Socket;
+        {error, _} ->
+            receive
+                {Port, {exit_status, Status}} -> error({qemu, Status, Said});
+                {Port, {data, {_, Text}}} -> connect(Path, Port, [Text | Said])
+            after 20 -> connect(Path, Port, Said)
+            end
+    end.
+
+%% @doc The next line on the console; `ended' if the machine is off.
+-spec line(machine()) -> binary() | ended.
+line(Machine) -> line(Machine, <<>>).
+
+line(#{port := Port} = Machine, Before) ->
+    receive
+        {Port, {data, {noeol, Text}}} -> line(Machine, <<Before/binary, Text/binary>>);
+        {Port, {data, {eol, Text}}} ->
+            string:trim(<<Before/binary, Text/binary>>, trailing, "\r");
+        {Port, {exit_status, _}} -> ended
+    after ?PATIENCE_MS -> error(silent)
+    end.
+
+%% @doc Waits until it is off.
+-spec ended(machine()) -> ok.
+ended(Machine) ->
+    case line(Machine) of
+        ended -> ok;
+        _ -> ended(Machine)
+    end.
+
+%% @doc Switches it off, if it still runs.
+-spec stop(machine()) -> ok.
+stop(#{port := Port} = Machine) ->
+    case erlang:port_info(Port) of
+        undefined -> ok;
+        _ ->
+            _ = gen_tcp:send(maps:get(monitor, Machine), "quit\n"),
+            ended(Machine)
+    end.
+
+%% @doc Presses the button: line 3 goes up and after 100 ms down again.
+-spec press(machine()) -> ok.
+press(Machine) ->
+    _ = ask(Machine, "system_powerdown"),
+    ok.
+
+%% @doc The levels of the PL061's lines, bit 0 that of line 0.
+-spec lines(machine()) -> 0..255.
+lines(Machine) ->
+    Answer = ask(Machine, "xp /1wx " ++ ?PL061_DATA),
+    {match, [Hex]} = re:run(Answer, "[0-9a-f]+: 0x([0-9a-f]{8})", [{capture, [1], list}]),
+    list_to_integer(Hex, 16).
+
+%% @doc Our end of ttyS0, passive.
+-spec uart(machine()) -> gen_tcp:socket().
+uart(#{uart := Uart}) -> Uart.
+
+ask(#{monitor := Monitor}, Words) ->
+    ok = gen_tcp:send(Monitor, [Words, "\n"]),
+    reply(Monitor, <<>>).
+
+%% Up to the prompt that waits for the next words: what it echoes has them behind one.
+reply(Monitor, Before) ->
+    {ok, Text} = gen_tcp:recv(Monitor, 0, ?PATIENCE_MS),
+    All = <<Before/binary, Text/binary>>,
+    case re:run(All, "\n\\(qemu\\) $") of
+        nomatch -> reply(Monitor, All);
+        _ -> All
+    end.

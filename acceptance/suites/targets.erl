@@ -1,0 +1,202 @@
+%% The command acceptance/targets: builds the examples for every target and flavour, runs them by
+%% the target's emulator, and prints what came of it as a table.
+-module(targets).
+
+-export([main/2]).
+
+-define(USAGE,
+"usage: acceptance/targets [--pairs N] [--flavour F] [TARGET...]
+
+Builds examples/hello and examples/relay for each target, all of them if none is named, in
+each of its flavours, runs them under qemu-user, and prints a table. The time is from the
+start to hello's last line, beside that of this machine's own processor under the same
+emulator, one after the other.
+
+  --pairs N   how often both are started (default 15)
+  --flavour F only size or speed
+
+exit code: 0 everything ran; 1 something did not; 2 usage error
+").
+
+-type row() ::
+        #{target := string(), flavour := string(),
+          vm := {pos_integer(), pos_integer()},     % bytes, raw and compressed
+          hello := {pos_integer(), pos_integer()},
+          passed := [string()],
+          failed := [{string(), string()}],         % with what it said
+          ratios := [float()]}.
+
+-spec main([string()], file:filename()) -> 0..2.
+main(Words, Root) ->
+    try words(Words, #{pairs => 15, flavours => ["size", "speed"], targets => []}) of
+        help -> io:put_chars(?USAGE), 0;
+        #{pairs := Pairs, targets := Named, flavours := Flavours} ->
+            true = os:putenv("WHITTLE_TARGETS", lists:flatten(lists:join(" ", Named))),
+            Builds = [{Target, Flavour} || Target <- emulated:targets(),
+                                           Flavour <- emulated:flavours(Target),
+                                           lists:member(Flavour, Flavours)],
+            measured(Builds, Pairs, filename:join([Root, "out", "targets"]))
+    catch
+        throw:{words, What} -> say("targets: ~ts; try --help", [What]), 2;
+        error:{no_such_target, Names} -> say("targets: there is no ~ts", [hd(Names)]), 2
+    end.
+
+words([], Options) -> Options;
+words(["--help" | _], _) -> help;
+words(["--pairs", Number | Rest], Options) ->
+    try list_to_integer(Number) of
+        Pairs when Pairs > 0 -> words(Rest, Options#{pairs := Pairs});
+        _ -> throw({words, "--pairs takes a number"})
+    catch
+        error:badarg -> throw({words, "--pairs takes a number"})
+    end;
+words(["--flavour", Flavour | Rest], Options) when Flavour =:= "size"; Flavour =:= "speed" ->
+    words(Rest, Options#{flavours := [Flavour]});
+words(["-" ++ _ = Word | _], _) -> throw({words, "what is " ++ Word ++ "?"});
+words([Target | Rest], Options = #{targets := Targets}) ->
+    words(Rest, Options#{targets := Targets ++ [Target]}).
+
+measured(Builds, Pairs, Out) ->
+    ok = filelib:ensure_path(Out),
+    Default = whittle_runtime:default_target(),
+    [Ours] = [T || T = #{name := Name} <- whittle_runtime:targets(), Name =:= Default],
+    Beside = build(Ours, "size", "hello", Out),
+    Rows = [row(Target, Flavour, {Ours, Beside}, Pairs, Out)
+            || {Target, Flavour} <- Builds],
+    io:put_chars(table(Rows, Default, Pairs)),
+    [say("~ts ~ts ~ts: ~ts", [Target, Flavour, What, Said])
+     || #{target := Target, flavour := Flavour, failed := Failed} <- Rows,
+        {What, Said} <- Failed],
+    case [Row || #{failed := [_ | _]} = Row <- Rows] of
+        [] -> 0;
+        _ -> 1
+    end.
+
+-spec row(whittle_target:target(), string(), {whittle_target:target(), file:filename()},
+          pos_integer(), file:filename()) -> row().
+row(Target = #{name := Name}, Flavour, Beside, Pairs, Out) ->
+    say("~ts ~ts", [Name, Flavour]),
+    [Hello, Relay] = [build(Target, Flavour, Example, Out) || Example <- ["hello", "relay"]],
+    Tried = [{What, tried(Do)}
+             || {What, Do} <- [{"hello", fun() -> hello(Target, Hello) end},
+                               {"relay", fun() -> relay(Target, Relay) end}]],
+    Passed = [What || {What, ok} <- Tried],
+    #{target => Name, flavour => Flavour, vm => sizes(vm(Target, Flavour)),
+      hello => sizes(Hello), passed => Passed,
+      failed => [{What, Why} || {What, {failed, Why}} <- Tried],
+      ratios => [ratio({Target, Hello}, Beside) || lists:member("hello", Passed),
+                                                   _ <- lists:seq(1, Pairs)]}.
+
+build(#{name := Name}, Flavour, Example, Out) ->
+    running:build(running:example(Example),
+                  filename:join(Out, lists:join("-", [Example, Name, Flavour])),
+                  ["--target", Name, "--vm", Flavour]).
+
+%% Without a pack, as the cache has it: hello has just been built with it.
+vm(#{name := Name}, Flavour) ->
+    {ok, #{executable := File}} =
+        whittle_runtime:ensure(#{target => Name, otp => whittle_runtime:default_otp(),
+                                 flavour => list_to_atom(Flavour), natives => []}, #{}),
+    File.
+
+sizes(File) ->
+    {0, Said} = running:run("/bin/sh", ["-c", "xz -9e -c \"$0\" | wc -c", File]),
+    {filelib:file_size(File), binary_to_integer(string:trim(Said))}.
+
+%%% What is run
+
+tried(Do) ->
+    try
+        Do(),
+        ok
+    catch
+        _:Reason -> {failed, io_lib:format("~0tP", [Reason, 40])}
+    end.
+
+hello(Target, File) ->
+    {0, <<"Hello from one file.\n">>} = running:ended(emulated:start(Target, File, [], [])).
+
+%% Two nodes: a line of one's client comes to the other's.
+relay(Target, File) ->
+    Epmd = running:free_port(),
+    Nodes = [relay(Target, File, Epmd, Name, Others)
+             || {Name, Others} <- [{"relay_one", []}, {"relay_other", ["relay_one"]}]],
+    try
+        [Sender, Reader] = [begin
+                                {ok, Socket} = gen_tcp:connect("localhost", port(Node),
+                                                               [binary, {packet, line}]),
+                                Socket
+                            end || Node <- Nodes],
+        relayed(Sender, Reader, 10_000),
+        [running:signal(Node, "TERM") || Node <- Nodes],
+        [{0, _} = running:ended(Node) || Node <- Nodes]
+    after
+        [catch running:signal(Node, "KILL") || Node <- Nodes],
+        running:end_epmd(Epmd)
+    end.
+
+port(Node) ->
+    {match, [Port]} = re:run(running:line(Node), "port (\\d+)", [{capture, [1], list}]),
+    list_to_integer(Port).
+
+%% One that was sent before the nodes have found each other comes to its sender only. Those of
+%% a target before may be in the mailbox still.
+relayed(Sender, Reader, Tries) ->
+    ok = gen_tcp:send(Sender, "hello over there\n"),
+    receive
+        {tcp, Reader, <<"hello over there\n">>} -> ok;
+        {tcp, Sender, _} when Tries > 0 -> relayed(Sender, Reader, Tries - 1);
+        {tcp_closed, Socket} when Socket =:= Sender; Socket =:= Reader -> error(not_relayed)
+    after 120_000 ->
+            error(not_relayed)
+    end.
+
+relay(Target, File, Epmd, Name, Others) ->
+    Flags = io_lib:format("-relay port 0 -relay nodes \"~0p\" -relay retry 50",
+                          [[list_to_atom(Other ++ "@127.0.0.1") || Other <- Others]]),
+    emulated:start(Target, File, [],
+                   [{"ERL_FLAGS", lists:flatten(Flags)}, {"RELEASE_NODE", Name ++ "@127.0.0.1"},
+                    {"RELEASE_DISTRIBUTION", "name"}, {"RELEASE_COOKIE", "crumb"},
+                    {"ERL_EPMD_PORT", integer_to_list(Epmd)}]).
+
+%%% Times
+
+ratio(This, Other) -> until_its_line(This) / until_its_line(Other).
+
+until_its_line({Target, File}) ->
+    Begun = erlang:monotonic_time(),
+    Port = emulated:start_emulated(Target, File, [], []),
+    _ = running:line(Port),
+    Took = erlang:monotonic_time() - Begun,
+    {0, _} = running:ended(Port),
+    Took.
+
+%%% The table
+
+table(Rows, Default, Pairs) ->
+    ["<!-- Written by `make targets`. -->\n"
+     "| target | flavour | VM | under `xz -9e` | hello | under `xz -9e` |"
+     " start, ", Default, " = 1 | passed | failed |\n"
+     "|---|---|--:|--:|--:|--:|--:|---|---|\n",
+     [["| ", Name, " | ", Flavour, [[" | ", grouped(Bytes)] || Bytes <- [Vm, VmXz, Hello, HelloXz]],
+       " | ", times(lists:sort(Ratios)), " | ", list(Passed), " | ", list([W || {W, _} <- Failed]),
+       " |\n"]
+      || #{target := Name, flavour := Flavour, vm := {Vm, VmXz}, hello := {Hello, HelloXz},
+           passed := Passed, failed := Failed, ratios := Ratios} <- Rows],
+     "\nBytes. Start: from the start to hello's last line, against that of flavour `size` for ",
+     Default, ", both under qemu-user; the median of ", integer_to_list(Pairs),
+     " pairs (quartiles).\n"].
+
+times([]) -> "–";
+times(Sorted) ->
+    At = fun(Part) -> lists:nth(1 + round(Part * (length(Sorted) - 1)), Sorted) end,
+    io_lib:format("~.2f (~.2f to ~.2f)", [At(0.5), At(0.25), At(0.75)]).
+
+list([]) -> "–";
+list(Names) -> lists:join(", ", Names).
+
+grouped(Bytes) when Bytes < 1000 -> integer_to_list(Bytes);
+grouped(Bytes) -> [grouped(Bytes div 1000), io_lib:format(",~3..0b", [Bytes rem 1000])].
+
+say(Format, Arguments) ->
+    io:format(standard_error, Format ++ "~n", Arguments).

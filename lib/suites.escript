@@ -1,0 +1,127 @@
+#!/usr/bin/env escript
+%% Compiles the libraries, the examples that use them and the tests with
+%% the OTP that runs this, each into a directory of its own, and runs all suites.
+%% Writes the numbers of passed and failed cases into a file.
+%%
+%% usage: suites.escript DEVICE-DIR BUILD-DIR PROPER-DIR RESULT-FILE [APPLICATION...]
+
+-mode(compile).
+
+main([Device, Build, Proper, Result | Only]) ->
+    Release = erlang:system_info(otp_release),
+    Flavour = erlang:system_info(emu_flavor),
+    io:format("== OTP ~s (~p), ~p schedulers~n",
+              [Release, Flavour, erlang:system_info(schedulers)]),
+    Out = filename:join(Build, "otp-" ++ Release),
+    Apps = [filename:dirname(filename:dirname(F))
+            || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],
+               F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
+    rebuild(Proper, filename:join(Out, "proper")),
+    %% Nodes that the tests start are not to take our name.
+    true = os:unsetenv("ERL_FLAGS"),
+    true = os:putenv("ERL_LIBS", Out),
+    ok = filelib:ensure_dir(filename:join(Out, "x")),
+    [build(App, Out) || App <- Apps],
+    Tests = filename:join(Out, "tests"),
+    ok = filelib:ensure_path(Tests),
+    %% All are compiled, because some use what is another application's.
+    Suites = lists:append([Own || App <- Apps, Own <- [tests(App, Tests)], Only =:= []
+                               orelse lists:member(filename:basename(App), Only)]),
+    code:add_patha(Tests),
+    %% What the cases provoke is logged; only failures are of interest here.
+    ok = logger:set_primary_config(level, none),
+    Results = [run(Suite, Case, filename:join(Out, "private"))
+               || Suite <- Suites, Case <- Suite:all()],
+    Failed = length([failed || failed <- Results]),
+    ok = file:write_file(Result, io_lib:format("~b ~b~n", [length(Results) - Failed, Failed])).
+
+%% Each case in a process of its own, as common_test does it. common_test itself
+%% cannot be relied on: an OTP built from Debian's source has it without a file
+%% that it wants for its pages.
+run(Suite, Case, Private) ->
+    ok = filelib:ensure_path(Private),
+    Config = [{priv_dir, Private}],
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       Config1 = Suite:init_per_testcase(Case, Config),
+                                       try Suite:Case(Config1)
+                                       after Suite:end_per_testcase(Case, Config1)
+                                       end
+                               end),
+    receive
+        {'DOWN', Ref, process, Pid, normal} -> passed;
+        {'DOWN', Ref, process, Pid, Reason} -> failed(Suite, Case, Reason)
+    after 120000 ->
+            Stack = process_info(Pid, current_stacktrace),
+            exit(Pid, kill),
+            failed(Suite, Case, {timetrap, Stack})
+    end.
+
+failed(Suite, Case, Reason) ->
+    io:format("FAILED ~s:~s~n  ~P~n", [Suite, Case, Reason, 40]),
+    failed.
+
+%% Debian's proper is compiled for Debian's OTP, and its beams do not load on
+%% every later one: they are compiled again from the code that they carry.
+rebuild(From, To) ->
+    Ebin = filename:join(To, "ebin"),
+    ok = filelib:ensure_path(Ebin),
+    ok = filelib:ensure_path(filename:join(To, "include")),
+    [{ok, _} = file:copy(F, filename:join([To, "include", filename:basename(F)]))
+     || F <- filelib:wildcard(filename:join(From, "include/*.hrl"))],
+    [begin
+         {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
+             beam_lib:chunks(File, [abstract_code]),
+         {ok, Module, Beam} = compile:forms(Forms, [debug_info]),
+         ok = file:write_file(filename:join(Ebin, filename:basename(File)), Beam)
+     end || File <- filelib:wildcard(filename:join(From, "ebin/*.beam"))],
+    true = code:add_patha(Ebin).
+
+build(App, Out) ->
+    [Spec] = filelib:wildcard(filename:join(App, "src/*.app.src")),
+    Name = filename:basename(Spec, ".app.src"),
+    Ebin = filename:join([Out, Name, "ebin"]),
+    ok = filelib:ensure_path(Ebin),
+    code:add_patha(Ebin),
+    %% Behaviours first, since others are checked against them.
+    Sources = filelib:wildcard(filename:join(App, "src/*.erl")),
+    {Behaviours, Others} = lists:partition(fun is_behaviour/1, lists:sort(Sources)),
+    Modules = [compile(F, Ebin, []) || F <- Behaviours ++ Others],
+    {ok, [{application, Id, Props}]} = file:consult(Spec),
+    ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
+                         io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
+    natives(filename:join(App, "c_src"), filename:join([Out, Name, "priv"])).
+
+%% NIFs, with the headers of the OTP that runs this: c_src/Makefile makes them in PRIV.
+natives(Source, Priv) ->
+    case filelib:is_regular(filename:join(Source, "Makefile")) of
+        false -> ok;
+        true ->
+            Include = filename:join([code:root_dir(), "usr", "include"]),
+            Make = open_port({spawn_executable, os:find_executable("make")},
+                             [{args, ["-s", "-C", Source, "PRIV=" ++ Priv,
+                                      "ERL_INCLUDE=" ++ Include]},
+                              exit_status, use_stdio, stderr_to_stdout]),
+            made(Make)
+    end.
+
+made(Make) ->
+    receive
+        {Make, {data, Text}} -> io:put_chars(Text), made(Make);
+        {Make, {exit_status, 0}} -> ok;
+        {Make, {exit_status, _}} -> halt(1)
+    end.
+
+is_behaviour(File) ->
+    {ok, Text} = file:read_file(File),
+    binary:match(Text, <<"-callback ">>) =/= nomatch.
+
+tests(App, Tests) ->
+    Files = lists:sort(filelib:wildcard(filename:join(App, "test/*.erl"))),
+    Modules = [compile(F, Tests, [{i, filename:join(App, "src")}]) || F <- Files],
+    [M || M <- Modules, lists:suffix("_SUITE", atom_to_list(M))].
+
+compile(File, Out, Options) ->
+    case compile:file(File, [{outdir, Out}, debug_info, report, warnings_as_errors | Options]) of
+        {ok, Module} -> Module;
+        error -> halt(1)
+    end.
