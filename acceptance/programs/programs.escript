@@ -235,7 +235,7 @@ cold(Record, File) ->
     {ok, Account} = whittle_plan_file:read(File),
     [io_lib:format("~ts: ~b", [M, length(Cold)])
      || {M, _, Functions} <- calls(Record),
-        Cold <- [[FA || {{_, F, A}, {cold, _}} <- whittle_shake_account:why({M}, Account),
+        Cold <- [[FA || {{_, F, A}, {cold, _}} <- whittle_shake_saved:why({M}, Account),
                         FA <- [{F, A}], lists:member(FA, Functions)]],
         Cold =/= []].
 

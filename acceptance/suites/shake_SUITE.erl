@@ -111,7 +111,7 @@ direct_calls(Config) ->
                                             Call, ")"] || {Name, Call, _} <- Calls], Config),
                           out("direct/whole", Config)),
     %% Two at a time where there are two cores: most of a build is on one.
-    Each = whittle_each:map(fun({Name, Call, On}) ->
+    Each = whittle_work:map(fun({Name, Call, On}) ->
                                     {Shaken, Features} = direct(Name, Call, Config),
                                     {Name, {said(Whole, Name, Config), On},
                                      {said(Shaken, Name, Config), Features}}

@@ -3,7 +3,7 @@
 %% wrong).
 %%
 %% This application is the only one that prints or halts. The script `whittle'
-%% at the top of the tree starts it; the words are in {@link whittle_words}, and
+%% at the top of the tree starts it; the words are in {@link whittle_command_line}, and
 %% each command is a module that returns its result both as text and as data.
 -module(whittle).
 
@@ -23,7 +23,7 @@
                  | {work, unicode:chardata(), [unicode:chardata()]}
                  | {work, unicode:chardata(), [unicode:chardata()], atom()}.
 
--callback run(whittle_words:values()) -> {ok, result()} | {error, failure()}.
+-callback run(whittle_command_line:values()) -> {ok, result()} | {error, failure()}.
 
 %% @doc Runs the words after `-extra' and halts.
 -spec start() -> no_return().
@@ -36,8 +36,8 @@ start() ->
                 io_lib:format("whittle: word ~b of the command line is not UTF-8: write it, or "
                               "rename the file, in UTF-8~n", [N]))
          || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)],
-    Json = whittle_words:wants_json(Words),
-    try run(whittle_words:parse(Words)) of
+    Json = whittle_command_line:wants_json(Words),
+    try run(whittle_command_line:parse(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),

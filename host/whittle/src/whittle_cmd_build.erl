@@ -8,9 +8,9 @@
 -export([run/1]).
 
 %% @doc Builds. What can be refused without the long work is refused first.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
-    whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
+    whittle_work:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
                          fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1,
                          fun name_output/1,
                          fun trim/1, fun get_runtime/1, fun write/1,
@@ -43,7 +43,7 @@ check_flavour(Target, Vm, Values, Build) ->
 
 check_paths(#{path := Path, values := Values} = Build) ->
     Files = string:lexemes(maps:get(native, Values, ""), ","),
-    Read = whittle_steps:steps([fun(_) -> whittle_read:check(Path) end,
+    Read = whittle_work:steps([fun(_) -> whittle_read:check(Path) end,
                                 fun(_) -> whittle_native:read_all(Files) end]),
     case {Read, Values} of
         {{ok, Natives}, #{out := Out}} -> check_output(Out, Build#{natives => Natives});
@@ -139,7 +139,7 @@ trim(#{values := #{vm := Vm} = Values} = Build) ->
                      _ -> auto
                  end,
     Options = Includes#{strip => #{types => Types, attributes => Attributes}},
-    whittle_steps:steps([fun(_) -> pass(whittle_pass:whole(), Options, Build) end,
+    whittle_work:steps([fun(_) -> pass(whittle_pass:whole(), Options, Build) end,
                          fun(#{system := Whole} = Trimmed) ->
                                  {ok, Trimmed#{system := whittle_identity:told(Whole)}}
                          end,
@@ -160,7 +160,7 @@ shake(_, #{shake := none, system := System} = Build) ->
     {ok, Build#{system := whittle_boot:set_traced(System)}};
 shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build) ->
     whittle_progress:step("shaking"),
-    Plan = whittle_steps:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
+    Plan = whittle_work:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
                                 fun whittle_otp_lib:preloaded/1,
                                 fun(Preloaded) ->
                                         whittle_shake:plan(
@@ -178,7 +178,7 @@ shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build
 carry_out(Plan, Options, #{system := System} = Build) ->
     case pass([whittle_pass_shake], Options#{shake => Plan}, Build) of
         {ok, #{system := Shaken} = Done} ->
-            {ok, Done#{plan => whittle_shake_account:new(Plan, Shaken),
+            {ok, Done#{plan => whittle_shake_saved:new(Plan, Shaken),
                        costs => whittle_shake_cost:costs(Plan, System)}};
         {error, _} = Error -> Error
     end.

@@ -11,9 +11,9 @@ kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
 
 %% @doc Lists, or removes. A thing that a running build makes stays, and so does one that is
 %% not Whittle's; both are listed as such.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
-    whittle_steps:steps([fun(_) -> age(Values) end,
+    whittle_work:steps([fun(_) -> age(Values) end,
                          fun(Age) -> wanted(Age, Values) end,
                          fun(Entries) -> {ok, report(carry_out(Entries, Values), Values)} end]).
 

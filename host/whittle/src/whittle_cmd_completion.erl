@@ -6,12 +6,12 @@
 -export([run/1]).
 
 %% @doc The script, for `source <(whittle completion bash)', or `zsh'.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["bash"]}) -> script(bash());
 run(#{arguments := ["zsh"]}) -> script(zsh());
 run(#{arguments := [Shell]}) ->
     {error, {words, ["there is no completion for ", Shell,
-                     whittle_near:hint(Shell, ["bash", "zsh"]), "; take bash or zsh"]}}.
+                     whittle_suggestion:hint(Shell, ["bash", "zsh"]), "; take bash or zsh"]}}.
 
 script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}}.
 
@@ -47,7 +47,7 @@ described({Word, Means}) ->
 
 %% What may stand where: a pattern for `NUMBER:COMMAND:WORD BEFORE:WORD', the first that fits.
 places() ->
-    Table = whittle_words:table(),
+    Table = whittle_command_line:table(),
     Commands = [{Name, Help} || #{name := Name, help := Help} <- Table],
     [{"1:*", [{"help", "the commands and options"}, {"version", "the version of whittle"}
               | Commands]},

@@ -5,7 +5,7 @@
 -export([run/1]).
 
 %% @doc Their names and what each means.
--spec run(whittle_words:values()) -> {ok, whittle:result()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
 run(_) ->
     Features = whittle_shake:features(),
     Rows = [[atom_to_list(Name), Means] || {Name, Means} <- Features],

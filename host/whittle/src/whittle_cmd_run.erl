@@ -11,11 +11,11 @@
 
 %% @doc The words for the executable and its arguments. The target's
 %% description names the emulator, if it needs one.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
         {ok, Info} ->
-            case whittle_steps:steps([fun(_) -> executable(Out) end,
+            case whittle_work:steps([fun(_) -> executable(Out) end,
                                       fun(_) -> emulator(Info) end]) of
                 {ok, Emulator} -> start(Emulator ++ [filename:absname(Out) | Arguments]);
                 {error, _} = Error -> Error

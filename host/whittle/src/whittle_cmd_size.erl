@@ -8,10 +8,10 @@
 -export([run/1]).
 
 %% @doc Sizes by part, by application and by module, the largest first.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out], by := "reason"}) ->
     case whittle_plan_file:read(Out) of
-        {ok, Account} -> {ok, reasons(whittle_shake_account:weights(Account))};
+        {ok, Account} -> {ok, reasons(whittle_shake_saved:weights(Account))};
         {error, _} = Error -> Error
     end;
 run(#{arguments := [Out]}) ->

@@ -5,7 +5,7 @@
 -export([run/1]).
 
 %% @doc The targets with their flavours, then what one should know of them.
--spec run(whittle_words:values()) -> {ok, whittle:result()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
 run(_) ->
     Targets = whittle_runtime:targets(),
     Table = whittle_table:text([[Name, lists:join(", ", flavours(Target)), Summary, Cpu]

@@ -20,7 +20,7 @@
 -define(NEWER, 9).
 
 %% @doc One of the two halves.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Program | _]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Program) ++ ".trace"),
     case os:getenv("WHITTLE_TRACED") of
@@ -29,9 +29,9 @@ run(#{arguments := [Program | _]} = Values) ->
     end.
 
 begin_recording(#{arguments := [Program | Arguments]}, Out) ->
-    whittle_steps:steps([fun(_) -> find(Program) end,
+    whittle_work:steps([fun(_) -> find(Program) end,
                          fun(Found) ->
-                                 whittle_steps:steps(
+                                 whittle_work:steps(
                                    [fun(_) -> check(Out) end,
                                     fun(_) -> make_directory() end,
                                     fun(Dir) -> hand_over(Dir, [Found | Arguments]) end])
@@ -65,7 +65,7 @@ make_directory() ->
             Copy = fun(Name) ->
                            file:copy(filename:join(Ebin, Name), filename:join(Dir, Name))
                    end,
-            case whittle_steps:steps([fun(_) -> Copy(Name ++ ".beam") end || Name <- ?RECORDER]) of
+            case whittle_work:steps([fun(_) -> Copy(Name ++ ".beam") end || Name <- ?RECORDER]) of
                 {ok, _} -> {ok, Dir};
                 {error, Reason} ->
                     whittle_unfinished:remove_directory(Dir),

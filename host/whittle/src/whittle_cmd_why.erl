@@ -11,13 +11,13 @@
 -define(SHOWN, 8).
 
 %% @doc The way to each function that the name names.
--spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
         {error, _} -> {error, {words, ["`", Text, "' is no M, M:F or M:F/A"]}};
         {_, {error, _} = Error} -> Error;
         {{ok, Name}, {ok, Account}} ->
-            case whittle_shake_account:why(Name, Account) of
+            case whittle_shake_saved:why(Name, Account) of
                 [] -> {error, {work, ["the input had no ", what(Name), $\s, Text,
                                       "; check the name"]}};
                 Verdicts -> {ok, #{text => text(Name, Verdicts),

@@ -16,7 +16,7 @@ path(Out) -> filename:join([Out]) ++ ".plan".
 check(Out) ->
     case plan(Out) of
         {ok, Bytes} ->
-            case whittle_shake_account:is_plan(Bytes) of
+            case whittle_shake_saved:is_plan(Bytes) of
                 true -> ok;
                 false -> {error, {work, [path(Out), " is no plan, and the plan would be written "
                                          "over it: move it, or name another output with -o"]}}
@@ -43,15 +43,15 @@ check(Out) ->
 %% @doc What is to lie beside an output, for `whittle_pack:write/4': its plan, or none where
 %% it has none, since that of an earlier build would tell lies of this one. A file that is no
 %% plan stays.
--spec beside(file:filename(), {ok, whittle_shake_account:account()} | none) ->
+-spec beside(file:filename(), {ok, whittle_shake_saved:account()} | none) ->
           #{beside => {file:filename(), whittle_pack:beside()}}.
 beside(Out, {ok, Account}) ->
     #{beside => {path(Out), fun(Bytes) ->
-                                    {ok, whittle_shake_account:to_binary(Bytes, Account)}
+                                    {ok, whittle_shake_saved:to_binary(Bytes, Account)}
                             end}};
 beside(Out, none) ->
     IsPlan = case plan(Out) of
-                 {ok, Bytes} -> whittle_shake_account:is_plan(Bytes);
+                 {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
                  {error, enoent} -> true;       % another build may be writing one
                  {error, _} -> false
              end,
@@ -59,10 +59,10 @@ beside(Out, none) ->
 
 %% @doc Reads it back.
 -spec read(file:filename()) ->
-          {ok, whittle_shake_account:account()} | {error, whittle:failure()}.
+          {ok, whittle_shake_saved:account()} | {error, whittle:failure()}.
 read(Out) ->
     Dir = filelib:is_dir(Out),
-    case {whittle_head:whole(executable(Out), ?MAX_FILE), plan(Out)} of
+    case {whittle_file:whole(executable(Out), ?MAX_FILE), plan(Out)} of
         {{error, enoent}, _} when Dir ->
             {error, {work, [Out, " is no directory that `whittle build --format dir' made: name "
                             "one, or an executable"]}};
@@ -73,7 +73,7 @@ read(Out) ->
         {_, {error, Reason}} ->
             whittle_failure:pack({unreadable, {path(Out), Reason}});
         {{ok, Bytes}, {ok, Plan}} ->
-            case whittle_shake_account:from_binary(Bytes, Plan) of
+            case whittle_shake_saved:from_binary(Bytes, Plan) of
                 {ok, Account} -> {ok, Account};
                 {error, Error} -> {error, {work, [path(Out), " ", wrong(Error),
                                                   ": build again"]}}
@@ -82,7 +82,7 @@ read(Out) ->
 
 %% Internal
 
-plan(Out) -> whittle_head:whole(path(Out), ?MAX_PLAN).
+plan(Out) -> whittle_file:whole(path(Out), ?MAX_PLAN).
 
 without_plan(Out) ->
     case filelib:is_dir(Out) orelse whittle_pack:read(Out) of

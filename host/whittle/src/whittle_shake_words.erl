@@ -10,7 +10,7 @@
 
 %% @doc The options of {@link whittle_shake:plan/2} but for the VM's modules, or `none'.
 %% What only means something to shaking is refused without it.
--spec options(whittle_words:values()) ->
+-spec options(whittle_command_line:values()) ->
           {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
 options(#{shake := "none"} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DOORS],
@@ -19,7 +19,7 @@ options(#{shake := "none"} = Values) ->
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake"]}}
     end;
 options(#{shake := Unit} = Values) ->
-    whittle_steps:steps(
+    whittle_work:steps(
       [fun(_) -> {ok, #{unit => unit(Unit), missing => missing(Values),
                         declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
@@ -54,7 +54,7 @@ features(_, Options) ->
     {ok, Options}.
 
 wrong_feature([Sign | Name], Known) when Sign =:= $+; Sign =:= $- ->
-    ["--feature: there is no feature `", Name, $', whittle_near:hint(Name, Known)];
+    ["--feature: there is no feature `", Name, $', whittle_suggestion:hint(Name, Known)];
 wrong_feature(Word, _) ->
     ["--feature takes +X and -X with commas between, not `", Word, $'].
 
@@ -90,7 +90,7 @@ evidence(_, Options) ->
     {ok, Options}.
 
 with_file(Option, File, Fun) ->
-    case whittle_head:whole(File, ?MAX_FILE) of
+    case whittle_file:whole(File, ?MAX_FILE) of
         {ok, Bytes} -> Fun(Bytes);
         {error, eftype} ->
             {error, {work, [File, " is a pipe, a socket or a device: name a file with --",

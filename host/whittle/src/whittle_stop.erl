@@ -35,7 +35,7 @@ handle_event(sigterm, Worker) ->
     %% keep the next one from being done, nor the VM from ending: gen_event would take a
     %% handler that fails away, and no signal would be heard any more.
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
-                         attempt(fun() -> end_programs(), [] end),
+                         attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0),
                          attempt(fun() -> ok = whittle_runtime:undo(), [] end)]),
     %% Not waiting for output: whoever stops us may not be reading.
@@ -90,17 +90,3 @@ suspend(Worker, Until) ->
     catch
         error:badarg -> ok                  % it had come to its end
     end.
-
-%% Every program that a port runs is the leader of a process group, so that what it
-%% has started in turn goes with it.
-end_programs() ->
-    Programs = [{erlang:monitor(port, Port), Pid}
-                || Port <- erlang:ports(),
-                   {os_pid, Pid} <- [erlang:port_info(Port, os_pid)], is_integer(Pid)],
-    _ = [os:cmd("kill -s KILL -- -" ++ integer_to_list(Pid)) || {_, Pid} <- Programs],
-    %% A port closes when no process is left that holds the program's output.
-    lists:foreach(fun({Monitor, _}) ->
-                          receive {'DOWN', Monitor, port, _, _} -> ok
-                          after ?GONE_MS -> ok
-                          end
-                  end, Programs).

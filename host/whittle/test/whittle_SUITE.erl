@@ -38,7 +38,7 @@ init_per_suite(Config) ->
     made:app(Hello, hello, [{vsn, "0.1.0"}, {mod, {hello, []}}],
              [{hello, "-module(hello). -export([a/0]). a() -> b."}]),
     made:file(filename:join(Hello, "include/hello.hrl"), "-define(A, 1).\n"),
-    Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_words)))),
+    Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_command_line)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
 
 %% The script at the top of the tree that this suite is in.
@@ -283,7 +283,7 @@ near_words(Config) ->
 
 near(_) ->
     Targets = ["aarch64", "armv6", "armv7", "mips", "riscv64", "x86_64"],
-    [?assertEqual({Given, Near}, {Given, whittle_near:nearest(Given, Known)})
+    [?assertEqual({Given, Near}, {Given, whittle_suggestion:nearest(Given, Known)})
      || {Given, Known, Near} <-
             [{"arm64", Targets, {ok, "aarch64"}}, {"x86-64", Targets, {ok, "x86_64"}},
              {"AMD64", Targets, {ok, "x86_64"}}, {"armhf", Targets, {ok, "armv7"}},

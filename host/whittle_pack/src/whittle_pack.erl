@@ -6,7 +6,7 @@
 %% bytes, with the same version of `zstd'.
 -module(whittle_pack).
 
--import(whittle_steps, [steps/1]).
+-import(whittle_work, [steps/1]).
 
 -export([check_output/2, write/4, check_beside/1, write_beside/2]).
 -export([read/1, read_file/2, loaded_size/1]).
@@ -212,7 +212,7 @@ read_ca_certs(Options) ->
     {ok, Options}.
 
 blocks(System, Runtime, Vm, Options) ->
-    steps([fun(_) -> whittle_pack_papers:files(System, Runtime, Vm) end,
+    steps([fun(_) -> whittle_pack_licenses:files(System, Runtime, Vm) end,
            fun(Papers) ->
                    steps([fun(_) -> programs(System, Runtime) end,
                           fun(Programs) ->
@@ -293,7 +293,7 @@ check_name(Name) ->
 older() ->
     {?MARK, fun(Path) ->
                     lists:member(filename:basename(Path), ?PARTS)
-                        orelse is_script(whittle_head:whole(Path, ?MAX_SCRIPT))
+                        orelse is_script(whittle_file:whole(Path, ?MAX_SCRIPT))
             end}.
 
 %% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
@@ -324,7 +324,7 @@ contents(Bytes) ->
 read_bytes(File) -> read_bytes(File, ?MAX_FILE).
 
 read_bytes(File, Limit) ->
-    case whittle_head:whole(File, Limit) of
+    case whittle_file:whole(File, Limit) of
         {ok, Bytes} -> {ok, Bytes};
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.

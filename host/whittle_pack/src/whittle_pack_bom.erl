@@ -9,7 +9,7 @@
 %% @doc The document for what `--whittle-info' tells and for the parts. Its
 %% date is SOURCE_DATE_EPOCH, or 1970: a date of today would make two builds of
 %% the same inputs differ.
--spec document(whittle_json:json(), [whittle_pack_papers:part()]) -> whittle_json:json().
+-spec document(whittle_json:json(), [whittle_pack_licenses:part()]) -> whittle_json:json().
 document(#{name := Name, version := Version} = Info, Parts) ->
     Root = id([<<"output">>, Name]),
     Packages = [{id([atom_to_binary(Kind), PartName]), Part}

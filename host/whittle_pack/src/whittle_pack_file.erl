@@ -7,7 +7,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--import(whittle_steps, [steps/1]).
+-import(whittle_work, [steps/1]).
 
 -export([check/1, check_program/1, write/3, check_dir/2, write_dir/3]).
 -export([alone/2]).
@@ -41,7 +41,7 @@ check(Out) ->
 check_program(Out) ->
     steps([fun(_) -> check(Out) end,
            fun(_) ->
-                   case whittle_head:read(Out, 4) of
+                   case whittle_file:first(Out, 4) of
                        {ok, Other} when Other =/= <<127, "ELF">>, Other =/= <<>> ->
                            {error, {not_ours, Out}};
                        _ -> ok

@@ -49,7 +49,7 @@ machine_archive(#{archive := Archive}) ->
     {ok, Archive};
 machine_archive(_) ->
     %% Names the indexes that apt would fetch, without fetching any.
-    case whittle_exec:capture("apt-get", ["update", "--print-uris"]) of
+    case whittle_program:capture("apt-get", ["update", "--print-uris"]) of
         {ok, Output} ->
             case archive(Output, codename()) of
                 {ok, Archive} -> {ok, Archive};
@@ -168,7 +168,7 @@ percents(Bytes) ->
 
 apt(Program, Arguments, Dir, Watch) ->
     Command = ["cd \"$1\" && shift && exec \"$@\""],
-    case whittle_exec:capture("sh", ["-c" | Command]
+    case whittle_program:capture("sh", ["-c" | Command]
                               ++ ["sh", Dir, Program | Arguments], Watch) of
         {ok, Output} ->
             {ok, Output};

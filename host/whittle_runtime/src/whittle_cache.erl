@@ -302,7 +302,7 @@ lock(File, Name, Options) ->
         Flock ->
             case try_lock(Flock, ["-n"], File) of
                 busy ->
-                    whittle_plan:tell(Name, "waiting for another build of it", Options),
+                    whittle_recipe:tell(Name, "waiting for another build of it", Options),
                     try_lock(Flock, [], File);
                 Result ->
                     Result

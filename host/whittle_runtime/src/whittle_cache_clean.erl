@@ -194,7 +194,7 @@ held(Root) ->
     Script = "cd \"$1\" 2>/dev/null || exit 0; for lock in *; do [ -f \"$lock\" ] || continue; "
         "flock -n -E " ++ integer_to_list(?BUSY) ++ " \"$lock\" true 2>/dev/null; "
         "[ $? != " ++ integer_to_list(?BUSY) ++ " ] || echo \"$lock\"; done; exit 0",
-    case whittle_exec:capture("sh", ["-c", Script, "sh", filename:join(Root, "locks")]) of
+    case whittle_program:capture("sh", ["-c", Script, "sh", filename:join(Root, "locks")]) of
         {ok, Names} -> string:lexemes(Names, "\n");
         %% Nobody knows: nothing is safe to remove.
         {error, _} -> ["?"]
@@ -206,7 +206,7 @@ remove_locked(Root, Lock, Path) ->
     Aside = filename:join([Root, "work", Lock ++ "@" ++ Unique]),
     _ = filelib:ensure_dir(Aside),
     _ = filelib:ensure_dir(filename:join([Root, "locks", Lock])),
-    case whittle_exec:capture("flock", ["-n", "-E", integer_to_list(?BUSY),
+    case whittle_program:capture("flock", ["-n", "-E", integer_to_list(?BUSY),
                                         filename:join([Root, "locks", Lock]),
                                         "mv", "-T", "--", Path, Aside]) of
         {ok, _} -> file:del_dir_r(Aside);

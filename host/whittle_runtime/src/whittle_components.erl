@@ -106,7 +106,7 @@ comment(Text) ->
 library(Library, Out) ->
     #{name := Name, license := License, copyright := Copyright,
       homepage := Homepage, version := Command, notices := Notices} = Library,
-    {ok, Version} = whittle_exec:capture("sh", ["-c", Command]),
+    {ok, Version} = whittle_program:capture("sh", ["-c", Command]),
     Kept = [begin
                 {ok, Text} = file:read_file(Path),
                 write(Name, filename:basename(Path), Text, Out)
@@ -117,5 +117,5 @@ library(Library, Out) ->
 %% Those of the notices that are on this machine.
 present(Notices) ->
     [Path || Notice <- Notices,
-             {ok, Path} <- [whittle_exec:capture("sh", ["-c", "printf %s \"" ++ Notice ++ "\""])],
+             {ok, Path} <- [whittle_program:capture("sh", ["-c", "printf %s \"" ++ Notice ++ "\""])],
              filelib:is_regular(Path)].

@@ -11,7 +11,7 @@
 %% @doc Variables: ERTS, for its headers; OPENSSL, where the library asks for that. The files
 %% lie below `src'.
 -spec plan(whittle_target:target(), size | speed, whittle_runtime:native()) ->
-          whittle_plan:plan().
+          whittle_recipe:plan().
 plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
     #{name := Name, sources := Sources, include := Include, cflags := Cflags,
       libs := Libs} = Native,

@@ -19,7 +19,7 @@
                   "jinterface", "odbc", "megaco", "diameter", "snmp"]).
 
 %% @doc The plan for a source. Variables: SOURCE, the source's main file.
--spec plan(whittle_source:source()) -> whittle_plan:plan().
+-spec plan(whittle_source:source()) -> whittle_recipe:plan().
 plan(Source) ->
     Without = [" --without-" ++ A || A <- ?WITHOUT],
     [#{name => "unpack", seconds => 12, lines => 40,

@@ -21,7 +21,7 @@ apps() ->
 
 %% @doc The plan for a source. Variables: SOURCE, the source's main file; OTP, the
 %% root of the stock OTP that compiles.
--spec plan(whittle_source:source()) -> whittle_plan:plan().
+-spec plan(whittle_source:source()) -> whittle_recipe:plan().
 plan(Source) ->
     Top = "export ERL_TOP=\"$WORK/src\"",
     [#{name => "unpack", seconds => 12, lines => 40,

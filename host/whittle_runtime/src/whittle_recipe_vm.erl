@@ -65,7 +65,7 @@ separate() -> [Name || {Name, _} <- ?SEPARATE].
 %% which are file names there; TERMINFO_LIB, the artefact of
 %% {@link whittle_recipe_lib:terminfo/3}.
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
-           [string()]) -> whittle_plan:plan().
+           [string()]) -> whittle_recipe:plan().
 erts(Target, Flavour, Source, Patches) ->
     #{triple := Triple, configure := Extra, ar := Ar} = Target,
     Top = "export ERL_TOP=\"$WORK/src\"",
@@ -134,7 +134,7 @@ erts(Target, Flavour, Source, Patches) ->
 %% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers
 %% when it runs, which only OTP's own suites ask of it.
 -spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
-           static | dynamic) -> whittle_plan:plan().
+           static | dynamic) -> whittle_recipe:plan().
 link(Target, {Release, Flavour}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     Cxx = Flavour =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),

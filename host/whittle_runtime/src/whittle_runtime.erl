@@ -105,13 +105,13 @@
 %% too. Nothing half built is ever found by a later call.
 -spec ensure(spec(), options()) -> {ok, runtime()} | error().
 ensure(Spec, Options) ->
-    whittle_build:runtime(Spec, Options).
+    whittle_runtime_build:runtime(Spec, Options).
 
 %% @doc An OTP release, built and installed on this machine, from the cache or
 %% built now. The same options as {@link ensure/2}.
 -spec otp(string(), options()) -> {ok, otp()} | error().
 otp(Release, Options) ->
-    whittle_build:otp(Release, Options).
+    whittle_runtime_build:otp(Release, Options).
 
 %% @doc The `lib' directories of the OTP releases that were built here before: those in the
 %% cache.
@@ -124,7 +124,7 @@ otp_libs(Options) ->
 %% it first, for they write where they lie.
 -spec suites(string(), options()) -> {ok, suites()} | error().
 suites(Release, Options) ->
-    whittle_build:suites(Release, Options).
+    whittle_runtime_build:suites(Release, Options).
 
 %% @doc The targets that can be built for, by name.
 -spec targets() -> [whittle_target:target()].

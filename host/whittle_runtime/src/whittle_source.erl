@@ -167,7 +167,7 @@ expected_sum(Main) ->
 %% OTP_VERSION lies at the head of OTP's tarballs, so tar soon stops.
 check_version(Source = #{main := Main, release := Release}) ->
     Arguments = ["-xOf", Main, "--occurrence=1", "--wildcards", "*/OTP_VERSION"],
-    case whittle_exec:capture("tar", Arguments) of
+    case whittle_program:capture("tar", Arguments) of
         {ok, Output} ->
             Vsn = string:trim(Output),
             case is_of(Vsn, Release) of
@@ -219,7 +219,7 @@ fetch(Component, Release, Ways, Dir, Options) ->
         [Source | _] ->
             take_over(Source, Dir);
         [] ->
-            Tell = fun(What, Percent) -> whittle_plan:tell(Name, What, Percent, Options) end,
+            Tell = fun(What, Percent) -> whittle_recipe:tell(Name, What, Percent, Options) end,
             Tell("fetching the source", 0),
             first(Ways, #{component => Component, release => Release}, Dir,
                   Options#{tell => Tell}, [])

@@ -214,7 +214,7 @@ safe(_, #file_info{}, _, _) ->
 user() ->
     case persistent_term:get(?MODULE, none) of
         none ->
-            {ok, Said} = whittle_exec:capture("id", ["-u"]),
+            {ok, Said} = whittle_program:capture("id", ["-u"]),
             User = list_to_integer(string:trim(Said)),
             ok = persistent_term:put(?MODULE, User),
             User;

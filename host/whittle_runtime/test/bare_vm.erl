@@ -20,7 +20,7 @@ spec() ->
 eval(#{otp := Otp, executable := Vm, erts_vsn := Erts}, Code) ->
     {ok, #{root := Root}} = whittle_runtime:otp(Otp, #{progress => fun show/1}),
     Bin = filename:join([Root, "erts-" ++ Erts, "bin"]),
-    case whittle_exec:capture(
+    case whittle_program:capture(
            "env", ["ROOTDIR=" ++ Root, "BINDIR=" ++ Bin, "EMU=beam", Vm, "--", "-root", Root,
                    "-bindir", Bin, "-progname", "erl", "--", "-home", "/", "--", "-noshell",
                    "-eval", Code]) of

@@ -192,7 +192,7 @@ caller_dies_build_dies(Config) ->
 caller_dies_program_dies(Config) ->
     Script = "exec 9> \"$0/alive\"; echo open >&9; read word < \"$0/go\"",
     {Caller, Monitor} = spawn_monitor(
-                          fun() -> whittle_exec:capture("sh", ["-c", Script, dir(Config)]) end),
+                          fun() -> whittle_program:capture("sh", ["-c", Script, dir(Config)]) end),
     Alive = holder(Config),
     exit(Caller, kill),
     receive {'DOWN', Monitor, _, _, killed} -> ok end,
@@ -237,7 +237,7 @@ full_disk(Config) ->
     %% A log that cannot be written ends nothing.
     Place = #{work => dir(Config), out => dir(Config), log => "/dev/full", id => ""},
     Plan = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
-    ?assertEqual(ok, whittle_plan:run("test", Plan, [], Place, #{})).
+    ?assertEqual(ok, whittle_recipe:run("test", Plan, [], Place, #{})).
 
 %% What was built is used as long as it is that: every change is found and named.
 changed(Config) ->
@@ -420,7 +420,7 @@ plan(Config, Script) ->
     Options = #{cache => dir(Config)},
     Plan = [#{name => "try", seconds => 1, lines => 1, script => Script}],
     Make = fun(Place) ->
-                   case whittle_plan:run("test", Plan, [], Place, Options) of
+                   case whittle_recipe:run("test", Plan, [], Place, Options) of
                        ok -> {ok, #{}};
                        Error -> Error
                    end
@@ -436,7 +436,7 @@ slow_build(Dir, Progress) ->
                          "echo built >> \"$DIR/builds\"",
                          "echo whole > \"$OUT/file\""]}],
     Make = fun(Place) ->
-                   ok = whittle_plan:run("slow", Plan, [{"DIR", Dir}], Place, Options),
+                   ok = whittle_recipe:run("slow", Plan, [{"DIR", Dir}], Place, Options),
                    {ok, #{}}
            end,
     whittle_cache:artefact("slow", in, Make, Options).
@@ -486,7 +486,7 @@ let_go(Config) ->
     ok = file:write_file(filename:join(dir(Config), "go"), "go\n").
 
 status(Program, Arguments) ->
-    case whittle_exec:capture(Program, Arguments) of
+    case whittle_program:capture(Program, Arguments) of
         {ok, _} -> 0;
         {error, {status, Status, _}} -> Status
     end.

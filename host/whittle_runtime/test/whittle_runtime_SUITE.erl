@@ -144,7 +144,7 @@ libraries_of_natives(_) ->
     Linked = fun(OfOtp, Libs) ->
                      Plan = whittle_recipe_vm:link(Target, {"29", size},
                                                    OfOtp ++ [Native#{libs := Libs}], static),
-                     Script = lists:flatten(whittle_plan:essence(Plan)),
+                     Script = lists:flatten(whittle_recipe:essence(Plan)),
                      [Library || Library <- ["libssl.a", "libcrypto.a"],
                                  string:find(Script, Library) =/= nomatch]
              end,
@@ -162,9 +162,9 @@ plans_heed_the_target(_) ->
     Target = Known#{ar := "other-ar", page_size := 65536},
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
-    Erts = lists:append(lists:append(whittle_plan:essence(
+    Erts = lists:append(lists:append(whittle_recipe:essence(
                                        whittle_recipe_vm:erts(Target, size, Source, [])))),
-    Link = lists:append(lists:append(whittle_plan:essence(
+    Link = lists:append(lists:append(whittle_recipe:essence(
                                        whittle_recipe_vm:link(Target, {"29", size}, [], static)))),
     [begin
          ?assertEqual(nomatch, string:find(Script, Theirs)),
@@ -301,7 +301,7 @@ changed_in_the_cache(Config) ->
     Used = [Otp, Dir | [Part || Id <- maps:values(Parts),
                                 Part <- filelib:wildcard("*-" ++ string:slice(Id, 0, 16),
                                                          Artefacts)]],
-    [{ok, _} = whittle_exec:capture("cp", ["-a", filename:join(Artefacts, Name),
+    [{ok, _} = whittle_program:capture("cp", ["-a", filename:join(Artefacts, Name),
                                            filename:join(Copy, "artefacts")]) || Name <- Used],
     Options = #{cache => Copy, progress => fun(Event) -> error({built_again, Event}) end},
     ?assertMatch({ok, _}, whittle_runtime:ensure(spec(), Options)),
@@ -334,7 +334,7 @@ flipped(File, At) ->
 
 is_static(Config) ->
     #{executable := Vm} = runtime(Config),
-    {ok, Headers} = whittle_exec:capture("readelf", ["-lW", Vm]),
+    {ok, Headers} = whittle_program:capture("readelf", ["-lW", Vm]),
     ?assertEqual(nomatch, string:find(Headers, "INTERP")),
     ?assertEqual(nomatch, string:find(Headers, "DYNAMIC")),
     %% The bar for the VM's part of a file.
@@ -362,7 +362,7 @@ symbols_beside(Config) ->
     #{executable := Vm, symbols := Symbols} = runtime(Config),
     ?assert(filelib:file_size(Symbols) > filelib:file_size(Vm)),
     Id = fun(File) ->
-                 {ok, Notes} = whittle_exec:capture("readelf", ["-nW", File]),
+                 {ok, Notes} = whittle_program:capture("readelf", ["-nW", File]),
                  {match, [Hex]} = re:run(Notes, "Build ID: ([0-9a-f]+)",
                                          [{capture, all_but_first, list}]),
                  Hex

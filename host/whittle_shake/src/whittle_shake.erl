@@ -1,12 +1,12 @@
 %% @doc Keeps at hand only the functions that a program can reach, each with a reason; the
 %% rest is cold or gone.
 %%
-%% {@link plan/2} decides, {@link carry_out/2} does it, and {@link whittle_shake_account}
+%% {@link plan/2} decides, {@link carry_out/2} does it, and {@link whittle_shake_saved}
 %% explains it. docs/shaking.md says how it is decided.
 -module(whittle_shake).
 
 -import(whittle_shake_name, [origin/1]).
--import(whittle_steps, [steps/1]).
+-import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
 -export([notes/1, load_notes/3, open_doors/1, warnings/1, features/0]).
@@ -28,7 +28,7 @@
                                                     % is reached
           evidence => whittle_shake_evidence:evidence(), % of a run; default: none
           seen => refuse | keep | only,             % what it names; with `evidence'
-          declared => #{whittle_shake_door:door() => declared()}}. % doors; default: none
+          declared => #{whittle_shake_dynamic:door() => declared()}}. % doors; default: none
 
 %% What there is to know of each module by itself. Not the modules taken apart, which are
 %% some hundred megabytes where there are a thousand: to take one apart again is cheaper than
@@ -52,7 +52,7 @@
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
--type open_door() :: {whittle_shake_door:door(), [mfa() | {root, unicode:chardata()}]}.
+-type open_door() :: {whittle_shake_dynamic:door(), [mfa() | {root, unicode:chardata()}]}.
 
 -type error() ::
         whittle_system:error()
@@ -70,7 +70,7 @@ facts(System, Preloaded) ->
     Summary = fun(M, Value) -> {M, whittle_shake_summary:module(Value)} end,
     case whittle_modules:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
         {ok, Own} ->
-            Vm = whittle_each:map(fun({M, Bytes}) -> Summary(M, taken_apart(Bytes)) end,
+            Vm = whittle_work:map(fun({M, Bytes}) -> Summary(M, taken_apart(Bytes)) end,
                                   maps:to_list(Preloaded)),
             {ok, maps:from_list(Own ++ Vm)};
         {error, _} = Error -> Error
@@ -111,7 +111,7 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     Done = maps:from_list(
-             whittle_each:map(
+             whittle_work:map(
                fun({M, Bytes, Kept, Answering}) ->
                        {M, less(Missing, {M, Bytes}, maps:from_keys(Kept, []), Answering)}
                end, [{M, Bytes, maps:get(M, Keep, []), maps:get(M, Stubs, [])}
@@ -163,7 +163,7 @@ assembled(Value) ->
 with_missing(#{missing := load, reached := #{program := Program}, summaries := Summaries}, _,
              System) ->
     Watched = whittle_boot:watch_cold(System),
-    case whittle_shake_door:asks_for_atoms(Program, Summaries) of
+    case whittle_shake_dynamic:asks_for_atoms(Program, Summaries) of
         true -> whittle_boot:make_atoms(Watched);
         false -> Watched
     end;
@@ -255,11 +255,11 @@ format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
 format_error({open_doors, [{Door, _} = Open]}) ->
-    [door(Open), ": declare them with ", whittle_shake_door:declaration(Door),
-     " M[:F[/A]],... or ", whittle_shake_door:declaration(Door), " none"];
+    [door(Open), ": declare them with ", whittle_shake_dynamic:declaration(Door),
+     " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Door), " none"];
 format_error({open_doors, Open}) ->
     ["names of functions come in by ways that nobody declared: declare what comes in with",
-     [[" ", whittle_shake_door:declaration(Door), " none"] || {Door, _} <- Open],
+     [[" ", whittle_shake_dynamic:declaration(Door), " none"] || {Door, _} <- Open],
      ", or M[:F[/A]],... in the place of a none"];
 format_error({unplanned, Unplanned}) ->
     [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
@@ -280,9 +280,9 @@ grouped(N) when N < 1000 -> integer_to_list(N);
 grouped(N) -> [grouped(N div 1000), $,, io_lib:format("~3..0b", [N rem 1000])].
 
 asking(#{reached := Reached, summaries := Summaries}) ->
-    whittle_shake_door:asks_about_modules(Reached, Summaries).
+    whittle_shake_dynamic:asks_about_modules(Reached, Summaries).
 
-door({Door, Who}) -> [whittle_shake_door:means(Door), " (", listed(Who), ")"].
+door({Door, Who}) -> [whittle_shake_dynamic:means(Door), " (", listed(Who), ")"].
 
 listed(Who) ->
     [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
@@ -314,7 +314,7 @@ called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfa
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
         ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
-        ++ [{whittle_shake_door:declaration(Door), Name}
+        ++ [{whittle_shake_dynamic:declaration(Door), Name}
             || {Door, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],
     Found = [{Where, Name, whittle_shake_name:find(Name, Summaries)} || {Where, Name} <- Named],
@@ -346,7 +346,7 @@ reach(System, Options, Kept, Summaries) ->
     Reached = whittle_shake_reach:reach(Input),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
-    Undeclared = [Open || {Door, _} = Open <- whittle_shake_door:open(Reached, Summaries),
+    Undeclared = [Open || {Door, _} = Open <- whittle_shake_dynamic:open(Reached, Summaries),
                           not is_map_key(Door, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};

@@ -27,13 +27,13 @@
         #{name := whittle_system:app_name(),
           hot := amount(),                      % of its own
           rest := amount(),
-          opens := [whittle_shake_door:door()],
+          opens := [whittle_shake_dynamic:door()],
           brings => amount()}.                  % what would go without it; not for what
                                                 % the build cannot be without, nor where
                                                 % there are too many
 
 -type dynamic() ::
-        #{door := whittle_shake_door:door(),
+        #{door := whittle_shake_dynamic:door(),
           declared := boolean(),
           by := [whittle_system:app_name()],    % whose functions open it
           functions := [binary()],              % these
@@ -61,7 +61,7 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
                       #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
                       Weigh(maps:keys(maps:without(maps:keys(Left), Live)))
               end,
-    Doors = whittle_shake_door:open(Reached, Summaries),
+    Doors = whittle_shake_dynamic:open(Reached, Summaries),
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
     Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Input)
                || Open <- Doors],
@@ -124,8 +124,8 @@ dynamic({Door, Who}, IsOpen, Homes, Without, Input) ->
 
 %% The program does not make these calls, and options declare nothing for it.
 closed(Door, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
-    Opening = maps:from_keys(whittle_shake_door:opening(Door), []),
-    Root = {root, whittle_shake_door:declaration(Door)},
+    Opening = maps:from_keys(whittle_shake_dynamic:opening(Door), []),
+    Root = {root, whittle_shake_dynamic:declaration(Door)},
     Shut = maps:map(fun(M, Summary) when is_map_key(M, Program) -> without_calls(Opening, Summary);
                        (_, Summary) -> Summary
                     end, Modules),
@@ -144,7 +144,7 @@ without_feature(remote, #{on := On, off := Off} = Input) ->
 without_feature(_, Input) ->
     Input.
 
-closed_by(Door, true, By) -> [whittle_shake_door:declaration(Door), " none", or_without(By)];
+closed_by(Door, true, By) -> [whittle_shake_dynamic:declaration(Door), " none", or_without(By)];
 closed_by(_, false, By) -> ["declared", or_without(By)].
 
 or_without([]) -> "";
@@ -188,4 +188,4 @@ application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest}
 
 dynamic_row(#{door := Door, brings := #{functions := Functions, bytes := Bytes},
               closed_by := ClosedBy}) ->
-    [whittle_shake_door:means(Door), Functions, Bytes, ClosedBy].
+    [whittle_shake_dynamic:means(Door), Functions, Bytes, ClosedBy].

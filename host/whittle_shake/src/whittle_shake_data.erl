@@ -29,7 +29,7 @@
 %% @doc What the packed files bring, as soon as something reads them.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
 data(System, Modules) ->
-    #{readers => maps:from_keys(whittle_shake_door:data() ++ scanners(), []),
+    #{readers => maps:from_keys(whittle_shake_dynamic:data() ++ scanners(), []),
       names => fun() -> in_files(System, Modules) end}.
 
 %% @doc The functions of the program that ask an application for its modules, and the modules

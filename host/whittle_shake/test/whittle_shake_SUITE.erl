@@ -86,19 +86,19 @@ names_find(_) ->
 
 account_comes_back(_) ->
     Account = account(),
-    File = whittle_shake_account:to_binary(<<"output">>, Account),
-    ?assertEqual({ok, Account}, whittle_shake_account:from_binary(<<"output">>, File)),
-    ?assertEqual({error, plan_of_another}, whittle_shake_account:from_binary(<<"other">>, File)),
+    File = whittle_shake_saved:to_binary(<<"output">>, Account),
+    ?assertEqual({ok, Account}, whittle_shake_saved:from_binary(<<"output">>, File)),
+    ?assertEqual({error, plan_of_another}, whittle_shake_saved:from_binary(<<"other">>, File)),
     [{{m, f, 0}, {kept, [{_, {called, {root, "test"}}}]}}, {{m, g, 0}, {cut, []}}] =
-        whittle_shake_account:why({m}, Account),
-    ?assertEqual([], whittle_shake_account:why({n}, Account)),
+        whittle_shake_saved:why({m}, Account),
+    ?assertEqual([], whittle_shake_saved:why({n}, Account)),
     ?assertMatch([_, {{m, g, 0}, {cold, []}}],
-                 whittle_shake_account:why({m}, Account#{missing := load})).
+                 whittle_shake_saved:why({m}, Account#{missing := load})).
 
 %% Whatever becomes of the file: an error, or the account; never more.
 damaged_account(_) ->
     Account = account(),
-    File = whittle_shake_account:to_binary(<<"output">>, Account),
+    File = whittle_shake_saved:to_binary(<<"output">>, Account),
     Damage = {proper_types:range(0, byte_size(File) - 1), proper_types:byte(),
               proper_types:boolean()},
     made:holds(1000, Damage, fun({At, Byte, Cut}) ->
@@ -107,7 +107,7 @@ damaged_account(_) ->
                       true -> Head;
                       false -> <<Head/binary, Byte, Tail/binary>>
                   end,
-        case whittle_shake_account:from_binary(<<"output">>, Changed) of
+        case whittle_shake_saved:from_binary(<<"output">>, Changed) of
             {ok, Account} -> true;
             {error, no_plan} -> true;
             {error, plan_of_another} -> true;
@@ -119,14 +119,14 @@ damaged_account(_) ->
 weights(_) ->
     #{roots := [#{name := <<"test">>, functions := 1, bytes := 10, share := 1.0}],
       on := [], off := [#{name := <<"it">>, bytes := 5, share := 0.5}]} =
-        whittle_shake_account:weights(account()).
+        whittle_shake_saved:weights(account()).
 
 %% The program's own function counts for its application, whatever its way begins at.
 weights_of_the_program(_) ->
     Live = #{{m, f, 0} => {called, {root, "test"}}, {k, g, 0} => {called, {root, "test"}},
              {k, h, 0} => {called, {m, f, 0}}},
     #{reached := Reached} = Account = account(),
-    #{roots := Roots} = whittle_shake_account:weights(
+    #{roots := Roots} = whittle_shake_saved:weights(
                           Account#{reached := Reached#{live := Live}, homes := #{m => app},
                                    unseen => #{}, whole => #{},
                                    sizes := maps:map(fun(_, _) -> 10 end,

@@ -42,7 +42,7 @@ root() -> "/.whittle".
 -spec read(file:filename()) ->
           {ok, whittle_system:boot_script()} | {error, not_a_script | file:posix() | badarg}.
 read(File) ->
-    case whittle_head:whole(File, ?MAX_BYTES) of
+    case whittle_file:whole(File, ?MAX_BYTES) of
         {ok, Bytes} ->
             case whittle_bounded:term(Bytes, ?MAX_BYTES) of
                 {ok, {script, {_, _}, Steps} = Script} when length(Steps) >= 0 -> {ok, Script};

@@ -177,7 +177,7 @@ erlc(Given, Tmp, Ebin, Otp) ->
              {Options ++ ["-o", Ebin | Include] ++ Tools, Tools},
              {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
               Generated ++ Rest}],
-    Compiled = whittle_steps:steps(
+    Compiled = whittle_work:steps(
                  [fun(_) -> no_two(Given, Dir, Sources ++ Grammars) end,
                   fun(_) -> erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Tmp, Otp) end,
                   fun(_) -> app_file(Dir, Ebin) end]),
@@ -227,7 +227,7 @@ program(Name, Otp) ->
 
 %% Of a file that cannot be read erlc says so.
 is_tool(File) ->
-    case whittle_head:part(File) of
+    case whittle_input_file:read(File) of
         {ok, Text} ->
             re:run(Text, "^-callback|^parse_transform\\(", [multiline, {capture, none}]) =:= match;
         {error, _} ->
@@ -253,7 +253,7 @@ app_file(Dir, Ebin) ->
     end.
 
 spec(File) ->
-    case whittle_head:text(File) of
+    case whittle_file:text(File) of
         {ok, Bytes} -> whittle_read_app:spec(File, Bytes);
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
@@ -280,15 +280,5 @@ done(ok, _) -> ok;
 done({error, Reason}, File) ->
     throw({?MODULE, {no_temporary, {filename:dirname(File), Reason}}}).
 
-%% Runs a program and gives its exit code and all that it printed.
 run(Program, Arguments, Dir, Env) ->
-    Port = open_port({spawn_executable, Program},
-                     [{args, Arguments}, {cd, Dir}, {env, Env}, exit_status,
-                      stderr_to_stdout, binary, hide]),
-    collect(Port, []).
-
-collect(Port, Output) ->
-    receive
-        {Port, {data, Data}} -> collect(Port, [Output, Data]);
-        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Output)}
-    end.
+    whittle_program:run(Program, Arguments, #{cd => Dir, env => Env}).

@@ -270,7 +270,7 @@ pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
 pairs(_) -> [].
 
 fit(Apps, Otp) ->
-    case whittle_fit:fit(Apps, Otp) of
+    case whittle_recompile:fit(Apps, Otp) of
         {ok, Fitting, Notes} -> {Fitting, Notes};
         {error, Error} -> fail(Error)
     end.

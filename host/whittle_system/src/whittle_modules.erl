@@ -3,12 +3,12 @@
 
 -export([each/2, rewrite/2, exports/2]).
 
-%% @doc What a function finds in each module; on all schedulers, see {@link whittle_each:map/2}.
+%% @doc What a function finds in each module; on all schedulers, see {@link whittle_work:map/2}.
 %% Errors: `bad_beam', the first that cannot be read.
 -spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
            whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
 each(Fun, System) ->
-    Found = whittle_each:map(
+    Found = whittle_work:map(
               fun({App, Module, Bytes}) ->
                       case whittle_beam:read(Bytes) of
                           {ok, Beam} -> {ok, Fun(App, Module, Beam)};

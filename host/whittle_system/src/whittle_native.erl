@@ -87,7 +87,7 @@ read(File) ->
 read_all([]) ->
     {ok, []};
 read_all([File | Files]) ->
-    whittle_steps:steps([fun(_) -> read(File) end,
+    whittle_work:steps([fun(_) -> read(File) end,
                          fun(Natives) ->
                                  case read_all(Files) of
                                      {ok, Others} -> {ok, [{File, N} || N <- Natives] ++ Others};
@@ -265,7 +265,7 @@ archive(File) ->
     end.
 
 bytes(File) ->
-    case whittle_head:part(File) of
+    case whittle_input_file:read(File) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail(unread(File, Reason))
     end.

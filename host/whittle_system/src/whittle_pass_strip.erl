@@ -44,7 +44,7 @@ doc() -> "modules without what running them does not need".
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 run(System, Options) ->
     Strip = maps:get(strip, Options, #{}),
-    whittle_steps:steps(
+    whittle_work:steps(
       [fun(_) -> readers(Strip, System) end,
        fun(Readers) ->
                Chunks = #{keep => [<<"Attr">> || Readers =/= []],

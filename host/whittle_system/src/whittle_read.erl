@@ -84,7 +84,7 @@ check_needs(Path, Options) ->
 -spec read(file:filename(), options()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 read(Path, #{otp_lib := Lib} = Options) ->
-    whittle_steps:steps(
+    whittle_work:steps(
       [fun(_) -> whittle_otp_lib:open(Lib) end,
        fun(Otp) -> found(Path, Otp) end,
        fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
@@ -135,7 +135,7 @@ kind(Path) ->
 
 %% As `rebar3 tar' and `mix release' pack a release: of gzip, or of tar alone.
 is_tarball(Path) ->
-    case whittle_head:read(Path, 512) of
+    case whittle_file:first(Path, 512) of
         {ok, <<16#1F, 16#8B, _/binary>>} -> true;
         {ok, <<_:257/binary, "ustar", _/binary>>} -> true;
         _ -> false

@@ -65,7 +65,7 @@ described(Dir) ->
     end.
 
 description(File) ->
-    case whittle_head:text(File) of
+    case whittle_file:text(File) of
         {ok, Bytes} ->
             case spec(File, Bytes) of
                 {ok, Spec} -> Spec;
@@ -365,7 +365,7 @@ node(File, Path, Passed) ->
             end;
         {ok, #file_info{type = regular}} when Path =:= <<>> -> [unreadable(Path, enotdir)];
         {ok, #file_info{type = regular, mode = Mode}} ->
-            [{Path, Mode band 8#777, fun() -> whittle_head:part(File) end}];
+            [{Path, Mode band 8#777, fun() -> whittle_input_file:read(File) end}];
         {ok, _} -> [unreadable(Path, eftype)];
         {error, Reason} -> [unreadable(Path, Reason)]
     end.

@@ -51,7 +51,7 @@ sections(File) ->
     end.
 
 check_shebang(File) ->
-    case whittle_head:read(File, 256) of
+    case whittle_file:first(File, 256) of
         {ok, <<"#!", Rest/binary>>} ->
             [Line | _] = binary:split(Rest, <<"\n">>),
             case binary:match(Line, <<"escript">>) of

@@ -50,7 +50,7 @@ read_here(Place, Vsn, Apps, Files) ->
 %% The version that would be started now; `releases' may hold older ones.
 current(Dir) ->
     File = filename:join(Dir, "releases/start_erl.data"),
-    case whittle_head:text(File) of
+    case whittle_file:text(File) of
         {ok, Data} ->
             Text = unicode:characters_to_list(Data),
             case is_list(Text) andalso string:lexemes(Text, " \r\n") of
@@ -181,7 +181,7 @@ erts_note(Erts, Otp) ->
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->
-    case whittle_head:part(File) of
+    case whittle_input_file:read(File) of
         {ok, Bytes} -> Bytes;
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.

@@ -138,7 +138,7 @@ script_env(Place, Name, Vsn) ->
 
 %% Of env.sh, what is a plain assignment; the rest needs a shell.
 shell_env(File) ->
-    case whittle_head:whole(File, ?MAX_SHELL) of
+    case whittle_file:whole(File, ?MAX_SHELL) of
         {ok, Text} ->
             Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
                              Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",

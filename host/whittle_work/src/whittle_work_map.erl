@@ -1,5 +1,5 @@
-%% @doc A function of each of many things, on all schedulers.
--module(whittle_each).
+%% @hidden Maps a function over a list, with as many processes as there are schedulers.
+-module(whittle_work_map).
 
 -export([map/2]).
 
@@ -10,9 +10,7 @@
 %% more CPU time, with 1,000,000 no less beyond the spread and 40 MB more (bench/shake_speed).
 -define(HEAP, 100_000).
 
-%% @doc As `lists:map/2'. Each call is in a process of its own, which gets a copy of the
-%% function and the thing and gives a copy of what it finds: so the function should hold
-%% little, and the result be small against the work. What a call raises is raised here.
+%% @doc See {@link whittle_work:map/2}.
 -spec map(fun((Item) -> Result), [Item]) -> [Result].
 map(Fun, List) ->
     Numbered = lists:enumerate(List),

@@ -2,7 +2,7 @@
 %%
 %% To add a command, add a row and a module with the behaviour of {@link
 %% whittle}. Options are taken apart by `getopt'.
--module(whittle_words).
+-module(whittle_command_line).
 
 -export([parse/1, wants_json/1, table/0]).
 
@@ -159,7 +159,7 @@ with_command(Name, Fun) ->
     case [Command || #{name := N} = Command <- table(), N =:= Name] of
         [Command] -> Fun(Command);
         [] -> {error, ["there is no command ", Name,
-                       whittle_near:hint(Name, names() ++ ["help", "version"]),
+                       whittle_suggestion:hint(Name, names() ++ ["help", "version"]),
                        "; `whittle help' lists them"]}
     end.
 
@@ -242,7 +242,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% Values first: in `build --vm PATH' the option took the argument that is missing.
-    [["--", Long, " cannot be `", Value, $', whittle_near:hint(Value, OneOf()),
+    [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, OneOf()),
       "; take one of ", lists:join(", ", OneOf())]
      || #{name := Key, long := Long, one_of := OneOf} <- Options,
         #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
@@ -265,7 +265,7 @@ is_any_number(Argument) -> hd(Argument) =:= $[.
 mistake({invalid_option, Option}, Options) ->
     [Given | _] = string:split(string:trim(Option, leading, "-"), "="),
     ["there is no option ", Option,
-     case whittle_near:nearest(Given, ["help" | [Long || #{long := Long} <- Options]]) of
+     case whittle_suggestion:nearest(Given, ["help" | [Long || #{long := Long} <- Options]]) of
          {ok, Near} -> [" (did you mean --", Near, "?)"];
          none -> ""
      end];

@@ -4,7 +4,7 @@
 %% with the notices of all that is linked in, `etc/bom.json' with the bill of
 %% materials ({@link whittle_pack_bom}). They are made of the system and the
 %% runtime alone, so the same inputs give the same bytes.
--module(whittle_pack_papers).
+-module(whittle_pack_licenses).
 
 -export([files/3]).
 

@@ -50,7 +50,7 @@ make_directory(Begin) ->
                                          erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
     begun(Dir, fun() -> file:del_dir_r(Dir) end),
-    case whittle_steps:steps([fun(_) -> file:make_dir(Dir) end,
+    case whittle_work:steps([fun(_) -> file:make_dir(Dir) end,
                               fun(_) -> file:change_mode(Dir, 8#700) end]) of
         ok ->
             {ok, Dir};

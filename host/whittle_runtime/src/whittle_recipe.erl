@@ -11,7 +11,7 @@
 %% </ul>
 %%
 %% Nothing else of the user's environment reaches a step, save PATH.
--module(whittle_plan).
+-module(whittle_recipe).
 
 -export([run/5, essence/1, tell/3, tell/4]).
 
@@ -112,7 +112,7 @@ steps([Step | Steps], Index, Done, State) ->
                    {Lines, show(Step, Index, Done + Seconds * Share, Shown0, State),
                     newest(<<Last/binary, Bytes/binary>>)}
            end,
-    case whittle_exec:run(Script, Work, Environment, {Fold, {0, Shown, <<>>}}) of
+    case whittle_program:script(Script, Work, Environment, {Fold, {0, Shown, <<>>}}) of
         {0, _} -> steps(Steps, Index + 1, Done + Seconds, State);
         {Status, {_, _, Last}} -> failed(Name, Status, Last, State)
     end.

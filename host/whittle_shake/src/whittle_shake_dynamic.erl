@@ -2,7 +2,7 @@
 %%
 %% What a door lets in cannot be seen, so it is declared, or the plan may cut what is
 %% called by it.
--module(whittle_shake_door).
+-module(whittle_shake_dynamic).
 
 -export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1,
          means/1]).

@@ -1,5 +1,5 @@
 %% A function of many things on all schedulers is what it is on one.
--module(whittle_each_SUITE).
+-module(whittle_work_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -10,7 +10,7 @@ all() -> [as_map, raises, own_messages].
 
 as_map(_) ->
     Double = fun(N) -> 2 * N end,
-    [?assertEqual(lists:map(Double, List), whittle_each:map(Double, List))
+    [?assertEqual(lists:map(Double, List), whittle_work:map(Double, List))
      || N <- [0, 1, 2, 3, 100], List <- [lists:seq(1, N)]].
 
 %% What one call raises is raised, and no other goes on. The second call knows that the first
@@ -25,7 +25,7 @@ raises(_) ->
               (_) -> Self ! went_on
            end,
     Count = erlang:system_flag(schedulers_online, 2),
-    First = try whittle_each:map(Call, [1, 2, 3]) of
+    First = try whittle_work:map(Call, [1, 2, 3]) of
                 Results -> error({no_error, Results})
             catch
                 error:{{wrong, One}, [_ | _]} -> One
@@ -41,5 +41,5 @@ own_messages(_) ->
     {Pid, Monitor} = spawn_monitor(fun() -> ok end),
     Down = receive {'DOWN', Monitor, process, Pid, normal} = Message -> Message end,
     self() ! Down,
-    ?assertEqual([1, 2, 3], whittle_each:map(fun(N) -> N end, [1, 2, 3])),
+    ?assertEqual([1, 2, 3], whittle_work:map(fun(N) -> N end, [1, 2, 3])),
     ?assertEqual({messages, [Down]}, process_info(self(), messages)).

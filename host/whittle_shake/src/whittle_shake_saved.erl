@@ -1,6 +1,6 @@
 %% @doc What a plan says of itself once it is carried out: why each function is in, what
 %% would have called those that are not. It lies beside the output, in a file of its own.
--module(whittle_shake_account).
+-module(whittle_shake_saved).
 
 -export([new/2, to_binary/2, from_binary/2, is_plan/1]).
 -export([why/2, weights/1]).
@@ -51,7 +51,7 @@ new(#{reached := #{live := Live, program := Program} = Reached, missing := Missi
 %% @doc The file for an output: it holds the output's SHA-256.
 -spec to_binary(Output :: binary(), account()) -> binary().
 to_binary(Output, Account) ->
-    term_to_binary({whittle_plan, ?VERSION, crypto:hash(sha256, Output), Account},
+    term_to_binary({whittle_recipe, ?VERSION, crypto:hash(sha256, Output), Account},
                    [{compressed, 6}]).
 
 %% @doc Reads what {@link to_binary/2} wrote for this output. Errors: `no_plan' (another
@@ -60,9 +60,9 @@ to_binary(Output, Account) ->
 from_binary(Output, Bytes) ->
     Hash = crypto:hash(sha256, Output),
     case whittle_bounded:own_term(Bytes, ?MAX_PLAN) of
-        {ok, {whittle_plan, ?VERSION, Hash, Account}} -> {ok, Account};
-        {ok, {whittle_plan, ?VERSION, _, _}} -> {error, plan_of_another};
-        {ok, {whittle_plan, Version, _, _}} -> {error, {plan_version, Version}};
+        {ok, {whittle_recipe, ?VERSION, Hash, Account}} -> {ok, Account};
+        {ok, {whittle_recipe, ?VERSION, _, _}} -> {error, plan_of_another};
+        {ok, {whittle_recipe, Version, _, _}} -> {error, {plan_version, Version}};
         _ -> {error, no_plan}
     end.
 

@@ -6,7 +6,7 @@
 %% compiled again by the chosen OTP from its own debug information: its forms,
 %% after all macros and parse transforms. Where that is not possible the module
 %% is refused.
--module(whittle_fit).
+-module(whittle_recompile).
 
 -export([fit/2]).
 

@@ -1,5 +1,5 @@
 %% @doc Finds the known name that is nearest to a misspelt one, for "did you mean". Pure.
--module(whittle_near).
+-module(whittle_suggestion).
 
 -export([hint/2, nearest/2]).
 

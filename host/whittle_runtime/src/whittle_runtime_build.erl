@@ -3,7 +3,7 @@
 %% Each artefact's key holds all that its bytes can depend on: the source's sums,
 %% the plan, the target's description, patches and launcher by content, the keys of
 %% the artefacts that go in, and what the compiler says it is.
--module(whittle_build).
+-module(whittle_runtime_build).
 
 -export([otp/2, runtime/2, suites/2]).
 
@@ -359,18 +359,18 @@ build(Job, Options) ->
       identify := Identify, variables := Variables, describe := Describe} = Job,
     Source = maps:get(source, Job, none),
     Check = maps:get(check, Job, fun() -> ok end),
-    Key = Inputs#{plan => whittle_plan:essence(Plan),
+    Key = Inputs#{plan => whittle_recipe:essence(Plan),
                   source => case Source of
                                 none -> none;
                                 _ -> whittle_source:fingerprint(Source)
                             end,
-                  compiler => [whittle_exec:capture("sh", ["-c", C]) || C <- Identify]},
+                  compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]},
     Make = fun(Place = #{out := Out}) ->
                    steps([fun(_) -> Check() end,
                           fun(_) -> verified(Source, Options) end,
                           fun(_) -> verified_parts(Variables, Options) end,
                           fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
-                          fun(_) -> whittle_plan:run(Task, Plan, Variables
+                          fun(_) -> whittle_recipe:run(Task, Plan, Variables
                                                      ++ source_variable(Source),
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])

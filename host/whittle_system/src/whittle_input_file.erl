@@ -1,0 +1,23 @@
+%% @hidden Reads files of applications and releases.
+-module(whittle_input_file).
+
+-export([read/1]).
+
+%% Bytes of a module, and of any other file: the largest block of a pack.
+-define(MOST_CODE, 64 * 1024 * 1024).
+-define(MOST, 16#ffffffff).
+
+%% @doc Reads a file of an application or a release. The limit of {@link whittle_file:whole/2}
+%% follows from the file's name: 4 MB for texts, 64 MB for modules, 4 GB for the rest.
+-spec read(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
+read(File) ->
+    Name = filename:basename(File),
+    InEbin = filename:basename(filename:dirname(File)) =:= "ebin",
+    case filename:extension(Name) of
+        _ when Name =:= "sys.config"; Name =:= "sys.config.src";
+               Name =:= "vm.args"; Name =:= "vm.args.src"; Name =:= "native.config" -> whittle_file:text(File);
+        ".app" when InEbin -> whittle_file:text(File);
+        Text when Text =:= ".rel"; Text =:= ".erl"; Text =:= ".hrl" -> whittle_file:text(File);
+        ".beam" -> whittle_file:whole(File, ?MOST_CODE);
+        _ -> whittle_file:whole(File, ?MOST)
+    end.

@@ -1,0 +1,136 @@
+%% @doc Runs other programs, and ends them when the caller or this VM ends.
+%%
+%% Each program is the leader of a process group of its own. `priv/guard.sh' ends the group when
+%% the caller's port closes. {@link filter/3} needs no guard: its command reads its input, which
+%% ends with the caller.
+-module(whittle_program).
+
+-export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1]).
+
+-export_type([settings/0]).
+
+-type settings() ::
+        #{cd => file:filename(),                % where it starts; default: here
+          env => [{string(), string() | false}]}. % set, or unset, beside the caller's own
+
+%% @doc Runs a program of the PATH and returns the text that it printed on both streams.
+%% Errors: `not_found' when there is no such program, and its exit status with the text.
+-spec capture(string(), [string()]) ->
+          {ok, string()} | {error, not_found | {status, pos_integer(), string()}}.
+capture(Program, Arguments) ->
+    capture(Program, Arguments, fun(_) -> ok end).
+
+%% @doc As {@link capture/2}; `Watch' gets each piece of the output when it comes.
+-spec capture(string(), [string()], fun((binary()) -> term())) ->
+          {ok, string()} | {error, not_found | {status, pos_integer(), string()}}.
+capture(Program, Arguments, Watch) ->
+    case os:find_executable(Program) of
+        false ->
+            {error, not_found};
+        Path ->
+            Keep = fun(Bytes, Acc) -> _ = Watch(Bytes), [Bytes | Acc] end,
+            {Status, Acc} = guarded([Path | Arguments], [{env, [{"LC_ALL", "C"}]}], Keep, []),
+            Output = unicode:characters_to_list(lists:reverse(Acc), latin1),
+            case Status of
+                0 -> {ok, Output};
+                _ -> {error, {status, Status, Output}}
+            end
+    end.
+
+%% @doc Runs a program and returns its exit status and all that it printed on both streams.
+-spec run(file:filename(), [string()], settings()) -> {non_neg_integer(), binary()}.
+run(Program, Arguments, Settings) ->
+    {Status, Output} = guarded([Program | Arguments], maps:to_list(Settings),
+                               fun(Bytes, Acc) -> [Acc, Bytes] end, []),
+    {Status, iolist_to_binary(Output)}.
+
+%% @doc Runs lines of sh in a directory, with exactly the given environment. Each piece of the
+%% output (both streams) goes through `Fold'. The first line that fails ends the script.
+-spec script([string()], file:filename(), [{string(), string()}],
+             {fun((binary(), Acc) -> Acc), Acc}) -> {non_neg_integer(), Acc}.
+script(Lines, Directory, Environment, {Fold, Acc}) ->
+    Assignments = [Name ++ "=" ++ Value || {Name, Value} <- Environment],
+    %% Others may not write to the files that it makes, whatever the user's umask is.
+    Text = lists:join("\n", ["set -eu", "umask 022" | Lines]),
+    guarded(["env", "-i"] ++ Assignments ++ ["sh", "-c", lists:flatten(Text)],
+            [{cd, Directory}], Fold, Acc).
+
+%% @doc Sends bytes through a shell command and returns the command's output, which may have at
+%% most `Limit' bytes. The error has the exit status and the text of the command's second stream.
+%% The calling process has to trap exits: a command can end before it has read all bytes.
+-spec filter(string(), binary(), non_neg_integer() | infinity) ->
+          {ok, binary()} | {error, {pos_integer(), binary()}}.
+filter(Command, Input, Limit) ->
+    %% The second stream is kept apart. On failure it follows the output, and then its length in
+    %% ten digits.
+    Script = "exec 3>&1; words=$( { head -c \"$1\" | " ++ Command ++ " >&3; } 2>&1 ) || {"
+        " status=$?; printf '%s%010d' \"$words\" ${#words}; exit $status; }",
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", Script, "sh", integer_to_list(byte_size(Input))]},
+                      {env, [{"LC_ALL", "C"}]},      % lengths in bytes
+                      binary, use_stdio, exit_status, hide]),
+    true = port_command(Port, Input),
+    filtered(Port, Limit, 0, []).
+
+%% @doc Kills every program that runs for this VM, with the programs that it started, and waits
+%% at most so many milliseconds for each to be gone.
+-spec kill_all(non_neg_integer()) -> ok.
+kill_all(Wait) ->
+    %% A port closes when no process is left that holds the program's output.
+    Programs = [{erlang:monitor(port, Port), Pid}
+                || Port <- erlang:ports(),
+                   {os_pid, Pid} <- [erlang:port_info(Port, os_pid)], is_integer(Pid)],
+    _ = [os:cmd("kill -s KILL -- -" ++ integer_to_list(Pid)) || {_, Pid} <- Programs],
+    lists:foreach(fun({Monitor, _}) ->
+                          receive {'DOWN', Monitor, port, _, _} -> ok
+                          after Wait -> ok
+                          end
+                  end, Programs).
+
+%% Internal
+
+guarded(Words, Settings, Fold, Acc) ->
+    %% Absolute: the program may start in another directory.
+    Guard = filename:absname(filename:join(code:priv_dir(whittle_work), "guard.sh")),
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, [Guard | Words]}, exit_status, stderr_to_stdout, binary, hide
+                      | Settings]),
+    drain(Port, Fold, Acc).
+
+drain(Port, Fold, Acc) ->
+    receive
+        {Port, {data, Bytes}} -> drain(Port, Fold, Fold(Bytes, Acc));
+        {Port, {exit_status, Status}} -> {Status, Acc}
+    end.
+
+filtered(Port, Limit, Size, Parts) ->
+    receive
+        {Port, {data, Part}} when Size + byte_size(Part) =< Limit ->
+            filtered(Port, Limit, Size + byte_size(Part), [Part | Parts]);
+        {Port, {data, _}} ->
+            ok = close(Port),
+            {error, {1, <<"more bytes than were promised">>}};
+        {Port, {exit_status, 0}} ->
+            {ok, iolist_to_binary(lists:reverse(Parts))};
+        {Port, {exit_status, Code}} ->
+            {error, {Code, second_stream(iolist_to_binary(lists:reverse(Parts)))}};
+        {'EXIT', Port, Reason} ->   % it ended before it had read everything
+            {error, {1, iolist_to_binary(io_lib:format("~p", [Reason]))}}
+    end.
+
+%% The port may have closed by itself while its last message waited here.
+close(Port) ->
+    try port_close(Port) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
+
+%% A shell that was killed has written no length.
+second_stream(Answer) ->
+    try
+        {Said, Length} = split_binary(Answer, byte_size(Answer) - 10),
+        binary:part(Said, byte_size(Said), -binary_to_integer(Length))
+    catch
+        error:badarg -> <<>>
+    end.
