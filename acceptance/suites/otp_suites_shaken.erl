@@ -18,12 +18,11 @@ shake(Otp) ->
     Lib = filename:join(Otp, "lib"),
     Companions = filename:join(Otp, "companions"),
     ok = filelib:ensure_path(Companions),
-    {ok, Read} = whittle_read:read(running:example("hello"), #{otp_lib => Lib}),
-    {ok, System} = whittle_device:add(Read),
-    {ok, Libs} = whittle_otp_lib:open(Lib),
-    {ok, Preloaded} = whittle_otp_lib:preloaded(Libs),
-    {ok, Plan} = whittle_shake:plan(System, #{preloaded => Preloaded, unit => functions}),
-    Shaken = whittle_shake:carry_out(Plan, System),
+    %% Nothing is stripped: the suites read debug information.
+    {ok, #{system := Shaken}} = whittle_make:system(
+                                  #{input => running:example("hello"), otp_lib => Lib,
+                                    passes => [whittle_make_shake],
+                                    shake => #{unit => functions}}),
     [begin
          #{modules := Modules} = App = app(Name, Shaken),
          Ebin = filename:join([Otp, whittle_system:app_dir(App), "ebin"]),

@@ -9,26 +9,14 @@
 %% For the OTP that tests run on, flavour `size'.
 -spec build(file:filename(), file:filename(), choice()) -> file:filename().
 build(Path, Out, IsHot) ->
-    {ok, #{lib := Lib}} = whittle_runtime:otp(whittle_runtime:default_otp(), #{}),
-    {ok, Read} = whittle_read:read(Path, #{otp_lib => Lib}),
-    {ok, System} = whittle_device:add(Read),
-    Options = #{strip => #{types => drop}},
-    {ok, Trimmed} = whittle_pass:run(whittle_pass:whole(), Options, System),
+    {ok, #{system := Whole, otp := #{lib := Lib}}} = whittle_make:system(#{input => Path}),
     {ok, Otp} = whittle_otp_lib:open(Lib),
     {ok, Preloaded} = whittle_otp_lib:preloaded(Otp),
-    {ok, Facts} = whittle_shake:facts(Trimmed, Preloaded),
+    {ok, Facts} = whittle_shake:facts(Whole, Preloaded),
     Hot = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Facts),
                         {F, A} <- maps:keys(Functions), IsHot({M, F, A})],
-    {ok, Plan} = whittle_shake:plan(Trimmed, #{facts => Facts, unit => functions, only => Hot}),
-    {ok, Done} = whittle_pass:run([whittle_pass_shake | whittle_pass:within()],
-                                  Options#{shake => Plan}, Trimmed),
-    Ready = whittle_boot:set_start_modules([whittle_start_cold | whittle_boot:early_modules()],
-                                           Done),
-    {ok, Runtime} = whittle_runtime:ensure(
-                      #{target => whittle_runtime:default_target(), flavour => size,
-                        otp => whittle_runtime:default_otp(),
-                        natives => whittle_system:natives(Ready)}, #{}),
-    {ok, _} = whittle_pack:write(Ready, Runtime, Out, #{}),
+    {ok, _} = whittle_make:make(#{input => Path, out => Out,
+                                  shake => #{unit => functions, only => Hot}}),
     Out.
 
 %% What a stock node has called when it is up: seen by the counters of the JIT.

@@ -23,6 +23,7 @@
                  | {work, unicode:chardata(), [unicode:chardata()]}
                  | {work, unicode:chardata(), [unicode:chardata()], atom()}.
 
+-callback command() -> whittle_command_line:command().
 -callback run(whittle_command_line:values()) -> {ok, result()} | {error, failure()}.
 
 %% @doc Runs the words after `-extra' and halts.

@@ -1,258 +1,152 @@
-%% @doc `whittle build': reads the input, runs the passes, gets the runtime, and
-%% writes the output; ends with the account of its bytes.
+%% @doc `whittle build': makes a request of the options, has {@link whittle_make} build it, and
+%% prints the ledger.
 -module(whittle_cmd_build).
 -behaviour(whittle).
 
--include_lib("kernel/include/file.hrl").
+-export([command/0, run/1]).
 
--export([run/1]).
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "build", arguments => ["PATH"],
+      help => "make one executable from an application, a release or an escript",
+      options =>
+          [#{name => out, long => "out", short => $o, value => "OUT",
+             help => "where to write it (default: the system's name)"},
+           #{name => target, long => "target", value => "TARGET",
+             one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end, default => fun whittle_runtime:default_target/0,
+             help => "the machine it is for; `whittle targets' tells of them"},
+           #{name => otp, long => "otp", value => "VSN",
+             one_of => fun whittle_runtime:otps/0,
+             default => fun whittle_runtime:default_otp/0,
+             help => "the OTP release that it runs on"},
+           #{name => vm, long => "vm", value => "FLAVOUR",
+             one_of => fun() -> [size, speed] end,
+             default => fun() -> size end,
+             help => "the small interpreter, or the JIT"},
+           #{name => format, long => "format", value => "FORMAT",
+             one_of => fun() -> [exe, dir] end,
+             default => fun() -> exe end,
+             help => "one file, or a directory with the files unpacked"},
+           #{name => keep_include, long => "keep-include",
+             help => "keep include files (kept anyway where the compiler is)"},
+           #{name => keep_attributes, long => "keep-attributes",
+             help => "keep modules' attributes (kept anyway where a module names them)"},
+           #{name => shake, long => "shake", value => "UNIT",
+             one_of => fun() -> [none, modules, functions] end,
+             default => fun() -> none end,
+             help => "keep only what the program can reach at hand"},
+           #{name => missing, long => "missing", value => "WAY",
+             one_of => fun() -> [load, crash] end,
+             help => "what a call to the rest does: load it (default) or crash"},
+           #{name => feature, long => "feature", value => "+X,-Y",
+             help => "features to keep and to do without; `whittle features' lists them"},
+           #{name => keep, long => "keep", value => "FILE",
+             help => "functions to keep, M, M:F or M:F/A a line; % begins a comment"},
+           #{name => evidence, long => "evidence", value => "FILE",
+             help => "calls that `whittle trace' recorded, to check what is cut with"},
+           #{name => seen, long => "seen", value => "WAY",
+             one_of => fun() -> [refuse, keep, only] end,
+             help => "refuse to cut what it names, keep it, or have only that at hand"},
+           #{name => remote, long => "remote", value => "NAMES",
+             help => "functions that other nodes call, with commas between; or none"},
+           #{name => data, long => "data", value => "NAMES",
+             help => "functions that terms from outside name; or none"},
+           #{name => atoms, long => "atoms", value => "NAMES",
+             help => "functions whose names the program makes of text; or none"},
+           #{name => code, long => "code", value => "NAMES",
+             help => "functions that code which is loaded later calls; or none"},
+           #{name => native, long => "native", value => "FILES", list => true,
+             help => "descriptions of NIFs and drivers to link in, with commas between "
+                     "(docs/natives.md)"},
+           #{name => app, long => "app", value => "NAME", many => true,
+             help => "an application to add, with those that it needs; may be given "
+                     "several times"},
+           #{name => no_outside_links, long => "no-outside-links",
+             help => "refuse symbolic links that lead out of the input"},
+           #{name => ca_certs, long => "ca-certs", value => "FILE",
+             help => "PEM certificates for where /etc/ssl is missing"},
+           whittle_command_line:json()]}.
 
-%% @doc Builds. What can be refused without the long work is refused first.
+%% @doc Builds.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := [Path]} = Values) ->
-    whittle_work:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
-                         fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1,
-                         fun name_output/1,
-                         fun trim/1, fun get_runtime/1, fun write/1,
-                         fun(Build) -> {ok, report(Build)} end]).
+run(Values) ->
+    whittle_work:steps([fun(_) -> check_names(Values) end,
+                        fun(_) -> check_flavour(Values) end,
+                        fun(_) -> whittle_shake_options:options(Values) end,
+                        fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
-%% Steps: each adds to the build what it got
+%% Internal: the request
 
-check_words(#{values := #{target := Target, vm := Vm} = Values} = Build) ->
+check_names(Values) ->
     case [{Name, Why} || Name <- maps:get(app, Values, []),
                          {error, Why} <- [whittle_file_name:check(Name)]] of
-        [] -> check_flavour(Target, Vm, Values, Build);
+        [] -> ok;
         [{Name, Why} | _] ->
             {error, {words, ["--app: the application's name `", whittle_file_name:printable(Name),
                              "' ", Why]}}
     end.
 
-check_flavour(Target, Vm, Values, Build) ->
-    [Flavours] = [[atom_to_list(F) || F <- Known]
-                  || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
-                     Name =:= Target],
+check_flavour(#{target := Target, vm := Vm}) ->
+    [Flavours] = [Known || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
+                           Name =:= Target],
     case lists:member(Vm, Flavours) of
-        true ->
-            case whittle_shake_words:options(Values) of
-                {ok, Shake} -> {ok, Build#{shake => Shake}};
-                {error, _} = Error -> Error
-            end;
-        false -> {error, {words, ["target ", Target, " has no flavour ", Vm,
-                                  "; take one of ", lists:join(", ", Flavours)]}}
+        true -> ok;
+        false -> {error, {words, ["target ", Target, " has no flavour ", atom_to_list(Vm),
+                                  "; take one of ",
+                                  lists:join(", ", [atom_to_list(F) || F <- Flavours])]}}
     end.
 
-check_paths(#{path := Path, values := Values} = Build) ->
-    Files = string:lexemes(maps:get(native, Values, ""), ","),
-    Read = whittle_work:steps([fun(_) -> whittle_read:check(Path) end,
-                                fun(_) -> whittle_native:read_all(Files) end]),
-    case {Read, Values} of
-        {{ok, Natives}, #{out := Out}} -> check_output(Out, Build#{natives => Natives});
-        {{ok, Natives}, #{}} -> {ok, Build#{natives => Natives}};
-        {{error, Error}, _} -> system_error(Error)
-    end.
+request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
+    (maps:with([out, format, ca_certs], Values))
+    #{input => Path, otp => Otp, target => Target, flavour => Vm, shake => Shake,
+      libs => string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+      add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
+      natives => maps:get(native, Values, []),
+      outside_links => choice(no_outside_links, Values, refuse, note),
+      includes => choice(keep_include, Values, keep, auto),
+      attributes => choice(keep_attributes, Values, keep, auto),
+      tell => fun tell/1}.
 
-%% The OTP that is missing takes minutes; one that is there is read in a moment.
-check_needs(#{path := Path, values := #{otp := Release} = Values} = Build) ->
-    case [Lib || Lib <- whittle_runtime:otp_libs(runtime_options()),
-                 lists:prefix("otp-" ++ Release ++ "-",
-                              filename:basename(filename:dirname(Lib)))] of
-        [] ->
-            whittle_progress:step("reading"),
-            case whittle_read:check_needs(Path, #{libs => libs(), add => added(Values),
-                                                  otp => Release}) of
-                ok -> {ok, Build};
-                {error, Error} -> system_error(Error)
-            end;
-        [_ | _] ->
-            {ok, Build}
-    end.
+choice(Flag, Values, Given, _) when is_map_key(Flag, Values) -> Given;
+choice(_, _, _, Default) -> Default.
 
-%% Behind the user's: Whittle's own libraries for devices, where `make' has compiled them.
-libs() -> string:lexemes(os:getenv("ERL_LIBS", ""), ":") ++ [whittle_device:lib_dir()].
+tell({phase, read}) -> whittle_progress:step("reading");
+tell({phase, facts}) -> whittle_progress:step("shaking");
+tell({phase, pack}) -> whittle_progress:step("packing");
+tell({phase, _}) -> ok;
+tell({note, Note}) -> whittle_progress:note(Note);
+tell({runtime, Progress}) -> whittle_progress:event(Progress).
 
-added(Values) -> [list_to_atom(Name) || Name <- maps:get(app, Values, [])].
+%% Internal: the result
 
-get_otp(#{values := #{otp := Release}} = Build) ->
-    case whittle_runtime:otp(Release, runtime_options()) of
-        {ok, Otp} -> {ok, Build#{otp => Otp}};
-        Error -> runtime_error(Error)
-    end.
+made({ok, #{ledger := Ledger, sha256 := Sum}}) ->
+    {ok, #{text => text(Ledger), json => Ledger#{sha256 => case Sum of
+                                                               none -> null;
+                                                               _ -> Sum
+                                                           end}}};
+made({error, Reason}) -> whittle_failure:make(Reason).
 
-read(#{path := Path, otp := #{lib := Lib}, natives := Natives, values := Values} = Build) ->
-    whittle_progress:step("reading"),
-    Links = case Values of
-                #{no_outside_links := true} -> refuse;
-                #{} -> note
-            end,
-    case whittle_read:read(Path, #{otp_lib => Lib, libs => libs(), natives => Natives,
-                                   add => added(Values), outside_links => Links}) of
-        {ok, System} -> add_device(Build#{system => System});
-        {error, Error} -> system_error(Error)
-    end.
+%% A table, then the notes.
+text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
+       flavour := Flavour, otp := Otp, name := Name, version := Version,
+       stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Ledger) ->
+    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavour ",
+     atom_to_binary(Flavour), "\n\n",
+     whittle_table:text(
+       [["", "bytes", ""],
+        ["stock release", Stock,
+         ["unstripped code, and the stock VM: ", whittle_table:number(StockVm)]]]
+       ++ [[["code: ", Pass], Bytes, Doc]
+           || #{pass := Pass, bytes := Bytes, doc := Doc} <- Passes]
+       ++ [["code: stored", Code, "compressed, with its papers"],
+           ["vm", Vm, ""],
+           [Out, Size, share(Size, Stock)]]),
+     [[$\n, whittle_table:text(Table)]
+      || #{costs := Costs} <- [Ledger], Table <- whittle_shake_cost:tables(Costs)],
+     ["\nBytes and memory of code are estimates, before compression. An application or a dynamic "
+      "call brings\nwhat would go without it.\n" || #{costs := _} <- [Ledger]],
+     [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 
-add_device(#{system := System} = Build) ->
-    case whittle_device:add(System) of
-        {ok, With} -> {ok, Build#{system := With}};
-        {error, Error} -> system_error(Error)
-    end.
-
-name_output(#{out := _} = Build) -> {ok, Build};
-name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
-
-check_output(Given, #{path := Path, values := Values} = Build) ->
-    Options = pack_options(Values),
-    Out = case Options of
-              #{format := dir} -> filename:join([Given]);   % no slash at its end
-              #{format := exe} -> Given
-          end,
-    case {is_same_file(Path, Out), whittle_pack:check_output(Out, Options)} of
-        {true, _} -> {error, {work, [Out, " is what is to be built: name another file with -o"]}};
-        {false, ok} -> check_plan(Build#{out => Out, options => Options});
-        {false, {error, Error}} -> pack_error(Error)
-    end.
-
-check_plan(#{shake := none} = Build) ->
-    {ok, Build};
-check_plan(#{out := Out} = Build) ->
-    case whittle_plan_file:check(Out) of
-        ok -> {ok, Build};
-        Error -> Error
-    end.
-
-%% A directory as output is refused anyhow.
-is_same_file(One, Other) ->
-    case {file:read_file_info(One), file:read_file_info(Other)} of
-        {{ok, #file_info{type = regular, major_device = Device, inode = Inode}},
-         {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
-        _ -> false
-    end.
-
-trim(#{values := #{vm := Vm} = Values} = Build) ->
-    %% Only the JIT reads the types that the compiler found.
-    Types = case Vm of "size" -> drop; "speed" -> keep end,
-    Includes = case Values of
-                   #{keep_include := true} -> #{includes => keep};
-                   _ -> #{}
-               end,
-    Attributes = case Values of
-                     #{keep_attributes := true} -> keep;
-                     _ -> auto
-                 end,
-    Options = Includes#{strip => #{types => Types, attributes => Attributes}},
-    whittle_work:steps([fun(_) -> pass(whittle_pass:whole(), Options, Build) end,
-                         fun(#{system := Whole} = Trimmed) ->
-                                 {ok, Trimmed#{system := whittle_identity:told(Whole)}}
-                         end,
-                         fun(Trimmed) -> shake(Options, Trimmed) end,
-                         fun(Shaken) -> pass(whittle_pass:within(), Options, Shaken) end,
-                         fun(#{system := Smaller} = Passed) ->
-                                 {ok, Passed#{system := whittle_boot:set_start_modules(
-                                                          early_modules(Build), Smaller)}}
-                         end]).
-
-pass(Passes, Options, #{system := System} = Build) ->
-    case whittle_pass:run(Passes, Options, System) of
-        {ok, Smaller} -> {ok, Build#{system := Smaller}};
-        {error, Error} -> system_error(Error)
-    end.
-
-shake(_, #{shake := none, system := System} = Build) ->
-    {ok, Build#{system := whittle_boot:set_traced(System)}};
-shake(Options, #{shake := Shake, system := System, otp := #{lib := Lib}} = Build) ->
-    whittle_progress:step("shaking"),
-    Plan = whittle_work:steps([fun(_) -> whittle_otp_lib:open(Lib) end,
-                                fun whittle_otp_lib:preloaded/1,
-                                fun(Preloaded) ->
-                                        whittle_shake:plan(
-                                          System, Shake#{preloaded => Preloaded})
-                                end]),
-    case Plan of
-        {ok, Decided} ->
-            ok = lists:foreach(fun whittle_progress:note/1,
-                               whittle_shake:open_doors(Decided)
-                               ++ whittle_shake:warnings(Decided)),
-            carry_out(Decided, Options, Build);
-        {error, Error} -> whittle_failure:shake(Error)
-    end.
-
-carry_out(Plan, Options, #{system := System} = Build) ->
-    case pass([whittle_pass_shake], Options#{shake => Plan}, Build) of
-        {ok, #{system := Shaken} = Done} ->
-            {ok, Done#{plan => whittle_shake_saved:new(Plan, Shaken),
-                       costs => whittle_shake_cost:costs(Plan, System)}};
-        {error, _} = Error -> Error
-    end.
-
-get_runtime(#{system := System,
-              values := #{target := Target, otp := Otp, vm := Vm}} = Build) ->
-    Flavour = case Vm of "size" -> size; "speed" -> speed end,
-    case whittle_runtime:ensure(#{target => Target, otp => Otp, flavour => Flavour,
-                                  natives => whittle_system:natives(System)},
-                                runtime_options()) of
-        {ok, Runtime} -> {ok, Build#{runtime => Runtime}};
-        Error -> runtime_error(Error)
-    end.
-
-%% Beside the output its plan, for `whittle why'.
-write(#{system := System, runtime := Runtime, out := Out, options := Options} = Build) ->
-    whittle_progress:step("packing"),
-    Plan = case Build of
-               #{plan := Account} -> {ok, Account};
-               #{} -> none
-           end,
-    Both = maps:merge(Options, whittle_plan_file:beside(Out, Plan)),
-    case whittle_pack:write(System, Runtime, Out, Both) of
-        {ok, Written} -> {ok, Build#{written => Written}};
-        {error, Error} -> pack_error(Error)
-    end.
-
-%% What they are told, and what they say
-
-runtime_options() -> #{progress => fun whittle_progress:event/1}.
-
-pack_options(#{format := Format} = Values) ->
-    maps:merge(#{format => case Format of "exe" -> exe; "dir" -> dir end},
-               maps:with([ca_certs], Values)).
-
-system_error(Error) -> whittle_failure:system(Error).
-
-pack_error(Error) -> whittle_failure:pack(Error).
-
-runtime_error(Error) -> whittle_failure:runtime(Error).
-
-report(#{system := System, runtime := Runtime, out := Out, otp := #{root := Root},
-         written := #{size := Size, vm := Vm}} = Build) ->
-    Account = whittle_ledger:account(
-                (maps:with([costs], Build))
-                #{system => System, runtime => Runtime, out => Out,
-                  stock_vm => stock_vm(Root),
-                  contents => #{size => Size, vm => Vm, code => Size - Vm}}),
-    #{text => whittle_ledger:text(Account), json => Account#{sha256 => sha256(Out)}}.
-
-%% Of the executable; a directory has no sum of its own, its tree/etc/bom.json has those of
-%% its parts.
-sha256(Out) ->
-    case filelib:is_dir(Out) orelse file:read_file(Out) of
-        {ok, Bytes} -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes)));
-        _ -> null
-    end.
-
-%% What a release ships of a stock ERTS, without debug information: whoever
-%% ships it unstripped ships five times as much. Programs that only our own
-%% install of an OTP has are left out.
-stock_vm(Root) ->
-    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
-                     filelib:is_regular(File)],
-    Names = [filename:basename(File) || File <- Files],
-    Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
-    lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
-                       {ok, Size} <- [whittle_pack:loaded_size(File)]]).
-
-%% What loads cold modules cannot be one. What explains an `undef' may have to do so where no
-%% module can be loaded.
-early_modules(#{shake := #{missing := load}}) ->
-    [whittle_start_cold | whittle_boot:early_modules()];
-early_modules(#{shake := #{missing := crash}}) ->
-    [whittle_start_removed | whittle_boot:early_modules()];
-early_modules(_) ->
-    whittle_boot:early_modules().
+share(_, 0) -> "";
+share(Size, Stock) -> io_lib:format("~.1f % of the stock release", [100 * Size / Stock]).

@@ -3,11 +3,20 @@
 -module(whittle_cmd_clean).
 -behaviour(whittle).
 
--export([run/1, kinds/0]).
+-export([command/0, run/1]).
 
-%% @doc The kinds of things that the cache holds.
--spec kinds() -> [string()].
-kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "clean", arguments => [],
+      help => "list what the cache of VMs holds, or remove it",
+      options => [#{name => kind, long => "kind", value => "KIND",
+                    one_of => fun() -> [vm, part, otp, source, work, log] end,
+                    help => "only this kind of thing"},
+                  #{name => older_than, long => "older-than", value => "AGE",
+                    help => "only what was made before: hours, days or weeks, 12h, 30d, 4w"},
+                  #{name => yes, long => "yes", help => "remove it; else it is only listed"},
+                  whittle_command_line:json()]}.
 
 %% @doc Lists, or removes. A thing that a running build makes stays, and so does one that is
 %% not Whittle's; both are listed as such.
@@ -40,8 +49,8 @@ wanted(Age, Values) ->
     case whittle_runtime:cached(#{}) of
         {ok, Entries} ->
             {ok, [Entry || #{kind := Kind, age := Old} = Entry <- Entries, Old >= Age,
-                           maps:get(kind, Values, atom_to_list(Kind)) =:= atom_to_list(Kind)]};
-        Error -> whittle_failure:runtime(Error)
+                           maps:get(kind, Values, Kind) =:= Kind]};
+        Error -> whittle_failure:make({runtime, Error})
     end.
 
 %% Each with what became of it.

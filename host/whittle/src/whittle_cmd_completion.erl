@@ -3,7 +3,13 @@
 -module(whittle_cmd_completion).
 -behaviour(whittle).
 
--export([run/1]).
+-export([command/0, run/1]).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "completion", arguments => ["SHELL"],
+      help => "a script for bash or zsh: source <(whittle completion bash)", options => []}.
 
 %% @doc The script, for `source <(whittle completion bash)', or `zsh'.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
@@ -61,5 +67,4 @@ places() ->
 given(#{long := Long, help := Help} = Option) ->
     [{"--" ++ Long, Help} | [{[$-, Short], Help} || #{short := Short} <- [Option]]].
 
-values(#{one_of := Values}) -> [{Value, ""} || Value <- Values()];
-values(_) -> [].
+values(Option) -> [{Value, ""} || Value <- whittle_command_line:choices(Option)].

@@ -2,7 +2,13 @@
 -module(whittle_cmd_features).
 -behaviour(whittle).
 
--export([run/1]).
+-export([command/0, run/1]).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "features", arguments => [],
+      help => "what a program can do without, for --feature", options => [whittle_command_line:json()]}.
 
 %% @doc Their names and what each means.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.

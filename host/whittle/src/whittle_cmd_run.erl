@@ -7,7 +7,14 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([run/1]).
+-export([command/0, run/1]).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
+      help => "run an executable, in an emulator if it is not for this machine",
+      options => []}.
 
 %% @doc The words for the executable and its arguments. The target's
 %% description names the emulator, if it needs one.
@@ -21,7 +28,7 @@ run(#{arguments := [Out | Arguments]}) ->
                 {error, _} = Error -> Error
             end;
         {error, Error} ->
-            whittle_failure:pack(Error)
+            whittle_failure:make({pack, Error})
     end.
 
 start(Words) ->

@@ -5,21 +5,32 @@
 -module(whittle_cmd_size).
 -behaviour(whittle).
 
--export([run/1]).
+-export([command/0, run/1]).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "size", arguments => ["OUT"],
+      help => "where every byte of an executable went",
+      options => [#{name => by, long => "by", value => "WHAT",
+                    one_of => fun() -> [part, reason] end,
+                    default => fun() -> part end,
+                    help => "list by part, or by what first needs it"},
+                  whittle_command_line:json()]}.
 
 %% @doc Sizes by part, by application and by module, the largest first.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := [Out], by := "reason"}) ->
+run(#{arguments := [Out], by := reason}) ->
     case whittle_plan_file:read(Out) of
-        {ok, Account} -> {ok, reasons(whittle_shake_saved:weights(Account))};
-        {error, _} = Error -> Error
+        {ok, Plan} -> {ok, reasons(whittle_shake_saved:weights(Plan))};
+        {error, Error} -> whittle_failure:make({plan_file, Error})
     end;
 run(#{arguments := [Out]}) ->
     case whittle_pack:read(Out) of
         {ok, Contents} ->
             {ok, report(Contents)};
         {error, Error} ->
-            whittle_failure:pack(Error)
+            whittle_failure:make({pack, Error})
     end.
 
 %% The parts add up to the file; what is stored of the applications adds up to their part,

@@ -2,7 +2,13 @@
 -module(whittle_cmd_targets).
 -behaviour(whittle).
 
--export([run/1]).
+-export([command/0, run/1]).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "targets", arguments => [],
+      help => "the machines that can be built for", options => [whittle_command_line:json()]}.
 
 %% @doc The targets with their flavours, then what one should know of them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.

@@ -11,13 +11,22 @@
 
 -import(whittle_shell, [quoted/1]).
 
--export([run/1]).
+-export([command/0, run/1]).
 
 %% What is copied for the VMs; the second one has a VM begin that was not built by us.
 -define(RECORDER, ["whittle_trace", "whittle_trace_begin"]).
 
 %% So many releases of OTP after the host's own are recorded too. Nine years of them.
 -define(NEWER, 9).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
+      help => "run a command and record the functions that Erlang calls in it, for "
+              "build --evidence",
+      options => [#{name => out, long => "out", short => $o, value => "FILE",
+                    help => "where to write them (default: CMD's name with .trace)"}]}.
 
 %% @doc One of the two halves.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.

@@ -5,19 +5,26 @@
 
 -import(whittle_shake_name, [origin/1]).
 
--export([run/1]).
+-export([command/0, run/1]).
 
 %% Functions that are named in a line about many.
 -define(SHOWN, 8).
+
+%% @doc The command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "why", arguments => ["OUT", "NAME"],
+      help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
+      options => [whittle_command_line:json()]}.
 
 %% @doc The way to each function that the name names.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
         {error, _} -> {error, {words, ["`", Text, "' is no M, M:F or M:F/A"]}};
-        {_, {error, _} = Error} -> Error;
-        {{ok, Name}, {ok, Account}} ->
-            case whittle_shake_saved:why(Name, Account) of
+        {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
+        {{ok, Name}, {ok, Plan}} ->
+            case whittle_shake_saved:why(Name, Plan) of
                 [] -> {error, {work, ["the input had no ", what(Name), $\s, Text,
                                       "; check the name"]}};
                 Verdicts -> {ok, #{text => text(Name, Verdicts),

@@ -1,27 +1,28 @@
-%% @doc The words of the command line: a table of commands, and what it means.
+%% @doc Parses the command line: commands, options and their values.
 %%
-%% To add a command, add a row and a module with the behaviour of {@link
-%% whittle}. Options are taken apart by `getopt'.
+%% Each command is a module with the behaviour of {@link whittle}; its `command/0' declares its
+%% arguments and options. To add a command, write the module and add it to {@link table/0}. Values
+%% are typed here, and nowhere else: a choice between atoms becomes an atom, a list is split at its
+%% commas. The library `getopt' splits the words.
 -module(whittle_command_line).
 
--export([parse/1, wants_json/1, table/0]).
+-export([parse/1, wants_json/1, table/0, json/0, choices/1]).
 
 -export_type([values/0, command/0, option/0]).
 
-%% The options that were given or have a default, by name; `arguments' holds
-%% the words that are no options. A flag that was given is `true'; of an option that may be
-%% given several times there is a list.
--type values() :: #{arguments := [string()], atom() => string() | true | [string()]}.
+%% The options that were given or have a default, by name; `arguments' holds the other words. A
+%% flag is `true'.
+-type values() :: #{arguments := [string()], atom() => atom() | string() | [string()]}.
 
 -type option() ::
         #{name := atom(),
           long := string(),
           short => char(),
-          value => string(),                  % what is printed for the value;
-                                              % without it the option is a flag
-          one_of => fun(() -> [string()]),    % the values there are
-          many => true,                       % it may be given several times
-          default => fun(() -> string()),
+          value => string(),                  % printed for the value; a flag has none
+          one_of => fun(() -> [atom() | string()]), % the values there are
+          list => true,                       % commas divide the value
+          many => true,                       % it may be given several times: a list
+          default => fun(() -> atom() | string()),
           help := string()}.
 
 -type command() ::
@@ -30,109 +31,20 @@
                                               % is any number of words
           help := string(),
           options := [option()],
-          module := module()}.
+          module => module()}.                % table/0 adds it
 
-%% @doc The commands.
+%% @doc All commands, in the order of the help.
 -spec table() -> [command()].
 table() ->
-    [#{name => "build", arguments => ["PATH"], module => whittle_cmd_build,
-       help => "make one executable from an application, a release or an escript",
-       options =>
-           [#{name => out, long => "out", short => $o, value => "OUT",
-              help => "where to write it (default: the system's name)"},
-            #{name => target, long => "target", value => "TARGET",
-              one_of => fun targets/0, default => fun whittle_runtime:default_target/0,
-              help => "the machine it is for; `whittle targets' tells of them"},
-            #{name => otp, long => "otp", value => "VSN",
-              one_of => fun whittle_runtime:otps/0,
-              default => fun whittle_runtime:default_otp/0,
-              help => "the OTP release that it runs on"},
-            #{name => vm, long => "vm", value => "FLAVOUR",
-              one_of => fun() -> ["size", "speed"] end,
-              default => fun() -> "size" end,
-              help => "the small interpreter, or the JIT"},
-            #{name => format, long => "format", value => "FORMAT",
-              one_of => fun() -> ["exe", "dir"] end,
-              default => fun() -> "exe" end,
-              help => "one file, or a directory with the files unpacked"},
-            #{name => keep_include, long => "keep-include",
-              help => "keep include files (kept anyway where the compiler is)"},
-            #{name => keep_attributes, long => "keep-attributes",
-              help => "keep modules' attributes (kept anyway where a module names them)"},
-            #{name => shake, long => "shake", value => "UNIT",
-              one_of => fun() -> ["none", "modules", "functions"] end,
-              default => fun() -> "none" end,
-              help => "keep only what the program can reach at hand"},
-            #{name => missing, long => "missing", value => "WAY",
-              one_of => fun() -> ["load", "crash"] end,
-              help => "what a call to the rest does: load it (default) or crash"},
-            #{name => feature, long => "feature", value => "+X,-Y",
-              help => "features to keep and to do without; `whittle features' lists them"},
-            #{name => keep, long => "keep", value => "FILE",
-              help => "functions to keep, M, M:F or M:F/A a line; % begins a comment"},
-            #{name => evidence, long => "evidence", value => "FILE",
-              help => "calls that `whittle trace' recorded, to check what is cut with"},
-            #{name => seen, long => "seen", value => "WAY",
-              one_of => fun() -> ["refuse", "keep", "only"] end,
-              help => "refuse to cut what it names, keep it, or have only that at hand"},
-            #{name => remote, long => "remote", value => "NAMES",
-              help => "functions that other nodes call, with commas between; or none"},
-            #{name => data, long => "data", value => "NAMES",
-              help => "functions that terms from outside name; or none"},
-            #{name => atoms, long => "atoms", value => "NAMES",
-              help => "functions whose names the program makes of text; or none"},
-            #{name => code, long => "code", value => "NAMES",
-              help => "functions that code which is loaded later calls; or none"},
-            #{name => native, long => "native", value => "FILES",
-              help => "descriptions of NIFs and drivers to link in, with commas between "
-                      "(docs/natives.md)"},
-            #{name => app, long => "app", value => "NAME", many => true,
-              help => "an application to add, with those that it needs; may be given "
-                      "several times"},
-            #{name => no_outside_links, long => "no-outside-links",
-              help => "refuse symbolic links that lead out of the input"},
-            #{name => ca_certs, long => "ca-certs", value => "FILE",
-              help => "PEM certificates for where /etc/ssl is missing"},
-            json()]},
-     #{name => "size", arguments => ["OUT"], module => whittle_cmd_size,
-       help => "where every byte of an executable went",
-       options => [#{name => by, long => "by", value => "WHAT",
-                     one_of => fun() -> ["part", "reason"] end,
-                     default => fun() -> "part" end,
-                     help => "list by part, or by what first needs it"},
-                   json()]},
-     #{name => "why", arguments => ["OUT", "NAME"], module => whittle_cmd_why,
-       help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
-       options => [json()]},
-     #{name => "features", arguments => [], module => whittle_cmd_features,
-       help => "what a program can do without, for --feature", options => [json()]},
-     #{name => "targets", arguments => [], module => whittle_cmd_targets,
-       help => "the machines that can be built for", options => [json()]},
-     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"], module => whittle_cmd_run,
-       help => "run an executable, in an emulator if it is not for this machine",
-       options => []},
-     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"], module => whittle_cmd_trace,
-       help => "run a command and record the functions that Erlang calls in it, for "
-               "build --evidence",
-       options => [#{name => out, long => "out", short => $o, value => "FILE",
-                     help => "where to write them (default: CMD's name with .trace)"}]},
-     #{name => "clean", arguments => [], module => whittle_cmd_clean,
-       help => "list what the cache of VMs holds, or remove it",
-       options => [#{name => kind, long => "kind", value => "KIND",
-                     one_of => fun whittle_cmd_clean:kinds/0,
-                     help => "only this kind of thing"},
-                   #{name => older_than, long => "older-than", value => "AGE",
-                     help => "only what was made before: hours, days or weeks, 12h, 30d, 4w"},
-                   #{name => yes, long => "yes", help => "remove it; else it is only listed"},
-                   json()]},
-     #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
-       help => "a script for bash or zsh: source <(whittle completion bash)", options => []}].
+    [(Module:command())#{module => Module}
+     || Module <- [whittle_cmd_build, whittle_cmd_size, whittle_cmd_why, whittle_cmd_features,
+                   whittle_cmd_targets, whittle_cmd_run, whittle_cmd_trace, whittle_cmd_clean,
+                   whittle_cmd_completion]].
 
+%% @doc The option `--json'.
+-spec json() -> option().
 json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
-
-targets() ->
-    [Name || #{name := Name} <- whittle_runtime:targets()].
 
 %% @doc What the words mean: a command to run, a text to show, or one line that
 %% says what is wrong with them.
@@ -199,8 +111,8 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
             Values = maps:merge(maps:from_list(All), many(All, Options)),
             case twice(All, Options) ++ wrong(Command, Values, Words, Theirs) of
                 [] ->
-                    {run, Module, maps:merge(defaults(Options),
-                                             Values#{arguments => Words ++ Theirs})};
+                    Typed = maps:merge(defaults(Options), typed(Values, Options)),
+                    {run, Module, Typed#{arguments => Words ++ Theirs}};
                 [Line | _] ->
                     {error, [Line, help_hint(Name)]}
             end;
@@ -217,6 +129,27 @@ value(Name) -> {Name, true}.
 
 defaults(Options) ->
     maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
+
+%% The only place where words of the command line become atoms.
+typed(Values, Options) ->
+    maps:map(fun(Name, Value) ->
+                     [Option] = [O || #{name := N} = O <- Options, N =:= Name],
+                     typed_value(Value, Option)
+             end, Values).
+
+typed_value(Value, #{list := true}) -> string:lexemes(Value, ",");
+typed_value(Value, #{one_of := OneOf}) ->
+    [Typed] = [Choice || Choice <- OneOf(), shown(Choice) =:= Value],
+    Typed;
+typed_value(Value, _) -> Value.
+
+shown(Choice) when is_atom(Choice) -> atom_to_list(Choice);
+shown(Choice) -> Choice.
+
+%% @doc The values that an option can have, as they are written; `[]' where it can have any.
+-spec choices(option()) -> [string()].
+choices(#{one_of := OneOf}) -> [shown(Choice) || Choice <- OneOf()];
+choices(_) -> [].
 
 %% All values of those that may be given several times, in their order.
 many(Given, Options) ->
@@ -242,10 +175,11 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% Values first: in `build --vm PATH' the option took the argument that is missing.
-    [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, OneOf()),
-      "; take one of ", lists:join(", ", OneOf())]
-     || #{name := Key, long := Long, one_of := OneOf} <- Options,
-        #{Key := Value} <- [Values], not lists:member(Value, OneOf())]
+    [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, Known),
+      "; take one of ", lists:join(", ", Known)]
+     || #{name := Key, long := Long, one_of := _} = Option <- Options,
+        #{Key := Value} <- [Values], Known <- [choices(Option)],
+        not lists:member(Value, Known)]
         ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
                                               #{Key := Value} <- [Values],
                                               is_list(Value),
@@ -294,16 +228,16 @@ usage(#{name := Name, arguments := Arguments, help := Help, options := Options})
     ["usage: whittle ", Name, [[" [OPTION...]"] || _ <- lists:sublist(Options, 1)],
      [[$\s, Argument] || Argument <- Arguments], "\n\n", Help, "\n",
      ["\n" || _ <- lists:sublist(Options, 1)],
-     [io_lib:format("  ~-22ts~ts~ts~n", [option_words(Option), OptionHelp, choices(Option)])
+     [io_lib:format("  ~-22ts~ts~ts~n", [option_words(Option), OptionHelp, range(Option)])
       || #{help := OptionHelp} = Option <- Options]].
 
 option_words(#{long := Long} = Option) ->
     [[[$-, Short, $,, $\s] || #{short := Short} <- [Option]],
      "--", Long, [[$\s, Value] || #{value := Value} <- [Option]]].
 
-choices(Option) ->
-    Said = [lists:join(", ", OneOf()) || #{one_of := OneOf} <- [Option]]
-        ++ [["default: ", Default()] || #{default := Default} <- [Option]],
+range(Option) ->
+    Said = [lists:join(", ", Known) || [_ | _] = Known <- [choices(Option)]]
+        ++ [["default: ", shown(Default())] || #{default := Default} <- [Option]],
     [[" (", lists:join("; ", Said), ")"] || Said =/= []].
 
 version() ->

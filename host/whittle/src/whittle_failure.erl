@@ -1,34 +1,14 @@
-%% @doc Failures of commands: made from the errors of the other rooms, and as data for `--json'.
+%% @doc Makes failures of commands from errors, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([system/1, pack/1, runtime/1, shake/1]).
+-export([make/1]).
 -export([line/1, above/1, exit_code/1, json/1, mistake/1]).
 
-%% @doc A failure from an error of `whittle_system'.
--spec system(whittle_system:error()) -> {error, whittle:failure()}.
-system(Error) -> {error, {work, whittle_system:format_error(Error), [], code(Error)}}.
-
-%% @doc A failure from an error of `whittle_pack'.
--spec pack(whittle_pack:error()) -> {error, whittle:failure()}.
-pack(Error) -> {error, {work, whittle_pack:format_error(Error), [], code(Error)}}.
-
-%% @doc A failure from an error of `whittle_runtime', below the last words of the program that
-%% failed.
--spec runtime(whittle_runtime:error()) -> {error, whittle:failure()}.
-runtime(Error) ->
-    {error, {work, whittle_runtime:format_error(Error), whittle_runtime:last_words(Error),
-             code(Error)}}.
-
-%% @doc A failure from an error of `whittle_shake'.
--spec shake(term()) -> {error, whittle:failure()}.
-shake(Error) ->
-    {error, {work, whittle_shake:format_error(Error), whittle_shake:details(Error), code(Error)}}.
-
-code({error, Reason}) -> code(Reason);
-code({in, {_File, Error}}) -> code(Error);
-code(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);
-code(Reason) when is_atom(Reason) -> Reason;
-code(_) -> failed.
+%% @doc A failure from an error of a build.
+-spec make(whittle_make:reason()) -> {error, whittle:failure()}.
+make(Reason) ->
+    {error, {work, whittle_make:format_error(Reason), whittle_make:details(Reason),
+             whittle_make:code(Reason)}}.
 
 %% @doc The line that says what happened, where, and what to do next.
 -spec line(whittle:failure()) -> unicode:chardata().

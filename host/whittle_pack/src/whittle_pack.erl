@@ -77,11 +77,13 @@ check_output(Out, Options) ->
 %% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
 %% the other. Either is whole or is not there. The option `beside' has a file that is about
 %% the output: of several builds to one name,
-%% both are of the one that came last. Gives the bytes of the output, and
-%% those of them that are the VM.
+%% both are of the one that came last. The result has the bytes of the output, how many of them
+%% are the VM, and the SHA-256 of an executable. A directory has none: its `tree/etc/bom.json'
+%% has the sums of its parts.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
-          {ok, #{size := pos_integer(), vm := pos_integer()}} | {error, error()}.
+          {ok, #{size := pos_integer(), vm := pos_integer(), sha256 := binary() | none}}
+        | {error, error()}.
 write(System, #{executable := File} = Runtime, Out, Options) ->
     steps([fun(_) -> read_bytes(File) end,
            fun(Vm) ->
@@ -248,7 +250,7 @@ write_as(exe, _, Vm, File, Blocks, Place) ->
                    steps([fun(_) -> about(File, whittle_elf:attach(Vm, Pack)) end,
                           fun(Bytes) ->
                                   written(iolist_size(Bytes) - byte_size(Pack), Bytes,
-                                          with_beside(Place, Bytes, fun(Out) ->
+                                          sha256(Bytes), with_beside(Place, Bytes, fun(Out) ->
                                               whittle_pack_file:write(Out, Bytes, 8#755)
                                           end))
                           end])
@@ -262,7 +264,7 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
            fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- Files]) end,
            fun(_) ->
                    {_, Bill, _} = lists:keyfind(<<"tree/etc/bom.json">>, 1, Files),
-                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files],
+                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files], none,
                            with_beside(Place, Bill, fun(Out) ->
                                whittle_pack_file:write_dir(Out, Files, older())
                            end))
@@ -308,8 +310,10 @@ is_script({ok, <<"#!/bin/sh\n", Text/binary>>}) ->
     binary:match(Text, <<"WHITTLE_TREE">>) =/= nomatch;
 is_script(_) -> false.
 
-written(Vm, Bytes, ok) -> {ok, #{size => iolist_size(Bytes), vm => Vm}};
-written(_, _, Error) -> Error.
+written(Vm, Bytes, Sum, ok) -> {ok, #{size => iolist_size(Bytes), vm => Vm, sha256 => Sum}};
+written(_, _, _, Error) -> Error.
+
+sha256(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
 
 %% Internal: reading
 

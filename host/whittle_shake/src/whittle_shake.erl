@@ -9,7 +9,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, load_notes/3, open_doors/1, warnings/1, features/0]).
+-export([notes/1, load_notes/3, open_calls/1, warnings/1, features/0]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -59,7 +59,7 @@
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
-      | {open_doors, [open_door()]}
+      | {open_calls, [open_door()]}
       | {unplanned, [whittle_shake_unplanned:unplanned()]}
       | whittle_shake_evidence:error().
 
@@ -78,7 +78,7 @@ facts(System, Preloaded) ->
 
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
 %% and that the program calls (`feature_called'), where what is missing is gone a door that
-%% nobody declared (`open_doors'), evidence that is of another build or another program, or
+%% nobody declared (`open_calls'), evidence that is of another build or another program, or
 %% names what would be cut (`unplanned') and is not to be kept (`seen').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
@@ -225,8 +225,8 @@ load_notes(_, _, _) ->
     [].
 
 %% @doc Lines for a person: the doors that nobody declared, and what that comes to.
--spec open_doors(plan()) -> [unicode:chardata()].
-open_doors(#{doors := Doors}) ->
+-spec open_calls(plan()) -> [unicode:chardata()].
+open_calls(#{doors := Doors}) ->
     [[door(Open), "; what is called so and was not seen is loaded then"] || Open <- Doors].
 
 %% @doc Lines for a person: what the program stops doing although nobody asked for that. No line
@@ -254,10 +254,10 @@ format_error({not_there, {Where, Name}}) ->
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
-format_error({open_doors, [{Door, _} = Open]}) ->
+format_error({open_calls, [{Door, _} = Open]}) ->
     [door(Open), ": declare them with ", whittle_shake_dynamic:declaration(Door),
      " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Door), " none"];
-format_error({open_doors, Open}) ->
+format_error({open_calls, Open}) ->
     ["names of functions come in by ways that nobody declared: declare what comes in with",
      [[" ", whittle_shake_dynamic:declaration(Door), " none"] || {Door, _} <- Open],
      ", or M[:F[/A]],... in the place of a none"];
@@ -270,7 +270,7 @@ format_error(Error) ->
 %% @doc Lines for a person that say what the one line is about, to be printed above it.
 -spec details(error()) -> [unicode:chardata()].
 details({unplanned, Unplanned}) -> lists:map(fun whittle_shake_unplanned:text/1, Unplanned);
-details({open_doors, [_, _ | _] = Open}) -> lists:map(fun door/1, Open);
+details({open_calls, [_, _ | _] = Open}) -> lists:map(fun door/1, Open);
 details(_) -> [].
 
 %% Internal
@@ -350,7 +350,7 @@ reach(System, Options, Kept, Summaries) ->
                           not is_map_key(Door, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
-        {[], [_ | _]} when Missing =:= crash -> {error, {open_doors, Undeclared}};
+        {[], [_ | _]} when Missing =:= crash -> {error, {open_calls, Undeclared}};
         {[], _} ->
             {ok, #{input => Input, reached => Reached, missing => Missing,
                    only => is_map_key(only, Options), doors => Undeclared,

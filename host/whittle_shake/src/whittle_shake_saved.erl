@@ -5,9 +5,9 @@
 -export([new/2, to_binary/2, from_binary/2, is_plan/1]).
 -export([why/2, weights/1]).
 
--export_type([account/0, verdict/0, weight/0, error/0]).
+-export_type([saved/0, verdict/0, weight/0, error/0]).
 
--type account() ::
+-type saved() ::
         #{reached := whittle_shake_reach:reached(),
           missing := load | crash,                  % what became of the rest
           homes := #{module() => whittle_system:app_name()}, % of the program's modules
@@ -36,7 +36,7 @@
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
 %% @doc Of a plan, and the system that it was carried out on.
--spec new(whittle_shake:plan(), whittle_system:system()) -> account().
+-spec new(whittle_shake:plan(), whittle_system:system()) -> saved().
 new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing,
       summaries := Summaries,
       hot := Hot}, System) ->
@@ -49,20 +49,20 @@ new(#{reached := #{live := Live, program := Program} = Reached, missing := Missi
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
 
 %% @doc The file for an output: it holds the output's SHA-256.
--spec to_binary(Output :: binary(), account()) -> binary().
-to_binary(Output, Account) ->
-    term_to_binary({whittle_recipe, ?VERSION, crypto:hash(sha256, Output), Account},
+-spec to_binary(Output :: binary(), saved()) -> binary().
+to_binary(Output, Saved) ->
+    term_to_binary({whittle_plan, ?VERSION, crypto:hash(sha256, Output), Saved},
                    [{compressed, 6}]).
 
 %% @doc Reads what {@link to_binary/2} wrote for this output. Errors: `no_plan' (another
 %% kind of file), `plan_version', `plan_of_another' output.
--spec from_binary(Output :: binary(), binary()) -> {ok, account()} | {error, error()}.
+-spec from_binary(Output :: binary(), binary()) -> {ok, saved()} | {error, error()}.
 from_binary(Output, Bytes) ->
     Hash = crypto:hash(sha256, Output),
     case whittle_bounded:own_term(Bytes, ?MAX_PLAN) of
-        {ok, {whittle_recipe, ?VERSION, Hash, Account}} -> {ok, Account};
-        {ok, {whittle_recipe, ?VERSION, _, _}} -> {error, plan_of_another};
-        {ok, {whittle_recipe, Version, _, _}} -> {error, {plan_version, Version}};
+        {ok, {whittle_plan, ?VERSION, Hash, Saved}} -> {ok, Saved};
+        {ok, {whittle_plan, ?VERSION, _, _}} -> {error, plan_of_another};
+        {ok, {whittle_plan, Version, _, _}} -> {error, {plan_version, Version}};
         _ -> {error, no_plan}
     end.
 
@@ -76,13 +76,13 @@ is_plan(Bytes) ->
 
 %% @doc The verdict on each function that the name names, sorted; `[]' where there never
 %% was one.
--spec why(whittle_shake_name:name(), account()) -> [{mfa(), verdict()}].
-why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Account) ->
+-spec why(whittle_shake_name:name(), saved()) -> [{mfa(), verdict()}].
+why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Saved) ->
     [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
-               [] -> {gone(Mfa, Account), [{Feature, Reason}
+               [] -> {gone(Mfa, Saved), [{Feature, Reason}
                                    || {Feature, Edges} <- lists:sort(maps:to_list(Blocked)),
                                       {To, Reason} <- Edges, To =:= Mfa]};
-               Way -> {there(Mfa, Account), Way}
+               Way -> {there(Mfa, Saved), Way}
            end}
      || Mfa <- lists:sort([Mfa || Mfa <- maps:keys(Sizes), matches(Name, Mfa)])].
 
@@ -109,10 +109,10 @@ matches(_, _) -> false.
 %% last; where its way comes through none, for the root at which the way begins. Then the
 %% features: of those that are `on' their
 %% own code, of those that are `off' what would come in with each.
--spec weights(account()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
+-spec weights(saved()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,
-          homes := Homes} = Account) ->
-    Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Account) =:= kept],
+          homes := Homes} = Saved) ->
+    Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Saved) =:= kept],
     All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Here]),
     Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live, Homes) end, Here),
     Features = whittle_shake_feature:standard(),

@@ -21,10 +21,11 @@
                   homes :: #{module() => whittle_system:app_name()}}).
 -opaque otp_lib() :: #otp_lib{}.
 
-%% @doc Opens the library at `LIB'. Errors: `{no_otp, Lib}' where it holds no
-%% OTP, `{bad_boot_file, File}'.
--spec open(file:filename()) ->
+%% @doc Opens the library at `LIB'; an open one is returned. Errors: `{no_otp, Lib}' where it
+%% holds no OTP, `{bad_boot_file, File}'.
+-spec open(file:filename() | otp_lib()) ->
           {ok, otp_lib()} | {error, whittle_system:error()}.
+open(#otp_lib{} = Open) -> {ok, Open};
 open(Lib) ->
     Root = filename:dirname(filename:absname(Lib)),
     case filelib:wildcard(filename:join(Root, "releases/*/start_clean.boot")) of

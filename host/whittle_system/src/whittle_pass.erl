@@ -1,55 +1,52 @@
-%% @doc A pass: a function from system to system that makes it smaller and says
-%% in the ledger what it saved.
+%% @doc Runs passes: functions from system to system that make it smaller.
 %%
-%% To add one, write a module with this behaviour and put it into {@link whole/0} or
-%% {@link within/0} where it belongs: what removes much comes before what
-%% looks at everything. A pass takes what it needs to know from its options, a
-%% map with a key for each pass that has choices; it notes ({@link
-%% whittle_system:note/2}) what a person should know and could not guess from
-%% the figures. It writes no ledger entry and no boot script: {@link run/3} does
-%% after each.
+%% To add a pass, write a module with this behaviour and put it into `whittle_make:passes/1'. A
+%% pass reads its choices from the options. It notes ({@link whittle_system:note/2}) facts that a
+%% person needs and cannot guess from the figures. {@link run/3} writes the ledger's entry and
+%% refreshes the boot script after each pass.
 -module(whittle_pass).
 
--export([standard/0, whole/0, within/0, run/3]).
+-export([run/3]).
 
 -export_type([options/0]).
 
 -type options() ::
         #{strip => whittle_pass_strip:options(),
           includes => keep | auto,          % whittle_pass_files; default: auto
-          shake => term()}.                 % the plan that whittle_pass_shake carries out
+          tell => fun(({phase, atom()}) -> term()), % hears the name of each pass before it runs
+          atom() => term()}.                % of passes in other applications
 
 %% The name, as the ledger shows it.
 -callback name() -> atom().
 %% One sentence for a person.
 -callback doc() -> string().
-%% The pass.
+%% The pass. A result of its own is returned by run/3.
 -callback run(whittle_system:system(), options()) ->
-    {ok, whittle_system:system()} | {error, whittle_system:error()}.
+    {ok, whittle_system:system()} | {ok, whittle_system:system(), Result :: term()}
+        | {error, term()}.
 
-%% @doc The passes of an ordinary build, in order.
--spec standard() -> [module()].
-standard() -> whole() ++ within().
+%% A pass without a sentence writes no entry into the ledger.
+-optional_callbacks([doc/0]).
 
-%% @doc Those that take out whole applications, modules and files. What decides on
-%% functions (`whittle_pass_shake', of another room) follows them.
--spec whole() -> [module()].
-whole() -> [whittle_pass_applications, whittle_pass_modules, whittle_pass_files].
-
-%% @doc Those that make smaller what has stayed.
--spec within() -> [module()].
-within() -> [whittle_pass_strip, whittle_pass_literals].
-
-%% @doc Runs passes one after the other; the first error ends it.
+%% @doc Runs passes one after the other until one fails. Returns the results of passes by name.
 -spec run([module()], options(), whittle_system:system()) ->
-          {ok, whittle_system:system()} | {error, whittle_system:error()}.
-run([Pass | Rest], Options, System) ->
+          {ok, whittle_system:system(), #{atom() => term()}} | {error, term()}.
+run(Passes, Options, System) -> run(Passes, Options, System, #{}).
+
+run([Pass | Rest], Options, System, Results) ->
+    _ = (maps:get(tell, Options, fun(_) -> ok end))({phase, Pass:name()}),
     case Pass:run(System, Options) of
-        {ok, Smaller} ->
-            Fresh = whittle_boot:refresh(Smaller),
-            Before = whittle_system:sizes(System),
-            run(Rest, Options, whittle_system:enter(Pass:name(), Pass:doc(), Before, Fresh));
+        {ok, Smaller} -> run(Rest, Options, entered(Pass, System, Smaller), Results);
+        {ok, Smaller, Result} ->
+            run(Rest, Options, entered(Pass, System, Smaller), Results#{Pass:name() => Result});
         {error, _} = Error -> Error
     end;
-run([], _, System) ->
-    {ok, System}.
+run([], _, System, Results) ->
+    {ok, System, Results}.
+
+entered(Pass, Before, After) ->
+    Fresh = whittle_boot:refresh(After),
+    case erlang:function_exported(Pass, doc, 0) of
+        true -> whittle_system:enter(Pass:name(), Pass:doc(), whittle_system:sizes(Before), Fresh);
+        false -> Fresh
+    end.

@@ -17,7 +17,7 @@
 -export_type([options/0, needs/0, found/0]).
 
 -type options() ::
-        #{otp_lib := file:filename(),       % lib/ of the chosen OTP
+        #{otp_lib := file:filename() | whittle_otp_lib:otp_lib(), % lib/ of the chosen OTP
           libs => [file:filename()],        % where to look for what neither the input
                                             % nor OTP has; default: nowhere
           outside_links => note | refuse,   % links that lead out of the input;

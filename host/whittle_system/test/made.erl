@@ -1,7 +1,7 @@
 %% @doc Applications, releases and escripts that a test makes in a directory.
 -module(made).
 
--export([dir/2, app/4, beam/1, file/2, so/0]).
+-export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
 -export([tool/3, ended/1, expect/2, holds/3]).
 
 %% How long a program may be silent before a test gives up on it and says what came before.
@@ -93,3 +93,8 @@ holds(Samples, Type, Property) ->
         true -> true;
         _ -> error({counterexample, proper:counterexample()})
     end.
+
+%% The passes of a build that this application has, in order.
+passes() ->
+    [Pass || Pass <- whittle_make:passes(none),
+             lists:prefix("whittle_pass_", atom_to_list(Pass))].

@@ -18,7 +18,7 @@ end_per_testcase(_, _) -> ok.
 
 %% Each pass has its entry, and each begins where the one before ended.
 ledger(Config) ->
-    {ok, System} = whittle_pass:run(whittle_pass:standard(), #{}, hello(Config)),
+    {ok, System, #{}} = whittle_pass:run(made:passes(), #{}, hello(Config)),
     Ledger = whittle_system:ledger(System),
     ?assertEqual([read, applications, modules, files, strip, literals],
                  [Pass || #{pass := Pass} <- Ledger]),
@@ -31,7 +31,7 @@ ledger(Config) ->
     ?assert(Stripped < Whole div 2).
 
 stripped_runs(Config) ->
-    {ok, System} = whittle_pass:run(whittle_pass:standard(), #{strip => #{types => drop}},
+    {ok, System, #{}} = whittle_pass:run(made:passes(), #{strip => #{types => drop}},
                                     hello(Config)),
     Dir = staged:write(System, in("staged", Config)),
     ?assertEqual({0, <<"hi\n">>}, staged:run(System, Dir, [])),
@@ -81,12 +81,12 @@ attributes_option(Config) ->
     ?assert(lists:member(lists, with_chunk(<<"Attr">>, System))).
 
 includes(Config) ->
-    {ok, Without} = whittle_pass:run([whittle_pass_files], #{}, hello(Config)),
+    {ok, Without, #{}} = whittle_pass:run([whittle_pass_files], #{}, hello(Config)),
     ?assertEqual([], headers(Without)),
-    {ok, Asked} = whittle_pass:run([whittle_pass_files], #{includes => keep}, hello(Config)),
+    {ok, Asked, #{}} = whittle_pass:run([whittle_pass_files], #{includes => keep}, hello(Config)),
     ?assert(lists:member(<<"include/file.hrl">>, headers(Asked))),
     {ok, Compiles} = whittle_read:read(in("app", Config), (staged:options())#{add => [compiler]}),
-    {ok, Kept} = whittle_pass:run([whittle_pass_files], #{}, Compiles),
+    {ok, Kept, #{}} = whittle_pass:run([whittle_pass_files], #{}, Compiles),
     ?assert(lists:member(<<"include/file.hrl">>, headers(Kept))).
 
 %% What a pass takes out is no longer loaded or started.
@@ -191,7 +191,8 @@ read(Dir) ->
     System.
 
 strip(System, Options) ->
-    whittle_pass:run([whittle_pass_strip], #{strip => Options}, System).
+    {ok, Stripped, #{}} = whittle_pass:run([whittle_pass_strip], #{strip => Options}, System),
+    {ok, Stripped}.
 
 with_chunk(Id, System) ->
     [Module || {_, Module, Bytes} <- whittle_system:modules(System),

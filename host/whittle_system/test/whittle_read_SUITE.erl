@@ -272,14 +272,14 @@ mix_release(Config) ->
     [?assertMatch({_, _}, binary:match(Notes, Words))
      || Words <- [<<"COOKIE was taken out, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
                   <<"export WHO=$(id -un)">>]],
-    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
+    {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
 
 rebar3_escript(Config) ->
     %% Debian's rebar3 holds modules that OTP 29 no longer loads.
     {ok, System} = whittle_read:read(os:find_executable("rebar3"), host()),
     ?assertEqual(rebar3, whittle_system:main(System)),
-    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
+    {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
     Dir = staged:write(Small, in("staged", Config)),
     {0, Version} = staged:run(Small, Dir, ["version"]),
     ?assertMatch({match, _}, re:run(Version, "^rebar 3")),
@@ -327,7 +327,7 @@ escript_that_calls(Config) ->
     File = made:file(in("digest", Config),
                      "#!/usr/bin/env escript\n"
                      "main(_) -> io:format(\"~w~n\", [byte_size(crypto:hash(sha256, []))]).\n"),
-    {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, read(File)),
+    {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, read(File)),
     ?assert(lists:member(crypto, names(Small))).
 
 %% As the escript program does it.
@@ -454,7 +454,7 @@ called_applications(Config) ->
     ?assertEqual(nomatch, binary:match(notes(System), <<"nowhere">>)),
     %% They come with what they need; nothing starts them, as in a stock system.
     {ok, Whole} = whittle_read:read(Dir, Options#{add => [deps, far, mnesia]}),
-    {ok, Small} = whittle_pass:run([whittle_pass_applications], #{}, Whole),
+    {ok, Small, #{}} = whittle_pass:run([whittle_pass_applications], #{}, Whole),
     ?assertEqual([asn1, crypto, deps, far, kernel, mnesia, public_key, ssl, stdlib, top],
                  names(Small)),
     ?assertEqual([kernel, stdlib, top], started(Small)),

@@ -139,7 +139,7 @@ unused_prebuilt_nif(Config) ->
     made:app(Stale, stale, [], []),
     made:file(filename:join(Stale, "priv/stale.so"), made:so()),
     {ok, System} = read(Dir),
-    {ok, Small} = whittle_pass:run([whittle_pass_applications], #{}, System),
+    {ok, Small, #{}} = whittle_pass:run([whittle_pass_applications], #{}, System),
     ?assertMatch({ok, _}, whittle_system:app(stale, System)),
     ?assertEqual(error, whittle_system:app(stale, Small)).
 
@@ -207,13 +207,13 @@ unlisted_module(Config) ->
     {ok, System} = read(Dir),
     [#{notes := [Note, _]}] = whittle_system:ledger(System),
     ?assertEqual(<<"more: modules that its .app file does not list: called, extra">>, Note),
-    {ok, Small} = whittle_pass:run([whittle_pass_modules], #{}, System),
+    {ok, Small, #{}} = whittle_pass:run([whittle_pass_modules], #{}, System),
     {ok, #{modules := Modules}} = whittle_system:app(more, Small),
     ?assertEqual([called, listed], lists:sort(maps:keys(Modules))),
     %% What starts the application is needed whatever the list says.
     made:app(Dir, more, [{modules, []}, {mod, {listed, []}}], []),
     {ok, Starts} = read(Dir),
-    {ok, Kept} = whittle_pass:run([whittle_pass_modules], #{}, Starts),
+    {ok, Kept, #{}} = whittle_pass:run([whittle_pass_modules], #{}, Starts),
     {ok, #{modules := Left}} = whittle_system:app(more, Kept),
     ?assertEqual([called, listed], lists:sort(maps:keys(Left))).
 

@@ -3,7 +3,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([first/2, whole/2, text/1]).
+-export([first/2, whole/2, text/1, is_same/2]).
 
 %% Bytes of a text that is read as terms or lines.
 -define(MOST_TEXT, 4 * 1024 * 1024).
@@ -39,3 +39,12 @@ whole(File, Limit) ->
 %% @doc Reads a text of terms or lines: as {@link whole/2}, with a limit of 4 MB.
 -spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 text(File) -> whole(File, ?MOST_TEXT).
+
+%% @doc Whether two paths lead to one regular file.
+-spec is_same(file:filename_all(), file:filename_all()) -> boolean().
+is_same(One, Other) ->
+    case {file:read_file_info(One), file:read_file_info(Other)} of
+        {{ok, #file_info{type = regular, major_device = Device, inode = Inode}},
+         {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
+        _ -> false
+    end.

@@ -1,18 +1,15 @@
-%% @doc What the words of `whittle build' say about shaking.
--module(whittle_shake_words).
+%% @doc Makes the options of shaking from the command line.
+-module(whittle_shake_options).
 
 -export([options/1]).
 
-%% Larger files of names or of calls are not read.
--define(MAX_FILE, 64 * 1024 * 1024).
-
 -define(DOORS, [remote, data, atoms, code]).
 
-%% @doc The options of {@link whittle_shake:plan/2} but for the VM's modules, or `none'.
-%% What only means something to shaking is refused without it.
+%% @doc The option `shake' of {@link whittle_make:make/1}. An option that only means something with
+%% shaking is refused without it.
 -spec options(whittle_command_line:values()) ->
-          {ok, none | map()} | {error, {words | work, unicode:chardata()}}.
-options(#{shake := "none"} = Values) ->
+          {ok, none | whittle_make:shake()} | {error, whittle:failure()}.
+options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DOORS],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
@@ -20,7 +17,7 @@ options(#{shake := "none"} = Values) ->
     end;
 options(#{shake := Unit} = Values) ->
     whittle_work:steps(
-      [fun(_) -> {ok, #{unit => unit(Unit), missing => missing(Values),
+      [fun(_) -> {ok, #{unit => Unit, missing => maps:get(missing, Values, load),
                         declared => #{}}} end,
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
@@ -28,12 +25,6 @@ options(#{shake := Unit} = Values) ->
        | [fun(Options) -> declared(Door, Values, Options) end || Door <- ?DOORS]]).
 
 %% Internal
-
-unit("modules") -> modules;
-unit("functions") -> functions.
-
-missing(#{missing := "crash"}) -> crash;
-missing(_) -> load.
 
 features(#{feature := Text}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
@@ -58,57 +49,17 @@ wrong_feature([Sign | Name], Known) when Sign =:= $+; Sign =:= $- ->
 wrong_feature(Word, _) ->
     ["--feature takes +X and -X with commas between, not `", Word, $'].
 
-keep(#{keep := File}, Options) ->
-    with_file(keep, File,
-              fun(Bytes) ->
-                      case whittle_shake_name:parse_file(Bytes) of
-                          {ok, Names} -> {ok, Options#{keep => Names}};
-                          {error, Line} ->
-                              {error, {work, [File, ": `", Line, "' is no M, M:F or M:F/A: "
-                                              "correct it"]}}
-                      end
-              end);
-keep(_, Options) ->
-    {ok, Options}.
+keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
+keep(_, Options) -> {ok, Options}.
 
-evidence(#{seen := "only", evidence := _}, #{missing := crash}) ->
+evidence(#{seen := only, evidence := _}, #{missing := crash}) ->
     {error, {words, "--seen only needs --missing load: what a run did not call has to be there"}};
 evidence(#{evidence := File} = Values, Options) ->
-    with_file(evidence, File,
-              fun(Bytes) ->
-                      case whittle_shake_evidence:from_binary(Bytes) of
-                          {ok, Evidence} ->
-                              {ok, Options#{evidence => Evidence, seen => seen(Values, Options)}};
-                          {error, Error} ->
-                              {error, {work, [File, $\s,
-                                              whittle_shake_evidence:format_error(Error)]}}
-                      end
-              end);
+    {ok, maps:merge(Options#{evidence_file => File}, maps:with([seen], Values))};
 evidence(#{seen := _}, _) ->
     {error, {words, "--seen needs --evidence FILE"}};
 evidence(_, Options) ->
     {ok, Options}.
-
-with_file(Option, File, Fun) ->
-    case whittle_file:whole(File, ?MAX_FILE) of
-        {ok, Bytes} -> Fun(Bytes);
-        {error, eftype} ->
-            {error, {work, [File, " is a pipe, a socket or a device: name a file with --",
-                            atom_to_list(Option)]}};
-        {error, efbig} ->
-            {error, {work, [File, " is larger than any file of its kind: check the path given to "
-                            "--", atom_to_list(Option)]}};
-        {error, Reason} ->
-            {error, {work, [File, " cannot be read (", file:format_error(Reason),
-                            "): check the path given to --", atom_to_list(Option)]}}
-    end.
-
-%% By default what is only loaded later is not refused.
-seen(#{seen := "refuse"}, _) -> refuse;
-seen(#{seen := "keep"}, _) -> keep;
-seen(#{seen := "only"}, _) -> only;
-seen(_, #{missing := load}) -> keep;
-seen(_, #{missing := crash}) -> refuse.
 
 declared(Door, Values, #{declared := Declared} = Options) ->
     case Values of

@@ -1,10 +1,10 @@
-%% @doc The account of a build: what the release would have been, what each pass
-%% took from the code, what is left. Pure.
+%% @doc Sums up a build: the bytes of a stock release, of the code after each pass, and of the
+%% output. Pure.
 -module(whittle_ledger).
 
--export([account/1, text/1]).
+-export([new/1]).
 
--export_type([account/0, input/0, line/0]).
+-export_type([ledger/0, input/0, line/0]).
 
 -type input() ::
         #{system := whittle_system:system(),     % after the passes
@@ -14,13 +14,13 @@
                         vm := pos_integer(),
                         code := non_neg_integer()}, % as stored, with the rest of
                                                  % the tree
-          costs => whittle_shake_cost:costs(),   % where it was shaken
+          costs := whittle_shake_cost:costs() | none, % none: not shaken
           out := file:filename_all()}.
 
 -type line() :: #{pass := binary(), doc := binary(), bytes := non_neg_integer(),
                   applications := #{atom() => non_neg_integer()}}.
 
--type account() ::
+-type ledger() ::
         #{out := binary(), size := pos_integer(), vm := pos_integer(),
           code := non_neg_integer(), target := binary(), flavour := atom(),
           otp := binary(), name := binary(), version := binary(),
@@ -29,15 +29,15 @@
           costs => whittle_shake_cost:costs(),
           passes := [line()], notes := [binary()]}.
 
-%% @doc The account as data. The stock release is what relx ships: the release's
-%% applications as they were read, unstripped, and the stock ERTS.
--spec account(input()) -> account().
-account(#{system := System, runtime := Runtime, stock_vm := StockVm,
+%% @doc The ledger as data. The stock release is the one that relx makes: the applications as they
+%% were read, unstripped, and the stock ERTS.
+-spec new(input()) -> ledger().
+new(#{system := System, runtime := Runtime, stock_vm := StockVm,
           contents := #{size := Size, vm := Vm, code := Code}, out := Out} = Input) ->
     Ledger = whittle_system:ledger(System),
     StockCode = stock_code(Ledger, System),
     #{target := Target, flavour := Flavour, otp_vsn := Otp} = Runtime,
-    (maps:with([costs], Input))
+    (maps:filter(fun(_, Costs) -> Costs =/= none end, maps:with([costs], Input)))
     #{out => text_of(Out), size => Size, vm => Vm, code => Code,
       name => text_of(whittle_system:name(System)),
       version => text_of(whittle_system:vsn(System)),
@@ -59,30 +59,5 @@ line(#{pass := Pass, doc := Doc, 'after' := After}) ->
       applications => After}.
 
 total(Sizes) -> lists:sum(maps:values(Sizes)).
-
-%% @doc The account as a table for a person, then the notes.
--spec text(account()) -> unicode:chardata().
-text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
-       flavour := Flavour, otp := Otp, name := Name, version := Version,
-       stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Account) ->
-    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavour ",
-     atom_to_binary(Flavour), "\n\n",
-     whittle_table:text(
-       [["", "bytes", ""],
-        ["stock release", Stock,
-         ["unstripped code, and the stock VM: ", whittle_table:number(StockVm)]]]
-       ++ [[["code: ", Pass], Bytes, Doc]
-           || #{pass := Pass, bytes := Bytes, doc := Doc} <- Passes]
-       ++ [["code: stored", Code, "compressed, with its papers"],
-           ["vm", Vm, ""],
-           [Out, Size, share(Size, Stock)]]),
-     [[$\n, whittle_table:text(Table)]
-      || #{costs := Costs} <- [Account], Table <- whittle_shake_cost:tables(Costs)],
-     ["\nBytes and memory of code are estimates, before compression. An application or a dynamic "
-      "call brings\nwhat would go without it.\n" || #{costs := _} <- [Account]],
-     [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
-
-share(_, 0) -> "";
-share(Size, Stock) -> io_lib:format("~.1f % of the stock release", [100 * Size / Stock]).
 
 text_of(Chars) -> unicode:characters_to_binary(Chars).

@@ -1,23 +1,28 @@
-%% @doc Has `beam_lib' tell the MD5 of a module as the VM of an output does.
+%% @hidden Has `beam_lib' tell the MD5 of a module as the VM of an output does.
 %%
 %% A module that was made smaller stays the module that it was: its file names the MD5 of
 %% before in the chunk `Whtl' ({@link whittle_beam:strip/2}), and the VM takes it from there.
 %% OTP's `beam_lib:md5/1' sums up what is left. `code:modified_modules/0' compares the two, and
 %% `c:lm/0' loads each module that differs. So `beam_lib' looks for that chunk first. It stays
 %% what it was itself: its MD5 and what `module_info' tells are the same.
--module(whittle_identity).
+-module(whittle_make_md5).
+-behaviour(whittle_pass).
 
--export([told/1]).
+-export([name/0, run/2]).
 
-%% @doc The system with a `beam_lib' that looks for the chunk, where it has one. This has to
-%% come before what takes functions out: the new code calls one more.
--spec told(whittle_system:system()) -> whittle_system:system().
-told(System) ->
-    lists:foldl(fun(#{modules := #{beam_lib := Bytes} = Modules} = App, Now) ->
-                        whittle_system:put_app(
-                          App#{modules := Modules#{beam_lib := telling(Bytes)}}, Now);
-                   (_, Now) -> Now
-                end, System, whittle_system:apps(System)).
+%% @private
+-spec name() -> atom().
+name() -> md5.
+
+%% @doc The system with a `beam_lib' that looks for the chunk, where it has one. This comes before
+%% the pass that removes functions, because the new code calls one more.
+-spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
+run(System, _) ->
+    {ok, lists:foldl(fun(#{modules := #{beam_lib := Bytes} = Modules} = App, Now) ->
+                             whittle_system:put_app(
+                               App#{modules := Modules#{beam_lib := telling(Bytes)}}, Now);
+                        (_, Now) -> Now
+                     end, System, whittle_system:apps(System))}.
 
 %% Internal
 

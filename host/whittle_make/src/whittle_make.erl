@@ -1,0 +1,311 @@
+%% @doc Builds an output from an application, a project, a release or an escript.
+%%
+%% The order of a build stands in this module alone: check the request, read the input, run the
+%% passes ({@link passes/1}), get the VM, write the output with its plan. {@link make/1} does all
+%% of it, {@link system/1} ends before the VM. The command, the tests, the benchmarks and the
+%% studies call these two.
+-module(whittle_make).
+
+-import(whittle_work, [steps/1]).
+
+-export([make/1, system/1, passes/1]).
+-export([format_error/1, details/1, code/1]).
+
+-export_type([request/0, shake/0, event/0, made/0, prepared/0, reason/0]).
+
+-type request() ::
+        #{input := file:filename(),         % the path of the application, release or escript
+          otp => string(),                  % release, "29"; default: the newest known
+          otp_lib => file:filename(),       % `lib' of an installed OTP, in the place of one that
+                                            % Whittle builds; for system/1 only
+          passes => [module()],             % default: see passes/1
+          target => string(),               % default: this machine's
+          flavour => size | speed,          % the interpreter or the JIT; default: size
+          out => file:filename(),           % default: the system's name, here
+          format => exe | dir,              % default: exe
+          libs => [file:filename()],        % directories of further applications; default: none.
+                                            % Whittle's own libraries come behind them
+          add => [whittle_system:app_name()], % applications to add; default: none
+          natives => [file:filename()],     % descriptions of C to link in; default: none
+          outside_links => note | refuse,   % default: note
+          includes => auto | keep,          % include files; default: auto, which keeps them
+                                            % where the compiler is
+          attributes => auto | keep,        % of modules; default: auto, which keeps them where
+                                            % a module names them
+          shake => none | shake(),          % default: none
+          ca_certs => file:filename(),      % PEM, for where /etc/ssl is missing; default: none
+          runtime => whittle_runtime:options(), % where the cache is, and more
+          tell => fun((event()) -> term())}.% gets each event, in the calling process
+
+%% The options of {@link whittle_shake:plan/2}, and two files that are read when the build begins.
+-type shake() ::
+        #{unit := modules | functions,
+          missing => load | crash,
+          on => [whittle_shake_feature:name()],
+          off => [whittle_shake_feature:name()],
+          only => [mfa()],
+          declared => #{whittle_shake_dynamic:door() => whittle_shake:declared()},
+          seen => refuse | keep | only,     % default: keep with `load', refuse with `crash'
+          keep_file => file:filename(),     % names of functions to keep
+          evidence_file => file:filename()}.% what `whittle trace' recorded
+
+%% A phase begins; a note for a person; the progress of a build of the VM.
+-type event() :: {phase, phase()}
+               | {note, unicode:chardata()}
+               | {runtime, whittle_runtime:progress()}.
+
+%% `facts', `plan', `rewrite' and `account' are parts of the pass `shake'.
+-type phase() :: read | facts | plan | rewrite | account | runtime | pack | atom().
+
+%% A system that is ready to be packed.
+-type prepared() ::
+        #{system := whittle_system:system(),
+          otp := whittle_runtime:otp() | #{lib := file:filename()},
+          plan := whittle_shake_saved:saved() | none, % none: not shaken
+          costs := whittle_shake_cost:costs() | none,
+          timings := [{atom(), non_neg_integer()}]}.  % milliseconds of each step, in order
+
+-type made() ::
+        #{out := file:filename(),
+          system := whittle_system:system(),
+          plan := whittle_shake_saved:saved() | none,
+          ledger := whittle_ledger:ledger(),
+          runtime := whittle_runtime:runtime(),
+          otp := whittle_runtime:otp(),
+          size := pos_integer(),            % bytes of the output
+          sha256 := binary() | none,        % in lower-case hex; none of a directory
+          timings := [{atom(), non_neg_integer()}]}.
+
+-type reason() ::
+        {system, whittle_system:error()}
+      | {shake, whittle_shake:error()}
+      | {pack, whittle_pack:error()}
+      | {runtime, whittle_runtime:error()}
+      | {plan_file, whittle_plan_file:error()}
+      | whittle_make_shake:reason()
+      | {input_is_output, file:filename()}.
+
+%% @doc Makes an output. The output, and its plan file beside it, are whole or not there.
+-spec make(request()) -> {ok, made()} | {error, reason()}.
+make(Request) ->
+    in_order(Request, [{check, fun check_request/1}, {check, fun check_given_output/1}]
+             ++ to_system()
+             ++ [{runtime, fun get_runtime/1}, {pack, fun write/1}, {ledger, fun account/1}],
+             [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
+
+%% @doc Makes the system of an output, all but the VM and the file: for tests and measurements.
+-spec system(request()) -> {ok, prepared()} | {error, reason()}.
+system(Request) ->
+    in_order(Request, [{check, fun check_request/1} | to_system()],
+             [system, otp, plan, costs, timings]).
+
+%% @doc The passes of a build, in order. What removes most comes first, what looks at every module
+%% comes last.
+-spec passes(none | shake()) -> [module()].
+passes(Shake) ->
+    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_make_md5]
+        ++ [whittle_make_shake || Shake =/= none]
+        ++ [whittle_pass_strip, whittle_pass_literals, whittle_make_start].
+
+%% @doc One line for a person. It ends with what to do next.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({system, Error}) -> whittle_system:format_error(Error);
+format_error({shake, Error}) -> whittle_shake:format_error(Error);
+format_error({pack, Error}) -> whittle_pack:format_error(Error);
+format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
+format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
+format_error({input_is_output, Out}) ->
+    [Out, " is the input: name another output with -o"];
+format_error(Error) -> whittle_make_shake:format_error(Error).
+
+%% @doc The lines that belong above the line of {@link format_error/1}: the last words of a program
+%% that failed, or a list.
+-spec details(reason()) -> [unicode:chardata()].
+details({shake, Error}) -> whittle_shake:details(Error);
+details({runtime, Error}) -> whittle_runtime:last_words(Error);
+details(_) -> [].
+
+%% @doc The name of an error, for programs (docs/json.md).
+-spec code(reason()) -> atom().
+code({Room, Error}) when Room =:= system; Room =:= shake; Room =:= pack; Room =:= runtime;
+                         Room =:= plan_file -> name(Error);
+code(_) -> failed.
+
+name({error, Reason}) -> name(Reason);
+name({in, {_File, Error}}) -> name(Error);
+name(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);
+name(Reason) when is_atom(Reason) -> Reason.
+
+%% Internal: the order
+
+to_system() ->
+    [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1},
+     {check, fun name_output/1}, {passes, fun run_passes/1}].
+
+%% Each step adds to the build. The result has the named keys.
+in_order(Request, Steps, Keys) ->
+    Build = #{request => with_defaults(Request), timings => []},
+    case steps([fun(Before) -> timed(Step, Before, Build) end || Step <- Steps]) of
+        {ok, #{timings := Timings} = Done} ->
+            {ok, maps:with(Keys, Done#{timings := lists:reverse(Timings)})};
+        {error, _} = Error -> Error
+    end.
+
+timed(Step, none, Build) -> timed(Step, Build, Build);
+timed({Name, Step}, Before, _) ->
+    Start = erlang:monotonic_time(millisecond),
+    case Step(Before) of
+        {ok, #{timings := [{Name, Spent} | Timings]} = After} ->
+            {ok, After#{timings := [{Name, Spent + since(Start)} | Timings]}};
+        {ok, #{timings := Timings} = After} ->
+            {ok, After#{timings := [{Name, since(Start)} | Timings]}};
+        {error, _} = Error -> Error
+    end.
+
+since(Start) -> erlang:monotonic_time(millisecond) - Start.
+
+with_defaults(Request) ->
+    maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
+                 flavour => size, format => exe, libs => [], add => [], natives => [],
+                 outside_links => note, includes => auto, attributes => auto, shake => none,
+                 runtime => #{}, tell => fun(_) -> ok end}, Request).
+
+tell(Event, #{request := #{tell := Tell}}) ->
+    _ = Tell(Event),
+    ok.
+
+%% Internal: the steps. What can be refused without long work comes first
+
+check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
+    steps([fun(_) -> in(system, whittle_read:check(Input)) end,
+           fun(_) -> in(system, whittle_native:read_all(Files)) end,
+           fun(Natives) ->
+                   case whittle_make_shake:read_files(Shake) of
+                       {ok, Read} -> {ok, Build#{natives => Natives, shake => Read}};
+                       {error, _} = Error -> Error
+                   end
+           end]).
+
+check_given_output(#{request := #{out := Out}} = Build) -> check_output(Out, Build);
+check_given_output(Build) -> {ok, Build}.
+
+%% To build a missing OTP takes minutes. One that is there is read in a moment.
+check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
+check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
+    case [Lib || Lib <- whittle_runtime:otp_libs(runtime_options(Build)),
+                 lists:prefix("otp-" ++ Release ++ "-",
+                              filename:basename(filename:dirname(Lib)))] of
+        [] ->
+            tell({phase, read}, Build),
+            steps([fun(_) -> in(system, whittle_read:check_needs(
+                                          Input, #{libs => libs(Build), add => Add,
+                                                   otp => Release})) end,
+                   fun(_) -> {ok, Build} end]);
+        [_ | _] ->
+            {ok, Build}
+    end.
+
+libs(#{request := #{libs := Libs}}) -> Libs ++ [whittle_device:lib_dir()].
+
+get_otp(Build) ->
+    steps([fun(_) -> installed_otp(Build) end,
+           fun(#{lib := Lib} = Otp) ->
+                   steps([fun(_) -> in(system, whittle_otp_lib:open(Lib)) end,
+                          fun(Opened) -> {ok, Build#{otp => Otp, otp_lib => Opened}} end])
+           end]).
+
+installed_otp(#{request := #{otp_lib := Lib}}) -> {ok, #{lib => Lib}};
+installed_otp(#{request := #{otp := Release}} = Build) ->
+    in(runtime, whittle_runtime:otp(Release, runtime_options(Build))).
+
+read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib := Otp,
+       natives := Natives} = Build) ->
+    tell({phase, read}, Build),
+    steps([fun(_) -> in(system, whittle_read:read(
+                                  Input, #{otp_lib => Otp, libs => libs(Build),
+                                           natives => Natives, add => Add,
+                                           outside_links => Links})) end,
+           fun(System) -> in(system, whittle_device:add(System)) end,
+           fun(System) -> {ok, Build#{system => System}} end]).
+
+name_output(#{out := _} = Build) -> {ok, Build};
+name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
+
+check_output(Given, #{request := #{input := Input, format := Format}} = Build) ->
+    Out = case Format of
+              dir -> filename:join([Given]);   % without a slash at its end
+              exe -> Given
+          end,
+    steps([fun(_) -> is_other_file(Input, Out) end,
+           fun(_) -> in(pack, whittle_pack:check_output(Out, pack_options(Build))) end,
+           fun(_) -> check_plan(Out, Build) end,
+           fun(_) -> {ok, Build#{out => Out}} end]).
+
+check_plan(_, #{shake := none}) -> ok;
+check_plan(Out, _) -> in(plan_file, whittle_plan_file:check(Out)).
+
+is_other_file(Input, Out) ->
+    case whittle_file:is_same(Input, Out) of
+        true -> {error, {input_is_output, Out}};
+        false -> ok
+    end.
+
+run_passes(#{request := #{flavour := Flavour, includes := Includes, attributes := Attributes}
+                 = Request, shake := Shake, system := System, otp_lib := Otp} = Build) ->
+    %% Only the JIT reads the types that the compiler found.
+    Types = case Flavour of size -> drop; speed -> keep end,
+    Tell = fun(Event) -> tell(Event, Build) end,
+    Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
+                shake => Shake, otp => Otp, tell => Tell},
+    case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
+        {ok, Smaller, Results} ->
+            Shaken = maps:get(shake, Results, #{plan => none, costs => none}),
+            {ok, maps:merge(Build#{system := Smaller}, Shaken)};
+        {error, {system, _} = Error} -> {error, Error};
+        {error, {shake, _} = Error} -> {error, Error};
+        {error, Error} -> {error, {system, Error}}
+    end.
+
+get_runtime(#{request := #{target := Target, otp := Otp, flavour := Flavour},
+              system := System} = Build) ->
+    tell({phase, runtime}, Build),
+    Spec = #{target => Target, otp => Otp, flavour => Flavour,
+             natives => whittle_system:natives(System)},
+    steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
+           fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
+
+write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
+    tell({phase, pack}, Build),
+    Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),
+    steps([fun(_) -> in(pack, whittle_pack:write(System, Runtime, Out, Options)) end,
+           fun(#{size := Size, vm := Vm, sha256 := Sum}) ->
+                   {ok, Build#{size => Size, vm => Vm, sha256 => Sum}}
+           end]).
+
+account(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
+          vm := Vm, otp := #{root := Root}} = Build) ->
+    Ledger = whittle_ledger:new(#{system => System, runtime => Runtime, out => Out,
+                                  stock_vm => stock_vm(Root), costs => Costs,
+                                  contents => #{size => Size, vm => Vm, code => Size - Vm}}),
+    {ok, Build#{ledger => Ledger}}.
+
+%% The bytes of a stock ERTS in a release, without debug information. Our own installation of an
+%% OTP has two more programs, which do not count.
+stock_vm(Root) ->
+    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
+                     filelib:is_regular(File)],
+    Names = [filename:basename(File) || File <- Files],
+    Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
+    lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
+                       {ok, Size} <- [whittle_pack:loaded_size(File)]]).
+
+runtime_options(#{request := #{runtime := Options}} = Build) ->
+    Options#{progress => fun(Progress) -> tell({runtime, Progress}, Build) end}.
+
+pack_options(#{request := Request}) -> maps:with([format, ca_certs], Request).
+
+%% An error carries the room that it is from.
+in(_, ok) -> ok;
+in(_, {ok, _} = Ok) -> Ok;
+in(runtime, Error) -> {error, {runtime, Error}};
+in(Room, {error, Error}) -> {error, {Room, Error}}.

@@ -1,0 +1,113 @@
+%% @hidden Keeps the functions that the program can reach; the others become cold, or go.
+%%
+%% The pass plans and carries the plan out. Its result has the plan as it is saved, and the costs
+%% of applications and dynamic calls.
+-module(whittle_make_shake).
+-behaviour(whittle_pass).
+
+-import(whittle_work, [steps/1]).
+
+-export([read_files/1]).
+-export([name/0, doc/0, run/2]).
+-export([format_error/1]).
+
+-export_type([options/0, reason/0]).
+
+%% With the contents of the files that the request names.
+-type options() :: none | whittle_shake:options().
+
+-type reason() :: {unread, {keep | evidence, file:filename(), file:posix() | badarg}}
+                | {not_names, {file:filename(), string()}}
+                | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
+
+%% Larger files of names or of calls are not read.
+-define(MAX_FILE, 64 * 1024 * 1024).
+
+%% @doc Reads the files that options of shaking name.
+-spec read_files(none | whittle_make:shake()) -> {ok, options()} | {error, reason()}.
+read_files(none) -> {ok, none};
+read_files(Shake) ->
+    Options = maps:merge(#{missing => load, declared => #{}}, Shake),
+    steps([fun(_) -> keep(Options) end, fun evidence/1]).
+
+keep(#{keep_file := File} = Options) ->
+    steps([fun(_) -> file(keep, File) end,
+           fun(Bytes) ->
+                   case whittle_shake_name:parse_file(Bytes) of
+                       {ok, Names} -> {ok, (maps:remove(keep_file, Options))#{keep => Names}};
+                       {error, Line} -> {error, {not_names, {File, Line}}}
+                   end
+           end]);
+keep(Options) -> {ok, Options}.
+
+evidence(#{evidence_file := File, missing := Missing} = Options) ->
+    steps([fun(_) -> file(evidence, File) end,
+           fun(Bytes) ->
+                   case whittle_shake_evidence:from_binary(Bytes) of
+                       {ok, Evidence} ->
+                           %% What is loaded when it is called need not be refused.
+                           Seen = case Missing of load -> keep; crash -> refuse end,
+                           {ok, maps:merge(#{seen => Seen, evidence => Evidence},
+                                           maps:remove(evidence_file, Options))};
+                       {error, Error} -> {error, {bad_evidence, {File, Error}}}
+                   end
+           end]);
+evidence(Options) -> {ok, Options}.
+
+file(Option, File) ->
+    case whittle_file:whole(File, ?MAX_FILE) of
+        {ok, Bytes} -> {ok, Bytes};
+        {error, Reason} -> {error, {unread, {Option, File, Reason}}}
+    end.
+
+%% @private
+-spec name() -> atom().
+name() -> shake.
+
+%% @private
+-spec doc() -> string().
+doc() -> "what the program can reach; the rest is cold, or gone".
+
+%% @private
+-spec run(whittle_system:system(), whittle_pass:options()) ->
+          {ok, whittle_system:system(), map()} | {error, {shake, whittle_shake:error()}}.
+run(System, #{shake := Options, otp := Otp, tell := Tell}) ->
+    Phase = fun(Name) -> _ = Tell({phase, Name}), ok end,
+    Planned = steps([fun(_) -> Phase(facts) end,
+                     fun(_) -> whittle_otp_lib:preloaded(Otp) end,
+                     fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end,
+                     fun(Facts) ->
+                             Phase(plan),
+                             whittle_shake:plan(System, Options#{facts => Facts})
+                     end]),
+    case Planned of
+        {ok, Plan} ->
+            _ = [Tell({note, Note}) || Note <- whittle_shake:open_calls(Plan)
+                                            ++ whittle_shake:warnings(Plan)],
+            Phase(rewrite),
+            Shaken = carry_out(Plan, System),
+            Phase(account),
+            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken),
+                           costs => whittle_shake_cost:costs(Plan, System)}};
+        {error, Error} -> {error, {shake, Error}}
+    end.
+
+carry_out(Plan, System) ->
+    Done = whittle_shake:carry_out(Plan, System),
+    lists:foldl(fun whittle_system:note/2, Done,
+                whittle_shake:notes(Plan) ++ whittle_shake:load_notes(Plan, System, Done)).
+
+%% @doc One line for a person. It ends with what to do next.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unread, {Option, File, eftype}}) ->
+    [File, " is a pipe, a socket or a device: name a file with --", atom_to_list(Option)];
+format_error({unread, {Option, File, efbig}}) ->
+    [File, " is larger than any file of its kind: check the path given to --",
+     atom_to_list(Option)];
+format_error({unread, {Option, File, Reason}}) ->
+    [File, " cannot be read (", file:format_error(Reason), "): check the path given to --",
+     atom_to_list(Option)];
+format_error({not_names, {File, Line}}) ->
+    [File, ": `", Line, "' is no M, M:F or M:F/A: correct it"];
+format_error({bad_evidence, {File, Error}}) ->
+    [File, $\s, whittle_shake_evidence:format_error(Error)].

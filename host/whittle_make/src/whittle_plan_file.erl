@@ -1,0 +1,111 @@
+%% @doc Checks, writes and reads the plan of a build. It is the file `OUT.plan' beside the output.
+-module(whittle_plan_file).
+
+-export([path/1, check/1, beside/2, read/1]).
+-export([format_error/1]).
+
+-export_type([error/0]).
+
+-type error() ::
+        {not_a_plan, file:filename()}       % another file has the plan's name
+      | {no_room, {file:filename(), efbig | eftype | eisdir}} % the plan cannot be written there
+      | {no_plan, file:filename()}          % the output was not shaken, or the plan was moved
+      | {not_an_output, file:filename()}    % a directory that Whittle did not make
+      | {wrong_plan, {file:filename(), whittle_shake_saved:error()}}
+      | whittle_pack:error().
+
+%% Larger files are not read: no output is, and no plan.
+-define(MAX_FILE, 16#1_2000_0000).
+-define(MAX_PLAN, 256 * 1024 * 1024).
+
+%% @doc The path of the plan of an output.
+-spec path(file:filename()) -> file:filename().
+path(Out) -> filename:join([Out]) ++ ".plan".
+
+%% @doc Whether a plan may be written for this output. A file that is no plan is not replaced.
+-spec check(file:filename()) -> ok | {error, error()}.
+check(Out) ->
+    case plan(Out) of
+        {ok, Bytes} ->
+            case whittle_shake_saved:is_plan(Bytes) of
+                true -> ok;
+                false -> {error, {not_a_plan, path(Out)}}
+            end;
+        {error, enoent} -> whittle_pack:check_beside(path(Out));
+        {error, Reason} when Reason =:= efbig; Reason =:= eftype; Reason =:= eisdir ->
+            {error, {no_room, {path(Out), Reason}}};
+        {error, Reason} -> {error, {unreadable, {path(Out), Reason}}}
+    end.
+
+%% @doc The option `beside' of {@link whittle_pack:write/4}: writes the plan, or removes that of an
+%% earlier build, which would describe another output. A file that is no plan stays.
+-spec beside(file:filename(), whittle_shake_saved:saved() | none) ->
+          #{beside => {file:filename(), whittle_pack:beside()}}.
+beside(Out, none) ->
+    IsPlan = case plan(Out) of
+                 {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
+                 {error, enoent} -> true;       % another build may be writing one
+                 {error, _} -> false
+             end,
+    maps:from_list([{beside, {path(Out), fun(_) -> none end}} || IsPlan]);
+beside(Out, Saved) ->
+    #{beside => {path(Out), fun(Bytes) -> {ok, whittle_shake_saved:to_binary(Bytes, Saved)} end}}.
+
+%% @doc Reads the plan of an output, which has to be of this output.
+-spec read(file:filename()) -> {ok, whittle_shake_saved:saved()} | {error, error()}.
+read(Out) ->
+    Dir = filelib:is_dir(Out),
+    case {whittle_file:whole(known_by(Out), ?MAX_FILE), plan(Out)} of
+        {{error, enoent}, _} when Dir -> {error, {not_an_output, Out}};
+        {{error, Reason}, _} -> {error, {unreadable, {Out, Reason}}};
+        {{ok, _}, {error, enoent}} -> without_plan(Out);
+        {_, {error, Reason}} -> {error, {unreadable, {path(Out), Reason}}};
+        {{ok, Bytes}, {ok, Plan}} ->
+            case whittle_shake_saved:from_binary(Bytes, Plan) of
+                {ok, Saved} -> {ok, Saved};
+                {error, Error} -> {error, {wrong_plan, {path(Out), Error}}}
+            end
+    end.
+
+%% @doc One line for a person. It ends with what to do next.
+-spec format_error(error()) -> unicode:chardata().
+format_error({not_a_plan, Path}) ->
+    [Path, " is no plan, and the plan would be written over it: move it, or name another output "
+     "with -o"];
+format_error({no_room, {Path, eisdir}}) ->
+    [Path, " is a directory, and the plan would be written there: move it, or name another output "
+     "with -o"];
+format_error({no_room, {Path, Reason}}) ->
+    [Path, case Reason of
+               efbig -> " is too large for a plan";
+               eftype -> " is a pipe, a socket or a device"
+           end, ", and the plan would be written there: move it, or name another output with -o"];
+format_error({no_plan, Path}) ->
+    [Path, " is not there: build with --shake functions, and keep it beside the output"];
+format_error({not_an_output, Out}) ->
+    [Out, " is no directory that `whittle build --format dir' made: name one, or an executable"];
+format_error({wrong_plan, {Path, Error}}) ->
+    [Path, $\s, wrong(Error), ": build again"];
+format_error(Error) ->
+    whittle_pack:format_error(Error).
+
+%% Internal
+
+plan(Out) -> whittle_file:whole(path(Out), ?MAX_PLAN).
+
+without_plan(Out) ->
+    case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
+        {error, _} = Error -> Error;
+        _ -> {error, {no_plan, path(Out)}}
+    end.
+
+%% A directory is known by its bill of materials, which has the sum of each part.
+known_by(Out) ->
+    case filelib:is_dir(Out) of
+        true -> filename:join(Out, "tree/etc/bom.json");
+        false -> Out
+    end.
+
+wrong(no_plan) -> "is no plan";
+wrong(plan_of_another) -> "is the plan of another build";
+wrong({plan_version, _}) -> "was written by another version of whittle".
