@@ -1,82 +1,147 @@
-%% Holds the rooms' borders: the table in docs/architecture.md, from xref of what was
-%% compiled for this run.
+%% Enforces the layout in docs/architecture.md. The rules follow from the .app files and from the
+%% directories: host, lib and device. What is checked was compiled for this run.
 -module(borders_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0]).
--export([host_rooms/1, device_rooms/1, only_the_command_prints_or_halts/1]).
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([calls_are_declared/1, sides/1, hidden_modules/1, no_circles/1, variables_are_seen/1,
+         only_the_command_prints_or_halts/1]).
 
-all() -> [host_rooms, device_rooms, only_the_command_prints_or_halts].
+all() ->
+    [calls_are_declared, sides, hidden_modules, no_circles, variables_are_seen,
+     only_the_command_prints_or_halts].
 
-%% Which rooms a room of the host may call.
-host() ->
-    #{whittle => [whittle_system, whittle_beam, whittle_shake, whittle_runtime, whittle_pack],
-      whittle_system => [whittle_beam],
-      whittle_beam => [],
-      whittle_shake => [whittle_beam, whittle_system],
-      whittle_runtime => [],
-      whittle_pack => [whittle_system]}.
+init_per_suite(Config) ->
+    {ok, _} = xref:start(?MODULE),
+    [{ok, _} = xref:add_directory(?MODULE, ebin(App)) || App <- applications()],
+    {ok, Seen} = xref:q(?MODULE, "E"),
+    Calls = [{M, N} || {{M, _, _}, {N, _, _}} <- Seen]
+        ++ lists:append([through_variables(File) || App <- applications(), File <- beams(App)]),
+    [{calls, lists:usort([Call || {M, N} = Call <- Calls, M =/= N])} | Config].
 
-host_rooms(_Config) ->
-    Rooms = host(),
-    ?assertEqual(lists:sort(rooms("host")), lists:sort(maps:keys(Rooms))),
-    ?assertEqual([], [Call || {From, To, _} = Call <- calls(),
-                              is_map_key(From, Rooms), From =/= To,
-                              not lists:member(To, maps:get(From, Rooms))]).
+end_per_suite(_) ->
+    xref:stop(?MODULE).
 
-%% What runs on the board stands on OTP alone, but for libraries of the same
-%% side that say so in their .app file.
-device_rooms(_Config) ->
-    Device = rooms("device"),
-    Declared = [{Room, App} || Room <- Device, App <- applications(Room)],
-    ?assertEqual([], [Call || {From, To, _} = Call <- calls(),
-                              lists:member(From, Device), From =/= To,
-                              not lists:member({From, To}, Declared)
-                                  orelse not lists:member(To, Device)]).
+%% An application calls those that its .app file names. One that is loaded by name at run time
+%% names its callers itself: it is not there when they start.
+calls_are_declared(Config) ->
+    ?assertEqual([], [Call || {From, To, _} = Call <- between(Config),
+                              not lists:member(To, needed(From)),
+                              not lists:member(From, loaded_by(To))]).
+
+%% Host tools may use libraries. Libraries and the payload use none of the others.
+sides(Config) ->
+    ?assertEqual([], [Call || {From, To, _} = Call <- between(Config),
+                              not may_use(side(From), side(To))]),
+    ?assertEqual([], [{From, To} || From <- applications(), To <- needed(From),
+                                    is_ours(To), not may_use(side(From), side(To))]).
+
+may_use(host, lib) -> true;
+may_use(Side, Side) -> true;
+may_use(_, _) -> false.
+
+%% A module whose doc begins with @hidden is called by its own application alone.
+hidden_modules(Config) ->
+    Hidden = [module(File) || App <- applications(), File <- sources(App), is_hidden(File)],
+    ?assertEqual([], [Call || {_, _, {_, Module}} = Call <- between(Config),
+                              lists:member(Module, Hidden)]).
+
+no_circles(Config) ->
+    Graph = digraph:new(),
+    Calls = proplists:get_value(calls, Config),
+    Own = homes(),
+    [digraph:add_vertex(Graph, M) || M <- maps:keys(Own)],
+    [digraph:add_edge(Graph, M, N) || {M, N} <- Calls, is_map_key(M, Own), is_map_key(N, Own)],
+    ?assertEqual([], [lists:sort(Circle) || Circle <- digraph_utils:cyclic_strong_components(Graph)]).
+
+%% The check itself: a call through a variable that holds a module's name.
+variables_are_seen(_Config) ->
+    Form = fun(Text) ->
+                   {ok, Tokens, _} = erl_scan:string(Text),
+                   {ok, Parsed} = erl_parse:parse_form(Tokens),
+                   Parsed
+           end,
+    ?assertEqual([whittle_trace], named_and_called(Form("f() -> R = whittle_trace, R:go().")) ),
+    ?assertEqual([], named_and_called(Form("f(R) -> X = whittle_trace, R:go(X)."))).
 
 only_the_command_prints_or_halts(_Config) ->
     Forbidden = [{erlang, halt}, {erlang, display}, {init, stop}, {init, restart},
                  {io, format}, {io, fwrite}, {io, put_chars}, {io, nl}, {io, write},
                  {error_logger, error_msg}, {logger, error}],
-    ?assertEqual([], [{Room, Caller, Called}
-                      || Room <- rooms("host"), Room =/= whittle,
-                         {Caller, {Module, Function, _} = Called} <- external_calls(Room),
-                         lists:member({Module, Function}, Forbidden)]).
+    {ok, Calls} = xref:q(?MODULE, "XC"),
+    Homes = homes(),
+    ?assertEqual([], [{Caller, Called} || {{From, _, _} = Caller, {M, F, _} = Called} <- Calls,
+                                          lists:member({M, F}, Forbidden),
+                                          #{From := App} <- [Homes],
+                                          side(App) =:= host, App =/= whittle]).
 
-%% Below, what xref says
+%% Calls between applications: {From, To, {CallingModule, CalledModule}}
 
-rooms(Side) ->
-    [list_to_atom(filename:basename(Dir))
-     || Dir <- filelib:wildcard(filename:join([root(), Side, "*"])),
-        filelib:is_dir(filename:join(Dir, "src"))].
+between(Config) ->
+    Homes = homes(),
+    [{maps:get(M, Homes), maps:get(N, Homes), Call}
+     || {M, N} = Call <- proplists:get_value(calls, Config),
+        is_map_key(M, Homes), is_map_key(N, Homes),
+        maps:get(M, Homes) =/= maps:get(N, Homes)].
 
-applications(Room) ->
-    [File] = filelib:wildcard(filename:join([lib(), Room, "ebin", "*.app"])),
-    {ok, [{application, Room, Properties}]} = file:consult(File),
-    proplists:get_value(applications, Properties).
+%% Modules that a variable names in the function in which it is called.
+through_variables(File) ->
+    {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
+        beam_lib:chunks(File, [abstract_code]),
+    [{Module, Called} || Form <- Forms, Called <- named_and_called(Form)].
 
-%% Calls between rooms: {From, To, {Caller, Called}}.
-calls() ->
-    Rooms = rooms("host") ++ rooms("device"),
-    Homes = maps:from_list([{Module, Room} || Room <- Rooms, Module <- modules(Room)]),
-    [{Room, maps:get(Module, Homes), Call}
-     || Room <- Rooms, {_, {Module, _, _}} = Call <- external_calls(Room),
-        is_map_key(Module, Homes)].
+named_and_called({function, _, _, _, _} = Form) ->
+    Parts = parts(Form),
+    Called = [Var || {call, _, {remote, _, {var, _, Var}, _}, _} <- Parts],
+    Homes = homes(),
+    lists:usort([Name || {match, _, {var, _, Var}, {atom, _, Name}} <- Parts,
+                         lists:member(Var, Called), is_map_key(Name, Homes)]);
+named_and_called(_) -> [].
 
-modules(Room) ->
-    [list_to_atom(filename:basename(File, ".beam"))
-     || File <- filelib:wildcard(filename:join([lib(), Room, "ebin", "*.beam"]))].
+%% Every tuple in a form.
+parts(Form) when is_tuple(Form) -> [Form | lists:append(lists:map(fun parts/1, tuple_to_list(Form)))];
+parts(Forms) when is_list(Forms) -> lists:append(lists:map(fun parts/1, Forms));
+parts(_) -> [].
 
-external_calls(Room) ->
-    {ok, _} = xref:start(?MODULE),
-    try
-        {ok, _} = xref:add_directory(?MODULE, filename:join([lib(), Room, "ebin"])),
-        {ok, Calls} = xref:q(?MODULE, "XC"),
-        Calls
-    after
-        xref:stop(?MODULE)
-    end.
+%% What there is
+
+applications() ->
+    [App || Side <- [host, lib, device], App <- applications(Side)].
+
+applications(Side) ->
+    [list_to_atom(filename:basename(filename:dirname(Dir)))
+     || Dir <- filelib:wildcard(filename:join([root(), Side, "*", "src"]))].
+
+side(App) ->
+    hd([Side || Side <- [host, lib, device], lists:member(App, applications(Side))]).
+
+is_ours(App) -> lists:member(App, applications()).
+
+homes() ->
+    maps:from_list([{module(File), App} || App <- applications(), File <- beams(App)]).
+
+module(File) -> list_to_atom(filename:basename(filename:rootname(File))).
+
+beams(App) -> filelib:wildcard(filename:join(ebin(App), "*.beam")).
+
+sources(App) ->
+    filelib:wildcard(filename:join([root(), side(App), App, "src", "*.erl"])).
+
+is_hidden(File) ->
+    {ok, Text} = file:read_file(File),
+    re:run(Text, "\\A(%.*\\n)*%% @hidden", [{capture, none}]) =:= match.
+
+needed(App) -> property(applications, App).
+
+loaded_by(App) -> proplists:get_value(loaded_by, property(env, App), []).
+
+property(Key, App) ->
+    {ok, [{application, App, Properties}]} =
+        file:consult(filename:join(ebin(App), atom_to_list(App) ++ ".app")),
+    proplists:get_value(Key, Properties).
+
+ebin(App) -> filename:join([lib(), App, "ebin"]).
 
 %% ROOT/_build/PROFILE/lib/whittle/ebin/whittle.beam
 root() -> filename:dirname(filename:dirname(filename:dirname(lib()))).

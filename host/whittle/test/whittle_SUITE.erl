@@ -507,7 +507,7 @@ input_as_output(Config) ->
     ok = escript:create(Tool, [shebang, {beam, Main}]),
     {ok, Bytes} = file:read_file(Tool),
     [?assertEqual({1, "", "whittle: " ++ Out
-                          ++ " is what is to be built: name another file with -o\n"},
+                          ++ " is the input: name another output with -o\n"},
                   whittle(Config, ["build", "tool" | Words]))
      || {Words, Out} <- [{[], "tool"}, {["-o", "./tool"], "./tool"}]],
     ?assertEqual({ok, Bytes}, file:read_file(Tool)).
