@@ -11,10 +11,18 @@
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Path]} = Values) ->
     whittle_steps:steps([fun(_) -> check_words(#{path => Path, values => Values}) end,
-                         fun check_paths/1, fun check_needs/1, fun get_otp/1, fun read/1,
+                         fun check_paths/1,
+                         fun(Build) ->
+                                 whittle_runtime:reading(fun() -> with_cache(Build) end,
+                                                         runtime_options())
+                         end]).
+
+%% From the first look into the cache until the output is written.
+with_cache(Build) ->
+    whittle_steps:steps([fun(_) -> check_needs(Build) end, fun get_otp/1, fun read/1,
                          fun name_output/1,
                          fun trim/1, fun get_runtime/1, fun write/1,
-                         fun(Build) -> {ok, report(Build)} end]).
+                         fun(Written) -> {ok, report(Written)} end]).
 
 %% Steps: each adds to the build what it got
 
@@ -51,19 +59,17 @@ check_paths(#{path := Path, values := Values} = Build) ->
         {{error, Error}, _} -> system_error(Error)
     end.
 
-%% The OTP that is missing takes minutes; one that is there is read in a moment.
+%% An OTP that has to be built takes minutes; one that is there is read in a moment.
 check_needs(#{path := Path, values := #{otp := Release} = Values} = Build) ->
-    case [Lib || Lib <- whittle_runtime:otp_libs(runtime_options()),
-                 lists:prefix("otp-" ++ Release ++ "-",
-                              filename:basename(filename:dirname(Lib)))] of
-        [] ->
+    case whittle_runtime:has_otp(Release, runtime_options()) of
+        false ->
             whittle_progress:step("reading"),
             case whittle_read:check_needs(Path, #{libs => libs(), add => added(Values),
                                                   otp => Release}) of
                 ok -> {ok, Build};
                 {error, Error} -> system_error(Error)
             end;
-        [_ | _] ->
+        true ->
             {ok, Build}
     end.
 

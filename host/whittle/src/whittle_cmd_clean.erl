@@ -15,7 +15,8 @@ kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
 run(Values) ->
     whittle_steps:steps([fun(_) -> age(Values) end,
                          fun(Age) -> wanted(Age, Values) end,
-                         fun(Entries) -> {ok, report(carry_out(Entries, Values), Values)} end]).
+                         fun(Entries) -> carry_out(Entries, Values) end,
+                         fun(Done) -> {ok, report(Done, Values)} end]).
 
 %% Internal
 
@@ -44,20 +45,28 @@ wanted(Age, Values) ->
         Error -> whittle_failure:runtime(Error)
     end.
 
-%% Each with what became of it.
+%% The entries, each with its state afterwards.
+carry_out([], _) ->
+    {ok, []};
 carry_out(Entries, #{yes := true}) ->
-    [Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
-                        ok -> removed;
-                        {error, in_use} -> in_use;
-                        {error, not_ours} -> left;
-                        {error, _} -> failed
-                    end} || Entry <- Entries];
+    case whittle_runtime:alone(fun() -> {ok, [removed(Entry) || Entry <- Entries]} end, #{}) of
+        {ok, _} = Done -> Done;
+        {error, _} = Error -> whittle_failure:runtime(Error)
+    end;
 carry_out(Entries, _) ->
-    [Entry#{done => case Entry of
-                        #{kind := other} -> left;
-                        #{in_use := true} -> in_use;
-                        #{in_use := false} -> kept
-                    end} || Entry <- Entries].
+    {ok, [Entry#{done => case Entry of
+                             #{kind := other} -> left;
+                             #{in_use := true} -> in_use;
+                             #{in_use := false} -> kept
+                         end} || Entry <- Entries]}.
+
+removed(Entry) ->
+    Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
+                       ok -> removed;
+                       {error, in_use} -> in_use;
+                       {error, not_ours} -> left;
+                       {error, _} -> failed
+                   end}.
 
 report([], Values) ->
     #{text => "the cache has nothing of the kind\n", json => json([], Values)};
@@ -74,10 +83,10 @@ says(failed) -> " (it could not be removed: check its permissions)";
 says(_) -> "".
 
 closing(Entries, #{yes := true}) ->
-    ["removed: ", whittle_table:number(sum(removed, Entries)), " bytes\n"];
+    ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
     ["nothing was removed; `whittle clean --yes' with the same options removes ",
-     whittle_table:number(sum(kept, Entries)), " bytes\n"].
+     whittle_number:text(sum(kept, Entries)), " bytes\n"].
 
 sum(What, Entries) ->
     lists:sum([Bytes || #{bytes := Bytes, done := Done} <- Entries, Done =:= What]).

@@ -70,7 +70,7 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
      whittle_table:text(
        [["", "bytes", ""],
         ["stock release", Stock,
-         ["unstripped code, and the stock VM: ", whittle_table:number(StockVm)]]]
+         ["unstripped code, and the stock VM: ", whittle_number:text(StockVm)]]]
        ++ [[["code: ", Pass], Bytes, Doc]
            || #{pass := Pass, bytes := Bytes, doc := Doc} <- Passes]
        ++ [["code: stored", Code, "compressed, with its papers"],

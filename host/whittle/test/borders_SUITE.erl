@@ -15,7 +15,7 @@ host() ->
       whittle_system => [whittle_beam],
       whittle_beam => [],
       whittle_shake => [whittle_beam, whittle_system],
-      whittle_runtime => [],
+      whittle_runtime => [whittle_system],
       whittle_pack => [whittle_system]}.
 
 host_rooms(_Config) ->

@@ -12,7 +12,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
+         clean/1, clean_beside_build/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -25,7 +25,7 @@ all() ->
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
      bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
-     clean, examples, not_built, not_built_offers].
+     clean, clean_beside_build, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -193,11 +193,11 @@ wrong_words(Config) ->
              {["clean", "--kind", "vms"],
               "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
               " log; see `whittle help clean'"},
-             {["size", ""], "`whittle size' needs OUT, and the word in its place is empty; see"
+             {["size", ""], "`whittle size' needs OUT, but the given word is empty; see"
                             " `whittle help size'"},
-             {["run", ""], "`whittle run' needs OUT, and the word in its place is empty; see"
+             {["run", ""], "`whittle run' needs OUT, but the given word is empty; see"
                            " `whittle help run'"},
-             {["why", "out", ""], "`whittle why' needs NAME, and the word in its place is empty;"
+             {["why", "out", ""], "`whittle why' needs NAME, but the given word is empty;"
                                   " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
@@ -695,7 +695,7 @@ not_regular(Config) ->
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
             [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
              "move it, or name another output with -o"]),
-    %% What lies in the directory that is to be replaced.
+    %% The directory to replace holds these files.
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
     "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
     refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
@@ -810,6 +810,26 @@ clean(Config) ->
                  python(Config, Json, Code)),
     ?assertEqual([], Kept()),
     ?assertEqual([Thesis], filelib:wildcard(filename:join(Cache, "work/*"))).
+
+%% A build that only reads the cache is seen too, from its first look until its output is written.
+clean_beside_build(Config) ->
+    Cache = filename:join(?config(dir, Config), "cache"),
+    Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env "],
+    Artefact = filename:join(Cache, "artefacts/erts-25-0123456789abcdef"),
+    made:file(filename:join(Artefact, "whittle.config"), "1234"),
+    Build = on_terminal(Config, ["build", ?config(hello, Config)], [Env, "STAND_IN=slow"]),
+    [] = made:expect(Build, "compile \\(2 of 3\\), 50 %"),
+    Refused = whittle(Config, ["clean", "--yes"], [Env, "A="]),
+    {0, Listed, ""} = whittle(Config, ["clean"], [Env, "A="]),
+    true = port_command(Build, [3]),
+    ?assertMatch({130, _}, to_end(Build)),
+    ?assertEqual({1, "", "whittle: build_running; do something\n"}, Refused),
+    ?assertMatch({match, [_]}, re:run(Listed, "a build needs it", [global])),
+    ?assert(filelib:is_dir(Artefact)),
+    "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),
+    {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),
+    ?assertMatch({match, _}, re:run(Removed, "\nremoved: 4 bytes\n$")),
+    ?assertNot(filelib:is_dir(Artefact)).
 
 %% Each example is built by the plain command: it finds Whittle's own libraries, which two of
 %% them list among their applications.

@@ -6,7 +6,7 @@
 
 -export([inflate/3, term/2, own_term/2]).
 
-%% What claims to inflate to more than this is taken for damaged.
+%% Data that claims to inflate to more than this counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
 
 %% Of the VM's atoms so many stay free.

@@ -255,8 +255,8 @@ changed(Config) ->
     ok = file:write_file(In("below/a b"), "axiom"),
     ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
     Found("below/a b"),
-    ?assertEqual(In("below/a b") ++ " has changed since it was built, and would be packed; remove "
-                 "the directory " ++ Dir ++ " and build again",
+    ?assertEqual(In("below/a b") ++ " has changed since Whittle built it, so Whittle does not use "
+                 "it; remove the directory " ++ Dir ++ " and build again",
                  lists:flatten(whittle_runtime:format_error(Verify()))),
     ok = file:write_file(In("below/a b"), "words"),
     ?assertEqual(ok, Verify()),
@@ -451,7 +451,7 @@ build_in_vm([Dir]) ->
     halt(0).
 
 start_vm(Config) ->
-    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, whittle_cache]],
+    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, whittle_cache, whittle_lock]],
     open_port({spawn_executable, os:find_executable("erl")},
               [{args, ["-noshell", "-pa" | Paths]
                 ++ ["-run", atom_to_list(?MODULE), "build_in_vm", dir(Config)]},

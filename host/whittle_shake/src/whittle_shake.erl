@@ -193,7 +193,7 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
         ++ [io_lib:format("the trace recorded ~ts functions; ~ts of them belong to modules in the "
-                          "build", [grouped(All), grouped(Here)])
+                          "build", [whittle_number:text(All), whittle_number:text(Here)])
             || #{recorded := {All, Here}} <- [Plan]]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
                           "the program, or are of another OTP", [Counted, All])
@@ -274,10 +274,6 @@ details({open_doors, [_, _ | _] = Open}) -> lists:map(fun door/1, Open);
 details(_) -> [].
 
 %% Internal
-
-%% 1159 as 1,159.
-grouped(N) when N < 1000 -> integer_to_list(N);
-grouped(N) -> [grouped(N div 1000), $,, io_lib:format("~3..0b", [N rem 1000])].
 
 asking(#{reached := Reached, summaries := Summaries}) ->
     whittle_shake_door:asks_about_modules(Reached, Summaries).
