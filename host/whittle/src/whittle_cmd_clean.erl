@@ -1,4 +1,4 @@
-%% @doc `whittle clean': lists what the cache of VMs holds, by kind and age, and removes it
+%% @doc `whittle clean': lists the contents of the VM cache by kind and age, and removes them
 %% with `--yes'.
 -module(whittle_cmd_clean).
 -behaviour(whittle).
@@ -9,8 +9,8 @@
 -spec kinds() -> [string()].
 kinds() -> [atom_to_list(Kind) || Kind <- [vm, part, otp, source, work, log]].
 
-%% @doc Lists, or removes. A thing that a running build makes stays, and so does one that is
-%% not Whittle's; both are listed as such.
+%% @doc Lists, or removes. Nothing is removed while a build runs. Files that are not Whittle's
+%% stay, and the list says so.
 -spec run(whittle_words:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_steps:steps([fun(_) -> age(Values) end,
@@ -69,7 +69,7 @@ removed(Entry) ->
                    end}.
 
 report([], Values) ->
-    #{text => "the cache has nothing of the kind\n", json => json([], Values)};
+    #{text => "the cache holds no such thing\n", json => json([], Values)};
 report(Entries, Values) ->
     Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],

@@ -109,7 +109,7 @@ table(Title, Parts, Last) ->
 
 reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
-      text => [weights("what is packed, by what first needs it", Roots),
+      text => [weights("packed code, by the application or root that brings it", Roots),
                weights("features that are on, their own code", On),
                weights("features that are off, what each would bring", Off),
                "Bytes are of code before compression, about.\n"]}.

@@ -72,7 +72,7 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  trace       run a command and record the functions that Erlang calls in it, for build"
            " --evidence\n"
-           "  clean       list what the cache of VMs holds, or remove it\n"
+           "  clean       list the contents of the VM cache, or remove them\n"
            "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
@@ -758,7 +758,7 @@ clean(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
-    ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
+    ?assertEqual({0, "the cache holds no such thing\n", ""}, Clean([])),
     ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
     [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
@@ -779,7 +779,7 @@ clean(Config) ->
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% Nothing here is older than an hour.
-    ?assertEqual({0, "the cache has nothing of the kind\n", ""},
+    ?assertEqual({0, "the cache holds no such thing\n", ""},
                  Clean(["--older-than", "1h", "--yes"])),
     ?assertEqual(Names, Kept()),
     %% A build goes on: what it may read and what it makes stay.

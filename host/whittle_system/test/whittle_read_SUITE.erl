@@ -270,7 +270,7 @@ mix_release(Config) ->
                    <<"RELEASE_ROOT">> := {always, <<"/.whittle">>}}, whittle_system:env(System)),
     Notes = notes(System),
     [?assertMatch({_, _}, binary:match(Notes, Words))
-     || Words <- [<<"COOKIE was taken out, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
+     || Words <- [<<"removed the cookie in releases/COOKIE, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
                   <<"export WHO=$(id -un)">>]],
     {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
@@ -534,10 +534,10 @@ notes(System) ->
     iolist_to_binary([[Note, $\n] || #{notes := Notes} <- whittle_system:ledger(System),
                                      Note <- Notes]).
 
-%% The note says that a cookie was taken out, and how to give one.
+%% The note says that Whittle removed a cookie, and how to give one.
 given_at_start(File, System) ->
     [Note] = [Line || Line <- binary:split(notes(System), <<"\n">>, [global]),
-                      re:run(Line, "^the cookie in " ++ File ++ " was taken out") =/= nomatch],
+                      re:run(Line, "^Whittle removed the cookie in " ++ File ++ ", ") =/= nomatch],
     [?assertMatch({_, _}, binary:match(Note, Name))
      || Name <- [<<"RELEASE_COOKIE">>, <<"WHITTLE_COOKIE_FILE">>, <<"--whittle-ping">>]].
 
