@@ -57,6 +57,7 @@
 
 -type error() ::
         whittle_system:error()
+      | {too_many_names, whittle_system:path()}
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
@@ -93,8 +94,13 @@ plan(System, #{facts := Facts, unit := Unit} = Given) ->
             decide(System, Options, Summaries)
     end;
 plan(System, #{preloaded := Preloaded} = Options) ->
-    steps([fun(_) -> facts(System, Preloaded) end,
+    steps([fun(_) -> check_texts(whittle_shake_data:too_large(System)) end,
+           fun(_) -> facts(System, Preloaded) end,
            fun(Facts) -> plan(System, Options#{facts => Facts}) end]).
+
+%% Names in them may be names of functions: such a file cannot be passed over.
+check_texts([]) -> ok;
+check_texts([Path | _]) -> {error, {too_many_names, Path}}.
 
 %% A module that the program compiles anew is kept whole: the record is of another version of it.
 with_evidence(#{seen := Seen, anew := Anew, counted := Counted, passed := Passed}, System,
@@ -258,6 +264,8 @@ features() ->
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
+format_error({too_many_names, Path}) ->
+    ["the packed file ", Path, ": ", whittle_term:too_many_names(), ", or build without --shake"];
 format_error({not_there, {Where, Name}}) ->
     ["there is no function ", whittle_shake_name:text(Name), ", which ", Where,
      " names: correct the name"];

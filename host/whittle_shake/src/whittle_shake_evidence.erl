@@ -36,6 +36,9 @@
       | nothing_of_it                                   % no module of the program
       | whittle_system:error().
 
+%% Bytes of one reading of a VM: the names of all functions of the largest systems take a few.
+-define(MAX_PACKET, 64 * 1024 * 1024).
+
 %% Files
 
 %% @doc What the recorder wrote of one VM, and whether that is `whole': it was read for its end.
@@ -44,15 +47,16 @@
 packets(Bytes) -> packets(Bytes, [], cut_short).
 
 packets(<<Size:32, Packet:Size/binary, Rest/binary>>, Before, End) ->
-    try binary_to_term(Packet) of
-        last -> packets(Rest, Before, whole);
-        Calls ->
+    case whittle_bounded:term(Packet, ?MAX_PACKET) of
+        {ok, last} ->
+            packets(Rest, Before, whole);
+        {ok, Calls} ->
             case are_calls(Calls) of
                 true -> packets(Rest, [Calls | Before], End);
-                false -> {lists:append(lists:reverse(Before)), End}
-            end
-    catch
-        error:badarg -> {lists:append(lists:reverse(Before)), End}
+                false -> {lists:append(lists:reverse(Before)), cut_short}
+            end;
+        error ->
+            {lists:append(lists:reverse(Before)), cut_short}
     end;
 packets(_, Before, End) ->
     {lists:append(lists:reverse(Before)), End}.

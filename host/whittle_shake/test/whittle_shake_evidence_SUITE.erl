@@ -101,7 +101,19 @@ packets_that_are_whole(_) ->
 no_packets(_) ->
     [?assertEqual({[], cut_short}, whittle_shake_evidence:packets(Bytes))
      || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
-                  packet([{lists, <<>>, []}])]].
+                  packet([{lists, <<>>, []}]), bomb()]].
+
+%% A packet of a few kilobytes that inflates to a gigabyte is not read.
+bomb() ->
+    Zeros = binary:copy(<<0>>, 1024 * 1024),
+    Z = zlib:open(),
+    ok = zlib:deflateInit(Z),
+    Size = 1024 * byte_size(Zeros),
+    Deflated = [zlib:deflate(Z, <<109, Size:32>>) | [zlib:deflate(Z, Zeros)
+                                                     || _ <- lists:seq(1, 1024)]],
+    Bytes = iolist_to_binary([<<131, 80, (Size + 5):32>>, Deflated, zlib:deflate(Z, <<>>, finish)]),
+    ok = zlib:close(Z),
+    <<(byte_size(Bytes)):32, Bytes/binary>>.
 
 packet(Term) ->
     Bytes = term_to_binary(Term),
