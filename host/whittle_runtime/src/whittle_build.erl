@@ -176,7 +176,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
 %% What it is compiled from, by content.
 essence(#{files := Files, archives := Archives} = Native) ->
     Digest = fun(_, Bytes) -> whittle_cache:hex(crypto:hash(sha256, Bytes)) end,
-    maps:remove(module, Native#{files := maps:map(Digest, Files),
+    maps:without([module, paths], Native#{files := maps:map(Digest, Files),
                                 archives := maps:map(Digest, Archives)}).
 
 native_files(For, #{files := Files} = Native) ->

@@ -47,6 +47,7 @@
           libs := [crypto | ssl | zlib],% that Whittle links, when one is asked for
           archives := #{string() => binary()},  % by target, "" for any: compiled
           files := #{binary() => binary()},
+          paths => [binary()],          % of what was read; does not change the VM
           module := module()}.          % that loads it
 
 -type runtime() ::

@@ -92,6 +92,9 @@ words({absent_start_module, {Name, Module}}) ->
          "compile it, or mend `mod'", [Name, Module]);
 words({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
+words({reserved_name, {Kind, Name, Dir}}) ->
+    line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
+         [Dir, Kind, Name]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
     line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
          "the release, name its directory's directory in ERL_LIBS, or ~ts",

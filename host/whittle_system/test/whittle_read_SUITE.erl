@@ -433,7 +433,7 @@ called_applications(Config) ->
     to_compile(Dir, top, "1", []),
     [made:file(filename:join(Dir, ["src/", Name, ".erl"]),
                ["-module(", Name, "). -export([f/0]).\n",
-                "f() -> mnesia:info(), in_libs:f(), in_deps:f(), nowhere:f().\n"])
+                "f() -> mnesia:info(), in_libs:f(), in_deps:f(), nowhere:f(), wx:new().\n"])
      || Name <- ["top_a", "top_b", "top_c"]],
     Callee = fun(Name) -> [{Name, lists:flatten(io_lib:format("-module(~p). -export([f/0]). "
                                                               "f() -> ok.", [Name]))}]
@@ -441,8 +441,14 @@ called_applications(Config) ->
     made:app(filename:join(Dir, "_build/default/lib/deps"), deps,
              [{applications, [kernel, stdlib, ssl]}], Callee(in_deps)),
     made:app(in("libs/far-1", Config), far, [{mod, {in_libs, []}}], Callee(in_libs)),
+    made:app(in("libs/wx-1", Config), wx, [], [{wx, "-module(wx). -export([new/0]). new() -> ok."}]),
     Options = (staged:options())#{libs => [in("libs", Config)]},
     {ok, System} = whittle_read:read(Dir, Options),
+    %% One that a build refuses is not proposed.
+    ?assertMatch({_, _}, binary:match(notes(System),
+                                      <<"(top_a calls wx:new/0, and 2 other modules): it cannot be "
+                                        "added, because it loads the machine's wxWidgets">>)),
+    ?assertEqual(nomatch, binary:match(notes(System), <<"--app wx">>)),
     Said = fun(App, Call) ->
                    iolist_to_binary(["top calls ", App, ", which no .app file asks for and which "
                                      "is not packed (top_a calls ", Call, ", and 2 other modules): "
@@ -458,7 +464,7 @@ called_applications(Config) ->
     ?assertEqual([asn1, crypto, deps, far, kernel, mnesia, public_key, ssl, stdlib, top],
                  names(Small)),
     ?assertEqual([kernel, stdlib, top], started(Small)),
-    ?assertEqual(nomatch, binary:match(notes(Small), <<"calls">>)).
+    ?assertEqual(nomatch, binary:match(notes(Small), <<"adds it">>)).
 
 %% The input, then OTP, then the first directory, its newest version.
 library_directories(Config) ->
