@@ -12,7 +12,7 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, clean_beside_build/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
+         clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -25,7 +25,7 @@ all() ->
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
      bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
-     clean, clean_beside_build, examples, not_built, not_built_offers].
+     clean, clean_beside_build, flags, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -830,6 +830,22 @@ clean_beside_build(Config) ->
     {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),
     ?assertMatch({match, _}, re:run(Removed, "\nremoved: 4 bytes\n$")),
     ?assertNot(filelib:is_dir(Artefact)).
+
+%% Each flag of each command, alone and all at once, from the command line.
+flags(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "-o", "made",
+                                  "--shake", "functions"]),
+    Env = ["WHITTLE_CACHE='", filename:join(?config(dir, Config), "cache"),
+           "'; export WHITTLE_CACHE; env A="],
+    Arguments = #{"build" => [?config(hello, Config)], "size" => ["made"],
+                  "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => []},
+    Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
+                                     not is_map_key(value, Option)]}
+             || #{name := Name, options := Options} <- whittle_words:table()],
+    ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
+    [?assertMatch({Name, Words, {0, [_ | _], ""}},
+                  {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})
+     || {Name, [_ | _] = All} <- Flags, Words <- [All | [[Flag] || Flag <- All]]].
 
 %% Each example is built by the plain command: it finds Whittle's own libraries, which two of
 %% them list among their applications.
