@@ -519,7 +519,10 @@ reserved_names(Config) ->
          Dir = made:app(in(atom_to_list(Name) ++ "-1", Config), Name, [],
                         [{Module, "-module(" ++ atom_to_list(Module) ++ ")."}]),
          {ok, System} = read(Dir),
-         {error, Error} = whittle_device:add(System),
+         Error = case whittle_device:add(System) of
+                     {error, Found} -> Found;
+                     {ok, _} -> not_refused     % a whole system takes minutes to print
+                 end,
          ?assertEqual(unicode:characters_to_binary(
                         [Dir, " has the ", Said, ", and Whittle adds one of that name to every "
                          "output: rename it"]),
@@ -536,7 +539,7 @@ reserved_names(Config) ->
                       [{asking, "-module(asking)."}]),
     {ok, Whole} = whittle_read:read(Asking, (staged:options())#{libs =>
                                                                     [whittle_device:lib_dir()]}),
-    ?assertMatch({ok, _}, whittle_device:add(Whole)).
+    ?assertEqual(ok, element(1, whittle_device:add(Whole))).
 
 %% A release's env.sh that is too large to be read as settings.
 large_settings(Config) ->
