@@ -90,7 +90,7 @@ table() ->
               help => "an application to add, with those that it needs; may be given "
                       "several times"},
             #{name => no_outside_links, long => "no-outside-links",
-              help => "refuse symbolic links that lead out of the input"},
+              help => "refuse symbolic links that point outside the input"},
             #{name => ca_certs, long => "ca-certs", value => "FILE",
               help => "PEM certificates for where /etc/ssl is missing"},
             json()]},
@@ -122,9 +122,10 @@ table() ->
                      one_of => fun whittle_cmd_clean:kinds/0,
                      help => "list or remove this kind only"},
                    #{name => older_than, long => "older-than", value => "AGE",
-                     help => "list or remove only things that are at least this old: 12h, 30d or 4w (hours, "
-                             "days or weeks)"},
-                   #{name => yes, long => "yes", help => "remove the listed things; without this option nothing is removed"},
+                     help => "list or remove only things that are at least this old: 12h, "
+                             "30d or 4w (hours, days or weeks)"},
+                   #{name => yes, long => "yes",
+                     help => "remove the listed things; without this option nothing is removed"},
                    json()]},
      #{name => "completion", arguments => ["SHELL"], module => whittle_cmd_completion,
        help => "a script for bash or zsh: source <(whittle completion bash)", options => []}].

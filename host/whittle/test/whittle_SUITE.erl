@@ -12,7 +12,8 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
+         clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
+         not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -114,7 +115,7 @@ help_of_command(Config) ->
            " between (docs/natives.md)\n"
            "  --app NAME            an application to add, with those that it needs; may be given"
            " several times\n"
-           "  --no-outside-links    refuse symbolic links that lead out of the input\n"
+           "  --no-outside-links    refuse symbolic links that point outside the input\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),

@@ -10,7 +10,8 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
+-export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0,
+         otps/0, default_otp/0,
          format_error/1, last_words/1]).
 %% What is kept
 -export([cached/1, uncache/2, undo/0, reading/2, alone/2]).

@@ -206,9 +206,8 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
         ++ [io_lib:format("the trace recorded ~ts functions; ~ts of them belong to modules in the "
                           "build", [whittle_number:text(All), whittle_number:text(Here)])
             || #{recorded := {All, Here}} <- [Plan]]
-        ++ [["the trace recorded another version of ", lists:join(", ", [whittle_shake_name:text({M})
-                                                                          || M <- Anew]),
-             ": the program compiled it anew while it ran, or it was changed after the trace; all "
+        ++ [["the trace recorded another version of ",
+             lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]), ": the program compiled it anew while it ran, or it was changed after the trace; all "
              "of its functions are kept"]
             || #{anew := [_ | _] = Anew} <- [Plan]]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
@@ -306,7 +305,8 @@ listed(Who) ->
 with(Seen, System, #{missing := load, seen := keep} = Options, Summaries) ->
     decide(System, called(Seen, Options), Summaries);
 with(Seen, System, #{missing := load, seen := only} = Options, Summaries) ->
-    decide(System, (called(Seen, Options))#{only => maps:get(called, Options, []) ++ Seen}, Summaries);
+    #{called := Called} = More = called(Seen, Options),
+    decide(System, More#{only => Called}, Summaries);
 with(Seen, System, Options, Summaries) ->
     steps([fun(_) -> decide(System, Options, Summaries) end,
            fun(Plan) -> checked(Seen, Plan, System, Options) end]).

@@ -6,7 +6,8 @@
 -export([turns_a_feature_on/1]).
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
--export([of_this_code/1, as_it_is_packed/1, other_code/1, compiled_anew/1, kept_whole/1, nothing_of_it/1]).
+-export([of_this_code/1, as_it_is_packed/1, other_code/1, compiled_anew/1, kept_whole/1,
+         nothing_of_it/1]).
 -export([vm_beside/1, vm_of_another_otp/1, own_in_another_version/1, ran_on_another_otp/1,
          who_asked/1, nothing_of_its_own/1]).
 -export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
@@ -352,8 +353,8 @@ kept_whole(_) ->
                                                            whittle_shake_evidence:merge([Called])}),
          #{hot := Hot} = Plan,
          ?assertEqual({Ways, true}, {Ways, is_map_key({gen, two, 0}, Hot)}),
-         ?assertEqual(["the trace recorded another version of gen: the program compiled it anew while "
-                       "it ran, or it was changed after the trace; all of its functions are kept"],
+         ?assertEqual(["the trace recorded another version of gen: the program compiled it anew "
+                       "while it ran, or it was changed after the trace; all of its functions are kept"],
                       [Text || Note <- whittle_shake:notes(Plan),
                                "the trace recorded another" ++ _ = Text
                                    <- [unicode:characters_to_list(Note)]])

@@ -56,7 +56,8 @@ add([Name | Names], Given, System) ->
        end,
        fun(App) ->
                Roots = lists:usort([Name | whittle_system:roots(System)]),
-               add(Names, Given, whittle_system:set_roots(Roots, whittle_system:put_app(App, System)))
+               With = whittle_system:set_roots(Roots, whittle_system:put_app(App, System)),
+               add(Names, Given, With)
        end]).
 
 %% Applications and modules of the program with such names. An application may name one of ours

@@ -15,7 +15,7 @@
 -type link() :: {whittle_system:path(), file:filename_all()}.
 
 %% Two paths that have the same one lead to the same directory.
--opaque identity() :: {Device :: non_neg_integer(), Inode :: non_neg_integer()}.
+-type identity() :: {Device :: non_neg_integer(), Inode :: non_neg_integer()}.
 
 %% More links one behind the other are a loop for Linux too.
 -define(MOST, 40).

@@ -50,7 +50,8 @@ applications(Config) ->
                  Notes()),
     {error, {outside_links, _} = Error} = whittle_read:read(Dir, Refuse),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
-    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s): replace them with files">>)),
+    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s): replace them with "
+                                              "files">>)),
     ?assertEqual(nomatch, binary:match(Line, <<"\n">>)),
     %% Of a release, also its own files and an application that is elsewhere as a whole.
     Release = in("rel", Config),

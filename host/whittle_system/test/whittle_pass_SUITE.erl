@@ -223,17 +223,19 @@ too_many_names(_) ->
                    iolist_to_binary([$[, lists:join($,, [Name(N) || N <- lists:seq(From, To)]),
                                      "]."])
            end,
+    Quoted = fun(First, Names) ->
+                     iolist_to_binary([$[, First, $', lists:join("','", Names), "']."])
+             end,
     Before = erlang:system_info(atom_count),
     [begin
          {error, Words} = whittle_term:parse(Bytes),
          ?assertMatch({match, _}, re:run(Words, "^it has more different names than whittle "))
      end || Bytes <- [Text(1, Room),
-                      iolist_to_binary(["['", lists:join("','", [[$!, Name(N), $!]
-                                                                 || N <- lists:seq(1, Room)]), "']."]),
-                      iolist_to_binary(["[\"'\",", lists:join(",", [[$', <<N:24>>, $']
-                                                                  || N <- lists:seq(1, Room),
-                                                                     binary:match(<<N:24>>, [<<$'>>, <<$\\>>])
-                                                                         =:= nomatch]), "]."])]],
+                      Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
+                      %% An open quote in a string, and names of bytes that are no letters.
+                      Quoted("\"'\",", [<<N:24>> || N <- lists:seq(1, Room),
+                                                    binary:match(<<N:24>>, [<<$'>>, <<$\\>>])
+                                                        =:= nomatch])]],
     ?assert(erlang:system_info(atom_count) - Before < 1000),
     %% Names that are there twice count once.
     Often = iolist_to_binary([$[, lists:duplicate(Room, "zz,"), "zz]."]),

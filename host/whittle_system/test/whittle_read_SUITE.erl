@@ -270,7 +270,8 @@ mix_release(Config) ->
                    <<"RELEASE_ROOT">> := {always, <<"/.whittle">>}}, whittle_system:env(System)),
     Notes = notes(System),
     [?assertMatch({_, _}, binary:match(Notes, Words))
-     || Words <- [<<"removed the cookie in releases/COOKIE, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
+     || Words <- [<<"removed the cookie in releases/COOKIE, ">>, <<"RELEASE_COOKIE">>,
+                  <<"consolidated protocols">>,
                   <<"export WHO=$(id -un)">>]],
     {ok, Small} = whittle_pass:run(whittle_pass:standard(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
@@ -441,7 +442,8 @@ called_applications(Config) ->
     made:app(filename:join(Dir, "_build/default/lib/deps"), deps,
              [{applications, [kernel, stdlib, ssl]}], Callee(in_deps)),
     made:app(in("libs/far-1", Config), far, [{mod, {in_libs, []}}], Callee(in_libs)),
-    made:app(in("libs/wx-1", Config), wx, [], [{wx, "-module(wx). -export([new/0]). new() -> ok."}]),
+    made:app(in("libs/wx-1", Config), wx, [],
+             [{wx, "-module(wx). -export([new/0]). new() -> ok."}]),
     Options = (staged:options())#{libs => [in("libs", Config)]},
     {ok, System} = whittle_read:read(Dir, Options),
     %% One that a build refuses is not proposed.

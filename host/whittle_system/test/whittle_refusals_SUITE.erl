@@ -535,7 +535,8 @@ reserved_names(Config) ->
                  {two, whittle_control, "module whittle_control"},
                  {three, whittle_trace_begin, "module whittle_trace_begin"}]],
     %% An application may ask for ours.
-    Asking = made:app(in("asking", Config), asking, [{applications, [kernel, stdlib, whittle_start]}],
+    Asking = made:app(in("asking", Config), asking,
+                      [{applications, [kernel, stdlib, whittle_start]}],
                       [{asking, "-module(asking)."}]),
     {ok, Whole} = whittle_read:read(Asking, (staged:options())#{libs =>
                                                                     [whittle_device:lib_dir()]}),
