@@ -2,9 +2,9 @@
 %%
 %% A directory is made below `work/', in a place of its own, and renamed to its
 %% final name when it is done. A lock ({@link whittle_lock}) lets one build at a time make a
-%% given directory; a second one waits and then finds it. The directory of a build that is stopped goes at once
-%% ({@link whittle_cache_clean:undo/0}); that of one that was killed goes with the next build,
-%% of whatever name. So there is no state to repair.
+%% given directory; a second one waits and then finds it. The directory of a build that is
+%% stopped goes at once ({@link whittle_cache_clean:undo/0}); that of one that was killed
+%% goes with the next build, of whatever name. So there is no state to repair.
 %%
 %% Directories that another user can change are refused. A source is held to its sums before
 %% each use (whittle_source), an artefact to those that it was built with (`verify/3',

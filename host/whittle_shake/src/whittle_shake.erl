@@ -207,7 +207,8 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
                           "build", [whittle_number:text(All), whittle_number:text(Here)])
             || #{recorded := {All, Here}} <- [Plan]]
         ++ [["the trace recorded another version of ",
-             lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]), ": the program compiled it anew while it ran, or it was changed after the trace; all "
+             lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]),
+             ": the program compiled it anew while it ran, or it was changed after the trace; all "
              "of its functions are kept"]
             || #{anew := [_ | _] = Anew} <- [Plan]]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "

@@ -354,7 +354,8 @@ kept_whole(_) ->
          #{hot := Hot} = Plan,
          ?assertEqual({Ways, true}, {Ways, is_map_key({gen, two, 0}, Hot)}),
          ?assertEqual(["the trace recorded another version of gen: the program compiled it anew "
-                       "while it ran, or it was changed after the trace; all of its functions are kept"],
+                       "while it ran, or it was changed after the trace; all of its functions are "
+                       "kept"],
                       [Text || Note <- whittle_shake:notes(Plan),
                                "the trace recorded another" ++ _ = Text
                                    <- [unicode:characters_to_list(Note)]])
