@@ -226,6 +226,7 @@ every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
               {cache_unwritable, #{dir => "d", reason => eacces}},
+              {build_running, #{lock => "d"}},
               {cache_link, #{link => "l"}},
               {changed_artefact, #{file => "f", dir => "d", why => "is gone"}},
               {open_artefact, #{file => "f", dir => "d", why => {owner, 1000}}},
