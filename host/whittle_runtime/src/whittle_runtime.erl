@@ -161,8 +161,9 @@ cached(Options) ->
 uncache(Entry, Options) ->
     whittle_cache_clean:remove(Entry, Options).
 
-%% @doc Removes what the builds of this VM have begun. Their programs must not run any more.
--spec undo() -> ok.
+%% @doc Removes what the builds of this VM have begun, and returns what it could not remove, each
+%% with the reason. Their programs must not run any more, and the VM must end afterwards.
+-spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     whittle_cache_clean:undo().
 
