@@ -93,14 +93,22 @@ done(Work) ->
     _ = persistent_term:erase({?MODULE, Work}),
     ok.
 
-%% @doc Removes all of them. Nobody may write there any more.
--spec undo() -> ok.
+%% @doc Removes all of them, and returns those that it could not remove, each with the reason.
+%% Nobody may write there any more, and the VM must end afterwards: they stay in the list. To
+%% take one out would wait for each process that has read the list, and the one that made it
+%% is suspended.
+-spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
-    lists:foreach(fun({{?MODULE, Work}, work}) -> done(Work);
-                     (_) -> ok
-                  end, persistent_term:get()).
+    lists:append([undo(Work) || {{?MODULE, Work}, work} <- persistent_term:get()]).
 
 %% Internal
+
+undo(Work) ->
+    case file:del_dir_r(Work) of
+        ok -> [];
+        {error, enoent} -> [];
+        {error, Reason} -> [{Work, Reason}]
+    end.
 
 %% Nothing below a link: it may lead to anywhere.
 found(Root, Sub) ->

@@ -180,8 +180,9 @@ reading(Fun, Options) ->
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
 
-%% @doc Removes what the builds of this VM have begun. Their programs must not run any more.
--spec undo() -> ok.
+%% @doc Removes what the builds of this VM have begun, and returns what it could not remove, each
+%% with the reason. Their programs must not run any more, and the VM must end afterwards.
+-spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     whittle_cache_clean:undo().
 
