@@ -113,18 +113,9 @@ recorded(Module, Python, Here, Whole) ->
                            Evidence
                    end,
             Joined = whittle_shake_evidence:join([Read(File) || File <- Files]),
-            Own = without(Module:generated(), Joined),
-            ok = file:write_file(Record, whittle_shake_evidence:to_binary(Own)),
+            ok = file:write_file(Record, whittle_shake_evidence:to_binary(Joined)),
             Record
     end.
-
-%% A module that a server compiles anew while it runs is recorded in that version, which no
-%% build has: `whittle build' would take the record for one of another build.
-without(Modules, Evidence) ->
-    maps:map(fun(_, {Count, Functions}) ->
-                     {Count, maps:filter(fun({M, _}, _) -> not lists:member(M, Modules) end,
-                                         Functions)}
-             end, Evidence).
 
 %% Uses a server twice, with a restart between, and measures it.
 used(Module, Python, Here, Way, Built) ->

@@ -15,6 +15,7 @@
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
+         bare_words/1,
          info/1, damaged/1, cut_off/1, not_a_pack/1, stripped/1, settings_that_say_nothing/1,
          config_file/1, vm_args_file/1, flags_variables/1]).
 
@@ -29,13 +30,15 @@ groups() ->
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
-          F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved].
+          F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved,
+          F =/= bare_words].
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
      pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
-     commands, names, sockets, own_flags, info, config_file, vm_args_file, moved].
+     commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
+     bare_words].
 
 init_per_suite(Config) -> Config.
 
@@ -315,6 +318,18 @@ ports(Config) ->
 commands(Config) ->
     ?assertEqual({0, <<"one\ntwo\n">>}, probe(Config, ["command", "echo one; echo two"])).
 
+%% A command without a directory is the machine's, but for OTP's own programs: nothing looks
+%% for it in the pack.
+bare_words(Config) ->
+    Bin = filename:join([filename:dirname(proplists:get_value(probe, Config)), "tree", "bin"]),
+    Script = filename:join(Bin, "packed_word"),
+    ok = filelib:ensure_dir(Script),
+    ok = file:write_file(Script, "#!/bin/sh\necho from the pack\n"),
+    ok = file:change_mode(Script, 8#755),
+    {0, Output} = probe(Config, ["spawn", "packed_word"]),
+    ?assertMatch({match, _}, re:run(Output, "\\{127,<<[^\n]*>>\\}\n$")),
+    ok = file:delete(Script).
+
 names(Config) ->
     {0, Output} = probe(Config, ["resolve", "localhost"]),
     ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1} | _]}}, term(Output)).
@@ -412,8 +427,7 @@ settings_that_say_nothing(Config) ->
               <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
                 "-name, or RELEASE_DISTRIBUTION=name">>},
              {"RELEASE_NODE", "a b", 2,
-              <<"a b: is no node's name: letters, digits, _ and -, then an @ and a host or "
-                "nothing">>},
+              <<"a b: is not a node name: use letters, digits, _ and -; @HOST may follow">>},
              {"RELX_CONFIG_PATH", "/tmp/none", 1,
               <<"RELX_CONFIG_PATH names /tmp/none.config: No such file or directory">>},
              {"VMARGS_PATH", "/tmp", 1, <<"VMARGS_PATH names /tmp: Is a directory">>}]].

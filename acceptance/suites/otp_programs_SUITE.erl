@@ -6,13 +6,14 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
 -export([os_mon/1, os_mon_alone/1]).
--export([erl_executed/1, erl_spawned/1, erl_found/1, erl_starts_epmd/1, other_boot/1,
+-export([erl_executed/1, erl_spawned/1, erl_found/1, erl_starts_epmd/1, epmd_by_name/1,
+         other_boot/1,
          detached/1, peer_by_standard_io/1, peer_by_tcp/1, named_peer/1]).
 -export([names_of_processes/1, copied_while_epmd_runs/1]).
 
 all() ->
-    [os_mon, os_mon_alone, erl_executed, erl_spawned, erl_found, erl_starts_epmd, other_boot,
-     detached, peer_by_standard_io, peer_by_tcp, named_peer, names_of_processes,
+    [os_mon, os_mon_alone, erl_executed, erl_spawned, erl_found, erl_starts_epmd, epmd_by_name,
+     other_boot, detached, peer_by_standard_io, peer_by_tcp, named_peer, names_of_processes,
      copied_while_epmd_runs].
 
 init_per_suite(Config) ->
@@ -80,6 +81,18 @@ erl_starts_epmd(Config) ->
     after
         running:end_epmd(Port)
     end.
+
+%% It asks the epmd of this node; without one it says so.
+epmd_by_name(Config) ->
+    {0, Printed} = watcher(["spawn", "epmd -names"], named(Config), Config),
+    {0, Names} = term(Printed),
+    ?assertMatch({match, _}, re:run(Names, ["^epmd: up and running on port [0-9]+ with data:\n"
+                                            "name ", proplists:get_value(node, Config),
+                                            " at port [0-9]+\n$"])),
+    Nobodys = [{"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
+    {0, Refused} = running:run(proplists:get_value(watcher, Config), ["spawn", "epmd -names"],
+                               #{env => Nobodys}),
+    ?assertMatch({match, _}, re:run(Refused, "epmd: Cannot connect to local epmd\n")).
 
 %% One that is not there is a mistake, and the file's own starts the program once more.
 other_boot(Config) ->

@@ -6,6 +6,7 @@
 
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
 -export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
+         shell_of_a_node_that_ends/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
@@ -47,6 +48,10 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1 % two"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval=erlang", "1+1"])),
+    %% The dot of a character ends nothing.
+    ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$."])),
+    ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$.."])),
+    ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1. % two"])),
     ?assertMatch({2, <<"probe: cannot read 1 +: ", _/binary>>},
                  ask(Config, ["--whittle-eval", "1 +"])),
     ?assertMatch({2, <<"probe: ", _/binary>>}, ask(Config, ["--whittle-eval=elixir", "1+1"])),
@@ -83,6 +88,20 @@ shell_in_it(Config) ->
     ?assertMatch({0, _}, running:ended(Shell)),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
+
+%% It stops between the connection and its first answer: its application_controller is a
+%% process that ends the node when it is asked.
+shell_of_a_node_that_ends(Config) ->
+    Name = proplists:get_value(node, Config),
+    Do = "unregister(application_controller), register(application_controller, self()), "
+        "io:put_chars(\"ready\\n\"), receive {'$gen_call', _, which_applications} -> halt(0) end.",
+    Port = running:start(erl(), ["-noshell", "-sname", Name, "-setcookie", "crumb", "-eval", Do],
+                         #{env => env(Config)}),
+    <<"ready">> = running:line(Port),
+    {1, Said} = ask(Config, ["--whittle-remote"]),
+    ?assertMatch({match, _},
+                 re:run(Said, ["^probe: ", Name, "@[^ ]+ ended before it answered\n$"])),
+    {0, _} = running:ended(Port).
 
 %% One that has answered.
 shell(Config, Pid) ->

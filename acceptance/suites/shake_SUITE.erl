@@ -202,7 +202,8 @@ by_reason(Config) ->
     Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],
     {0, Text} = running:whittle(Size),
     ?assertMatch({match, _}, re:run(Text, "(?m)^the boot script +[0-9,]+ +[0-9,]+ +\\d+")),
-    ?assertMatch({match, _}, re:run(Text, "^what is packed, by what first needs it +functions")),
+    ?assertMatch({match, _}, re:run(Text, "^packed code, by the application or root that brings it "
+                                    "+functions")),
     %% All functions of the program's own module that are at hand.
     {0, Own} = running:whittle(["why", proplists:get_value(hello, Config), "hello"]),
     [Line] = [Line || <<"the application hello", _/binary>> = Line

@@ -7,7 +7,7 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
 -export([cut_anywhere/1, a_bit_anywhere/1]).
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
-         ambient_capabilities/1,
+         ambient_capabilities/1, secure_mode_of_a_security_module/1, detached_without_a_process/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          cookie_made_up_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
@@ -19,7 +19,8 @@
 
 all() ->
     [cut_anywhere, a_bit_anywhere, setuid, setgid, file_capabilities,
-     own_program_with_lent_rights, ambient_capabilities,
+     own_program_with_lent_rights, ambient_capabilities, secure_mode_of_a_security_module,
+     detached_without_a_process,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind, cookie_made_up_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port, descriptors,
@@ -116,7 +117,7 @@ own_program_with_lent_rights(Config) ->
         ok = file:change_mode(File, 8#4755),
         {1, Said} = run_as_nobody(["bash", "-c", "exec -a /.whittle/bin/heart \"$0\"", File],
                                   [{"HEART_COMMAND", "echo mine"}]),
-        ?assertMatch({match, _}, re:run(Said, "gives its rights"))
+        ?assertMatch({match, _}, re:run(Said, "is setuid or setgid"))
     end).
 
 %% This is how a service manager gives them, and only to whom it starts.
@@ -130,6 +131,32 @@ ambient_capabilities(Config) ->
         end
     end).
 
+%% Without setuid, setgid or capabilities the file is not to blame for it.
+secure_mode_of_a_security_module(Config) ->
+    case erlang:system_info(system_architecture) of
+        "x86_64" ++ _ ->
+            Starter = filename:join(running:directory("secure", Config), "starter"),
+            {0, _} = running:run(os:find_executable("gcc"),
+                                 ["-o", Starter,
+                                  filename:join([running:root(), "test", "secure_mode.c"])]),
+            {1, Said} = running:run(Starter, [proplists:get_value(probe, Config), "args"]),
+            ?assertMatch({match, _}, re:run(Said, "^probe: this file gets other rights than its "
+                                            "starter has, and does not run so: .*the file has "
+                                            "no rights of its own: a rule of SELinux or AppArmor "
+                                            "does it\\. .*noatsecure.*\n$"));
+        Other -> {skip, "secure_mode.c is for x86-64, not " ++ Other}
+    end.
+
+%% `erl -detached' where no further process may be started.
+detached_without_a_process(Config) ->
+    as_nobody(Config, fun(File) ->
+        {1, Said} = run_as_nobody([os:find_executable("prlimit"), "--nproc=0", "bash", "-c",
+                                   "exec -a /.whittle/bin/erl \"$0\" -detached -eval 'halt()'",
+                                   File], []),
+        ?assertMatch({match, _}, re:run(Said, "^[^ ]+: cannot start the detached node "
+                                        "\\(-detached\\): Resource temporarily unavailable\n$"))
+    end).
+
 %% Without the rights the same variables do what they say.
 lent(Lend, Config) ->
     as_nobody(Config, fun(File) ->
@@ -138,9 +165,9 @@ lent(Lend, Config) ->
         {Code, Said} = run_as_nobody([File, "env", "MINE"], ?HOSTILE),
         {match, [Line]} = re:run(Said, "^.*$", [multiline, {capture, first, binary}]),
         ?assertEqual({1, <<Line/binary, "\n">>}, {Code, Said}),
-        ?assertMatch({match, _}, re:run(Line, "^probe: this file gives its rights to whoever "
-                                        "starts it: it is setuid or setgid, or has file "
-                                        "capabilities"))
+        ?assertMatch({match, _}, re:run(Line, "^probe: this file is setuid or setgid, or has "
+                                        "file capabilities, and does not run so: its "
+                                        "environment could run any code with its rights"))
     end).
 
 %% Calls with a copy of the program that belongs to root and that nobody can reach.
@@ -183,8 +210,8 @@ words_that_look_like_flags(Config) ->
      || {Env, Code, Said} <-
             [{[{"RELEASE_NODE", "-node"}], 2, "`-node' cannot be a node's name: it begins with "
               "-, which the VM reads as a flag"},
-             {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is no node's name: letters, digits, _ and "
-              "-, then an @ and a host or nothing"},
+             {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is not a node name: use letters, digits, "
+              "_ and -; @HOST may follow"},
              {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
              {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
              {[{"WHITTLE_COOKIE_FILE", File}], 2, File ++ ": " ++ begins_with_dash()},
@@ -286,12 +313,17 @@ files_without_an_end(Config) ->
     ok = file:close(Made),
     ok = file:change_mode(Sparse, 8#600),
     [begin
-         {Code, Said} = named(Config, ["args"], [{Name, Before ++ File} | cookie_beside(Name)]),
+         {Code, Said} = named(Config, ["args"],
+                              [{Name, lists:append(string:replace(Value, "FILE", File))}
+                               | cookie_beside(Name)]),
          ?assertMatch({1, {match, _}}, {Code, re:run(Said, ["^probe: .*", File, ": ", Why, "\n$"])})
-     end || {Name, Before} <- [{"VMARGS_PATH", ""}, {"RELEASE_VM_ARGS", ""},
-                               {"RELX_CONFIG_PATH", ""}, {"RELEASE_SYS_CONFIG", ""},
-                               {"WHITTLE_COOKIE_FILE", ""}, {"ERL_INETRC", ""},
-                               {"ERL_FLAGS", "-args_file "}, {"ERL_FLAGS", "-config "}],
+     end || {Name, Value} <- [{"VMARGS_PATH", "FILE"}, {"RELEASE_VM_ARGS", "FILE"},
+                              {"RELX_CONFIG_PATH", "FILE"}, {"RELEASE_SYS_CONFIG", "FILE"},
+                              {"WHITTLE_COOKIE_FILE", "FILE"}, {"ERL_INETRC", "FILE"},
+                              {"ERL_FLAGS", "-args_file FILE"}, {"ERL_FLAGS", "-config FILE"},
+                              {"ERL_FLAGS", "-ssl_dist_optfile FILE"},
+                              {"ERL_FLAGS", "-kernel inetrc '\"FILE\"'"},
+                              {"ERL_FLAGS", "-kernel net_ticktime 9 inetrc \"'FILE'\""}],
             {File, Why} <- [{Fifo, "is not a regular file"}, {Zero, "is not a regular file"},
                             {Sparse, "is larger than [0-9]+ bytes"}]].
 

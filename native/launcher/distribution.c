@@ -51,7 +51,7 @@ static void check_node_name(const char *name, int is_long)
         (*host == '@' && strpbrk(host + 1, "@ ") != NULL) || has_control_character(name) ||
         strlen(name) > MOST_NAME_BYTES)
         refuse(EXIT_MISUSED, name,
-               "is no node's name: letters, digits, _ and -, then an @ and a host or nothing");
+               "is not a node name: use letters, digits, _ and -; @HOST may follow");
     if (!is_long && strchr(host, '.') != NULL)
         refuse(EXIT_MISUSED, name,
                "the host of a short name (-sname) has no dot; give it with -name, or "
@@ -310,6 +310,9 @@ static void start_epmd(const char *node)
     }
     if (child > 0)
         waitpid(child, NULL, 0);
+    else
+        fprintf(stderr, "%s: cannot start epmd: %s\n", program_invocation_short_name,
+                strerror(errno));
 }
 
 /* ---- all of it ------------------------------------------------------------- */
@@ -345,7 +348,7 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
     if (!set_cookie(flags))
         refuse(EXIT_FAILED, own_flag,
              "no cookie is set, so the node cannot be asked: start the node with RELEASE_COOKIE or "
-             "WHITTLE_COOKIE_FILE set, and set the same here (a node that starts without one "
-             "makes one up that nobody knows)");
+             "WHITTLE_COOKIE_FILE set, and set the same here (a node that starts without a cookie "
+             "makes up one of its own)");
     return node;
 }

@@ -106,6 +106,17 @@ __asm__(BEGIN ".type whittle_entry,@function\n"
 
 /* ---- the kernel ------------------------------------------------------------- */
 
+/* Where two processors that are called alike take the call. */
+#if defined(__aarch64__)
+#define REGISTER "x"
+#define NUMBER_REGISTER "x8"
+#define TRAP "svc 0"
+#elif defined(__riscv)
+#define REGISTER "a"
+#define NUMBER_REGISTER "a7"
+#define TRAP "ecall"
+#endif
+
 /* A system call, without errno: a small negative result is an error. */
 static inline __attribute__((always_inline)) long call_kernel(long number, long a, long b, long c,
                                                               long d, long e)
@@ -119,18 +130,18 @@ static inline __attribute__((always_inline)) long call_kernel(long number, long 
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
                      : "rcx", "r11", "memory");
     return result;
-#elif defined(__aarch64__)
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+#elif defined(__aarch64__) || defined(__riscv)
+    register long at_number __asm__(NUMBER_REGISTER) = number;
+    register long first __asm__(REGISTER "0") = a;
+    register long second __asm__(REGISTER "1") = b;
+    register long third __asm__(REGISTER "2") = c;
+    register long fourth __asm__(REGISTER "3") = d;
+    register long fifth __asm__(REGISTER "4") = e;
+    __asm__ volatile(TRAP
+                     : "+r"(first)
+                     : "r"(at_number), "r"(second), "r"(third), "r"(fourth), "r"(fifth)
                      : "memory");
-    return x0;
+    return first;
 #elif defined(__arm__)
     /* r7 is the frame pointer of Thumb code: it is kept in another register. */
     register long r0 __asm__("r0") = a;
@@ -159,18 +170,6 @@ static inline __attribute__((always_inline)) long call_kernel(long number, long 
                      : "$1", "$3", "$8", "$9", "$10", "$11", "$12", "$13", "$14", "$15", "$24",
                        "$25", "hi", "lo", "memory");
     return a3 != 0 ? -v0 : v0;
-#elif defined(__riscv)
-    register long a7 __asm__("a7") = number;
-    register long a0 __asm__("a0") = a;
-    register long a1 __asm__("a1") = b;
-    register long a2 __asm__("a2") = c;
-    register long a3 __asm__("a3") = d;
-    register long a4 __asm__("a4") = e;
-    __asm__ volatile("ecall"
-                     : "+r"(a0)
-                     : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4)
-                     : "memory");
-    return a0;
 #endif
 }
 

@@ -5,6 +5,7 @@
 #include "main.h"
 #include "pack.h"
 #include "process.h"
+#include "signals.h"
 #include "vfs.h"
 
 #include <errno.h>
@@ -121,16 +122,25 @@ static void obey(struct flags *flags)
     }
 }
 
+/* Goes on in a child process; the process that was started ends. */
+static void go_on_in_child(void)
+{
+    pid_t child = fork();
+
+    if (child < 0)
+        refuse(EXIT_FAILED, "cannot start the detached node (-detached)", strerror(errno));
+    if (child > 0)
+        _exit(0);
+}
+
 /* As erl -detached does: in a session of its own, without the caller's descriptors. */
 static void detach(void)
 {
     int fd;
 
-    if (fork() != 0)
-        _exit(0);
+    go_on_in_child();
     setsid();
-    if (fork() != 0)
-        _exit(0);
+    go_on_in_child();
     for (fd = 0; fd <= 2; fd++)
         close(fd);
     vfs_open_standard_descriptors();
@@ -163,7 +173,7 @@ int erl_run(int argc, char **argv)
     if (has_flag(&flags, "detached"))
         detach();
     boot = flags_value(&flags, "boot");
-    process_take_signals(INTERRUPT_STOPS,
+    signals_take(INTERRUPT_STOPS,
                          strncmp(boot, own_boot, sizeof own_boot - 1) == 0);
     start(&flags, (char **)nothing);
     return 0;
@@ -173,7 +183,7 @@ int erl_run_emulator(int argc, char **argv)
 {
     find_pack();
     set_environment();
-    process_take_signals(INTERRUPT_STOPS, 0);
+    signals_take(INTERRUPT_STOPS, 0);
     sys_init_signal_stack();
     erl_start(argc, argv);
     return 0;

@@ -15,17 +15,20 @@
 #include "machine.h"
 #include "pack.h"
 #include "process.h"
+#include "signals.h"
 #include "vfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Free descriptors that a start needs, found by trying (descriptors in launcher_SUITE),
@@ -275,16 +278,54 @@ static void add_config(struct flags *flags)
     free(text);
 }
 
+/*
+ * The file that an Erlang term names, `"PATH"` or `'PATH'`, in memory that stays: the VM
+ * reads the values of an application's flag as terms.
+ */
+static const char *path_in_term(const char *term)
+{
+    size_t length = strlen(term);
+    char *path = strdup(term), *from, *to;
+
+    if (path == NULL)
+        refuse(EXIT_FAILED, term, "out of memory");
+    if (length < 2 || (term[0] != '"' && term[0] != '\'') || term[length - 1] != term[0])
+        return path;
+    path[length - 1] = '\0';
+    for (from = path + 1, to = path; *from != '\0'; *to++ = *from++)
+        if (*from == '\\' && from[1] != '\0')
+            from++;
+    *to = '\0';
+    return path;
+}
+
+/* Checks the files that the flag at I of FLAGS names and the VM reads whole. */
+static void check_flag_files(const struct flags *flags, size_t i)
+{
+    const char *flag = flags->init.at[i];
+    size_t count = flags_arity(flags, i), j;
+
+    if (strcmp(flag, "-config") == 0)
+        for (j = count; j > 0; j--)
+            check_file(flag, flags->init.at[i + j], ".config", MOST_CONFIG_BYTES, 1);
+    if (strcmp(flag, "-ssl_dist_optfile") == 0 && count > 0)
+        check_file(flag, flags->init.at[i + 1], "", MOST_CONFIG_BYTES, 1);
+    /* A name and a value in turn. */
+    if (strcmp(flag, "-kernel") == 0)
+        for (j = 1; j + 1 <= count; j += 2)
+            if (strcmp(flags->init.at[i + j], "inetrc") == 0)
+                check_file("-kernel inetrc", path_in_term(flags->init.at[i + j + 1]), "",
+                           MOST_CONFIG_BYTES, 1);
+}
+
 /* The files that flags and variables name and the VM reads whole. */
 static void check_named_files(const struct flags *flags)
 {
     const char *inetrc = variable("ERL_INETRC");
-    size_t i, j;
+    size_t i;
 
     for (i = 0; i < flags->init.count; i++)
-        if (strcmp(flags->init.at[i], "-config") == 0)
-            for (j = flags_arity(flags, i); j > 0; j--)
-                check_file("-config", flags->init.at[i + j], ".config", MOST_CONFIG_BYTES, 1);
+        check_flag_files(flags, i);
     if (inetrc != NULL)
         check_file("ERL_INETRC", inetrc, "", MOST_CONFIG_BYTES, 1);
 }
@@ -413,13 +454,28 @@ static int run_packed(int argc, char **argv)
     }
     check_named_files(&flags);
     is_remote = flag != NULL && strcmp(flag->subject, "remote") == 0;
-    process_take_signals(is_remote ? INTERRUPT_IS_IGNORED : INTERRUPT_STOPS, 1);
+    signals_take(is_remote ? INTERRUPT_IS_IGNORED : INTERRUPT_STOPS, 1);
     vfs_start_vm();
     /* An escript asks for its own path too (escript:script_name/0). */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
     /* Before Linux 5.18 a program can be started without a single word. */
     start(&flags, argv + (skip < argc ? skip : argc));
     return 0;
+}
+
+/*
+ * Whether this process has capabilities that a file may have given it. Root has all of
+ * them from its user, and the kernel does not set AT_SECURE for those.
+ */
+static int has_capabilities(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+
+    if (getuid() == 0)
+        return 0;
+    return syscall(SYS_capget, &header, sets) < 0 || sets[0].permitted != 0 ||
+           sets[1].permitted != 0;
 }
 
 /*
@@ -430,12 +486,26 @@ static int run_packed(int argc, char **argv)
  */
 static void refuse_lent_rights(void)
 {
+    static const char danger[] = "its environment could run any code with its rights.";
+    char why[512];
+
     if (getauxval(AT_SECURE) == 0 && getuid() == geteuid() && getgid() == getegid())
         return;
-    refuse(EXIT_FAILED, "this file gives its rights to whoever starts it",
-           "it is setuid or setgid, or has file capabilities, and its environment could run "
-           "anything with them. Remove these rights (chmod u-s,g-s FILE; setcap -r FILE), and let "
-           "a service manager start it as its user (systemd: User=, AmbientCapabilities=)");
+    if (getuid() == geteuid() && getgid() == getegid() && !has_capabilities()) {
+        snprintf(why, sizeof why,
+                 "%s The kernel says so (AT_SECURE), and the file has no rights of its own: a "
+                 "rule of SELinux or AppArmor does it. Allow `noatsecure' for this change of the "
+                 "domain (SELinux), or write the rule without scrubbing (AppArmor: px for Px)",
+                 danger);
+        refuse(EXIT_FAILED, "this file gets other rights than its starter has, and does not run so",
+               why);
+    }
+    snprintf(why, sizeof why,
+             "%s Remove these rights (chmod u-s,g-s FILE; setcap -r FILE), and let a service "
+             "manager start it as its user (systemd: User=, AmbientCapabilities=)",
+             danger);
+    refuse(EXIT_FAILED,
+           "this file is setuid or setgid, or has file capabilities, and does not run so", why);
 }
 
 /*

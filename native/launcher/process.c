@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +24,6 @@
 
 extern int REAL(execv)(const char *path, char *const argv[]);
 extern int REAL(execve)(const char *path, char *const argv[], char *const envp[]);
-extern int REAL(sigaction)(int signal, const struct sigaction *act, struct sigaction *old);
-extern void REAL(exit)(int code) __attribute__((noreturn));
-extern void REAL(_exit)(int code) __attribute__((noreturn));
 
 extern char **environ;
 
@@ -136,6 +132,9 @@ static const struct program *program_at(const char *path)
         return NULL;
     return find_program(name + 1);
 }
+
+/* Programs that are executables of their own in the pack's bin, by bare name. */
+static int is_separate(const char *name) { return strcmp(name, "epmd") == 0; }
 
 int process_is_own_program(const char *path) { return program_at(path) != NULL; }
 
@@ -325,8 +324,8 @@ static void exec_without_shell(const char *command, char *const envp[])
     static const char before[] = "exec ";
     const struct program *program;
     const char *bin = getenv("BINDIR");
+    int is_packed_vm = bin != NULL && strcmp(bin, WHITTLE_ROOT "/bin") == 0;
     char *copy, *rest, *word, **words;
-    char bare[64];
     size_t count = 0;
 
     if (strncmp(command, before, sizeof before - 1) == 0)
@@ -342,14 +341,14 @@ static void exec_without_shell(const char *command, char *const envp[])
         return;
     program = program_at(words[0]);
     /* Without a pack it is a plain beam.smp, and such names are the machine's programs. */
-    if (program == NULL && bin != NULL && strcmp(bin, WHITTLE_ROOT "/bin") == 0)
+    if (program == NULL && is_packed_vm)
         program = find_program(words[0]);
     if (program != NULL)
         exec_self(program, words, envp);
     else if (strchr(words[0], '/') != NULL)
         exec_packed(words[0], words, envp);
-    else if (snprintf(bare, sizeof bare, PROGRAMS "%s", words[0]) < (int)sizeof bare)
-        exec_packed(bare, words, envp);
+    else if (is_packed_vm && is_separate(words[0]))
+        exec_packed(PROGRAMS "epmd", words, envp);
 }
 
 int WRAP(execle)(const char *path, const char *word, ...)
@@ -370,112 +369,3 @@ int WRAP(execle)(const char *path, const char *word, ...)
         exec_without_shell(argv[2], envp);
     return REAL(execve)(path, argv, envp);
 }
-
-/* ---- signals and the exit code ------------------------------------------ */
-
-static volatile sig_atomic_t interrupted;
-static enum process_interrupt on_interrupt;
-static void (*on_terminate)(int signal);
-
-/*
- * The VM takes SIGTERM before the kernel's process for signals has its handler, and
- * nobody hears of it then. Our handler keeps the signal until the boot script, with
- * os:set_signal(sigterm, handle), says that there is one.
- */
-static int held, pending;
-
-void process_take_signals(enum process_interrupt interrupt, int hold)
-{
-    on_interrupt = interrupt;
-    held = hold;
-}
-
-/* Only one of two threads that both see a signal pass it on. */
-static void pass_on(void)
-{
-    if (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) &&
-        __atomic_exchange_n(&pending, 0, __ATOMIC_SEQ_CST))
-        on_terminate(SIGTERM);
-}
-
-static void terminate(int signal)
-{
-    /* Whoever asks twice before anything has started means it. */
-    if (__atomic_exchange_n(&pending, 1, __ATOMIC_SEQ_CST) &&
-        __atomic_load_n(&held, __ATOMIC_SEQ_CST))
-        REAL(_exit)(128 + signal);
-    pass_on();
-}
-
-static void interrupt(int signal)
-{
-    if (interrupted || on_terminate == NULL)
-        REAL(_exit)(128 + signal);
-    interrupted = 1;
-    terminate(signal);
-}
-
-static int handles(const struct sigaction *act)
-{
-    return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
-}
-
-static int take_terminate(const struct sigaction *act, struct sigaction *old)
-{
-    struct sigaction own = *act;
-    int again = on_terminate != NULL, result;
-
-    on_terminate = handles(act) ? act->sa_handler : NULL;
-    if (on_terminate != NULL)
-        own.sa_handler = terminate;
-    result = REAL(sigaction)(SIGTERM, &own, old);
-    if (again) {
-        __atomic_store_n(&held, 0, __ATOMIC_SEQ_CST);
-        if (on_terminate != NULL)
-            pass_on();
-    }
-    return result;
-}
-
-int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *old)
-{
-    struct sigaction own;
-
-    if (on_interrupt == INTERRUPT_BREAKS || act == NULL)
-        return REAL(sigaction)(signal, act, old);
-    if (signal == SIGTERM)
-        return take_terminate(act, old);
-    if (signal == SIGINT && handles(act)) {
-        own = *act;
-        own.sa_handler = on_interrupt == INTERRUPT_STOPS ? interrupt : SIG_IGN;
-        return REAL(sigaction)(signal, &own, old);
-    }
-    return REAL(sigaction)(signal, act, old);
-}
-
-/* What a program ends with that could not write and would end with 0. */
-static int unwritten;
-
-void process_output_lost(int problem)
-{
-    int nobody_reads = problem == EPIPE || problem == ECONNRESET || problem == EIO;
-    int before = __atomic_exchange_n(&unwritten, nobody_reads ? 128 + SIGPIPE : 1,
-                                     __ATOMIC_SEQ_CST);
-
-    if (nobody_reads && before != 128 + SIGPIPE)
-        kill(getpid(), SIGTERM);
-    else if (!nobody_reads && before == 0)
-        dprintf(STDERR_FILENO, "%s: cannot write standard output: %s\n",
-                program_invocation_short_name, strerror(problem));
-}
-
-static int exit_code(int code)
-{
-    if (code != 0)
-        return code;
-    return interrupted ? 128 + SIGINT : unwritten;
-}
-
-void WRAP(exit)(int code) { REAL(exit)(exit_code(code)); }
-
-void WRAP(_exit)(int code) { REAL(_exit)(exit_code(code)); }

@@ -6,6 +6,7 @@
 #include "vfs.h"
 #include "pack.h"
 #include "process.h"
+#include "signals.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -366,7 +367,7 @@ static int is_lost(int fd, ssize_t written)
         errno == EAGAIN || errno == EINTR)
         return 0;
     if (fd == STDOUT_FILENO)
-        process_output_lost(errno);
+        signals_output_lost(errno);
     return 1;
 }
 

@@ -4,18 +4,18 @@ export const letters = "et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP";
 
 /** Those of a class and of the classes that extend it. */
 export const lettersOf = {
-    Binary: "t e",
-    Keys: "p",
-    ErlMap: "e t",
-    Shape: "s p t i e Y B _ A b v l",
+    Binary: "t s",
+    Keys: "M",
+    ErlMap: "n t",
+    Shape: "s e m I t a B _ p Y w y r n",
     Input:
-        "s t o e ep d ee K es q u et f i em j V b eM C ei eb g eC O v x a ex ed M w ec eO ey I " +
-        "A e_ eB y J m D eo p P eK L T Z c h z E ew Y en W S eN ea Q k F X n el ek G $ r er ev " +
-        "N l eg _ H eu U e$ B eZ ef R eW",
+        "s t f e es q ee g $ er m et r i em j V en H Y a n o I ek u Z y T eg el B ec eO eK eb D " +
+        "e_ ea W ew ed M R p ev ei E c x _ eM A eo ep k S h O eN ey N U K z b v d P l w eC X L " +
+        "C ex F Q eu eZ J G ef eB e$",
     Output:
-        "e t y w z b m r h a W g s i o K n F v j d c A x _ Q D p T E J C V l N B L Y Z q P S O " +
-        "R f I M u",
-    FrameReader: "e t s n j p o q",
-    Failure: "e i t s",
-    Decoder: "n g t Q",
+        "e o y t w r N i s $ V I a F K E n u m A v Q k f _ d c p Z U h M H W X J q T g G R S Y " +
+        "b B P l j",
+    FrameReader: "e p a t j n o S",
+    Failure: "e p t s",
+    Decoder: "n e t M",
 };

@@ -5,7 +5,7 @@
 %% described in acceptance/programs/ejabberd.
 -module(ejabberd).
 
--export([source/1, generated/0, use/0, words/1, command/3, ready/0]).
+-export([source/1, use/0, words/1, command/3, ready/0]).
 
 -define(XMPP, 21222).
 -define(HTTP, 21280).
@@ -38,10 +38,6 @@ source(Otp) ->
     #{path => Release, stock_path => Stock,
       options => ["--native", lists:append(lists:join(",", [native(One) || One <- ?SOURCES]))],
       told => ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"]}.
-
-% Modules that it compiles while it runs.
--spec generated() -> [module()].
-generated() -> [ets_cache_options, xmpp_config, xmpp_tr].
 
 -spec use() -> #{client := string(), phases := [string()]}.
 use() -> #{client => "ejabberd_client.py", phases => ["first", "again"]}.

@@ -5,7 +5,7 @@
 %% starts none. `mnesia' is in no `.app' file of theirs: the release names it.
 -module(rabbitmq).
 
--export([source/1, generated/0, use/0, words/1, command/3, ready/0]).
+-export([source/1, use/0, words/1, command/3, ready/0]).
 
 -define(AMQP, 21672).
 -define(HTTP, 21673).
@@ -21,10 +21,6 @@ source(Otp) ->
 
 %% Names of functions that RabbitMQ makes from text or reads from data; docs/shaking.md.
 told() -> ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"].
-
-% Modules that it compiles while it runs.
--spec generated() -> [module()].
-generated() -> [].
 
 -spec use() -> #{client := string(), phases := [string()]}.
 use() -> #{client => "rabbitmq_client.py", phases => ["fill", "drain"]}.

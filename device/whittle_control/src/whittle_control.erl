@@ -13,7 +13,7 @@
 -export([main/0, start/0, shell/0]).
 
 %% Modules of the running node, which this one may lack.
--dialyzer({nowarn_function, [start_shell/2]}).
+-dialyzer({nowarn_function, [start_shell/1]}).
 
 -define(FAILED, 1).
 -define(MISUSED, 2).
@@ -38,14 +38,18 @@ main() ->
 %% `-user': it starts the process that is registered under this name.
 -spec start() -> pid().
 start() ->
-    Node = connected(),
-    user_drv:start(['tty_sl -c -e', shell_of(Node)]).
+    user_drv:start(['tty_sl -c -e', found_shell()]).
 
 %% @doc Starts a shell in the running node, from OTP 26 on. To be called by `-s'.
 -spec shell() -> ok.
 shell() ->
-    Node = connected(),
-    start_shell(Node, shell_of(Node)).
+    {Node, _, _, _} = Shell = found_shell(),
+    case start_shell(Shell) of
+        ok -> ok;
+        {error, Reason} ->
+            finish({?FAILED, io_lib:format("~s has no shell to show (~tp); ask it with "
+                                           "--whittle-eval", [Node, Reason])})
+    end.
 
 %% Requests
 
@@ -59,7 +63,7 @@ request("eval", Node, Words) ->
 request("eval=" ++ _, _Node, [""]) ->
     {?MISUSED, "--whittle-eval takes expressions, as in 'node()'"};
 request("eval=erlang", Node, [Text]) ->
-    Expressions = parse(with_full_stop(Text), Text, fun erl_parse:parse_exprs/1),
+    Expressions = parse(Text, fun erl_parse:parse_exprs/1),
     connect(Node),
     case call(Node, erl_eval, exprs, [Expressions, []]) of
         {value, Value, _Bindings} -> {0, io_lib:format("~tp", [Value])}
@@ -76,7 +80,7 @@ request("eval=elixir", Node, [Text]) ->
                                      "--whittle-eval=erlang", [Node])}
     end;
 request("rpc", Node, [Module, Function | Words]) ->
-    Arguments = [parse(Word ++ ".", Word, fun erl_parse:parse_term/1) || Word <- Words],
+    Arguments = [parse(Word, fun erl_parse:parse_term/1) || Word <- Words],
     connect(Node),
     Value = call(Node, list_to_atom(Module), list_to_atom(Function), Arguments),
     {0, io_lib:format("~tp", [Value])};
@@ -124,12 +128,12 @@ has(Node, Module) ->
 
 %% A shell
 
-%% The running node, or the end with the reason why it cannot be asked.
-connected() ->
-    Node = full_name(flag(whittle_node)),
+%% The running node's shell, or the end with the reason why it cannot be asked.
+found_shell() ->
     try
+        Node = full_name(flag(whittle_node)),
         connect(Node),
-        Node
+        shell_of(Node)
     catch
         throw:Answer -> finish(Answer)
     end.
@@ -141,7 +145,7 @@ shell_of(Node) ->
         false -> {Node, shell, start, []}
     end.
 
-start_shell(Node, {Node, Module, Function, Arguments}) ->
+start_shell({Node, Module, Function, Arguments}) ->
     shell:start_interactive({remote, atom_to_list(Node), {Module, Function, Arguments}}).
 
 connect(Node) ->
@@ -196,21 +200,23 @@ theirs(Stack) -> lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end,
 
 %% Words
 
-parse(Text, Shown, Parser) ->
+%% A final dot may be left out. The scanner tells it from that of a character (`$.') and of
+%% a comment.
+parse(Text, Parser) ->
     case erl_scan:string(Text) of
-        {ok, Tokens, _} ->
-            case Parser(Tokens) of
+        {ok, Tokens, End} ->
+            case Parser(with_dot(Tokens, End)) of
                 {ok, Parsed} -> Parsed;
-                {error, {_, erl_parse, Why}} -> misread(Shown, erl_parse:format_error(Why))
+                {error, {_, erl_parse, Why}} -> misread(Text, erl_parse:format_error(Why))
             end;
         {error, {_, erl_scan, Why}, _} ->
-            misread(Shown, erl_scan:format_error(Why))
+            misread(Text, erl_scan:format_error(Why))
     end.
 
-with_full_stop(Text) ->
-    case lists:reverse(string:trim(Text)) of
-        [$. | _] -> Text;
-        _ -> Text ++ "\n."   % the text may end in a comment
+with_dot(Tokens, End) ->
+    case lists:reverse(Tokens) of
+        [{dot, _} | _] -> Tokens;
+        _ -> Tokens ++ [{dot, End}]
     end.
 
 -spec misread(string(), unicode:chardata()) -> no_return().

@@ -55,9 +55,10 @@ make_atoms(File) ->
 watch(Modules) ->
     persistent_term:put(?MODULE, {Modules, atomics:new(map_size(Modules), [])}).
 
-%% @doc Whoever is to load what was called (`error_handler', see {@link whittle_shake_watch})
-%% asks here before. Of a module that is watched, a call is said once, except of `module_info',
-%% whose answer is read from the file where that can be: a list of it.
+%% @doc Reports a call to a watched module that is not loaded yet. `error_handler' (see {@link
+%% whittle_shake_watch}) asks here before it loads the module. The first call of each module is
+%% written to the log. A call of `module_info' is not: its answer is read from the file where
+%% that is possible, and the result is a list with this answer. It is `[]' otherwise.
 -spec called(module(), atom() | fun(), [term()]) -> [term()].
 called(Module, Function, Arguments) ->
     case persistent_term:get(?MODULE, none) of

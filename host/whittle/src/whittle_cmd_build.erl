@@ -14,7 +14,8 @@ command() ->
           [#{name => out, long => "out", short => $o, value => "OUT",
              help => "where to write it (default: the system's name)"},
            #{name => target, long => "target", value => "TARGET",
-             one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end, default => fun whittle_runtime:default_target/0,
+             one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
+             default => fun whittle_runtime:default_target/0,
              help => "the machine it is for; `whittle targets' tells of them"},
            #{name => otp, long => "otp", value => "VSN",
              one_of => fun whittle_runtime:otps/0,
@@ -63,7 +64,7 @@ command() ->
              help => "an application to add, with those that it needs; may be given "
                      "several times"},
            #{name => no_outside_links, long => "no-outside-links",
-             help => "refuse symbolic links that lead out of the input"},
+             help => "refuse symbolic links that point outside the input"},
            #{name => ca_certs, long => "ca-certs", value => "FILE",
              help => "PEM certificates for where /etc/ssl is missing"},
            whittle_command_line:json()]}.
@@ -136,7 +137,7 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
      whittle_table:text(
        [["", "bytes", ""],
         ["stock release", Stock,
-         ["unstripped code, and the stock VM: ", whittle_table:number(StockVm)]]]
+         ["unstripped code, and the stock VM: ", whittle_number:text(StockVm)]]]
        ++ [[["code: ", Pass], Bytes, Doc]
            || #{pass := Pass, bytes := Bytes, doc := Doc} <- Passes]
        ++ [["code: stored", Code, "compressed, with its papers"],

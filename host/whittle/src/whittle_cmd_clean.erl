@@ -1,4 +1,4 @@
-%% @doc `whittle clean': lists what the cache of VMs holds, by kind and age, and removes it
+%% @doc `whittle clean': lists the contents of the VM cache by kind and age, and removes them
 %% with `--yes'.
 -module(whittle_cmd_clean).
 -behaviour(whittle).
@@ -9,22 +9,24 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "clean", arguments => [],
-      help => "list what the cache of VMs holds, or remove it",
+      help => "list the contents of the VM cache, or remove them",
       options => [#{name => kind, long => "kind", value => "KIND",
                     one_of => fun() -> [vm, part, otp, source, work, log] end,
-                    help => "only this kind of thing"},
+                    help => "list or remove this kind only"},
                   #{name => older_than, long => "older-than", value => "AGE",
-                    help => "only what was made before: hours, days or weeks, 12h, 30d, 4w"},
-                  #{name => yes, long => "yes", help => "remove it; else it is only listed"},
+                    help => "list or remove only things that are at least this old: 12h, "
+                            "30d or 4w (hours, days or weeks)"},
+                  #{name => yes, long => "yes", help => "remove the listed things; without this option nothing is removed"},
                   whittle_command_line:json()]}.
 
-%% @doc Lists, or removes. A thing that a running build makes stays, and so does one that is
-%% not Whittle's; both are listed as such.
+%% @doc Lists, or removes. Nothing is removed while a build runs. Files that are not Whittle's
+%% stay, and the list says so.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> age(Values) end,
                          fun(Age) -> wanted(Age, Values) end,
-                         fun(Entries) -> {ok, report(carry_out(Entries, Values), Values)} end]).
+                         fun(Entries) -> carry_out(Entries, Values) end,
+                         fun(Done) -> {ok, report(Done, Values)} end]).
 
 %% Internal
 
@@ -53,23 +55,31 @@ wanted(Age, Values) ->
         Error -> whittle_failure:make({runtime, Error})
     end.
 
-%% Each with what became of it.
+%% The entries, each with its state afterwards.
+carry_out([], _) ->
+    {ok, []};
 carry_out(Entries, #{yes := true}) ->
-    [Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
-                        ok -> removed;
-                        {error, in_use} -> in_use;
-                        {error, not_ours} -> left;
-                        {error, _} -> failed
-                    end} || Entry <- Entries];
+    case whittle_runtime:alone(fun() -> {ok, [removed(Entry) || Entry <- Entries]} end, #{}) of
+        {ok, _} = Done -> Done;
+        {error, _} = Error -> whittle_failure:runtime(Error)
+    end;
 carry_out(Entries, _) ->
-    [Entry#{done => case Entry of
-                        #{kind := other} -> left;
-                        #{in_use := true} -> in_use;
-                        #{in_use := false} -> kept
-                    end} || Entry <- Entries].
+    {ok, [Entry#{done => case Entry of
+                             #{kind := other} -> left;
+                             #{in_use := true} -> in_use;
+                             #{in_use := false} -> kept
+                         end} || Entry <- Entries]}.
+
+removed(Entry) ->
+    Entry#{done => case whittle_runtime:uncache(Entry, #{}) of
+                       ok -> removed;
+                       {error, in_use} -> in_use;
+                       {error, not_ours} -> left;
+                       {error, _} -> failed
+                   end}.
 
 report([], Values) ->
-    #{text => "the cache has nothing of the kind\n", json => json([], Values)};
+    #{text => "the cache holds no such thing\n", json => json([], Values)};
 report(Entries, Values) ->
     Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],
@@ -83,10 +93,10 @@ says(failed) -> " (it could not be removed: check its permissions)";
 says(_) -> "".
 
 closing(Entries, #{yes := true}) ->
-    ["removed: ", whittle_table:number(sum(removed, Entries)), " bytes\n"];
+    ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
     ["nothing was removed; `whittle clean --yes' with the same options removes ",
-     whittle_table:number(sum(kept, Entries)), " bytes\n"].
+     whittle_number:text(sum(kept, Entries)), " bytes\n"].
 
 sum(What, Entries) ->
     lists:sum([Bytes || #{bytes := Bytes, done := Done} <- Entries, Done =:= What]).

@@ -15,7 +15,7 @@ command() ->
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
-                    help => "list by part, or by what first needs it"},
+                    help => "list by part, or by the application or root that brings the code"},
                   whittle_command_line:json()]}.
 
 %% @doc Sizes by part, by application and by module, the largest first.
@@ -120,7 +120,7 @@ table(Title, Parts, Last) ->
 
 reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
-      text => [weights("what is packed, by what first needs it", Roots),
+      text => [weights("packed code, by the application or root that brings it", Roots),
                weights("features that are on, their own code", On),
                weights("features that are off, what each would bring", Off),
                "Bytes are of code before compression, about.\n"]}.

@@ -52,8 +52,8 @@ uncalled(Name, [{_, {Gone, []}} | _] = Uncalled, Others) ->
     [whittle_shake_name:text(Name), ": ",
      case {length(Uncalled), Others} of
          {1, _} -> "1 function";
-         {N, []} -> ["all ", whittle_table:number(N), " functions"];
-         {N, _} -> [whittle_table:number(N), " functions"]
+         {N, []} -> ["all ", whittle_number:text(N), " functions"];
+         {N, _} -> [whittle_number:text(N), " functions"]
      end, several(Gone, length(Uncalled)), ", since nothing that is in calls ",
      case Uncalled of [_] -> "it"; _ -> "them" end, ": ",
      lists:join(", ", [io_lib:format("~tp/~b", [F, A])

@@ -187,7 +187,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
         ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
-        ++ [["`whittle ", Name, "' needs ", Argument, ", and the word in its place is empty"]
+        ++ [["`whittle ", Name, "' needs ", Argument, ", but the given word is empty"]
             || {Argument, ""} <- named(Arguments, Words)].
 
 %% The arguments that have a name, with their words.

@@ -37,7 +37,7 @@ handle_event(sigterm, Worker) ->
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0),
-                         attempt(fun() -> ok = whittle_runtime:undo(), [] end)]),
+                         attempt(fun whittle_runtime:undo/0)]),
     %% Not waiting for output: whoever stops us may not be reading.
     halt(case Left of [] -> 143; _ -> say(Left), 1 end, [{flush, false}]);
 handle_event(_, Worker) -> {ok, Worker}.

@@ -2,7 +2,7 @@
 %% holds a number is set to the right.
 -module(whittle_table).
 
--export([text/1, number/1]).
+-export([text/1]).
 
 -export_type([cell/0]).
 
@@ -16,12 +16,6 @@ text(Rows) ->
     Columns = [column(Column) || Column <- columns(Rows)],
     [[string:trim(lists:join("  ", Row), trailing), $\n] || Row <- columns(Columns)].
 
-%% @doc An integer with a comma between thousands.
--spec number(integer()) -> unicode:chardata().
-number(N) when N < 0 -> [$-, number(-N)];
-number(N) when N < 1000 -> integer_to_list(N);
-number(N) -> [number(N div 1000), io_lib:format(",~3..0b", [N rem 1000])].
-
 columns([[] | _]) -> [];
 columns(Rows) -> [[hd(Row) || Row <- Rows] | columns([tl(Row) || Row <- Rows])].
 
@@ -34,5 +28,5 @@ column(Cells) ->
                 end,
     [string:pad(Text, Width, Direction) || Text <- Texts].
 
-cell(N) when is_integer(N) -> number(N);
+cell(N) when is_integer(N) -> whittle_number:text(N);
 cell(Text) -> Text.

@@ -12,7 +12,8 @@
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         clean/1, examples/1, not_built/1, not_built_offers/1, not_regular/1, too_large/1]).
+         clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
+         not_regular/1, too_large/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -25,7 +26,7 @@ all() ->
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
      bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
-     clean, examples, not_built, not_built_offers].
+     clean, clean_beside_build, flags, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -72,7 +73,7 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is not for this machine\n"
            "  trace       run a command and record the functions that Erlang calls in it, for build"
            " --evidence\n"
-           "  clean       list what the cache of VMs holds, or remove it\n"
+           "  clean       list the contents of the VM cache, or remove them\n"
            "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
            "  help        this, or `whittle help COMMAND'\n"
            "  version     the version of whittle\n\n"
@@ -114,7 +115,7 @@ help_of_command(Config) ->
            " between (docs/natives.md)\n"
            "  --app NAME            an application to add, with those that it needs; may be given"
            " several times\n"
-           "  --no-outside-links    refuse symbolic links that lead out of the input\n"
+           "  --no-outside-links    refuse symbolic links that point outside the input\n"
            "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
@@ -193,11 +194,11 @@ wrong_words(Config) ->
              {["clean", "--kind", "vms"],
               "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
               " log; see `whittle help clean'"},
-             {["size", ""], "`whittle size' needs OUT, and the word in its place is empty; see"
+             {["size", ""], "`whittle size' needs OUT, but the given word is empty; see"
                             " `whittle help size'"},
-             {["run", ""], "`whittle run' needs OUT, and the word in its place is empty; see"
+             {["run", ""], "`whittle run' needs OUT, but the given word is empty; see"
                            " `whittle help run'"},
-             {["why", "out", ""], "`whittle why' needs NAME, and the word in its place is empty;"
+             {["why", "out", ""], "`whittle why' needs NAME, but the given word is empty;"
                                   " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
@@ -695,7 +696,7 @@ not_regular(Config) ->
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
             [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
              "move it, or name another output with -o"]),
-    %% What lies in the directory that is to be replaced.
+    %% The directory to replace holds these files.
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
     "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
     refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
@@ -758,7 +759,7 @@ clean(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
-    ?assertEqual({0, "the cache has nothing of the kind\n", ""}, Clean([])),
+    ?assertEqual({0, "the cache holds no such thing\n", ""}, Clean([])),
     ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
     [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
@@ -779,7 +780,7 @@ clean(Config) ->
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% Nothing here is older than an hour.
-    ?assertEqual({0, "the cache has nothing of the kind\n", ""},
+    ?assertEqual({0, "the cache holds no such thing\n", ""},
                  Clean(["--older-than", "1h", "--yes"])),
     ?assertEqual(Names, Kept()),
     %% A build goes on: what it may read and what it makes stay.
@@ -810,6 +811,42 @@ clean(Config) ->
                  python(Config, Json, Code)),
     ?assertEqual([], Kept()),
     ?assertEqual([Thesis], filelib:wildcard(filename:join(Cache, "work/*"))).
+
+%% A build that only reads the cache is seen too, from its first look until its output is written.
+clean_beside_build(Config) ->
+    Cache = filename:join(?config(dir, Config), "cache"),
+    Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env "],
+    Artefact = filename:join(Cache, "artefacts/erts-25-0123456789abcdef"),
+    made:file(filename:join(Artefact, "whittle.config"), "1234"),
+    Build = on_terminal(Config, ["build", ?config(hello, Config)], [Env, "STAND_IN=slow"]),
+    [] = made:expect(Build, "compile \\(2 of 3\\), 50 %"),
+    Refused = whittle(Config, ["clean", "--yes"], [Env, "A="]),
+    {0, Listed, ""} = whittle(Config, ["clean"], [Env, "A="]),
+    true = port_command(Build, [3]),
+    ?assertMatch({130, _}, to_end(Build)),
+    ?assertEqual({1, "", "whittle: build_running; do something\n"}, Refused),
+    ?assertMatch({match, [_]}, re:run(Listed, "a build needs it", [global])),
+    ?assert(filelib:is_dir(Artefact)),
+    "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),
+    {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),
+    ?assertMatch({match, _}, re:run(Removed, "\nremoved: 4 bytes\n$")),
+    ?assertNot(filelib:is_dir(Artefact)).
+
+%% Each flag of each command, alone and all at once, from the command line.
+flags(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "-o", "made",
+                                  "--shake", "functions"]),
+    Env = ["WHITTLE_CACHE='", filename:join(?config(dir, Config), "cache"),
+           "'; export WHITTLE_CACHE; env A="],
+    Arguments = #{"build" => [?config(hello, Config)], "size" => ["made"],
+                  "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => []},
+    Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
+                                     not is_map_key(value, Option)]}
+             || #{name := Name, options := Options} <- whittle_command_line:table()],
+    ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
+    [?assertMatch({Name, Words, {0, [_ | _], ""}},
+                  {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})
+     || {Name, [_ | _] = All} <- Flags, Words <- [All | [[Flag] || Flag <- All]]].
 
 %% Each example is built by the plain command: it finds Whittle's own libraries, which two of
 %% them list among their applications.

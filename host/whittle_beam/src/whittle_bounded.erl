@@ -1,16 +1,22 @@
 %% @doc Inflates data and reads terms that others have written, up to a limit.
 %%
 %% A few bytes can claim gigabytes: `binary_to_term/1' and zlib give all of them, and the VM
-%% ends for want of memory. Here the limit comes first.
+%% ends for want of memory. Atoms are never freed, and the VM ends when its table of them is
+%% full. Here the limits come first.
 -module(whittle_bounded).
 
--export([inflate/3, term/2, own_term/2]).
+-export([inflate/3, term/2, own_term/2, text_fits/1]).
 
-%% What claims to inflate to more than this is taken for damaged.
+%% Data that claims to inflate to more than this counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
 
 %% Of the VM's atoms so many stay free.
 -define(ATOM_RESERVE, 4).                       % a fourth
+
+%% A byte of a name in a text, in UTF-8 or Latin-1.
+-define(IS_NAME(C), (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
+                     orelse C >= $0 andalso C =< $9 orelse C =:= $_ orelse C =:= $@
+                     orelse C >= 128)).
 
 %% @doc Inflates no further than the limit, which is at most 256 MB. The window's bits are
 %% 15 for a zlib stream, 31 for a gzip file and -15 for bare data, as zlib has it. A stream
@@ -47,7 +53,57 @@ term(Bytes, Limit) -> term(Bytes, Limit, fun has_room/1).
 -spec own_term(binary(), non_neg_integer()) -> {ok, term()} | error.
 own_term(Bytes, Limit) -> term(Bytes, Limit, fun(_) -> true end).
 
+%% @doc Whether erl_scan may read a text: whether all names in it, as atoms, leave a fourth of
+%% this VM's atoms free. Names that are atoms already, and names that are there twice, count once.
+-spec text_fits(binary()) -> boolean().
+text_fits(Text) ->
+    Room = room(),
+    names(Text, 0) < Room orelse fits(pieces(Text, #{}, Room)).
+
 %% Internal
+
+room() ->
+    Limit = erlang:system_info(atom_limit),
+    Limit - Limit div ?ATOM_RESERVE - erlang:system_info(atom_count).
+
+%% A name begins where a letter, a digit, `_' or `@' follows something else, or at a quote: there
+%% are no more atoms than such places.
+names(<<C, Rest/binary>>, Count) when ?IS_NAME(C) -> names(behind_name(Rest), Count + 1);
+names(<<$', Rest/binary>>, Count) -> names(Rest, Count + 1);
+names(<<_, Rest/binary>>, Count) -> names(Rest, Count);
+names(<<>>, Count) -> Count.
+
+behind_name(<<C, Rest/binary>>) when ?IS_NAME(C) -> behind_name(Rest);
+behind_name(Rest) -> Rest.
+
+fits(none) -> false;
+fits(_) -> true.
+
+%% The different pieces between quotes, and the different names in them. An atom with an escaped
+%% quote has several pieces, so each such quote counts as one atom more.
+pieces(Text, Before, Room) ->
+    Escaped = length(binary:matches(Text, <<"\\'">>)),
+    lists:foldl(fun(Piece, Found) -> words(Piece, piece(Piece, Found), Room - Escaped) end,
+                piece(<<>>, Before), binary:split(Text, <<$'>>, [global])).
+
+words(_, none, _) -> none;
+words(_, Found, Room) when map_size(Found) >= Room -> none;
+words(<<C, Rest/binary>> = Text, Found, Room) when ?IS_NAME(C) ->
+    Behind = behind_name(Rest),
+    Word = binary:part(Text, 0, byte_size(Text) - byte_size(Behind)),
+    words(Behind, piece(Word, Found), Room);
+words(<<_, Rest/binary>>, Found, Room) -> words(Rest, Found, Room);
+words(<<>>, Found, _) -> Found.
+
+%% No atom has more than 255 characters.
+piece(_, none) -> none;
+piece(Piece, Found) when byte_size(Piece) > 255 * 4 -> Found;
+piece(Piece, Found) ->
+    try binary_to_existing_atom(Piece) of
+        _ -> Found
+    catch
+        error:_ -> Found#{Piece => []}
+    end.
 
 term(<<131, 80, Size:32, Deflated/binary>>, Limit, Check) when Size =< Limit ->
     case inflate(15, Deflated, Size) of
@@ -68,9 +124,7 @@ checked(Bytes, Check) ->
     end.
 
 %% Each atom begins with one of four tags, so there are no more atoms than such bytes.
-has_room(Bytes) ->
-    Limit = erlang:system_info(atom_limit),
-    erlang:system_info(atom_count) + tags(Bytes, 0) < Limit - Limit div ?ATOM_RESERVE.
+has_room(Bytes) -> tags(Bytes, 0) < room().
 
 tags(<<Tag, Rest/binary>>, Count)
   when Tag =:= 100; Tag =:= 115; Tag =:= 118; Tag =:= 119 ->

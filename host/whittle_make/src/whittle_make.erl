@@ -88,15 +88,17 @@
 %% @doc Makes an output. The output, and its plan file beside it, are whole or not there.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
-    in_order(Request, [{check, fun check_request/1}, {check, fun check_given_output/1}]
-             ++ to_system()
-             ++ [{runtime, fun get_runtime/1}, {pack, fun write/1}, {ledger, fun account/1}],
+    in_order(Request,
+             [{check, fun check_request/1}, {check, fun check_given_output/1},
+              with_cache(to_system()
+                         ++ [{runtime, fun get_runtime/1}, {pack, fun write/1}]),
+              {ledger, fun account/1}],
              [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
 
 %% @doc Makes the system of an output, all but the VM and the file: for tests and measurements.
 -spec system(request()) -> {ok, prepared()} | {error, reason()}.
 system(Request) ->
-    in_order(Request, [{check, fun check_request/1} | to_system()],
+    in_order(Request, [{check, fun check_request/1}, with_cache(to_system())],
              [system, otp, plan, costs, timings]).
 
 %% @doc The passes of a build, in order. What removes most comes first, what looks at every module
@@ -142,17 +144,25 @@ to_system() ->
     [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1},
      {check, fun name_output/1}, {passes, fun run_passes/1}].
 
+%% Nobody removes artefacts from the cache while these steps read them.
+with_cache(Steps) ->
+    fun(Build) ->
+            whittle_runtime:reading(fun() -> run(Steps, Build) end, runtime_options(Build))
+    end.
+
 %% Each step adds to the build. The result has the named keys.
 in_order(Request, Steps, Keys) ->
-    Build = #{request => with_defaults(Request), timings => []},
-    case steps([fun(Before) -> timed(Step, Before, Build) end || Step <- Steps]) of
+    case run(Steps, #{request => with_defaults(Request), timings => []}) of
         {ok, #{timings := Timings} = Done} ->
             {ok, maps:with(Keys, Done#{timings := lists:reverse(Timings)})};
         {error, _} = Error -> Error
     end.
 
-timed(Step, none, Build) -> timed(Step, Build, Build);
-timed({Name, Step}, Before, _) ->
+run(Steps, Build) ->
+    steps([fun(_) -> {ok, Build} end | [fun(Before) -> timed(Step, Before) end || Step <- Steps]]).
+
+timed(Several, Before) when is_function(Several) -> Several(Before);
+timed({Name, Step}, Before) ->
     Start = erlang:monotonic_time(millisecond),
     case Step(Before) of
         {ok, #{timings := [{Name, Spent} | Timings]} = After} ->
@@ -192,16 +202,14 @@ check_given_output(Build) -> {ok, Build}.
 %% To build a missing OTP takes minutes. One that is there is read in a moment.
 check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
 check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
-    case [Lib || Lib <- whittle_runtime:otp_libs(runtime_options(Build)),
-                 lists:prefix("otp-" ++ Release ++ "-",
-                              filename:basename(filename:dirname(Lib)))] of
-        [] ->
+    case whittle_runtime:has_otp(Release, runtime_options(Build)) of
+        false ->
             tell({phase, read}, Build),
             steps([fun(_) -> in(system, whittle_read:check_needs(
                                           Input, #{libs => libs(Build), add => Add,
                                                    otp => Release})) end,
                    fun(_) -> {ok, Build} end]);
-        [_ | _] ->
+        true ->
             {ok, Build}
     end.
 

@@ -48,7 +48,7 @@
 
 %% Written into a directory, so that it is known again as ours.
 -define(MARK, <<"tree/etc/info.json">>).
-%% What lies in it beside the script, which has the system's name.
+%% The other names in it; the script has the name of the system.
 -define(PARTS, ["tree", "vm"]).
 
 %% Larger files are not read: no output is (4 GB of pack and its VM), no file of certificates

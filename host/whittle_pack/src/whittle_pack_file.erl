@@ -59,10 +59,14 @@ write(Out, Bytes, Mode) ->
 %% locked the function is called nevertheless.
 -spec alone(file:filename_all(), fun(() -> Result)) -> Result.
 alone(Out, Fun) ->
-    Lock = lock(filename:dirname(Out)),
-    try Fun()
-    after
-        unlock(Lock)
+    case whittle_lock:take(filename:dirname(Out), #{wait => ?LOCK_SECONDS}) of
+        {ok, Lock} ->
+            try Fun()
+            after
+                whittle_lock:release(Lock)
+            end;
+        _ ->
+            Fun()
     end.
 
 %% @doc Whether {@link write_dir/3} may go there.
@@ -155,31 +159,6 @@ put_back(Old, Out, Place) ->
             remove(Place);
         {error, _} -> ok         % it was not moved yet
     end.
-
-%% flock(1) holds the directory's lock for as long as our end of its input is open; so the
-%% lock goes with us, and no file stays. A port cannot tell that a program is not there.
-lock(Dir) ->
-    case os:find_executable("flock") of
-        false ->
-            none;
-        Flock ->
-            Port = open_port({spawn_executable, "/bin/sh"},
-                             [{args, ["-c", "exec \"$@\" 2>/dev/null", "sh", Flock, "-w",
-                                      integer_to_list(?LOCK_SECONDS),
-                                      unicode:characters_to_list(Dir),
-                                      "sh", "-c", "echo held; exec cat"]},
-                              exit_status, binary, hide]),
-            receive
-                {Port, {data, <<"held\n">>}} -> Port;
-                {Port, {exit_status, _}} -> none
-            end
-    end.
-
-unlock(none) ->
-    ok;
-unlock(Port) ->
-    true = port_close(Port),
-    ok.
 
 remove(Place) ->
     case file:del_dir_r(Place) of

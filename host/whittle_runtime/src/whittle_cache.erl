@@ -1,11 +1,10 @@
 %% @doc The cache: directories that are either whole or not there.
 %%
 %% A directory is made below `work/', in a place of its own, and renamed to its
-%% final name when it is done. A lock (flock(1), held by a program that ends with
-%% us) lets one build at a time make a given directory; a second one waits and
-%% then finds it. The directory of a build that is stopped goes at once
-%% ({@link whittle_cache_clean:undo/0}); that of one that was killed goes with the next build,
-%% of whatever name. So there is no state to repair.
+%% final name when it is done. A lock ({@link whittle_lock}) lets one build at a time make a
+%% given directory; a second one waits and then finds it. The directory of a build that is
+%% stopped goes at once ({@link whittle_cache_clean:undo/0}); that of one that was killed
+%% goes with the next build, of whatever name. So there is no state to repair.
 %%
 %% Directories that another user can change are refused. A source is held to its sums before
 %% each use (whittle_source), an artefact to those that it was built with (`verify/3',
@@ -15,14 +14,17 @@
 %% ROOT/sources/NAME/            what was fetched, and its sums
 %% ROOT/artefacts/NAME-HEX/      what was built; HEX names all that went in
 %% ROOT/logs/NAME-HEX.log        what the last build said
-%% ROOT/locks, ROOT/work
+%% ROOT/locks/in-use             each build holds it shared, `whittle clean --yes' alone
+%% ROOT/locks/NAME-HEX, ROOT/work
 %% '''
 -module(whittle_cache).
 
 %% Where
 -export([root/1, hex/1, unwritten/2]).
+%% Who uses it
+-export([reading/2, alone/2]).
 %% What is kept
--export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2, verify/3]).
+-export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2, is_kept/3, verify/3]).
 
 -export_type([workplace/0]).
 
@@ -36,8 +38,6 @@
 %% What an artefact says of itself, beside its description: artefacts of before there were sums
 %% have other names, and are built again. Nobody could say of them what they were.
 -define(FORM, {sums, 1}).
-%% What flock(1) ends with when another holds the lock; none of its own codes.
--define(BUSY, 99).
 
 %% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
 %% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
@@ -65,6 +65,59 @@ hex(Bytes) ->
 -spec unwritten(file:posix(), file:filename()) -> {atom(), map()}.
 unwritten(enospc, Dir) -> {disk_full, #{dir => Dir}};
 unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
+
+%% @doc Calls the function while nothing is removed from the cache ({@link alone/2}). Where
+%% the cache cannot be locked (another user's, or a file system without locks) the function is
+%% called nevertheless, and finds out itself whether it can use the cache.
+-spec reading(fun(() -> Result), whittle_runtime:options()) -> Result.
+reading(Fun, Options) ->
+    case in_use(Options) of
+        {ok, File} ->
+            Lock = case whittle_lock:take(File, #{mode => shared, wait => 0}) of
+                       busy ->
+                           whittle_recipe:tell("cache", "waiting for `whittle clean'", Options),
+                           whittle_lock:take(File, #{mode => shared, wait => infinity});
+                       Result -> Result
+                   end,
+            with(Lock, Fun);
+        error ->
+            Fun()
+    end.
+
+%% @doc Calls the function while no build reads the cache. Errors: `build_running', and those
+%% of a file that cannot be locked. Where no file can be made to lock, the function is called.
+-spec alone(fun(() -> Result), whittle_runtime:options()) -> Result | whittle_runtime:error().
+alone(Fun, Options) ->
+    case in_use(Options) of
+        {ok, File} ->
+            case locked(whittle_lock:take(File, #{wait => 0}), File) of
+                {ok, _} = Lock -> with(Lock, Fun);
+                busy -> {error, {build_running, #{lock => File}}};
+                {error, _} = Error -> Error
+            end;
+        error ->
+            Fun()
+    end.
+
+with({ok, Lock}, Fun) ->
+    try Fun()
+    after
+        whittle_lock:release(Lock)
+    end;
+with({error, _}, Fun) ->
+    Fun().
+
+%% The file to lock, where a cache is or can be made.
+in_use(Options) ->
+    case root(Options) of
+        {ok, Root} ->
+            Locks = filename:join(Root, "locks"),
+            case first_error([made(Root), made(Locks)]) of
+                ok -> {ok, filename:join(Locks, "in-use")};
+                {error, _} -> error
+            end;
+        {error, _} -> error
+    end.
 
 %% @doc A kept source, or the one that Make fetches into the directory it is
 %% given. Make returns the source with file names relative to that directory.
@@ -113,8 +166,7 @@ forget_source(#{main := Main}, Options) ->
                whittle_runtime:options()) ->
           {ok, map()} | whittle_runtime:error().
 artefact(Name, Inputs, Make, Options) ->
-    Id = string:slice(hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
-    Full = Name ++ "-" ++ string:slice(Id, 0, 16),
+    {Id, Full} = named(Name, Inputs),
     Build = fun(Place = #{out := Out}) ->
                     case Make(Place#{id => Id}) of
                         {ok, Meta} ->
@@ -130,6 +182,19 @@ artefact(Name, Inputs, Make, Options) ->
         {ok, Final, Meta} -> {ok, Meta#{dir => Final, id => Id}};
         Error -> Error
     end.
+
+%% @doc Whether the artefact that was made of Inputs is there.
+-spec is_kept(string(), term(), whittle_runtime:options()) -> boolean().
+is_kept(Name, Inputs, Options) ->
+    {_, Full} = named(Name, Inputs),
+    case root(Options) of
+        {ok, Root} -> meta(filename:join([Root, "artefacts", Full])) =/= none;
+        {error, _} -> false
+    end.
+
+named(Name, Inputs) ->
+    Id = string:slice(hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
+    {Id, Name ++ "-" ++ string:slice(Id, 0, 16)}.
 
 %% @doc Whether a directory, if it is an artefact's, still is what was built. The files that
 %% Always names are read in any case, the others where they look changed. Errors:
@@ -225,7 +290,7 @@ locked(Root, Name, Final, Build, Options) ->
                     none -> build(Root, Name, Final, Build)
                 end
             after
-                unlock(Held)
+                whittle_lock:release(Held)
             end;
         Error ->
             Error
@@ -293,45 +358,17 @@ meta(Dir) ->
 first_error(Results) ->
     hd([E || E = {error, _} <- Results] ++ [ok]).
 
-%%% The lock: flock(1) runs `cat' for as long as our end of its input is open
+%%% The lock
 
 lock(File, Name, Options) ->
-    case os:find_executable("flock") of
-        false ->
-            {error, {no_tool, #{tool => "flock", package => "util-linux"}}};
-        Flock ->
-            case try_lock(Flock, ["-n"], File) of
-                busy ->
-                    whittle_recipe:tell(Name, "waiting for another build of it", Options),
-                    try_lock(Flock, [], File);
-                Result ->
-                    Result
-            end
+    case whittle_lock:take(File, #{wait => 0}) of
+        busy ->
+            whittle_recipe:tell(Name, "waiting for another build of it", Options),
+            locked(whittle_lock:take(File, #{wait => infinity}), File);
+        Result ->
+            locked(Result, File)
     end.
 
-try_lock(Flock, Flags, File) ->
-    Arguments = Flags ++ ["-E", integer_to_list(?BUSY), File, "sh", "-c",
-                          "echo held; exec cat"],
-    %% What it says goes nowhere: the exit code tells enough.
-    Port = open_port({spawn_executable, "/bin/sh"},
-                     [{args, ["-c", "exec \"$@\" 2>/dev/null", "sh", Flock | Arguments]},
-                      exit_status, binary, hide]),
-    receive
-        {Port, {data, <<"held\n">>}} -> {ok, Port};
-        {Port, {exit_status, ?BUSY}} -> busy;
-        {Port, {exit_status, _}} ->
-            {error, unwritten(why_no_lock(File), filename:dirname(File))}
-    end.
-
-%% flock(1) tells a person only. A file that we can open lies where none can be locked.
-why_no_lock(File) ->
-    case file:open(File, [append, raw]) of
-        {ok, Opened} ->
-            ok = file:close(Opened),
-            enolck;
-        {error, Reason} ->
-            Reason
-    end.
-
-unlock(Port) ->
-    port_close(Port).
+locked({error, no_flock}, _) -> {error, {no_tool, #{tool => "flock", package => "util-linux"}}};
+locked({error, Reason}, File) -> {error, unwritten(Reason, filename:dirname(File))};
+locked(Locked, _) -> Locked.

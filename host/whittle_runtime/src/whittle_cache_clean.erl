@@ -28,9 +28,6 @@
 %% Why something was not removed.
 -type left() :: in_use | not_ours | file:posix().
 
-%% What flock(1) ends with when another holds the lock; none of its own codes.
--define(BUSY, 99).
-
 %% The end of an artefact's name and of a source's, as whittle_cache and whittle_source make it,
 %% and what is added to them in work/.
 -define(HEX16, "-[0-9a-f]{16}").
@@ -96,14 +93,22 @@ done(Work) ->
     _ = persistent_term:erase({?MODULE, Work}),
     ok.
 
-%% @doc Removes all of them. Nobody may write there any more.
--spec undo() -> ok.
+%% @doc Removes all of them, and returns those that it could not remove, each with the reason.
+%% Nobody may write there any more, and the VM must end afterwards: they stay in the list. To
+%% take one out would wait for each process that has read the list, and the one that made it
+%% is suspended.
+-spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
-    lists:foreach(fun({{?MODULE, Work}, work}) -> done(Work);
-                     (_) -> ok
-                  end, persistent_term:get()).
+    lists:append([undo(Work) || {{?MODULE, Work}, work} <- persistent_term:get()]).
 
 %% Internal
+
+undo(Work) ->
+    case file:del_dir_r(Work) of
+        ok -> [];
+        {error, enoent} -> [];
+        {error, Reason} -> [{Work, Reason}]
+    end.
 
 %% Nothing below a link: it may lead to anywhere.
 found(Root, Sub) ->
@@ -189,27 +194,37 @@ bytes(Path) ->
         {error, _} -> 0
     end.
 
-%% The names whose lock a build holds.
+%% The names whose lock a build holds, `in-use' among them where one reads the cache.
 held(Root) ->
-    Script = "cd \"$1\" 2>/dev/null || exit 0; for lock in *; do [ -f \"$lock\" ] || continue; "
-        "flock -n -E " ++ integer_to_list(?BUSY) ++ " \"$lock\" true 2>/dev/null; "
-        "[ $? != " ++ integer_to_list(?BUSY) ++ " ] || echo \"$lock\"; done; exit 0",
-    case whittle_program:capture("sh", ["-c", Script, "sh", filename:join(Root, "locks")]) of
-        {ok, Names} -> string:lexemes(Names, "\n");
+    case whittle_lock:held(filename:join(Root, "locks")) of
+        {ok, Names} -> Names;
         %% Nobody knows: nothing is safe to remove.
-        {error, _} -> ["?"]
+        {error, no_flock} -> ["?"]
     end.
 
-remove_locked(Root, Lock, Path) ->
+remove_locked(Root, Name, Path) ->
     Unique = integer_to_list(erlang:unique_integer([positive]), 36)
         ++ integer_to_list(erlang:system_time(microsecond), 36),
-    Aside = filename:join([Root, "work", Lock ++ "@" ++ Unique]),
+    Aside = filename:join([Root, "work", Name ++ "@" ++ Unique]),
+    Lock = filename:join([Root, "locks", Name]),
     _ = filelib:ensure_dir(Aside),
-    _ = filelib:ensure_dir(filename:join([Root, "locks", Lock])),
-    case whittle_program:capture("flock", ["-n", "-E", integer_to_list(?BUSY),
-                                        filename:join([Root, "locks", Lock]),
-                                        "mv", "-T", "--", Path, Aside]) of
-        {ok, _} -> file:del_dir_r(Aside);
-        {error, {status, ?BUSY, _}} -> {error, in_use};
+    _ = filelib:ensure_dir(Lock),
+    case whittle_lock:take(Lock, #{wait => 0}) of
+        {ok, Held} ->
+            Moved = file:rename(Path, Aside),
+            ok = whittle_lock:release(Held),
+            case Moved of
+                ok -> removed(Aside);
+                {error, enoent} -> ok;          % another `whittle clean' was faster
+                {error, _} = Error -> Error
+            end;
+        busy -> {error, in_use};
         {error, _} -> {error, eacces}
+    end.
+
+%% A log is a file.
+removed(Aside) ->
+    case file:del_dir_r(Aside) of
+        {error, enotdir} -> file:delete(Aside);
+        Result -> Result
     end.

@@ -27,15 +27,21 @@
          {"memsup", ["lib/os_mon/c_src/memsup.c"]},
          {"cpu_sup", ["lib/os_mon/c_src/cpu_sup.c"]}]).
 
+%% NODEBUG: inet_gethost without the text of ERL_INET_GETHOST_DEBUG is 2.8 KB smaller.
+-define(PROGRAM_FLAGS, " -DHAVE_CLOSEFROM -DNODEBUG").
+
 %% Programs that outlive the one which started them: executables of their own, for the pack.
+%% A daemon has no terminal, so epmd is compiled without its help text and without the text
+%% of -debug (docs/runtime-size.md).
 -define(SEPARATE,
-        [{"epmd", ["erts/epmd/src/epmd.c", "erts/epmd/src/epmd_cli.c",
-                   "erts/epmd/src/epmd_srv.c"]}]).
+        [{"epmd", [{"erts/epmd/src/epmd.c", " '-Dfprintf(...)='"},
+                   {"erts/epmd/src/epmd_cli.c", ""},
+                   {"erts/epmd/src/epmd_srv.c", " '-Dfprintf(...)=' '-Ddbg_tty_printf(...)='"}]}]).
 
 %% The launcher's own parts (docs/launcher.md); `entry' is linked first, so that it lies in
 %% the file's first pages.
 -define(PARTS, ["entry", "main", "erl", "machine", "distribution", "pack", "flags", "input",
-                "process", "vfs", "musl", "note"]).
+                "process", "signals", "vfs", "musl", "note"]).
 
 %% Objects of ERTS in which a running program spends its time: the interpreter's
 %% loop, the collector, and what messages, bit strings and tables do; then those in
@@ -207,29 +213,33 @@ needs_ssl(Brought) ->
 linkage(static) -> "-static";
 linkage(dynamic) -> "-rdynamic".
 
-program({Name, Sources} = Program, Objcopy) ->
-    compiled(Program, " -Dmain=" ++ Name ++ "_main -DHAVE_CLOSEFROM")
+program({Name, Sources}, Objcopy) ->
+    Flags = " -Dmain=" ++ Name ++ "_main" ?PROGRAM_FLAGS,
+    [compiled(Name, Source, Flags) || Source <- Sources]
         ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o" ++ words(objects(Name, Sources)),
             Objcopy ++ " -G " ++ Name ++ "_main programs/" ++ Name ++ ".o"].
 
-%% A program of its own, in $OUT.
-separate({Name, Sources} = Program, #{strip := Strip, triple := Triple} = Target) ->
-    compiled(Program, " -DEPMD_PORT_NO=4369")
-        ++ ["$CC $CFLAGS -DNAME='\"" ++ Name ++ "\"' -c \"$LAUNCHER/program.c\""
-            " -o programs/program.o",
+%% A program of its own, in $OUT: small also where the VM is made for speed.
+separate({Name, Sources}, #{strip := Strip} = Target) ->
+    Flags = " -Os -fno-builtin-printf -fno-builtin-fprintf -DEPMD_PORT_NO=4369",
+    [compiled(Name, Source, Flags ++ Without) || {Source, Without} <- Sources]
+        ++ ["for part in program program_libc; do",
+            "  $CC $CFLAGS -Os -std=gnu11 -fno-builtin -DNAME='\"" ++ Name ++ "\"'"
+            " -c \"$LAUNCHER/$part.c\" -o programs/$part.o",
+            "done",
             "$CC $CFLAGS -w -static -no-pie -Wl,--gc-sections " ++ page_size(Target)
-            ++ " -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--wrap=open -o programs/" ++ Name
-            ++ " programs/program.o" ++ words(objects(Name, Sources))
-            ++ " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lerts_internal_r -lethread"
-            " -lpthread $LDFLAGS",
+            ++ " -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=none -Wl,--wrap=open"
+            " -o programs/" ++ Name ++ " programs/program.o programs/program_libc.o"
+            ++ words(objects(Name, [Source || {Source, _} <- Sources])) ++ " $LDFLAGS",
             Strip ++ " -R .comment -o \"$OUT/" ++ Name ++ "\" programs/" ++ Name].
 
-compiled({Name, Sources}, Flags) ->
-    ["$CC $CFLAGS -w " ?DEFINES ++ Flags ++ " $INCLUDES -c \"$ERTS/" ++ Source ++ "\" -o "
-     ++ Object || {Source, Object} <- lists:zip(Sources, objects(Name, Sources))].
+compiled(Name, Source, Flags) ->
+    "$CC $CFLAGS -w " ?DEFINES ++ Flags ++ " $INCLUDES -c \"$ERTS/" ++ Source ++ "\" -o "
+        ++ object(Name, Source).
 
-objects(Name, Sources) ->
-    ["programs/" ++ Name ++ "-" ++ filename:basename(S, ".c") ++ ".o" || S <- Sources].
+objects(Name, Sources) -> [object(Name, Source) || Source <- Sources].
+
+object(Name, Source) -> "programs/" ++ Name ++ "-" ++ filename:basename(Source, ".c") ++ ".o".
 
 native(crypto) ->
     %% What its configure would find: without it TLS cannot compare digests.

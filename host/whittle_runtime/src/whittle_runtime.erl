@@ -10,10 +10,11 @@
 -module(whittle_runtime).
 
 %% What the other rooms call
--export([ensure/2, otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
+-export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0,
+         otps/0, default_otp/0,
          format_error/1, last_words/1]).
 %% What is kept
--export([cached/1, uncache/2, undo/0]).
+-export([cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 -export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, error/0]).
@@ -47,6 +48,7 @@
           libs := [crypto | ssl | zlib],% that Whittle links, when one is asked for
           archives := #{string() => binary()},  % by target, "" for any: compiled
           files := #{binary() => binary()},
+          paths => [binary()],          % of what was read; does not change the VM
           module := module()}.          % that loads it
 
 -type runtime() ::
@@ -113,6 +115,11 @@ ensure(Spec, Options) ->
 otp(Release, Options) ->
     whittle_runtime_build:otp(Release, Options).
 
+%% @doc Whether {@link otp/2} would find the OTP in the cache, and so build nothing.
+-spec has_otp(string(), options()) -> boolean().
+has_otp(Release, Options) ->
+    whittle_runtime_build:has_otp(Release, Options).
+
 %% @doc The `lib' directories of the OTP releases that were built here before: those in the
 %% cache.
 -spec otp_libs(options()) -> [file:filename()].
@@ -161,8 +168,21 @@ cached(Options) ->
 uncache(Entry, Options) ->
     whittle_cache_clean:remove(Entry, Options).
 
-%% @doc Removes what the builds of this VM have begun. Their programs must not run any more.
--spec undo() -> ok.
+%% @doc Calls the function while nobody removes anything from the cache: for a whole build, which
+%% reads artefacts until its output is written. It waits for a {@link alone/2} that goes on.
+-spec reading(fun(() -> Result), options()) -> Result.
+reading(Fun, Options) ->
+    whittle_cache:reading(Fun, Options).
+
+%% @doc Calls the function while no {@link reading/2} goes on. Errors: `build_running' at once
+%% where one does, `no_tool', `cache_unwritable'.
+-spec alone(fun(() -> Result), options()) -> Result | error().
+alone(Fun, Options) ->
+    whittle_cache:alone(Fun, Options).
+
+%% @doc Removes what the builds of this VM have begun, and returns what it could not remove, each
+%% with the reason. Their programs must not run any more, and the VM must end afterwards.
+-spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     whittle_cache_clean:undo().
 

@@ -5,7 +5,9 @@
 %% the artefacts that go in, and what the compiler says it is.
 -module(whittle_runtime_build).
 
--export([otp/2, runtime/2, suites/2]).
+-import(whittle_work, [steps/1]).
+
+-export([otp/2, has_otp/2, runtime/2, suites/2]).
 
 %% NIFs of OTP; others bring their sources.
 -define(NATIVES, [crypto, asn1]).
@@ -25,14 +27,27 @@ otp(Release, Options) ->
            fun(_) -> whittle_source:find(erlang, Release, Options) end,
            fun(Source) -> otp_of(Source, Release, Options) end]).
 
-otp_of(Source = #{vsn := Vsn}, Release, Options) ->
-    Compilers = ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
-    Describe = fun(Out) -> {ok, whittle_recipe_otp:describe(Out, Release)} end,
-    case build(#{name => "otp-" ++ Release,
-                 task => "OTP " ++ Vsn ++ " for this machine",
-                 plan => whittle_recipe_otp:plan(Source),
-                 source => Source, inputs => #{}, identify => Compilers,
-                 variables => [], describe => Describe, verify => []}, Options) of
+%% @doc See {@link whittle_runtime:has_otp/2}.
+-spec has_otp(string(), whittle_runtime:options()) -> boolean().
+has_otp(Release, Options) ->
+    case whittle_source:at_hand(erlang, Release, Options) of
+        {ok, Source} ->
+            Job = #{name := Name} = otp_job(Source, Release),
+            whittle_cache:is_kept(Name, key(Job), Options);
+        none -> false
+    end.
+
+otp_job(Source = #{vsn := Vsn}, Release) ->
+    #{name => "otp-" ++ Release,
+      task => "OTP " ++ Vsn ++ " for this machine",
+      plan => whittle_recipe_otp:plan(Source),
+      source => Source, inputs => #{},
+      identify => ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
+      variables => [], verify => [],
+      describe => fun(Out) -> {ok, whittle_recipe_otp:describe(Out, Release)} end}.
+
+otp_of(Source, Release, Options) ->
+    case build(otp_job(Source, Release), Options) of
         {ok, Otp = #{dir := Dir}} ->
             {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
         Error ->
@@ -161,7 +176,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
 %% What it is compiled from, by content.
 essence(#{files := Files, archives := Archives} = Native) ->
     Digest = fun(_, Bytes) -> whittle_cache:hex(crypto:hash(sha256, Bytes)) end,
-    maps:remove(module, Native#{files := maps:map(Digest, Files),
+    maps:without([module, paths], Native#{files := maps:map(Digest, Files),
                                 archives := maps:map(Digest, Archives)}).
 
 native_files(For, #{files := Files} = Native) ->
@@ -355,16 +370,10 @@ native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../
 %%% that this names by all their bytes; one that only goes into others when it does so.
 
 build(Job, Options) ->
-    #{name := Name, task := Task, plan := Plan, inputs := Inputs,
-      identify := Identify, variables := Variables, describe := Describe} = Job,
+    #{name := Name, task := Task, plan := Plan, variables := Variables,
+      describe := Describe} = Job,
     Source = maps:get(source, Job, none),
     Check = maps:get(check, Job, fun() -> ok end),
-    Key = Inputs#{plan => whittle_recipe:essence(Plan),
-                  source => case Source of
-                                none -> none;
-                                _ -> whittle_source:fingerprint(Source)
-                            end,
-                  compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]},
     Make = fun(Place = #{out := Out}) ->
                    steps([fun(_) -> Check() end,
                           fun(_) -> verified(Source, Options) end,
@@ -375,13 +384,22 @@ build(Job, Options) ->
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
-    case {whittle_cache:artefact(Name, Key, Make, Options), Job} of
+    case {whittle_cache:artefact(Name, key(Job), Make, Options), Job} of
         {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
             steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
                    fun(_) -> {ok, Built} end]);
         {Result, _} ->
             Result
     end.
+
+%% All that the bytes of a job's artefact can depend on.
+key(#{plan := Plan, inputs := Inputs, identify := Identify} = Job) ->
+    Inputs#{plan => whittle_recipe:essence(Plan),
+            source => case Job of
+                          #{source := Source} -> whittle_source:fingerprint(Source);
+                          #{} -> none
+                      end,
+            compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]}.
 
 %% Files that a plan finds where it begins to work.
 lay_out(Files, #{work := Work}) ->
@@ -427,11 +445,3 @@ tools(Tools) ->
             {Names, Packages} = lists:unzip(Missing),
             {error, {no_compiler, #{missing => Names, packages => Packages}}}
     end.
-
-%% Each step gets what the one before it gave, until one fails: `whittle_steps' of the
-%% other rooms, none of which this one needs otherwise.
-steps(Steps) ->
-    lists:foldl(fun(Step, {ok, Value}) -> Step(Value);
-                   (Step, ok) -> Step(none);
-                   (_, Error) -> Error
-                end, ok, Steps).

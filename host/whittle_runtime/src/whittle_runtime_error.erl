@@ -69,7 +69,10 @@ format({no_cache, #{}}) ->
         " to a directory of yours";
 format({cache_link, #{link := Link}}) ->
     [Link, " is a symbolic link, and `whittle clean' follows none; remove the link, or set"
-     " WHITTLE_CACHE to the directory that Whittle shall use"];
+     " WHITTLE_CACHE to the directory to use"];
+format({build_running, #{lock := Lock}}) ->
+    ["a build is running and reads the cache (it holds ", Lock, "), so nothing was removed; run"
+     " `whittle clean --yes' again when the build has ended"];
 format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
     [File, " ", Why, "; remove the directory ", Dir, " and build again"];
 format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->

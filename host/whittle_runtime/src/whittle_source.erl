@@ -17,7 +17,7 @@
 %% What there is
 -export([releases/1, supported/2]).
 %% Getting it
--export([find/3, verify/2, fingerprint/1, unpack/1, digest/1]).
+-export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1, digest/1]).
 
 -export_type([source/0, component/0, digest/0]).
 
@@ -65,6 +65,25 @@ find(Component, Release, Options) ->
     case local(Component, Options) of
         none -> fetched(Component, Release, Options);
         File -> from_tarball(Component, Release, File)
+    end.
+
+%% @doc The source that {@link find/3} gives, where nothing has to be fetched for it.
+-spec at_hand(component(), string(), #{ways => [way()], _ => _}) -> {ok, source()} | none.
+at_hand(Component, Release, Options) ->
+    case {local(Component, Options), supported(Component, Release)} of
+        {none, ok} ->
+            Name = kept_name(Component, Release, ways(Component, Release, Options)),
+            case whittle_cache:sources(Name, Options) of
+                [Source | _] -> {ok, Source};
+                [] -> none
+            end;
+        {none, {error, _}} ->
+            none;
+        {File, _} ->
+            case from_tarball(Component, Release, File) of
+                {ok, _} = Found -> Found;
+                {error, _} -> none
+            end
     end.
 
 %% @doc Checks a source's files against their sums. One that was damaged in the

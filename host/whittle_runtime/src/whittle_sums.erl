@@ -17,7 +17,7 @@
 %% Permissions of the group and of everybody to write.
 -define(OTHERS_WRITE, 8#022).
 
--define(CHANGED, "has changed since it was built, and would be packed").
+-define(CHANGED, "has changed since Whittle built it, so Whittle does not use it").
 
 -type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
 
@@ -154,7 +154,7 @@ same(Dir, Path, #file_info{type = regular} = Info, {file, Sum, Stat}, InAnyCase)
 same(Dir, Path, #file_info{type = symlink}, {link, To}, _) ->
     target(filename:join(Dir, Path)) =:= To orelse changed(Dir, Path, ?CHANGED);
 same(Dir, Path, #file_info{}, none, _) ->
-    changed(Dir, Path, "was added after the build, and would be packed");
+    changed(Dir, Path, "was added after Whittle built the directory, so Whittle does not use it");
 same(Dir, Path, #file_info{}, _, _) ->
     changed(Dir, Path, ?CHANGED).
 

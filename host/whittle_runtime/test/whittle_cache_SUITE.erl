@@ -9,7 +9,7 @@
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
          killed_build_goes_with_another/1, not_ours_stays/1, no_link_is_followed/1,
-         stopped_build_leaves_nothing/1,
+         stopped_build_leaves_nothing/1, undo_says_what_is_left/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
          source_open_to_others/1, unwritable/1, no_place/1, keys/1]).
@@ -19,7 +19,7 @@
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
      killed_build_goes_with_another, not_ours_stays, no_link_is_followed,
-     stopped_build_leaves_nothing,
+     stopped_build_leaves_nothing, undo_says_what_is_left,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
      first_error_is_told, full_disk, changed, always, open_to_others, source_open_to_others,
      unwritable, no_place, keys].
@@ -174,12 +174,29 @@ no_link_is_followed(Config) ->
 stopped_build_leaves_nothing(Config) ->
     Make = fun(#{work := Work}) ->
                    true = filelib:is_dir(Work),
-                   ok = whittle_runtime:undo(),
+                   [] = whittle_runtime:undo(),
                    ?assertEqual([], leftovers(Config)),
                    {error, {stopped, #{}}}
            end,
     ?assertEqual({error, {stopped, #{}}},
                  whittle_cache:artefact("thing", in, Make, #{cache => dir(Config)})).
+
+%% The list is read only: to change it would wait for the process that is suspended.
+undo_says_what_is_left(Config) ->
+    File = filename:join(dir(Config), "file"),
+    Below = filename:join(File, "below"),
+    Gone = filename:join(dir(Config), "gone"),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, "x"),
+    ok = whittle_cache_clean:begun(Below),
+    ok = whittle_cache_clean:begun(Gone),
+    Listed = lists:sort(persistent_term:get()),
+    try
+        ?assertEqual([{Below, enotdir}], whittle_runtime:undo()),
+        ?assertEqual(Listed, lists:sort(persistent_term:get()))
+    after
+        [ok = whittle_cache_clean:done(Work) || Work <- [Below, Gone]]
+    end.
 
 caller_dies_build_dies(Config) ->
     {Caller, Monitor} = spawn_monitor(fun() -> slow_build(dir(Config), fun(_) -> ok end) end),
@@ -255,8 +272,8 @@ changed(Config) ->
     ok = file:write_file(In("below/a b"), "axiom"),
     ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
     Found("below/a b"),
-    ?assertEqual(In("below/a b") ++ " has changed since it was built, and would be packed; remove "
-                 "the directory " ++ Dir ++ " and build again",
+    ?assertEqual(In("below/a b") ++ " has changed since Whittle built it, so Whittle does not use "
+                 "it; remove the directory " ++ Dir ++ " and build again",
                  lists:flatten(whittle_runtime:format_error(Verify()))),
     ok = file:write_file(In("below/a b"), "words"),
     ?assertEqual(ok, Verify()),
@@ -451,7 +468,7 @@ build_in_vm([Dir]) ->
     halt(0).
 
 start_vm(Config) ->
-    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, whittle_cache]],
+    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, whittle_cache, whittle_lock]],
     open_port({spawn_executable, os:find_executable("erl")},
               [{args, ["-noshell", "-pa" | Paths]
                 ++ ["-run", atom_to_list(?MODULE), "build_in_vm", dir(Config)]},

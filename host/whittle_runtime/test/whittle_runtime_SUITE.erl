@@ -14,7 +14,7 @@
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
-         symbols_beside/1, changed_in_the_cache/1]).
+         symbols_beside/1, changed_in_the_cache/1, has_otp/1]).
 
 suite() ->
     %% A build takes minutes on a slow machine.
@@ -29,7 +29,7 @@ all() ->
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
-                  symbols_beside, changed_in_the_cache]}].
+                  symbols_beside, changed_in_the_cache, has_otp]}].
 
 init_per_group(built, Config) ->
     [{runtime, bare_vm:ensure(spec())} | Config].
@@ -226,6 +226,7 @@ every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
               {cache_unwritable, #{dir => "d", reason => eacces}},
+              {build_running, #{lock => "d"}},
               {cache_link, #{link => "l"}},
               {changed_artefact, #{file => "f", dir => "d", why => "is gone"}},
               {open_artefact, #{file => "f", dir => "d", why => {owner, 1000}}},
@@ -286,6 +287,24 @@ found_again(Config) ->
     ?assertEqual({ok, Runtime}, whittle_runtime:ensure(spec(), #{progress => Progress})),
     ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
                    target := "x86_64", natives := []}, Runtime).
+
+%% Only the artefact that would be used counts, not another one of the same release.
+has_otp(Config) ->
+    Release = whittle_runtime:default_otp(),
+    {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
+    {ok, Root} = whittle_cache:root(#{}),
+    Cache = filename:join(proplists:get_value(dir, Config), "cache"),
+    Has = fun(Options) -> whittle_runtime:has_otp(Release, Options) end,
+    ok = filelib:ensure_path(filename:join(Cache, "artefacts")),
+    Link = fun(To, Name) -> ok = file:make_symlink(To, filename:join(Cache, Name)) end,
+    ?assert(Has(#{})),
+    ?assertNot(whittle_runtime:has_otp("17", #{})),
+    Link(Otp, "artefacts/otp-" ++ Release ++ "-0123456789abcdef"),
+    ?assertNot(Has(#{cache => Cache})),
+    Link(filename:join(Root, "sources"), "sources"),
+    ?assertNot(Has(#{cache => Cache})),
+    Link(Otp, "artefacts/" ++ filename:basename(Otp)),
+    ?assert(Has(#{cache => Cache})).
 
 %% A VM and an OTP that are not what was built are not packed, nor linked into others. In a
 %% copy of the cache, whose files are other ones: there every sum is compared.

@@ -48,6 +48,7 @@
           doors := [open_door()],                   % that nobody declared
           asked_off := [whittle_shake_feature:name()], % features that options turn off
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
+          anew => [module()],                       % compiled anew by the program, kept whole
           vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
@@ -56,6 +57,7 @@
 
 -type error() ::
         whittle_system:error()
+      | {too_many_names, whittle_system:path()}
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
@@ -87,19 +89,28 @@ plan(System, #{facts := Facts, unit := Unit} = Given) ->
     case Options of
         #{evidence := Evidence} ->
             steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
-                   fun(#{seen := Seen, counted := Counted, passed := Passed}) ->
-                           {Recorded, _} = whittle_shake_evidence:size(Evidence),
-                           steps([fun(_) -> with(Seen, System, Options, Summaries) end,
-                                  fun(Plan) -> {ok, Plan#{vms => {Counted, Counted + Passed},
-                                                          recorded => {Recorded, length(Seen)}}}
-                                  end])
-                   end]);
+                   fun(Found) -> with_evidence(Found, System, Options, Summaries) end]);
         #{} ->
             decide(System, Options, Summaries)
     end;
 plan(System, #{preloaded := Preloaded} = Options) ->
-    steps([fun(_) -> facts(System, Preloaded) end,
+    steps([fun(_) -> check_texts(whittle_shake_data:too_large(System)) end,
+           fun(_) -> facts(System, Preloaded) end,
            fun(Facts) -> plan(System, Options#{facts => Facts}) end]).
+
+%% Names in them may be names of functions: such a file cannot be passed over.
+check_texts([]) -> ok;
+check_texts([Path | _]) -> {error, {too_many_names, Path}}.
+
+%% A module that the program compiles anew is kept whole: the record is of another version of it.
+with_evidence(#{seen := Seen, anew := Anew, counted := Counted, passed := Passed}, System,
+              #{evidence := Evidence} = Options, Summaries) ->
+    {Recorded, _} = whittle_shake_evidence:size(Evidence),
+    Whole = [Mfa || M <- Anew, Mfa <- whittle_shake_name:find({M}, Summaries)],
+    steps([fun(_) -> with(Seen, System, called(Whole, Options), Summaries) end,
+           fun(Plan) -> {ok, Plan#{vms => {Counted, Counted + Passed}, anew => Anew,
+                                   recorded => {Recorded, length(Seen)}}}
+           end]).
 
 %% @doc The system with nothing else at hand. `crash': what is not hot is gone, and a
 %% module without a function too. `load': it is cold, in companions of the modules
@@ -193,8 +204,13 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
         ++ [io_lib:format("the trace recorded ~ts functions; ~ts of them belong to modules in the "
-                          "build", [grouped(All), grouped(Here)])
+                          "build", [whittle_number:text(All), whittle_number:text(Here)])
             || #{recorded := {All, Here}} <- [Plan]]
+        ++ [["the trace recorded another version of ",
+             lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]),
+             ": the program compiled it anew while it ran, or it was changed after the trace; all "
+             "of its functions are kept"]
+            || #{anew := [_ | _] = Anew} <- [Plan]]
         ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
                           "the program, or are of another OTP", [Counted, All])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
@@ -248,6 +264,8 @@ features() ->
 
 %% @doc One line for a person that ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
+format_error({too_many_names, Path}) ->
+    ["the packed file ", Path, ": ", whittle_term:too_many_names(), ", or build without --shake"];
 format_error({not_there, {Where, Name}}) ->
     ["there is no function ", whittle_shake_name:text(Name), ", which ", Where,
      " names: correct the name"];
@@ -275,10 +293,6 @@ details(_) -> [].
 
 %% Internal
 
-%% 1159 as 1,159.
-grouped(N) when N < 1000 -> integer_to_list(N);
-grouped(N) -> [grouped(N div 1000), $,, io_lib:format("~3..0b", [N rem 1000])].
-
 asking(#{reached := Reached, summaries := Summaries}) ->
     whittle_shake_dynamic:asks_about_modules(Reached, Summaries).
 
@@ -292,7 +306,8 @@ listed(Who) ->
 with(Seen, System, #{missing := load, seen := keep} = Options, Summaries) ->
     decide(System, called(Seen, Options), Summaries);
 with(Seen, System, #{missing := load, seen := only} = Options, Summaries) ->
-    decide(System, (called(Seen, Options))#{only => Seen}, Summaries);
+    #{called := Called} = More = called(Seen, Options),
+    decide(System, More#{only => Called}, Summaries);
 with(Seen, System, Options, Summaries) ->
     steps([fun(_) -> decide(System, Options, Summaries) end,
            fun(Plan) -> checked(Seen, Plan, System, Options) end]).

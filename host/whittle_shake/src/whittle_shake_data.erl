@@ -8,7 +8,7 @@
 %% or Erlang text.
 -module(whittle_shake_data).
 
--export([data/2, lists/3, named/2]).
+-export([data/2, too_large/1, lists/3, named/2]).
 
 -export_type([data/0, lists/0]).
 
@@ -25,6 +25,17 @@
 %% Bytes of a file of an unknown kind that have to hold a whole term: who reads a file of
 %% another kind should not wait for it.
 -define(FIRST_TERM, 16384).
+
+%% Bytes of a packed term, inflated.
+-define(MAX_TERM, 256 * 1024 * 1024).
+
+%% @doc The packed files of Erlang or Elixir text that have more names than this VM has room for.
+-spec too_large(whittle_system:system()) -> [whittle_system:path()].
+too_large(System) ->
+    [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
+     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)), is_text(Path, Bytes),
+        not whittle_bounded:text_fits(Bytes)].
 
 %% @doc What the packed files bring, as soon as something reads them.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
@@ -80,9 +91,17 @@ in_files(System, Modules) ->
     {Calls, Atoms} = lists:unzip(Found),
     {lists:append(Calls), lists:append(Atoms)}.
 
+is_text(_, <<131, _/binary>>) -> false;
+is_text(Path, Bytes) ->
+    case filename:extension(Path) of
+        <<".exs">> -> true;
+        Kind -> is_erlang(Kind, Bytes)
+    end.
+
 in_file(_, <<131, _/binary>> = Bytes, _) ->
-    try [{[], whittle_shake_summary:atoms(binary_to_term(Bytes))}]
-    catch error:badarg -> []
+    case whittle_bounded:term(Bytes, ?MAX_TERM) of
+        {ok, Term} -> [{[], whittle_shake_summary:atoms(Term)}];
+        error -> []
     end;
 in_file(<<".exs">>, Bytes, Modules) ->
     [whittle_shake_source:named(Bytes, Modules)];

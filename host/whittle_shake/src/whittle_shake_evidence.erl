@@ -26,6 +26,7 @@
 
 -type of_system() ::
         #{seen := [mfa()],                          % what was called of the system
+          anew := [module()],                       % compiled anew by a VM that ran the program
           counted := pos_integer(),                 % VMs that it is of
           passed := non_neg_integer()}.             % VMs that are no evidence for the system
 
@@ -35,6 +36,9 @@
       | nothing_of_it                                   % no module of the program
       | whittle_system:error().
 
+%% Bytes of one reading of a VM: the names of all functions of the largest systems take a few.
+-define(MAX_PACKET, 64 * 1024 * 1024).
+
 %% Files
 
 %% @doc What the recorder wrote of one VM, and whether that is `whole': it was read for its end.
@@ -43,15 +47,16 @@
 packets(Bytes) -> packets(Bytes, [], cut_short).
 
 packets(<<Size:32, Packet:Size/binary, Rest/binary>>, Before, End) ->
-    try binary_to_term(Packet) of
-        last -> packets(Rest, Before, whole);
-        Calls ->
+    case whittle_bounded:term(Packet, ?MAX_PACKET) of
+        {ok, last} ->
+            packets(Rest, Before, whole);
+        {ok, Calls} ->
             case are_calls(Calls) of
                 true -> packets(Rest, [Calls | Before], End);
-                false -> {lists:append(lists:reverse(Before)), End}
-            end
-    catch
-        error:badarg -> {lists:append(lists:reverse(Before)), End}
+                false -> {lists:append(lists:reverse(Before)), cut_short}
+            end;
+        error ->
+            {lists:append(lists:reverse(Before)), cut_short}
     end;
 packets(_, Before, End) ->
     {lists:append(lists:reverse(Before)), End}.
@@ -165,8 +170,13 @@ sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 %% called a function of a module that is the system's own, neither OTP's nor Whittle's; all where
 %% it has none. So do those that asked a node of the program (`whittle_control').
 %%
-%% Errors: `other_code' where the record has a module of the program's own only in other versions,
-%% or all VMs that ran the program are of another OTP; `nothing_of_it' where no VM ran it.
+%% A program may compile a module of its own anew while it runs. The record of the VM then has
+%% another version of that module, beside the program's other modules as they are. Such modules are
+%% `anew'; the record cannot say which of their functions of this build were called.
+%%
+%% Errors: `other_code' where a VM called no module of the program in the version of the system, but
+%% one of them in another version that no VM called in the system's version, or all VMs that ran the
+%% program are of another OTP; `nothing_of_it' where no VM ran it.
 -spec of_system(evidence(), whittle_system:system()) -> {ok, of_system()} | {error, error()}.
 of_system(Evidence, System) ->
     Named = maps:from_keys(modules(Evidence), []),
@@ -189,11 +199,15 @@ of_code(Evidence, Here, System) ->
                     runs(Functions, maps:merge(Program, Asking))],
     Counted = [Vm || {Vm, []} <- Ran],
     Called = union(Counted),
-    case {changed(union(All), Own), runs(Called, Program)} of
+    Differing = changed(union(All), Own),
+    Anew = [M || M <- Differing, {_, Functions} <- All, runs(Functions, Own),
+                 lists:member(M, changed(Functions, Own))],
+    case {Differing -- lists:usort(Anew), runs(Called, Program)} of
         {[M | _], _} -> {error, {other_code, M}};
         {[], true} ->
             {ok, #{seen => lists:sort([{M, F, A} || {M, _} = Code <- maps:to_list(Here),
                                                     {F, A} <- maps:get(Code, Called, [])]),
+                   anew => lists:usort(Anew),
                    counted => count(Counted), passed => count(All) - count(Counted)}};
         {[], false} ->
             {error, not_of_it([Changed || {_, Changed} <- case Ran of [] -> Vms; _ -> Ran end])}

@@ -111,9 +111,9 @@ of_file(Path, #{bytes := Bytes}) ->
 %% What stands in it beside what the environment gives, which is filled in as text.
 template(Bytes) ->
     Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
-    case erl_scan:string(whittle_term:text(Text)) of
+    case whittle_bounded:text_fits(Text) andalso erl_scan:string(whittle_term:text(Text)) of
         {ok, Tokens, _} -> [Atom || {atom, _, Atom} <- Tokens];
-        {error, _, _} -> []
+        _ -> []
     end.
 
 terms(Bytes) ->

@@ -67,9 +67,9 @@ scripts(System) ->
 %% Erlang's headers
 
 header(Bytes) ->
-    case erl_scan:string(whittle_term:text(Bytes)) of
+    case whittle_bounded:text_fits(Bytes) andalso erl_scan:string(whittle_term:text(Bytes)) of
         {ok, Tokens, _} -> in_header(Tokens);
-        {error, _, _} -> []
+        _ -> []
     end.
 
 %% `-compile({parse_transform, M})', of which the compiler asks two things; `apply(M, F, ...)',

@@ -6,7 +6,8 @@
 -export([turns_a_feature_on/1]).
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
--export([of_this_code/1, as_it_is_packed/1, other_code/1, nothing_of_it/1]).
+-export([of_this_code/1, as_it_is_packed/1, other_code/1, compiled_anew/1, kept_whole/1,
+         nothing_of_it/1]).
 -export([vm_beside/1, vm_of_another_otp/1, own_in_another_version/1, ran_on_another_otp/1,
          who_asked/1, nothing_of_its_own/1]).
 -export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
@@ -101,7 +102,19 @@ packets_that_are_whole(_) ->
 no_packets(_) ->
     [?assertEqual({[], cut_short}, whittle_shake_evidence:packets(Bytes))
      || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
-                  packet([{lists, <<>>, []}])]].
+                  packet([{lists, <<>>, []}]), bomb()]].
+
+%% A packet of a few kilobytes that inflates to a gigabyte is not read.
+bomb() ->
+    Zeros = binary:copy(<<0>>, 1024 * 1024),
+    Z = zlib:open(),
+    ok = zlib:deflateInit(Z),
+    Size = 1024 * byte_size(Zeros),
+    Deflated = [zlib:deflate(Z, <<109, Size:32>>) | [zlib:deflate(Z, Zeros)
+                                                     || _ <- lists:seq(1, 1024)]],
+    Bytes = iolist_to_binary([<<131, 80, (Size + 5):32>>, Deflated, zlib:deflate(Z, <<>>, finish)]),
+    ok = zlib:close(Z),
+    <<(byte_size(Bytes)):32, Bytes/binary>>.
 
 packet(Term) ->
     Bytes = term_to_binary(Term),
@@ -140,13 +153,21 @@ as_it_is_packed(_) ->
 %% One version that is built is enough: a node may have loaded others since.
 other_code(_) ->
     Other = {sets, <<1:128>>, [{new, 0}]},
-    {error, Error} = of_system([[calls_of(lists, [{map, 2}]), Other]], [lists, sets]),
+    {error, Error} = of_system([[calls_of(lists, [{map, 2}])], [Other]], [lists, sets]),
     ?assertEqual({other_code, sets}, Error),
     ?assertEqual("the evidence is of another build: its sets is not the one that is built; record "
                  "it again with `whittle trace'", words(Error)),
     [?assertEqual({ok, seen([{lists, map, 2}, {sets, size, 1}])},
                   of_system([[calls_of(lists, [{map, 2}]), calls_of(sets, [{size, 1}]), Other]],
                             Own, Otp)) || {Own, Otp} <- [{[lists, sets], []}, {[lists], [sets]}]].
+
+%% A VM that ran the program has another version of one of its modules.
+compiled_anew(_) ->
+    Vm = [calls_of(lists, [{map, 2}]), {sets, <<1:128>>, [{new, 0}]}],
+    ?assertEqual({ok, (seen([{lists, map, 2}]))#{anew := [sets]}},
+                 of_system([Vm], [lists, sets])),
+    ?assertEqual({ok, (seen([{lists, map, 2}]))#{anew := [sets], counted := 2}},
+                 of_system([Vm, [calls_of(lists, [{map, 2}])]], [lists, sets])).
 
 nothing_of_it(_) ->
     ?assertEqual({error, nothing_of_it}, of_system([[calls_of(lists, [{map, 2}])]], [sets])),
@@ -201,7 +222,7 @@ nothing_of_its_own(_) ->
     ?assertEqual({error, {other_code, gb_sets}},
                  of_system([[{gb_sets, <<1:128>>, [{size, 1}]}]], [], [sets, gb_sets])).
 
-seen(Mfas) -> #{seen => Mfas, counted => 1, passed => 0}.
+seen(Mfas) -> #{seen => Mfas, anew => [], counted => 1, passed => 0}.
 
 of_system(Vms, Own) -> of_system(Vms, Own, []).
 
@@ -312,6 +333,34 @@ turns_a_feature_on(_) ->
                  [Note || "feature " ++ _ = Note <- Notes]),
     ?assert(lists:member("the trace recorded 3 functions; 3 of them belong to modules in the build",
                          Notes)).
+
+%% All functions of a module that the program compiles anew stay, in each way to build.
+kept_whole(_) ->
+    Beams = [{M, made:beam(Source)}
+             || {M, Source} <- [{a, "-module(a). -export([main/0]). main() -> gen:one()."},
+                                {gen, "-module(gen). -export([one/0, two/0]). "
+                                 "one() -> 1. two() -> 2."}]],
+    App = #{name => a, vsn => "1", files => #{}, origin => #{kind => input},
+            modules => maps:from_list(Beams), spec => {application, a, []}},
+    System = whittle_system:put_app(App, whittle_system:set_boot({script, {"s", "1"}, []},
+                                                                 system())),
+    Called = [{a, identity(proplists:get_value(a, Beams)), [{main, 0}]},
+              {gen, <<1:128>>, [{one, 0}]}],
+    [begin
+         {ok, Plan} = whittle_shake:plan(System, Ways#{preloaded => #{}, unit => functions,
+                                                       keep => [{a, main, 0}],
+                                                       evidence =>
+                                                           whittle_shake_evidence:merge([Called])}),
+         #{hot := Hot} = Plan,
+         ?assertEqual({Ways, true}, {Ways, is_map_key({gen, two, 0}, Hot)}),
+         ?assertEqual(["the trace recorded another version of gen: the program compiled it anew "
+                       "while it ran, or it was changed after the trace; all of its functions are "
+                       "kept"],
+                      [Text || Note <- whittle_shake:notes(Plan),
+                               "the trace recorded another" ++ _ = Text
+                                   <- [unicode:characters_to_list(Note)]])
+     end || Ways <- [#{missing => crash, seen => refuse}, #{missing => crash, seen => keep},
+                     #{missing => load, seen => keep}, #{missing => load, seen => only}]].
 
 %% Internal
 

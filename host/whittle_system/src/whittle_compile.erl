@@ -24,8 +24,12 @@ with_rebar3(Dir) ->
 %% @doc What a project's `rebar.config' says; nothing where it cannot be read.
 -spec rebar_config(file:filename()) -> [term()].
 rebar_config(Dir) ->
-    case file:consult(filename:join(Dir, "rebar.config")) of
-        {ok, Terms} -> Terms;
+    case whittle_file:text(filename:join(Dir, "rebar.config")) of
+        {ok, Bytes} ->
+            case whittle_term:parse(Bytes) of
+                {ok, Terms} -> Terms;
+                {error, _} -> []
+            end;
         {error, _} -> []
     end.
 

@@ -232,12 +232,16 @@ uncalled(Used, Apps, Otp, Libs) ->
                    end
            end,
     [io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts "
-                   "calls ~ts:~ts/~b~ts): `--app ~ts' adds it",
+                   "calls ~ts:~ts/~b~ts): ~ts",
                    [lists:join(", ", [atom_to_list(Name) || Name <- By]), App, Caller, M, F, A,
-                    others(Count - 1), App])
+                    others(Count - 1), remedy(App, whittle_otp:unsupported(App))])
      || #{application := App, by := By, modules := Count, caller := Caller, function := {M, F, A}}
             <- whittle_lacking:called(Home, Here, maps:values(Used)),
         not is_map_key(App, Used)].
+
+%% An application that a build refuses is not proposed.
+remedy(App, false) -> io_lib:format("`--app ~ts' adds it", [App]);
+remedy(_, Why) -> ["it cannot be added, because ", Why, "; these calls will fail"].
 
 others(0) -> "";
 others(1) -> ", and one other module";
@@ -256,8 +260,8 @@ links(Found, Apps) ->
 %% Of C that the command line describes: what leads out of the description's directory.
 described(Natives) ->
     lists:usort([{["the description ", File], Path, To}
-                 || {File, #{files := Files}} <- Natives, Dir <- [filename:dirname(File)],
-                    {Path, To} <- whittle_links:outside(Dir, Dir, maps:keys(Files))]).
+                 || {File, #{paths := Paths}} <- Natives, Dir <- [filename:dirname(File)],
+                    {Path, To} <- whittle_links:outside(Dir, Dir, Paths)]).
 
 told(Links) ->
     [[Whose, ": ", linked(Path), " leads out of the input, to ", To,

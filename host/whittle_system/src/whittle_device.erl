@@ -8,6 +8,9 @@
 %% What every system has.
 -define(ADDED, [whittle_start, whittle_control]).
 
+%% The modules that `whittle trace' loads into a program, and their application.
+-define(RECORDER, [whittle_trace, whittle_trace_begin]).
+
 %% @doc Whether it is one of them that every system has.
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
@@ -29,19 +32,41 @@ read(Name) ->
     end.
 
 %% @doc Adds what every system has. They are roots, since nothing in the program calls
-%% them; boot scripts name their modules themselves.
+%% them; boot scripts name their modules themselves. Error: `reserved_name' where an application
+%% or a module of the program has the name of one that Whittle adds, or that `whittle trace' loads.
 -spec add(whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
-    add(?ADDED, System).
-
-add([], System) ->
-    {ok, System};
-add([Name | Names], System) ->
-    case read(Name) of
-        {ok, App} ->
-            Roots = lists:usort([Name | whittle_system:roots(System)]),
-            add(Names, whittle_system:set_roots(Roots, whittle_system:put_app(App, System)));
-        {error, _} = Error ->
-            Error
+    Given = whittle_system:apps(System),
+    case reserved(?RECORDER, ?RECORDER, none, Given) of
+        [] -> add(?ADDED, Given, System);
+        [First | _] -> {error, {reserved_name, First}}
     end.
+
+add([], _, System) ->
+    {ok, System};
+add([Name | Names], Given, System) ->
+    whittle_work:steps(
+      [fun(_) -> read(Name) end,
+       fun(#{modules := Modules, origin := #{path := Dir}} = App) ->
+               case reserved([Name], maps:keys(Modules), Dir, Given) of
+                   [] -> {ok, App};
+                   [First | _] -> {error, {reserved_name, First}}
+               end
+       end,
+       fun(App) ->
+               Roots = lists:usort([Name | whittle_system:roots(System)]),
+               With = whittle_system:set_roots(Roots, whittle_system:put_app(App, System)),
+               add(Names, Given, With)
+       end]).
+
+%% Applications and modules of the program with such names. An application may name one of ours
+%% among those that it needs: that is the one in our own directory.
+reserved(Names, Modules, Ours, Given) ->
+    lists:append([[{application, Name, Dir} || lists:member(Name, Names)]
+                  ++ [{module, Module, Dir} || Module <- lists:sort(maps:keys(Here)),
+                                               lists:member(Module, Modules)]
+                  || #{name := Name, modules := Here, origin := Origin} <- Given,
+                     Dir <- [maps:get(path, Origin, "the input")],
+                     Ours =:= none orelse whittle_links:identity(Dir) =:= none
+                         orelse whittle_links:identity(Dir) =/= whittle_links:identity(Ours)]).

@@ -7,12 +7,15 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([outside/3, root/2]).
+-export([outside/3, root/2, identity/1]).
 
--export_type([link/0]).
+-export_type([link/0, identity/0]).
 
 %% Path below the directory, `<<>>' for the directory itself, and where the link points.
 -type link() :: {whittle_system:path(), file:filename_all()}.
+
+%% Two paths that have the same one lead to the same directory.
+-type identity() :: {Device :: non_neg_integer(), Inode :: non_neg_integer()}.
 
 %% More links one behind the other are a loop for Linux too.
 -define(MOST, 40).
@@ -43,6 +46,16 @@ root(Dir, Otherwise) ->
             end;
         _ ->
             Otherwise
+    end.
+
+%% @doc Identifies the directory that a path leads to; `none' where the path leads to none.
+-spec identity(file:filename_all()) -> identity() | none.
+identity(Dir) ->
+    case file:read_file_info(Dir) of
+        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
+            {Device, Inode};
+        _ ->
+            none
     end.
 
 %% Internal
@@ -96,11 +109,3 @@ is_within(Place, Inside) ->
     Is = identity(Place),
     lists:member(Is, Inside)
         orelse Is =/= none andalso Is =/= identity(Above) andalso is_within(Above, Inside).
-
-identity(Dir) ->
-    case file:read_file_info(Dir) of
-        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
-            {Device, Inode};
-        _ ->
-            none
-    end.

@@ -35,7 +35,8 @@
           cflags := [string()],
           libs := [lib()],
           archives := #{string() => binary()},          % by target: compiled already
-          files := #{whittle_system:path() => binary()}}.   % all that may be included
+          files := #{whittle_system:path() => binary()},    % all that may be included
+          paths => [whittle_system:path()]}.            % of all files that were read
 
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
@@ -178,7 +179,7 @@ native(Kind, Name, Options, File) ->
     Dir = filename:dirname(File),
     Sources = [Path || Pattern <- proplists:get_value(sources, Options, []),
                        Path <- found(Pattern, Dir, Name, File)],
-    Archives = archives(proplists:get_value(archive, Options), Dir),
+    {Archives, Libraries} = archives(proplists:get_value(archive, Options), Dir),
     case {Sources, Archives =:= #{}} of
         {[], true} -> fail({bad_native, {File, [Name, " has neither sources nor an archive"]}});
         {[_ | _], false} -> fail({bad_native, {File, [Name, " has sources and an archive"]}});
@@ -198,6 +199,7 @@ native(Kind, Name, Options, File) ->
       cflags => proplists:get_value(cflags, Options, []),
       libs => lists:usort(proplists:get_value(libs, Options, [])),
       archives => Archives,
+      paths => [path(Path) || Path <- lists:usort(Libraries ++ Sources ++ Included)],
       files => maps:from_list([{path(Path), bytes(filename:join(Dir, Path))}
                                || Path <- lists:usort(Sources ++ Included)])}.
 
@@ -244,17 +246,17 @@ found(Pattern, Dir, Name, File) ->
     end.
 
 archives(undefined, _) ->
-    #{};
+    {#{}, []};
 archives(Path, Dir) ->
     case string:split(Path, "$TARGET") of
         [Before, After] ->
             Files = filelib:wildcard(Before ++ "*" ++ After, Dir),
             Files =:= [] andalso fail(unread(filename:join(Dir, Path), enoent)),
-            maps:from_list([{lists:sublist(File, length(Before) + 1,
-                                           length(File) - length(Before) - length(After)),
-                             archive(filename:join(Dir, File))} || File <- Files]);
+            {maps:from_list([{lists:sublist(File, length(Before) + 1,
+                                            length(File) - length(Before) - length(After)),
+                              archive(filename:join(Dir, File))} || File <- Files]), Files};
         [_] ->
-            #{"" => archive(filename:join(Dir, Path))}
+            {#{"" => archive(filename:join(Dir, Path))}, [Path]}
     end.
 
 %% As ar writes it, with a member.

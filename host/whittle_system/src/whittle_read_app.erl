@@ -154,7 +154,7 @@ with_natives(Natives, App) -> App#{natives => Natives}.
 links(Dir, Files, Natives, #{root := Root} = Context) ->
     Paths = [Path || {Path, _, _} <- Files] ++ maps:get(made_of, Context, []),
     Own = whittle_links:outside(Root, Dir, Paths),
-    Ours = [<<"native.config">> | lists:append([maps:keys(In) || #{files := In} <- Natives])],
+    Ours = [<<"native.config">> | lists:append([Read || #{paths := Read} <- Natives])],
     OfC = [Link || {ok, File} <- [whittle_native:description(Dir)],
                    Link <- whittle_links:outside(Root, filename:dirname(File), Ours)],
     Own ++ (OfC -- Own);

@@ -4,7 +4,7 @@
 %% Nothing is written into the user's tree but rebar3's own `_build'.
 -module(whittle_read_source).
 
--include_lib("kernel/include/file.hrl").
+-import(whittle_links, [identity/1]).
 
 -export([application/2, project/1]).
 
@@ -77,14 +77,6 @@ leads_below(Place, Dir, Other) ->
         {Dir, _} -> true;
         {Other, _} -> false;
         _ -> leads_below(Above, Dir, Other)
-    end.
-
-identity(Dir) ->
-    case file:read_file_info(Dir) of
-        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
-            {Device, Inode};
-        _ ->
-            none
     end.
 
 project(Dir, Own, Apps, Notes) ->

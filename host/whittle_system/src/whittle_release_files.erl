@@ -4,7 +4,7 @@
 
 -export([read/4]).
 
-%% Bytes of env.sh; what is larger sets no variables by hand.
+%% Bytes of env.sh; nobody writes a larger one by hand.
 -define(MAX_SHELL, 1024 * 1024).
 
 %% @doc The files below `releases/VSN' that the running system reads, the
@@ -23,16 +23,19 @@ read(Dir, Place, Name, Vsn) ->
              || {Path, _, {error, Reason}} <- Kept]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
             || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]],
-    case Wrong of
-        [] -> {ok, found(Kept, Dir, Place, Name, Vsn)};
-        [First | _] -> {error, First}
+    Env = filename:join(Place, "env.sh"),
+    case {Wrong, whittle_file:whole(Env, ?MAX_SHELL)} of
+        {[], {ok, Shell}} -> {ok, found(Kept, Shell, Dir, Place, Name, Vsn)};
+        {[], {error, enoent}} -> {ok, found(Kept, <<>>, Dir, Place, Name, Vsn)};
+        {[], {error, Reason}} -> {error, {unreadable, {Env, Reason}}};
+        {[First | _], _} -> {error, First}
     end.
 
 %% Internal
 
-found(Kept, Dir, Place, Name, Vsn) ->
+found(Kept, Env, Dir, Place, Name, Vsn) ->
     {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
-    {Shell, ShellNotes} = shell_env(filename:join(Place, "env.sh")),
+    {Shell, ShellNotes} = shell_env(Env),
     Cookie = [whittle_vm_args:cookie_note("releases/COOKIE")
               || filelib:is_regular(filename:join(Dir, "releases/COOKIE"))],
     {maps:from_list(Files),
@@ -137,22 +140,18 @@ script_env(Place, Name, Vsn) ->
     end.
 
 %% Of env.sh, what is a plain assignment; the rest needs a shell.
-shell_env(File) ->
-    case whittle_file:whole(File, ?MAX_SHELL) of
-        {ok, Text} ->
-            Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
-                             Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",
-                                                 [global, {return, binary}])],
-                             Line =/= <<>>, binary:first(Line) =/= $#],
-            Parsed = [assignment(Line) || Line <- Lines],
-            Unread = [Line || {unread, Line} <- Parsed],
-            {maps:from_list([{Key, {always, Value}} || {set, Key, Value, _} <- Parsed]),
-             [whittle_vm_args:cookie_note("env.sh") || lists:any(fun had_cookie/1, Parsed)]
-             ++ [["env.sh: only plain assignments are kept, not: ",
-              lists:join("; ", [text(Line) || Line <- Unread])]
-              || Unread =/= []]};
-        {error, _} -> {#{}, []}
-    end.
+shell_env(Text) ->
+    Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
+                     Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",
+                                         [global, {return, binary}])],
+                     Line =/= <<>>, binary:first(Line) =/= $#],
+    Parsed = [assignment(Line) || Line <- Lines],
+    Unread = [Line || {unread, Line} <- Parsed],
+    {maps:from_list([{Key, {always, Value}} || {set, Key, Value, _} <- Parsed]),
+     [whittle_vm_args:cookie_note("env.sh") || lists:any(fun had_cookie/1, Parsed)]
+     ++ [["env.sh: only plain assignments are kept, not: ",
+          lists:join("; ", [text(Line) || Line <- Unread])]
+         || Unread =/= []]}.
 
 %% Values are bytes; a note is text.
 text(Line) ->

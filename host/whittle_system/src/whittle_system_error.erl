@@ -43,8 +43,8 @@ words({unreadable, {File, eftype}}) ->
 words({unreadable, {File, {odd_name, Why}}}) ->
     line("the name ~ts ~ts: rename the file", [File, Why]);
 words({odd_name, {File, Kind, Name, Why}}) ->
-    line("~ts: ~ts `~ts' ~ts: give another, since files of the output have it in their names",
-         [File, Kind, Name, Why]);
+    line("~ts: ~ts `~ts' ~ts: rename it, because it becomes part of file names in the "
+         "output", [File, Kind, Name, Why]);
 words({unreadable, {File, efbig}}) ->
     line("~ts is larger than any file of its kind: correct or remove it", [File]);
 words({unreadable, {File, enotdir}}) ->
@@ -92,6 +92,9 @@ words({absent_start_module, {Name, Module}}) ->
          "compile it, or mend `mod'", [Name, Module]);
 words({application_twice, {Name, Paths}}) ->
     line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
+words({reserved_name, {Kind, Name, Dir}}) ->
+    line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
+         [Dir, Kind, Name]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
     line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
          "the release, name its directory's directory in ERL_LIBS, or ~ts",
@@ -124,8 +127,8 @@ words({prebuilt_nif, {Path, Name, Loaders}}) ->
          "remove the file if it is never loaded",
          [Name, Path, case Loaders of [] -> "no module of it"; _ -> list(Loaders) end]);
 words({outside_links, Links}) ->
-    line("links lead out of the input (~ts), and --no-outside-links is given: put files in "
-         "their places, or build without it",
+    line("symbolic links point outside the input (~ts): replace them with files, or build "
+         "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
 words({bad_native, {File, Why}}) ->
     line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);

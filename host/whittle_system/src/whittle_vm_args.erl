@@ -25,9 +25,8 @@ without_cookie(Text) ->
 %% @doc The note for a cookie that was taken out of Place, with the way to give one.
 -spec cookie_note(unicode:chardata()) -> unicode:chardata().
 cookie_note(Place) ->
-    ["the cookie in ", Place, " was taken out, since everybody can read the output: set "
-     "RELEASE_COOKIE or WHITTLE_COOKIE_FILE when you start it and when you ask it "
-     "(--whittle-ping), or no other node can connect"].
+    ["Whittle removed the cookie in ", Place, ", because everybody can read the output. To "
+     "connect, set RELEASE_COOKIE or WHITTLE_COOKIE_FILE for the node and for --whittle-ping"].
 
 token({other, <<C, _/binary>>}, {drop, _} = State) when C =/= $#, C =/= $\n -> {<<>>, State};
 token({other, Raw}, State) -> {Raw, State};

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([applications/1, releases/1, sources/1]).
+-export([applications/1, releases/1, sources/1, libraries/1]).
 
-all() -> [applications, releases, sources].
+all() -> [applications, releases, sources, libraries].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -50,7 +50,8 @@ applications(Config) ->
                  Notes()),
     {error, {outside_links, _} = Error} = whittle_read:read(Dir, Refuse),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
-    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s), and ">>)),
+    ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s): replace them with "
+                                              "files">>)),
     ?assertEqual(nomatch, binary:match(Line, <<"\n">>)),
     %% Of a release, also its own files and an application that is elsewhere as a whole.
     Release = in("rel", Config),
@@ -134,6 +135,27 @@ sources(Config) ->
     _ = links(Dir),
     {ok, _} = file:read_link(filename:join(Built, "priv")),
     ?assertEqual([], links(in("user", Config), #{libs => [filename:dirname(Built)]})).
+
+%% A compiled library of a native.config is linked into the output.
+libraries(Config) ->
+    Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    Config1 = in("app/native.config", Config),
+    made:file(in("away/libapp.a", Config), "!<arch>\nx"),
+    ok = filelib:ensure_path(in("app/lib/mips", Config)),
+    [ok = file:make_symlink("../../../away/libapp.a", in(Path, Config))
+     || Path <- ["app/lib/mips/libapp.a"]],
+    Links = [{"application app", <<"lib/mips/libapp.a">>, "../../../away/libapp.a"}],
+    [begin
+         made:file(Config1, ["{nif, \"app\", [{archive, \"", Path, "\"}]}.\n"]),
+         ?assertEqual(Links, links(Dir))
+     end || Path <- ["lib/mips/libapp.a", "lib/$TARGET/libapp.a"]],
+    %% By --native.
+    Elsewhere = in("app/lib/native.config", Config),
+    ok = file:delete(Config1),
+    made:file(Elsewhere, "{nif, \"app\", [{archive, \"mips/libapp.a\"}]}.\n"),
+    {ok, Natives} = whittle_native:read_all([Elsewhere]),
+    ?assertEqual([{"the description " ++ Elsewhere, <<"mips/libapp.a">>,
+                   "../../../away/libapp.a"}], links(Dir, #{natives => Natives})).
 
 %% Internal
 

@@ -27,6 +27,8 @@ sources(Config) ->
     ?assertEqual(#{kind => nif, name => "x", module => y,
                    sources => [<<"c_src/a.c">>, <<"c_src/b.cc">>], include => ["inc"],
                    cflags => ["-DA=1"], libs => [], archives => #{},
+                   paths => [<<"c_src/a.c">>, <<"c_src/b.cc">>, <<"c_src/deep/c.h">>,
+                             <<"c_src/deep/e.c">>, <<"inc/d.hpp">>],
                    files => maps:from_list([{Path, Path}
                                             || Path <- [<<"c_src/a.c">>, <<"c_src/b.cc">>,
                                                         <<"c_src/deep/c.h">>, <<"c_src/deep/e.c">>,

@@ -6,11 +6,11 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([ledger/1, stripped_runs/1, no_paths/1, attributes_dropped/1, attributes_kept/1,
          attributes_option/1, includes/1, boot_follows/1, start_modules/1,
-         loaded_by_init/1, vm_args_cookie/1, terms/1]).
+         loaded_by_init/1, vm_args_cookie/1, terms/1, too_many_names/1]).
 
 all() ->
     [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
-     includes, boot_follows, start_modules, loaded_by_init, vm_args_cookie, terms].
+     includes, boot_follows, start_modules, loaded_by_init, vm_args_cookie, terms, too_many_names].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -215,3 +215,30 @@ early(System) ->
     lists:append([Modules || {primLoad, Modules} <- Before]).
 
 in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
+
+%% A text with more names than this VM has room for is refused before one of them is an atom.
+too_many_names(_) ->
+    Name = fun(N) -> [$z | string:pad(integer_to_list(N, 36), 4, leading, $0)] end,
+    Room = erlang:system_info(atom_limit) * 3 div 4,
+    Text = fun(From, To) ->
+                   iolist_to_binary([$[, lists:join($,, [Name(N) || N <- lists:seq(From, To)]),
+                                     "]."])
+           end,
+    Quoted = fun(First, Names) ->
+                     iolist_to_binary([$[, First, $', lists:join("','", Names), "']."])
+             end,
+    Before = erlang:system_info(atom_count),
+    [begin
+         {error, Words} = whittle_term:parse(Bytes),
+         ?assertMatch({match, _}, re:run(Words, "^it has more different names than whittle "))
+     end || Bytes <- [Text(1, Room),
+                      Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
+                      %% An open quote in a string, and names of bytes that are no letters.
+                      Quoted("\"'\",", [<<N:24>> || N <- lists:seq(1, Room),
+                                                    binary:match(<<N:24>>, [<<$'>>, <<$\\>>])
+                                                        =:= nomatch])]],
+    ?assert(erlang:system_info(atom_count) - Before < 1000),
+    %% Names that are there twice count once.
+    Often = iolist_to_binary([$[, lists:duplicate(Room, "zz,"), "zz]."]),
+    ?assertMatch({ok, [[zz | _]]}, whittle_term:parse(Often)),
+    ?assertMatch({ok, [[_ | _]]}, whittle_term:parse(Text(1, 1000))).

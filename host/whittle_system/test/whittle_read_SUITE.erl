@@ -270,7 +270,8 @@ mix_release(Config) ->
                    <<"RELEASE_ROOT">> := {always, <<"/.whittle">>}}, whittle_system:env(System)),
     Notes = notes(System),
     [?assertMatch({_, _}, binary:match(Notes, Words))
-     || Words <- [<<"COOKIE was taken out, ">>, <<"RELEASE_COOKIE">>, <<"consolidated protocols">>,
+     || Words <- [<<"removed the cookie in releases/COOKIE, ">>, <<"RELEASE_COOKIE">>,
+                  <<"consolidated protocols">>,
                   <<"export WHO=$(id -un)">>]],
     {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
@@ -433,7 +434,7 @@ called_applications(Config) ->
     to_compile(Dir, top, "1", []),
     [made:file(filename:join(Dir, ["src/", Name, ".erl"]),
                ["-module(", Name, "). -export([f/0]).\n",
-                "f() -> mnesia:info(), in_libs:f(), in_deps:f(), nowhere:f().\n"])
+                "f() -> mnesia:info(), in_libs:f(), in_deps:f(), nowhere:f(), wx:new().\n"])
      || Name <- ["top_a", "top_b", "top_c"]],
     Callee = fun(Name) -> [{Name, lists:flatten(io_lib:format("-module(~p). -export([f/0]). "
                                                               "f() -> ok.", [Name]))}]
@@ -441,8 +442,15 @@ called_applications(Config) ->
     made:app(filename:join(Dir, "_build/default/lib/deps"), deps,
              [{applications, [kernel, stdlib, ssl]}], Callee(in_deps)),
     made:app(in("libs/far-1", Config), far, [{mod, {in_libs, []}}], Callee(in_libs)),
+    made:app(in("libs/wx-1", Config), wx, [],
+             [{wx, "-module(wx). -export([new/0]). new() -> ok."}]),
     Options = (staged:options())#{libs => [in("libs", Config)]},
     {ok, System} = whittle_read:read(Dir, Options),
+    %% One that a build refuses is not proposed.
+    ?assertMatch({_, _}, binary:match(notes(System),
+                                      <<"(top_a calls wx:new/0, and 2 other modules): it cannot be "
+                                        "added, because it loads the machine's wxWidgets">>)),
+    ?assertEqual(nomatch, binary:match(notes(System), <<"--app wx">>)),
     Said = fun(App, Call) ->
                    iolist_to_binary(["top calls ", App, ", which no .app file asks for and which "
                                      "is not packed (top_a calls ", Call, ", and 2 other modules): "
@@ -458,7 +466,7 @@ called_applications(Config) ->
     ?assertEqual([asn1, crypto, deps, far, kernel, mnesia, public_key, ssl, stdlib, top],
                  names(Small)),
     ?assertEqual([kernel, stdlib, top], started(Small)),
-    ?assertEqual(nomatch, binary:match(notes(Small), <<"calls">>)).
+    ?assertEqual(nomatch, binary:match(notes(Small), <<"adds it">>)).
 
 %% The input, then OTP, then the first directory, its newest version.
 library_directories(Config) ->
@@ -534,10 +542,10 @@ notes(System) ->
     iolist_to_binary([[Note, $\n] || #{notes := Notes} <- whittle_system:ledger(System),
                                      Note <- Notes]).
 
-%% The note says that a cookie was taken out, and how to give one.
+%% The note says that Whittle removed a cookie, and how to give one.
 given_at_start(File, System) ->
     [Note] = [Line || Line <- binary:split(notes(System), <<"\n">>, [global]),
-                      re:run(Line, "^the cookie in " ++ File ++ " was taken out") =/= nomatch],
+                      re:run(Line, "^Whittle removed the cookie in " ++ File ++ ", ") =/= nomatch],
     [?assertMatch({_, _}, binary:match(Note, Name))
      || Name <- [<<"RELEASE_COOKIE">>, <<"WHITTLE_COOKIE_FILE">>, <<"--whittle-ping">>]].
 

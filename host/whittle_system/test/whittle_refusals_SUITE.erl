@@ -15,7 +15,7 @@
          unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
-         deep_files/1, unlisted_directory/1]).
+         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -29,7 +29,7 @@ all() ->
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
      deep_files,
-     unlisted_directory].
+     unlisted_directory, reserved_names, large_settings].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -513,6 +513,48 @@ other_script(Config) ->
     refused(File, other_script,
             "start is a script for /bin/sh, no escript: .* the release's dir").
 
+%% Names of what Whittle puts into an output, or has `whittle trace' load there.
+reserved_names(Config) ->
+    [begin
+         Dir = made:app(in(atom_to_list(Name) ++ "-1", Config), Name, [],
+                        [{Module, "-module(" ++ atom_to_list(Module) ++ ")."}]),
+         {ok, System} = read(Dir),
+         Error = case whittle_device:add(System) of
+                     {error, Found} -> Found;
+                     {ok, _} -> not_refused     % a whole system takes minutes to print
+                 end,
+         ?assertEqual(unicode:characters_to_binary(
+                        [Dir, " has the ", Said, ", and Whittle adds one of that name to every "
+                         "output: rename it"]),
+                      unicode:characters_to_binary(whittle_system:format_error(Error)))
+     end || {Name, Module, Said} <-
+                [{whittle_start, m, "application whittle_start"},
+                 {whittle_control, m, "application whittle_control"},
+                 {whittle_trace, m, "application whittle_trace"},
+                 {one, whittle_start, "module whittle_start"},
+                 {two, whittle_control, "module whittle_control"},
+                 {three, whittle_trace_begin, "module whittle_trace_begin"}]],
+    %% An application may ask for ours.
+    Asking = made:app(in("asking", Config), asking,
+                      [{applications, [kernel, stdlib, whittle_start]}],
+                      [{asking, "-module(asking)."}]),
+    {ok, Whole} = whittle_read:read(Asking, (staged:options())#{libs =>
+                                                                    [whittle_device:lib_dir()]}),
+    ?assertEqual(ok, element(1, whittle_device:add(Whole))).
+
+%% A release's env.sh that is too large to be read as settings.
+large_settings(Config) ->
+    Dir = in("rel", Config),
+    made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
+    Env = filename:join(Dir, "releases/1/env.sh"),
+    made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
+    refused(Dir, unreadable, "env.sh is larger than any file of its kind: correct or remove it"),
+    made:file(Env, "A=1\n"),
+    {ok, System} = read(Dir),
+    ?assertMatch(#{<<"A">> := {always, <<"1">>}}, whittle_system:env(System)).
+
 source_twice(Config) ->
     Dir = in("two", Config),
     made:file(filename:join(Dir, "src/two.app.src"), "{application, two, [{vsn, \"1\"}]}."),
@@ -570,7 +612,7 @@ odd_names(Config) ->
     refused(in("l", Config), bad_app_file, "the application's name `../l' has a / in it"),
     Module = made:app(in("mod", Config), mod, [{modules, []}], []),
     made:file(filename:join(Module, "ebin/-m.beam"), made:beam("-module('-m').")),
-    refused(Module, odd_name, "the module's name `-m' begins with -: give another"),
+    refused(Module, odd_name, "the module's name `-m' begins with -: rename it"),
     ok = file:delete(filename:join(Module, "ebin/-m.beam")),
     made:file(filename:join(Module, "ebin/m~cold.beam"), made:beam("-module('m~cold').")),
     refused(Module, odd_name, "`m~cold' ends as names of Whittle's own modules do").

@@ -1,11 +1,21 @@
 %% @doc Terms in text: what `file:consult/1' reads, from bytes in memory.
 -module(whittle_term).
 
--export([parse/1, text/1]).
+-export([parse/1, text/1, too_many_names/0]).
 
 %% @doc The terms of a text. The error is words for a person.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
-parse(Bytes) -> terms(text(Bytes), 1, []).
+parse(Bytes) ->
+    case whittle_bounded:text_fits(Bytes) of
+        true -> terms(text(Bytes), 1, []);
+        false -> {error, too_many_names()}
+    end.
+
+%% @doc The words for a text that `whittle_bounded:text_fits/1' refuses.
+-spec too_many_names() -> unicode:chardata().
+too_many_names() ->
+    io_lib:format("it has more different names than whittle can read (it has room for ~b atoms, a "
+                  "fourth of them in reserve); shorten the file", [erlang:system_info(atom_limit)]).
 
 %% @doc The characters of a text in UTF-8, or in Latin-1 where it says so in its first lines
 %% or is no UTF-8.

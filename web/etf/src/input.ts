@@ -11,7 +11,7 @@
 import { viewOf } from "./bytes.js";
 import { EtfError } from "./error.js";
 import { narrowed } from "./integer.js";
-import { decodeUtf8, latin1Text } from "./utf8.js";
+import { decodeUtf8 } from "./utf8.js";
 
 /**
  * Bytes of a window. V8 moves strings of up to 128 kB when it collects garbage and leaves larger
@@ -124,8 +124,11 @@ export abstract class Input {
         return value;
     }
 
-    /** Text of `length` bytes of UTF-8 at `start`. */
-    protected text(start: number, length: number): string {
+    /**
+     * Text of `length` bytes at `start`. It is UTF-8, unless `other` reads what is not ASCII: atoms
+     * from before OTP 26 and charlists are in ISO 8859-1.
+     */
+    protected text(start: number, length: number, other = decodeUtf8): string {
         const end = start + length;
         if (end > this.end) this.truncated();
         const { buf, view } = this;
@@ -134,7 +137,7 @@ export abstract class Input {
             const a = view.getInt32(start);
             const b = length > 8 ? view.getInt32(start + 4) : 0;
             const c = view.getInt32(end - 4);
-            if (((a | b | c) & HIGH_BITS) !== 0) return decodeUtf8(buf, start, end);
+            if (((a | b | c) & HIGH_BITS) !== 0) return other(buf, start, end);
             const hash = spread(spread(spread(a) ^ b) ^ c ^ length);
             const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
             const at = slot << 2;
@@ -154,13 +157,13 @@ export abstract class Input {
             return (this.slotTexts[slot] = this.cut(start, end));
         }
         // Looking for ASCII costs three times as much as the platform's own decoding of long text.
-        if (length > LONG) return decodeUtf8(buf, start, end);
+        if (length > LONG) return other(buf, start, end);
         let bits = 0;
         let at = start;
         for (; at < end - 4; at += 4) bits |= view.getInt32(at);
         if (length > 3) bits |= view.getInt32(end - 4);
         else for (; at < end; at++) bits |= buf[at];
-        return (bits & HIGH_BITS) !== 0 ? decodeUtf8(buf, start, end) : this.cut(start, end);
+        return (bits & HIGH_BITS) !== 0 ? other(buf, start, end) : this.cut(start, end);
     }
 
     /** ASCII out of the window, which is moved here if it does not reach. */
@@ -173,15 +176,6 @@ export abstract class Input {
             this.windowed += this.windowEnd - start;
         }
         return this.window.substring(start - this.windowStart, end - this.windowStart);
-    }
-
-    /** Text of `length` bytes of ISO 8859-1: atoms from before OTP 26 have it, and charlists. */
-    protected latin1(start: number, length: number): string {
-        this.need(start, length);
-        let bits = 0;
-        for (let i = start; i < start + length; i++) bits |= this.buf[i];
-        if (bits < 0x80) return this.text(start, length);
-        return latin1Text(this.buf.subarray(start, start + length));
     }
 
     /** An integer of `length` bytes, least significant first, at `start`. */

@@ -4,7 +4,6 @@
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
 import { code } from "./build.js";
-import { viewOf } from "./bytes.js";
 import { compareText } from "./compare.js";
 import { Tag } from "./tags.js";
 import type { Encodable, EncodeOptions } from "./encode.js";
@@ -64,6 +63,7 @@ function layoutOf(
     generate: boolean,
 ): Layout {
     let uses = 0;
+    const words = keys.map(wordsOf);
     const layout: Layout = {
         names,
         write(output, object) {
@@ -74,9 +74,10 @@ function layoutOf(
             try {
                 for (; i < ordered.length; i++) {
                     const key = keys[i];
-                    output.room(key.length);
-                    const { buf, pos } = output;
-                    for (let at = 0; at < key.length; at++) buf[pos + at] = key[at];
+                    const own = words[i];
+                    output.room(key.length + 3);
+                    const { pos, view } = output;
+                    for (let at = 0; at < own.length; at++) view.setInt32(pos + 4 * at, own[at]);
                     output.pos = pos + key.length;
                     output.write(object[ordered[i]]);
                 }
@@ -106,9 +107,15 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
 /** Code that writes constant bytes as whole words: what follows overwrites the end of the last. */
 function storing(bytes: readonly number[]): string {
     const size = bytes.length + 3;
-    const view = viewOf(Uint8Array.from({ length: size }, (_, at) => bytes[at]));
     let stores = `{if(o.pos+${size}>o.buf.length)o.room(${size});const p=o.pos,v=o.view;`;
-    for (let at = 0; at < bytes.length; at += 4)
-        stores += `v.setInt32(p+${at},${view.getInt32(at)});`;
+    wordsOf(bytes).forEach((word, at) => (stores += `v.setInt32(p+${4 * at},${word});`));
     return `${stores}o.pos=p+${bytes.length}}`;
+}
+
+/** Bytes as whole words; zeros fill the last. */
+function wordsOf(bytes: ArrayLike<number>): Int32Array {
+    const words = new Int32Array((bytes.length + 3) >> 2);
+    const view = new DataView(words.buffer);
+    for (let at = 0; at < bytes.length; at++) view.setUint8(at, bytes[at]);
+    return words.map((_, at) => view.getInt32(4 * at));
 }

@@ -55,9 +55,10 @@ export const defaultLimits: Limits = Object.freeze({
 /** @internal Fills in the defaults and refuses what cannot be meant. */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
     checkNames(given, defaultLimits);
-    const limits: { [name: string]: unknown } = { ...defaultLimits, ...given };
-    for (const [name, said] of Object.entries(limits)) {
-        const value = said === undefined ? defaultLimits[name as keyof Limits] : said;
+    const limits: { [name: string]: unknown } = { ...defaultLimits };
+    for (const name in limits) {
+        const said: unknown = given[name as keyof Limits];
+        const value = said === undefined ? limits[name] : said;
         const most = name === "maxDepth" ? MAX_DEPTH : Infinity;
         if (typeof value !== "number" || !(value >= 0 && value <= most))
             throw new TypeError(`${name} cannot be ${value}`);

@@ -9,7 +9,7 @@ import { Shape } from "./shape.js";
 import { Tag } from "./tags.js";
 import { Tuple, type Atom } from "./term.js";
 import { TermReader } from "./terms.js";
-import { utf8Text } from "./utf8.js";
+import { latin1Text, utf8Text } from "./utf8.js";
 
 /** What terms turn into in the plain view. */
 export interface PlainOptions {
@@ -60,19 +60,11 @@ export interface PlainOptions {
     readonly codegen?: boolean;
 }
 
-/** How the maps of one shape are built. */
-interface Leaf {
-    /** Makes the object of the values on the stack from `base` on. */
-    build: Builder;
-    /** How often it was met. */
-    uses: number;
-}
-
 /** Maps with the same keys in any order. */
 interface Keys {
     /** The keys, in the order in which the properties are made. */
-    readonly names: readonly Shape<string, Leaf>[];
-    readonly shape: Shape<string, Leaf>;
+    readonly names: readonly Shape<string, Builder>[];
+    readonly shape: Shape<string, Builder>;
 }
 
 /** After so many orders of keys, maps of as many keys are read in any order. */
@@ -86,21 +78,16 @@ const WORTH_GENERATING = 8;
 /** V8 hashes longer strings by their length alone, so each may be compared with all. */
 const MAX_HASHED = 16383;
 
-/** A part in the hash of a set of keys, whose last bits are left to their number. */
-function randomHash(): number {
-    return Math.ceil(Math.random() * 0x700000) << 7;
-}
-
 const PROTO = "__proto__ cannot be a property";
 
 /** A reader of the plain view. */
-export class PlainReader extends TermReader<unknown, string, Leaf> {
+export class PlainReader extends TermReader<unknown, string, Builder> {
     private readonly records = new Map<string, readonly string[]>();
     private readonly dropped: string | undefined;
     /** Keys, each a shape of its own, by some of their bytes. */
-    private readonly names: Shape<string, Leaf>[] = [];
+    private readonly names: Shape<string, Builder>[] = [];
     /** The shapes that led to the values on the stack. */
-    private readonly met: Shape<string, Leaf>[] = [];
+    private readonly met: Shape<string, Builder>[] = [];
     /** Sets of keys by the sum of their hashes. */
     private readonly sets = new Map<number, Keys>();
 
@@ -207,16 +194,16 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
             case "undefined":
                 return undefined;
             default:
-                return this.options.atoms === "symbol"
-                    ? this.symbol(name, pos)
-                    : this.options.atoms === "class"
-                      ? this.named(name)
-                      : name;
+                return this.spelled(name, pos);
         }
     }
 
-    private symbol(name: string, pos: number): symbol {
-        this.named(name);
+    /** What an atom becomes that has no value of its own in JavaScript. */
+    private spelled(name: string, pos: number): unknown {
+        const { atoms = "string" } = this.options;
+        if (atoms === "string") return name;
+        const atom = this.named(name);
+        if (atoms === "class") return atom;
         if (!this.known.has(name)) this.over("maxAtoms", pos);
         return Symbol.for(name);
     }
@@ -266,25 +253,31 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         this.enter(2 * size);
         const { stack, sp: base, pos: start, met } = this;
         const root = this.roots[size];
-        const isMixed = root && root.place >= MAX_ORDERS;
+        const isMixed = root && root.newOrders >= MAX_ORDERS;
         let shape = root;
         let keys: string[] = [];
         let hash = size;
         for (let i = 0; i < size && shape; i++) {
             // A key may itself be a map, which must not overwrite the values so far.
             this.sp = base + i;
-            const next: Shape<string, Leaf> | undefined = this.step(isMixed ? this.alike() : shape);
+            const next: Shape<string, Builder> | undefined = this.step(
+                isMixed ? this.alike() : shape,
+            );
             if (!next) keys = [...this.keysMet(base, i), this.stray!];
             const value = this.value();
             stack[base + i] = value;
             if (next) {
                 met[base + i] = next;
-                if (isMixed) hash = (hash + (next.hash ||= randomHash())) & 0x3fffffff;
+                if (isMixed) {
+                    // The lowest seven bits of the sum are left to the number of keys.
+                    next.hash ||= Math.ceil(Math.random() * 0x700000) << 7;
+                    hash = (hash + next.hash) & 0x3fffffff;
+                }
             }
             shape = next;
         }
         this.sp = base;
-        if (root && !shape?.leaf) root.place++;
+        if (root && !shape?.leaf) root.newOrders++;
         const map = !shape
             ? this.unshaped(keys, size)
             : isMixed
@@ -295,7 +288,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
     }
 
     /** The beginning of those keys that are like the one at `pos` in some bytes. */
-    private alike(): Shape<string, Leaf> {
+    private alike(): Shape<string, Builder> {
         const { buf, pos } = this;
         const at = pos + (buf[pos] === Tag.Binary ? 5 : 2);
         const length = buf[at - 1];
@@ -313,11 +306,11 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         const set = sets.get(hash);
         let done = 0;
         if (set) {
-            for (let i = 0; i < size; i++) met[base + i].place = i;
+            for (let i = 0; i < size; i++) met[base + i].position = i;
             for (const name of set.names) {
-                const at = base + name.place;
+                const at = base + name.position;
                 // Another set may have the same hash.
-                if (name.place >= size || met[at] !== name) break;
+                if (name.position >= size || met[at] !== name) break;
                 stack[base + size + done++] = stack[at];
             }
             if (done === size) return this.shaped(set.shape, base + size);
@@ -334,14 +327,11 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         return this.met.slice(base, base + count).map(({ keys }) => keys[keys.length - 1]);
     }
 
-    private shaped(shape: Shape<string, Leaf>, base: number): unknown {
-        const leaf = (shape.leaf ??= {
-            build: objectBuilder(shape.keys, this.dropped),
-            uses: 0,
-        });
-        if (++leaf.uses === WORTH_GENERATING && this.options.codegen !== false)
-            leaf.build = objectCode(shape.keys, this.dropped) ?? leaf.build;
-        return leaf.build(this.stack, base);
+    private shaped(shape: Shape<string, Builder>, base: number): unknown {
+        let build = (shape.leaf ??= objectBuilder(shape.keys, this.dropped));
+        if (++shape.uses === WORTH_GENERATING && this.options.codegen !== false)
+            shape.leaf = build = objectCode(shape.keys, this.dropped) ?? build;
+        return build(this.stack, base);
     }
 
     private unshaped(names: readonly string[], size: number): unknown {
@@ -365,7 +355,7 @@ export class PlainReader extends TermReader<unknown, string, Leaf> {
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
         this.pos = start + length;
-        return this.latin1(start, length);
+        return this.text(start, length, latin1Text);
     }
 
     private entries(size: number): unknown {

@@ -32,14 +32,18 @@ export function alone<K>(key: K): K {
  */
 export class Shape<K, L> {
     /** What the view keeps for maps that have exactly these keys. */
-    leaf: L | undefined = undefined;
-    /** Of a key in any order where it stands; of an empty beginning how many orders were new. */
-    place = 0;
-    /** Of a key in any order its part in the hash of a set of keys. */
-    hash = 0;
-    private first: Shape<K, L> | undefined = undefined;
-    private sibling: Shape<K, L> | undefined = undefined;
-    private choices = 0;
+    leaf: L | undefined;
+    /** How often the view met maps that have exactly these keys. */
+    uses: number;
+    /** How many orders of keys were new to a view that starts here. */
+    newOrders: number;
+    /** The position of a single key in the map that the view reads, where keys come in any order. */
+    position: number;
+    /** The part of a single key in the hash of a set of keys. */
+    hash: number;
+    private first: Shape<K, L> | undefined;
+    private sibling: Shape<K, L> | undefined;
+    private choices: number;
 
     /** The last key as bytes, tag included, and as many whole words as they make. */
     readonly key: Uint8Array;
@@ -49,6 +53,9 @@ export class Shape<K, L> {
         readonly keys: readonly K[],
         key: ArrayLike<number>,
     ) {
+        // Every shape has all fields from the start, in one order: engines are faster then.
+        this.leaf = this.first = this.sibling = undefined;
+        this.uses = this.newOrders = this.position = this.hash = this.choices = 0;
         // (The `slice` of Node's Buffer copies nothing.)
         this.key = new Uint8Array(key);
         const view = viewOf(this.key);

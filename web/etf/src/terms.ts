@@ -18,6 +18,7 @@ import {
     Port,
     Reference,
 } from "./term.js";
+import { latin1Text } from "./utf8.js";
 
 /**
  * Arrays of no more elements than this are made in their full size, others grow: every level of
@@ -193,7 +194,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
 
     /** As the VM reads it, up to the first zero. */
     private textFloat(): number {
-        const text = this.latin1(this.pos, 31);
+        const text = this.text(this.pos, 31, latin1Text);
         const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
         const value = Number(digits);
         if (value - value !== 0) this.forbidden(this.pos);

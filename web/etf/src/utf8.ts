@@ -5,7 +5,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** @internal */
 export const encoder = /* @__PURE__ */ new TextEncoder();
 
-/** Up to this many bytes {@link decodeShort} is faster than the platform (bench/etf/strings.js). */
+/** Up to this many bytes {@link decodeByHand} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
 
 /** Whether a value is a Uint8Array, also one of another window or of Node's vm. */
@@ -28,26 +28,33 @@ export function decodeUtf8(bytes: Uint8Array, start: number, end: number): strin
 
 /** The same, or undefined where it is not UTF-8: an error takes the time of a hundred texts. */
 export function utf8Text(bytes: Uint8Array, start: number, end: number): string | undefined {
-    if (end - start <= SHORT) return decodeShort(bytes, start, end);
-    const text = decoder.decode(bytes.subarray(start, end));
-    if (!text.includes("\ufffd")) return text;
-    // What stands in the place of other bytes, or is the text itself.
-    const again = encoder.encode(text);
-    const isSame =
-        again.length === end - start && again.every((byte, at) => byte === bytes[start + at]);
-    return isSame ? text : undefined;
+    let text: string | undefined;
+    if (end - start > SHORT) {
+        text = decoder.decode(bytes.subarray(start, end));
+        // The decoder writes U+FFFD for bytes that are not UTF-8. The bytes may also hold it.
+        if (!text.includes("\ufffd")) return text;
+    }
+    return decodeByHand(bytes, start, end, text);
 }
 
 const units: number[] = [];
 
-/** Decodes by hand; undefined where it is not UTF-8 (overlong forms and surrogates included). */
-function decodeShort(bytes: Uint8Array, start: number, end: number): string | undefined {
+/**
+ * Checks each byte. Returns undefined where the bytes are not UTF-8 (overlong forms and surrogates
+ * included), else `text`, or the text itself where none is given and it is short.
+ */
+function decodeByHand(
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+    text?: string,
+): string | undefined {
     let at = start;
     let count = 0;
     while (at < end) {
         const lead = bytes[at++];
         if (lead < 0x80) {
-            units[count++] = lead;
+            units[count++ & 63] = lead;
             continue;
         }
         if (lead < 0xc2 || lead > 0xf4) return undefined;
@@ -63,22 +70,21 @@ function decodeShort(bytes: Uint8Array, start: number, end: number): string | un
         if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b)
             return undefined;
         if (more === 3) {
-            units[count++] = 0xd7c0 + (point >> 10);
+            units[count++ & 63] = 0xd7c0 + (point >> 10);
             point = 0xdc00 + (point & 0x3ff);
         }
-        units[count++] = point;
+        units[count++ & 63] = point;
     }
-    return String.fromCharCode.apply(
-        undefined,
-        units.length === count ? units : units.slice(0, count),
-    );
+    return text ?? String.fromCharCode.apply(undefined, units.slice(0, count));
 }
 
-/** The text of one character for each byte, as ISO 8859-1 has it. */
-export function latin1Text(bytes: Uint8Array): string {
+/** The text in bytes[start, end) of one character for each byte, as ISO 8859-1 has it. */
+export function latin1Text(bytes: Uint8Array, start = 0, end = bytes.length): string {
     let text = "";
-    for (let at = 0; at < bytes.length; at += 4096)
-        text += String.fromCharCode.apply(undefined, bytes.subarray(at, at + 4096) as never);
+    for (let at = start; at < end; at += 4096) {
+        const piece = bytes.subarray(at, Math.min(at + 4096, end));
+        text += String.fromCharCode.apply(undefined, piece as never);
+    }
     return text;
 }
 

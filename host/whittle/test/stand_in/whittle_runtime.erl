@@ -3,8 +3,8 @@
 %% goes wrong: `broken' a build that fails, `slow' one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1, cached/1, uncache/2, undo/0]).
+-export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
+         format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -29,7 +29,9 @@ otp("17", _) ->
     {error, {no_source, #{}}}.
 
 %% That of 25 is there, that of 17 is not.
-otp_libs(_) -> ["/nowhere/otp-25-0/lib"].
+has_otp(Otp, _) -> Otp =:= "25".
+
+otp_libs(_) -> [].
 
 ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
        #{progress := Progress}) ->
@@ -60,3 +62,7 @@ cached(Options) -> whittle_cache_clean:entries(Options).
 uncache(Entry, Options) -> whittle_cache_clean:remove(Entry, Options).
 
 undo() -> whittle_cache_clean:undo().
+
+reading(Fun, Options) -> whittle_cache:reading(Fun, Options).
+
+alone(Fun, Options) -> whittle_cache:alone(Fun, Options).

@@ -1,0 +1,68 @@
+%% Locks between programs: a second VM, and flock(1) itself, see them.
+-module(whittle_lock_SUITE).
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([exclusive/1, shared/1, ends_with_its_process/1, held/1, not_lockable/1]).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+all() -> [exclusive, shared, ends_with_its_process, held, not_lockable].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% Files, which need not exist, and directories.
+exclusive(Config) ->
+    [begin
+         {ok, Lock} = whittle_lock:take(Path, #{}),
+         ?assertEqual(busy, whittle_lock:take(Path, #{})),
+         ?assertEqual(busy, whittle_lock:take(Path, #{mode => shared})),
+         ?assertEqual(busy, whittle_lock:take(Path, #{wait => 1})),
+         ok = whittle_lock:release(Lock),
+         {ok, Next} = whittle_lock:take(Path, #{wait => infinity}),
+         ok = whittle_lock:release(Next)
+     end || Path <- [in(Config, "file"), ?config(dir, Config)]].
+
+shared(Config) ->
+    File = in(Config, "file"),
+    {ok, One} = whittle_lock:take(File, #{mode => shared}),
+    {ok, Two} = whittle_lock:take(File, #{mode => shared}),
+    ?assertEqual(busy, whittle_lock:take(File, #{})),
+    [ok = whittle_lock:release(Lock) || Lock <- [One, Two]],
+    ?assertMatch({ok, _}, whittle_lock:take(File, #{wait => infinity})).
+
+ends_with_its_process(Config) ->
+    File = in(Config, "file"),
+    Self = self(),
+    {Holder, Monitor} = spawn_monitor(fun() ->
+                                              {ok, _} = whittle_lock:take(File, #{}),
+                                              Self ! held,
+                                              receive never -> ok end
+                                      end),
+    receive held -> ok end,
+    ?assertEqual(busy, whittle_lock:take(File, #{})),
+    exit(Holder, kill),
+    receive {'DOWN', Monitor, process, Holder, killed} -> ok end,
+    ?assertMatch({ok, _}, whittle_lock:take(File, #{wait => infinity})).
+
+held(Config) ->
+    ?assertEqual({ok, []}, whittle_lock:held(in(Config, "nowhere"))),
+    [{ok, _} = whittle_lock:take(in(Config, Name), #{mode => Mode})
+     || {Name, Mode} <- [{"a", exclusive}, {"b c", shared}]],
+    made:file(in(Config, "free"), ""),
+    ?assertEqual({ok, ["a", "b c"]}, whittle_lock:held(?config(dir, Config))).
+
+not_lockable(Config) ->
+    ?assertEqual({error, enoent}, whittle_lock:take(in(Config, "nowhere/file"), #{})),
+    Path = os:getenv("PATH"),
+    os:putenv("PATH", "/nowhere"),
+    try
+        ?assertEqual({error, no_flock}, whittle_lock:take(in(Config, "file"), #{})),
+        ?assertEqual({error, no_flock}, whittle_lock:held(?config(dir, Config)))
+    after
+        os:putenv("PATH", Path)
+    end.
+
+in(Config, Name) -> filename:join(?config(dir, Config), Name).
