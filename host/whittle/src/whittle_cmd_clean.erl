@@ -61,7 +61,7 @@ carry_out([], _) ->
 carry_out(Entries, #{yes := true}) ->
     case whittle_runtime:alone(fun() -> {ok, [removed(Entry) || Entry <- Entries]} end, #{}) of
         {ok, _} = Done -> Done;
-        {error, _} = Error -> whittle_failure:runtime(Error)
+        {error, _} = Error -> whittle_failure:make({runtime, Error})
     end;
 carry_out(Entries, _) ->
     {ok, [Entry#{done => case Entry of
