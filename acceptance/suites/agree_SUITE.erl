@@ -114,9 +114,10 @@ compiled(Source, #{name := Name, triple := Triple, cc := Cc, ldflags := Ldflags,
               Includes, " -idirafter ", filename:dirname(hd(Headers)), " \"$0\" -o \"$1\""
               " -Wl,--wrap=syscall -L\"$ERTS\"/erts/lib/internal/", Triple,
               " -lethread -lerts_internal_r -lpthread ", lists:join(" ", Ldflags)],
+    Suites = filename:join(running:root(), "acceptance/suites"),
     ?assertEqual({0, <<>>},
                  running:run("/bin/sh", ["-c", lists:flatten(Script),
-                                         filename:join([running:root(), "acceptance", "suites", Source]), Program],
+                                         filename:join(Suites, Source), Program],
                              #{env => [{"ERTS", Erts}, {"LIBC", Libc}]})).
 
 between(From, To, Text) ->

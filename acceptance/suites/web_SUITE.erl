@@ -1,5 +1,6 @@
 %% A web server that others have written: mochiweb as Debian has it, built whole and shaken,
-%% answers the same (acceptance/suites/visits.erl). acceptance/programs does this with more of Debian's programs.
+%% answers the same (acceptance/suites/visits.erl). acceptance/programs does this with more of
+%% Debian's programs.
 -module(web_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -14,7 +14,8 @@
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
 
-%% Where companions lie: in the pack. OTP's own suites run without one (acceptance/suites/otp_suites_shaken).
+%% Where companions lie: in the pack. OTP's own suites run without one
+%% (acceptance/suites/otp_suites_shaken).
 -ifndef(COMPANIONS).
 -define(COMPANIONS, "/.whittle/cold").
 -endif.

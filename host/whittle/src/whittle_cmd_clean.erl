@@ -16,7 +16,8 @@ command() ->
                   #{name => older_than, long => "older-than", value => "AGE",
                     help => "list or remove only things that are at least this old: 12h, "
                             "30d or 4w (hours, days or weeks)"},
-                  #{name => yes, long => "yes", help => "remove the listed things; without this option nothing is removed"},
+                  #{name => yes, long => "yes",
+                    help => "remove the listed things; without this option nothing is removed"},
                   whittle_command_line:json()]}.
 
 %% @doc Lists, or removes. Nothing is removed while a build runs. Files that are not Whittle's

@@ -8,7 +8,8 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "features", arguments => [],
-      help => "what a program can do without, for --feature", options => [whittle_command_line:json()]}.
+      help => "what a program can do without, for --feature",
+      options => [whittle_command_line:json()]}.
 
 %% @doc Their names and what each means.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.

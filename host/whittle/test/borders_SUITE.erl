@@ -53,7 +53,8 @@ no_circles(Config) ->
     Own = homes(),
     [digraph:add_vertex(Graph, M) || M <- maps:keys(Own)],
     [digraph:add_edge(Graph, M, N) || {M, N} <- Calls, is_map_key(M, Own), is_map_key(N, Own)],
-    ?assertEqual([], [lists:sort(Circle) || Circle <- digraph_utils:cyclic_strong_components(Graph)]).
+    ?assertEqual([], [lists:sort(Circle)
+                      || Circle <- digraph_utils:cyclic_strong_components(Graph)]).
 
 %% The check itself: a call through a variable that holds a module's name.
 variables_are_seen(_Config) ->
@@ -100,7 +101,8 @@ named_and_called({function, _, _, _, _} = Form) ->
 named_and_called(_) -> [].
 
 %% Every tuple in a form.
-parts(Form) when is_tuple(Form) -> [Form | lists:append(lists:map(fun parts/1, tuple_to_list(Form)))];
+parts(Form) when is_tuple(Form) ->
+    [Form | lists:append(lists:map(fun parts/1, tuple_to_list(Form)))];
 parts(Forms) when is_list(Forms) -> lists:append(lists:map(fun parts/1, Forms));
 parts(_) -> [].
 

@@ -146,7 +146,7 @@ prepared(State, List) ->
             file:write_file(filename:join(State, "sources.list"), List)],
     case [Reason || {error, Reason} <- Done] of
         [] -> ok;
-        [Reason | _] -> {error, whittle_cache:unwritten(Reason, State)}
+        [Reason | _] -> {error, whittle_cache_dir:unwritten(Reason, State)}
     end.
 
 chosen(none, _Package, _Suite, _Dir, _Get) ->

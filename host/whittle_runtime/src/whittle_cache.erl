@@ -19,8 +19,6 @@
 %% '''
 -module(whittle_cache).
 
-%% Where
--export([root/1, hex/1, unwritten/2]).
 %% Who uses it
 -export([reading/2, alone/2]).
 %% What is kept
@@ -39,33 +37,6 @@
 %% have other names, and are built again. Nobody could say of them what they were.
 -define(FORM, {sums, 1}).
 
-%% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
-%% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
--spec root(whittle_runtime:options()) -> {ok, file:filename()} | whittle_runtime:error().
-root(#{cache := Dir}) ->
-    {ok, filename:absname(Dir)};
-root(_) ->
-    Places = [{"WHITTLE_CACHE", []}, {"XDG_CACHE_HOME", ["whittle"]},
-              {"HOME", [".cache", "whittle"]}],
-    case [filename:join([Dir | Below]) || {Name, Below} <- Places,
-                                          Dir <- [os:getenv(Name, "")], Dir =/= "",
-                                          %% The XDG specification: a relative one is invalid.
-                                          Name =/= "XDG_CACHE_HOME"
-                                              orelse filename:pathtype(Dir) =:= absolute] of
-        [Root | _] -> {ok, filename:absname(Root)};
-        [] -> {error, {no_cache, #{}}}
-    end.
-
-%% @doc Bytes in lower-case hex.
--spec hex(binary()) -> string().
-hex(Bytes) ->
-    binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
-
-%% @doc The error of a file below that directory that cannot be written.
--spec unwritten(file:posix(), file:filename()) -> {atom(), map()}.
-unwritten(enospc, Dir) -> {disk_full, #{dir => Dir}};
-unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.
-
 %% @doc Calls the function while nothing is removed from the cache ({@link alone/2}). Where
 %% the cache cannot be locked (another user's, or a file system without locks) the function is
 %% called nevertheless, and finds out itself whether it can use the cache.
@@ -75,7 +46,8 @@ reading(Fun, Options) ->
         {ok, File} ->
             Lock = case whittle_lock:take(File, #{mode => shared, wait => 0}) of
                        busy ->
-                           whittle_recipe:tell("cache", "waiting for `whittle clean'", Options),
+                           whittle_runtime_progress:tell("cache", "waiting for `whittle clean'",
+                                                          Options),
                            whittle_lock:take(File, #{mode => shared, wait => infinity});
                        Result -> Result
                    end,
@@ -109,7 +81,7 @@ with({error, _}, Fun) ->
 
 %% The file to lock, where a cache is or can be made.
 in_use(Options) ->
-    case root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Locks = filename:join(Root, "locks"),
             case first_error([made(Root), made(Locks)]) of
@@ -135,7 +107,7 @@ source(Name, Make, Options) ->
 %% @doc The kept sources whose name is Name, or Name with a dash and more.
 -spec sources(string(), whittle_runtime:options()) -> [whittle_source:source()].
 sources(Name, Options) ->
-    case root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Dir = filename:join(Root, "sources"),
             [source_in(Final, Source)
@@ -154,7 +126,7 @@ source_in(Dir, Source = #{main := Main, sums := Sums}) ->
 %% stays.
 -spec forget_source(whittle_source:source(), whittle_runtime:options()) -> ok.
 forget_source(#{main := Main}, Options) ->
-    {ok, Root} = root(Options),
+    {ok, Root} = whittle_cache_dir:root(Options),
     Final = filename:dirname(Main),
     _ = [file:del_dir_r(Final) || filename:dirname(Final) =:= filename:join(Root, "sources")],
     ok.
@@ -187,13 +159,13 @@ artefact(Name, Inputs, Make, Options) ->
 -spec is_kept(string(), term(), whittle_runtime:options()) -> boolean().
 is_kept(Name, Inputs, Options) ->
     {_, Full} = named(Name, Inputs),
-    case root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} -> meta(filename:join([Root, "artefacts", Full])) =/= none;
         {error, _} -> false
     end.
 
 named(Name, Inputs) ->
-    Id = string:slice(hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
+    Id = string:slice(whittle_digest:hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
     {Id, Name ++ "-" ++ string:slice(Id, 0, 16)}.
 
 %% @doc Whether a directory, if it is an artefact's, still is what was built. The files that
@@ -202,7 +174,7 @@ named(Name, Inputs) ->
 -spec verify(file:filename(), [file:filename()], whittle_runtime:options()) ->
           ok | whittle_runtime:error().
 verify(Dir, Always, Options) ->
-    {ok, Root} = root(Options),
+    {ok, Root} = whittle_cache_dir:root(Options),
     case filename:dirname(Dir) =:= filename:join(Root, "artefacts") of
         true -> whittle_sums:check(Dir, Always);
         false -> ok
@@ -211,7 +183,7 @@ verify(Dir, Always, Options) ->
 %% @doc The directories of the artefacts whose name begins with Name and a dash.
 -spec artefacts(string(), whittle_runtime:options()) -> [file:filename()].
 artefacts(Name, Options) ->
-    case root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Dir = filename:join(Root, "artefacts"),
             [filename:join(Dir, Found) || Found <- filelib:wildcard(Name ++ "-*", Dir)];
@@ -235,7 +207,7 @@ sorted(Term) ->
 %%% A directory that is whole or not there
 
 kept(Kind, Name, Build, Options) ->
-    case root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Final = filename:join([Root, Kind, Name]),
             case kept(Root, Name, Final, Build, Options) of
@@ -255,7 +227,7 @@ kept(Root, Name, Final, Build, Options) ->
         {ok, none} ->
             case first_error([made(D) || D <- [Root, filename:dirname(Final) | Dirs]]) of
                 ok -> locked(Root, Name, Final, Build, Options);
-                {error, Reason} -> {error, unwritten(Reason, Root)}
+                {error, Reason} -> {error, whittle_cache_dir:unwritten(Reason, Root)}
             end;
         {Error, _} ->
             Error
@@ -312,7 +284,7 @@ build(Root, Name, Final, {Build, Seal}) ->
                 finish(Build(#{work => Work, out => Out, log => Log, id => ""}),
                        Seal, Out, Final);
             {error, Reason} ->
-                {error, unwritten(Reason, Works)}
+                {error, whittle_cache_dir:unwritten(Reason, Works)}
         end
     after
         whittle_cache_clean:done(Work)
@@ -334,19 +306,19 @@ finish({ok, Meta}, Seal, Out, Final) ->
                   _ = file:del_dir_r(Final),
                   case Seal(Out) of
                       ok -> renamed(file:rename(Out, Final), Final, Meta);
-                      {error, Reason} -> {error, unwritten(Reason, Out)}
+                      {error, Reason} -> {error, whittle_cache_dir:unwritten(Reason, Out)}
                   end
           end);
 finish(Error, _Seal, _Out, _Final) ->
     Error.
 
 renamed(ok, _, Meta) -> {ok, Meta};
-renamed({error, Reason}, Final, _) -> {error, unwritten(Reason, Final)}.
+renamed({error, Reason}, Final, _) -> {error, whittle_cache_dir:unwritten(Reason, Final)}.
 
 write(File, Text, Then) ->
     case file:write_file(File, unicode:characters_to_binary(Text)) of
         ok -> Then();
-        {error, Reason} -> {error, unwritten(Reason, filename:dirname(File))}
+        {error, Reason} -> {error, whittle_cache_dir:unwritten(Reason, filename:dirname(File))}
     end.
 
 meta(Dir) ->
@@ -363,12 +335,13 @@ first_error(Results) ->
 lock(File, Name, Options) ->
     case whittle_lock:take(File, #{wait => 0}) of
         busy ->
-            whittle_recipe:tell(Name, "waiting for another build of it", Options),
+            whittle_runtime_progress:tell(Name, "waiting for another build of it", Options),
             locked(whittle_lock:take(File, #{wait => infinity}), File);
         Result ->
             locked(Result, File)
     end.
 
 locked({error, no_flock}, _) -> {error, {no_tool, #{tool => "flock", package => "util-linux"}}};
-locked({error, Reason}, File) -> {error, unwritten(Reason, filename:dirname(File))};
+locked({error, Reason}, File) ->
+    {error, whittle_cache_dir:unwritten(Reason, filename:dirname(File))};
 locked(Locked, _) -> Locked.

@@ -40,7 +40,7 @@
 %% directories is a symbolic link, and those of a directory that cannot be read.
 -spec entries(whittle_runtime:options()) -> {ok, [entry()]} | whittle_runtime:error().
 entries(Options) ->
-    case whittle_cache:root(Options) of
+    case whittle_cache_dir:root(Options) of
         {ok, Root} -> entries_in(Root, file:list_dir(Root));
         Error -> Error
     end.
@@ -52,7 +52,7 @@ entries_in(Root, {ok, _}) ->
         [Link | _] -> {error, {cache_link, #{link => Link}}}
     end;
 entries_in(_, {error, enoent}) -> {ok, []};
-entries_in(Root, {error, Reason}) -> {error, whittle_cache:unwritten(Reason, Root)}.
+entries_in(Root, {error, Reason}) -> {error, whittle_cache_dir:unwritten(Reason, Root)}.
 
 all(Root) ->
     Sized = [{Kind, Name, Path, bytes(Path)} || Sub <- ?KINDS,
@@ -67,7 +67,7 @@ all(Root) ->
 remove(#{kind := other}, _) -> {error, not_ours};
 remove(#{in_use := true}, _) -> {error, in_use};
 remove(#{path := Path, name := Name}, Options) ->
-    {ok, Root} = whittle_cache:root(Options),
+    {ok, Root} = whittle_cache_dir:root(Options),
     remove_locked(Root, lock_name(Name), Path).
 
 %% @doc Removes what interrupted builds left in `work/'. Own is the name whose lock the caller

@@ -91,7 +91,7 @@ write(Name, Base, Notice, Out) ->
     Relative.
 
 written(ok, _Out) -> ok;
-written({error, Reason}, Out) -> throw({?MODULE, whittle_cache:unwritten(Reason, Out)}).
+written({error, Reason}, Out) -> throw({?MODULE, whittle_cache_dir:unwritten(Reason, Out)}).
 
 %% The comment that C source begins with, as it stands.
 comment(<<"/*", _/binary>> = Text) ->
@@ -117,5 +117,6 @@ library(Library, Out) ->
 %% Those of the notices that are on this machine.
 present(Notices) ->
     [Path || Notice <- Notices,
-             {ok, Path} <- [whittle_program:capture("sh", ["-c", "printf %s \"" ++ Notice ++ "\""])],
+             Print <- ["printf %s \"" ++ Notice ++ "\""],
+             {ok, Path} <- [whittle_program:capture("sh", ["-c", Print])],
              filelib:is_regular(Path)].

@@ -14,7 +14,7 @@
 %% (DER); `tell' hears how much of it has come, where the server says how much it is.
 %% Errors: `bad_checksum', `unreachable', `disk_full', `cache_unwritable'. After an
 %% error there is no file.
--spec get(string(), file:filename(), whittle_source:digest(),
+-spec get(string(), file:filename(), whittle_digest:file(),
           #{cacerts => [public_key:der_encoded()],
             tell => fun((string(), 0..100) -> term()), _ => _}) ->
           ok | whittle_runtime:error().
@@ -26,7 +26,7 @@ get(Address, File, Sum, Options) ->
     Partial = File ++ ".part",
     try request(Address, Partial, Options) of
         ok ->
-            checked(whittle_source:digest(Partial), Sum, Partial, File, Address);
+            checked(whittle_digest:file(Partial), Sum, Partial, File, Address);
         {error, {unwritten, Reason}} ->
             unwritten(File, Reason);
         {error, Reason} ->
@@ -148,7 +148,7 @@ checked({error, Reason}, _Sum, _Partial, File, _Address) ->
     unwritten(File, Reason).
 
 unwritten(File, Reason) ->
-    {error, whittle_cache:unwritten(Reason, filename:dirname(File))}.
+    {error, whittle_cache_dir:unwritten(Reason, filename:dirname(File))}.
 
 reason({status, Status}) -> "answered " ++ integer_to_list(Status);
 reason({failed_connect, Details}) ->

@@ -9,7 +9,7 @@
 %% @doc The patches for a release, in order: file names in Dir, with the SHA-256
 %% of each. `bad_series' names the line that cannot be read.
 -spec for(file:filename(), string()) ->
-          {ok, [{string(), whittle_source:digest()}]} | whittle_runtime:error().
+          {ok, [{string(), whittle_digest:file()}]} | whittle_runtime:error().
 for(Dir, Release) ->
     File = filename:join(Dir, "series"),
     case file:read_file(File) of
@@ -29,7 +29,7 @@ digests([], _Dir, Acc) ->
     {ok, lists:reverse(Acc)};
 digests([Patch | Patches], Dir, Acc) ->
     File = filename:join(Dir, Patch),
-    case whittle_source:digest(File) of
+    case whittle_digest:file(File) of
         {ok, Digest} -> digests(Patches, Dir, [{Patch, Digest} | Acc]);
         {error, Reason} -> {error, {no_native, #{file => File, reason => Reason}}}
     end.

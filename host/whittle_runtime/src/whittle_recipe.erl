@@ -13,7 +13,7 @@
 %% Nothing else of the user's environment reaches a step, save PATH.
 -module(whittle_recipe).
 
--export([run/5, essence/1, tell/3, tell/4]).
+-export([run/5, essence/1]).
 
 -export_type([plan/0, step/0]).
 
@@ -55,7 +55,7 @@ run(Task, Plan, Variables, Place, Options) ->
             Environment = environment(Variables, Place),
             Total = lists:sum([S || #{seconds := S} <- Plan]),
             State = #{task => Task, 'of' => length(Plan), total => Total,
-                      tell => teller(Options), log => Log, place => Place,
+                      tell => whittle_runtime_progress:teller(Options), log => Log, place => Place,
                       environment => Environment},
             try
                 steps(Plan, 1, 0, State)
@@ -63,7 +63,7 @@ run(Task, Plan, Variables, Place, Options) ->
                 file:close(Log)
             end;
         {error, Reason} ->
-            {error, whittle_cache:unwritten(Reason, filename:dirname(Path))}
+            {error, whittle_cache_dir:unwritten(Reason, filename:dirname(Path))}
     end.
 
 %% @doc What of a plan its result depends on: part of a cache's key. What a step
@@ -71,21 +71,6 @@ run(Task, Plan, Variables, Place, Options) ->
 -spec essence(plan()) -> [[string()]].
 essence(Plan) ->
     [Script || #{script := Script} <- Plan].
-
-%% @doc Tells of something that takes a while and is no step of a plan.
--spec tell(string(), string(), whittle_runtime:options()) -> ok.
-tell(Task, What, Options) ->
-    tell(Task, What, 0, Options).
-
-%% @doc The same, with how much of it is done.
--spec tell(string(), string(), 0..100, whittle_runtime:options()) -> ok.
-tell(Task, What, Percent, Options) ->
-    Tell = teller(Options),
-    _ = Tell(#{task => Task, step => What, index => 1, 'of' => 1, percent => Percent}),
-    ok.
-
-teller(#{progress := Tell}) -> Tell;
-teller(_) -> fun(_) -> ok end.
 
 environment(Variables, #{work := Work, out := Out}) ->
     [{"PATH", os:getenv("PATH", "/usr/bin:/bin")},

@@ -117,11 +117,11 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
                          end,
     Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
     %% OpenSSL keeps the flags as a text: they name no place.
-    Flags = whittle_recipe_vm:cflags(Target, Flavour),
+    Flags = whittle_toolchain:cflags(Target, Flavour),
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 8, lines => 20,
-       script => ["cd src"] ++ whittle_recipe_vm:tools(Target, Flags)
+       script => ["cd src"] ++ whittle_toolchain:tools(Target, Flags)
            ++ ["./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
                " --openssldir=/etc/ssl" ++ Without]},
      #{name => "compile", seconds => 90, lines => 900,
@@ -134,12 +134,12 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
 -spec terminfo(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:plan().
 terminfo(Target = #{triple := Triple}, Flavour, Source) ->
-    Flags = ["-ffile-prefix-map=$WORK=." | whittle_recipe_vm:cflags(Target, Flavour)]
-        ++ whittle_recipe_vm:lto(Flavour),
+    Flags = ["-ffile-prefix-map=$WORK=." | whittle_toolchain:cflags(Target, Flavour)]
+        ++ whittle_toolchain:lto(Flavour),
     [#{name => "unpack", seconds => 1, lines => 20,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 12, lines => 300,
-       script => ["cd src"] ++ whittle_recipe_vm:tools(Target, Flags)
+       script => ["cd src"] ++ whittle_toolchain:tools(Target, Flags)
            ++ ["./configure --build=\"$(./config.guess)\" --host=" ++ Triple
                ++ " --with-build-cc=gcc --with-termlib --disable-widec --without-shared"
                " --without-debug --without-ada --without-cxx --without-cxx-binding"
@@ -159,12 +159,12 @@ terminfo(Target = #{triple := Triple}, Flavour, Source) ->
 -spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:plan().
 zstd(Target, Flavour, Source) ->
-    Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_recipe_vm:cflags(Target, Flavour)],
+    Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_toolchain:cflags(Target, Flavour)],
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},
      #{name => "compile", seconds => 5, lines => 5,
        script => ["cd src/erts/emulator/zstd"]
-           ++ whittle_recipe_vm:tools(Target, Flags)
+           ++ whittle_toolchain:tools(Target, Flags)
            %% Its assembler file is for one processor only.
            ++ ["for source in common/*.c decompress/*.c; do",
                "  $CC $CFLAGS -DZSTD_DISABLE_ASM -c \"$source\"",

@@ -16,13 +16,13 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
     #{name := Name, sources := Sources, include := Include, cflags := Cflags,
       libs := Libs} = Native,
     Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."
-             | whittle_recipe_vm:cflags(Target, Flavour)],
+             | whittle_toolchain:cflags(Target, Flavour)],
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted(Dir) || Dir <- Include],
     %% There, so that the compiler calls a file what its author does.
     Compile = ["(cd src && " ++ case is_cxx_file(Source) of
-                   true -> "$CXX $CXXFLAGS" ++ whittle_recipe_vm:cxx_masks(Target);
+                   true -> "$CXX $CXXFLAGS" ++ whittle_toolchain:cxx_masks(Target);
                    false -> "$CC $CFLAGS"
                end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
                ++ lists:append([" " ++ quoted(Flag) || Flag <- Cflags])
@@ -35,8 +35,8 @@ plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Nat
                end,
     [#{name => "compile " ++ Name, seconds => 2 + length(Sources), lines => 5,
        script => ["mkdir -p objects src"]
-           ++ whittle_recipe_vm:kernel_headers(Target, "\"$WORK/kernel\"")
-           ++ whittle_recipe_vm:tools(Target, ["-idirafter $WORK/kernel" | Flags])
+           ++ whittle_toolchain:kernel_headers(Target, "\"$WORK/kernel\"")
+           ++ whittle_toolchain:tools(Target, ["-idirafter $WORK/kernel" | Flags])
            ++ ["INCLUDES=\"" ++ lists:append([" -I$ERTS/" ++ Dir || Dir <- Dirs]
                                             ++ [" -I$OPENSSL/include" || needs_openssl(Native)]
                                             ++ [" -I$ERTS/erts/emulator/zlib"

@@ -13,9 +13,10 @@
 %% What each measure gave is in docs/runtime-size.md.
 -module(whittle_recipe_vm).
 
+-import(whittle_toolchain, [tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2, page_size/1,
+                            words/1]).
+
 -export([erts/4, link/4, separate/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
-%% Shared with the recipes of other libraries
--export([tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2]).
 
 %% Programs of OTP that the executable answers for; each one's main() becomes
 %% NAME_main(), and nothing else of it can be seen from outside. Those of os_mon are 3.4 KB.
@@ -290,13 +291,6 @@ includes(Triple, Flavour) ->
 flavor(size) -> "emu";
 flavor(speed) -> "jit".
 
-%% The interpreter is small when the linker sees all of it; the JIT's C++ does not
-%% gain from that. How many jobs the linker may use is no flag of the compiler: the
-%% VM names those.
--spec lto(size | speed) -> [string()].
-lto(size) -> ["-flto"];
-lto(speed) -> [].
-
 %% Sets $cxx to what C++ needs when it is linked.
 cxx(_, false) ->
     ["cxx="];
@@ -306,67 +300,3 @@ cxx(#{cxx_libs := Libs}, true) ->
 
 jit(size) -> "--disable-jit";
 jit(speed) -> "--enable-jit".
-
-%% @doc Lines that set the tools and the flags of a target for what follows. Where its C
-%% library is one of ours, the variable LIBC names the artefact.
--spec tools(whittle_target:target(), [string()]) -> [string()].
-tools(Target, Cflags0) ->
-    #{cc := Cc0, cxx := Cxx0, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
-    {Specs, Cflags} = case Target of
-                          #{libc := ""} -> {"", Cflags0};
-                          #{} -> {" -specs=$LIBC/lib/musl-gcc.specs",
-                                  ["-ffile-prefix-map=$LIBC=libc" | Cflags0]}
-                      end,
-    [Cc, Cxx] = [case Command of
-                     "" -> "false";
-                     _ -> Command ++ Specs
-                 end || Command <- [Cc0, Cxx0]],
-    ["export CC=\"" ++ Cc ++ "\" LD=\"" ++ Cc ++ "\" CXX=\"" ++ Cxx ++ "\"",
-     "export AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
-     "export CFLAGS=\"" ++ string:join(Cflags, " ") ++ "\"",
-     "export CXXFLAGS=\"$CFLAGS -fno-exceptions -fno-rtti\"",
-     "export LDFLAGS=\"" ++ string:join(["-static", page_size(Target) | Ldflags], " ") ++ "\""].
-
-%% Segments have to begin at pages of their own, also of the kernel's that has the
-%% largest; each more costs bytes in the file.
-page_size(#{page_size := Bytes}) ->
-    "-Wl,-z,max-page-size=" ++ integer_to_list(Bytes).
-
-%% @doc The compiler's flags for a target and a flavour.
-%%
-%% No unwind tables: nothing unwinds.
--spec cflags(whittle_target:target(), size | speed) -> [string()].
-cflags(#{cflags := Target}, Flavour) ->
-    [case Flavour of size -> "-Os"; speed -> "-O2" end,
-     "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
-     "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
-        ++ Target.
-
-%% @doc Further flags for C++: Debian's headers take the classes of characters from glibc's
-%% ctype.h, which numbers their bits in this order: in network order as they stand, else with
-%% the bytes exchanged.
--spec cxx_masks(whittle_target:target()) -> string().
-cxx_masks(#{endian := Endian}) ->
-    Names = ["upper", "lower", "alpha", "digit", "xdigit", "space", "print", "graph",
-             "blank", "cntrl", "punct", "alnum"],
-    lists:flatten([io_lib:format(" -D_IS~s=~b", [Name, mask(Endian, Bit)])
-                  || {Bit, Name} <- lists:zip(lists:seq(0, 11), Names)]).
-
-mask(big, Bit) -> 1 bsl Bit;
-mask(little, Bit) when Bit < 8 -> 1 bsl (Bit + 8);
-mask(little, Bit) -> 1 bsl (Bit - 8).
-
-%% @doc Lines that make a directory, a word of sh, which holds the target's headers of the
-%% kernel and nothing else: beside them lie those of another C library.
--spec kernel_headers(whittle_target:target(), string()) -> [string()].
-kernel_headers(#{kernel_headers := []}, _) ->
-    [];
-kernel_headers(#{kernel_headers := Directories}, To) ->
-    ["mkdir " ++ To,
-     "for headers in" ++ words(Directories) ++ "; do",
-     "  [ -d \"$headers\" ] || { echo \"there is no $headers\"; exit 1; }",
-     "  ln -s \"$headers\" " ++ To,
-     "done"].
-
-words(Words) ->
-    lists:append([" " ++ W || W <- Words]).

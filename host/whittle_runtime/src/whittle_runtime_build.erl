@@ -175,7 +175,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
 
 %% What it is compiled from, by content.
 essence(#{files := Files, archives := Archives} = Native) ->
-    Digest = fun(_, Bytes) -> whittle_cache:hex(crypto:hash(sha256, Bytes)) end,
+    Digest = fun(_, Bytes) -> whittle_digest:hex(crypto:hash(sha256, Bytes)) end,
     maps:without([module, paths], Native#{files := maps:map(Digest, Files),
                                 archives := maps:map(Digest, Archives)}).
 
@@ -358,7 +358,7 @@ erts_vsn(Erts) ->
 %% The files of a directory by name and content.
 contents(Dir) ->
     {ok, Names} = file:list_dir(Dir),
-    [{Name, element(2, {ok, _} = whittle_source:digest(File))}
+    [{Name, element(2, {ok, _} = whittle_digest:file(File))}
      || Name <- lists:sort(Names),
         File <- [filename:join(Dir, Name)], filelib:is_regular(File)].
 
@@ -403,7 +403,7 @@ key(#{plan := Plan, inputs := Inputs, identify := Identify} = Job) ->
 
 %% Files that a plan finds where it begins to work.
 lay_out(Files, #{work := Work}) ->
-    Written = [whittle_cache:unwritten(Reason, Work)
+    Written = [whittle_cache_dir:unwritten(Reason, Work)
                || {Path, Bytes} <- maps:to_list(Files), To <- [filename:join(Work, Path)],
                   {error, Reason} <- [filelib:ensure_dir(To), file:write_file(To, Bytes)]],
     case Written of

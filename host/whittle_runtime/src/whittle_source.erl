@@ -17,7 +17,7 @@
 %% What there is
 -export([releases/1, supported/2]).
 %% Getting it
--export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1, digest/1]).
+-export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1]).
 
 -export_type([source/0, component/0, digest/0]).
 
@@ -90,7 +90,7 @@ at_hand(Component, Release, Options) ->
 %% cache is removed there, so that the next try fetches it anew.
 -spec verify(source(), whittle_runtime:options()) -> ok | whittle_runtime:error().
 verify(Source = #{sums := Sums}, Options) ->
-    Wrong = [File || {File, Sum} <- maps:to_list(Sums), digest(File) =/= {ok, Sum}],
+    Wrong = [File || {File, Sum} <- maps:to_list(Sums), whittle_digest:file(File) =/= {ok, Sum}],
     case Wrong of
         [] ->
             ok;
@@ -114,25 +114,6 @@ unpack(#{kind := debian}) ->
     %% With Debian's own patches: its stable suites carry security fixes there.
     ["dpkg-source --extract \"$SOURCE\" src"].
 
-%% @doc The SHA-256 of a file.
--spec digest(file:filename()) -> {ok, digest()} | {error, file:posix()}.
-digest(File) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Handle} ->
-            Result = digest(Handle, crypto:hash_init(sha256)),
-            _ = file:close(Handle),
-            Result;
-        {error, Reason} ->
-            {error, Reason}
-    end.
-
-digest(Handle, State) ->
-    case file:read(Handle, 1 bsl 20) of
-        {ok, Bytes} -> digest(Handle, crypto:hash_update(State, Bytes));
-        eof -> {ok, whittle_cache:hex(crypto:hash_final(State))};
-        {error, Reason} -> {error, Reason}
-    end.
-
 %%% A tarball that the user names
 
 local(erlang, #{source := none}) ->
@@ -149,7 +130,7 @@ local(_, _) ->
 
 from_tarball(Component, Release, File) ->
     Main = filename:absname(File),
-    case digest(Main) of
+    case whittle_digest:file(Main) of
         {ok, Sum} ->
             case expected_sum(Main) of
                 Other when is_list(Other), Other =/= Sum ->
@@ -226,7 +207,7 @@ name(Component, Release) ->
 %% The ways as text: the external format of a term is not the same in every OTP.
 kept_name(Component, Release, Ways) ->
     Text = unicode:characters_to_binary(io_lib:format("~0tp", [Ways])),
-    Hex = whittle_cache:hex(crypto:hash(sha256, Text)),
+    Hex = whittle_digest:hex(crypto:hash(sha256, Text)),
     name(Component, Release) ++ "-" ++ string:slice(Hex, 0, 8).
 
 %% File names of what comes back are relative to Dir.
@@ -238,7 +219,9 @@ fetch(Component, Release, Ways, Dir, Options) ->
         [Source | _] ->
             take_over(Source, Dir);
         [] ->
-            Tell = fun(What, Percent) -> whittle_recipe:tell(Name, What, Percent, Options) end,
+            Tell = fun(What, Percent) ->
+                           whittle_runtime_progress:tell(Name, What, Percent, Options)
+                   end,
             Tell("fetching the source", 0),
             first(Ways, #{component => Component, release => Release}, Dir,
                   Options#{tell => Tell}, [])
@@ -257,7 +240,7 @@ is_way_of(#{kind := tarball, main := Main, sums := Sums}, Ways) ->
               end, Ways).
 
 is_whole(#{sums := Sums}) ->
-    lists:all(fun({File, Sum}) -> digest(File) =:= {ok, Sum} end, maps:to_list(Sums)).
+    lists:all(fun({File, Sum}) -> whittle_digest:file(File) =:= {ok, Sum} end, maps:to_list(Sums)).
 
 %% The older copy stays for who still asks for it; where the file system can, the
 %% files are the same ones.
@@ -268,7 +251,7 @@ take_over(Source = #{main := Main, sums := Sums}, Dir) ->
               || File <- maps:keys(Sums)],
     case [Reason || {error, Reason} <- Copied] of
         [] -> {ok, Source#{main := filename:basename(Main), sums := Relative}};
-        [Reason | _] -> {error, whittle_cache:unwritten(Reason, Dir)}
+        [Reason | _] -> {error, whittle_cache_dir:unwritten(Reason, Dir)}
     end.
 
 link_or_copy(File, To) ->
@@ -307,7 +290,7 @@ take({release, Vsn, Address, Sum}, _Release, Dir, Options) ->
 
 with_sums(Found, Dir) ->
     {ok, Names} = file:list_dir(Dir),
-    Digests = [{Name, digest(filename:join(Dir, Name))} || Name <- Names],
+    Digests = [{Name, whittle_digest:file(filename:join(Dir, Name))} || Name <- Names],
     case [{Name, Reason} || {Name, {error, Reason}} <- Digests] of
         [] ->
             {ok, Found#{sums => maps:from_list([{Name, Sum} || {Name, {ok, Sum}} <- Digests])}};

@@ -19,7 +19,7 @@
 
 -define(CHANGED, "has changed since Whittle built it, so Whittle does not use it").
 
--type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
+-type entry() :: {file, whittle_digest:file(), Stat :: [integer()]} | {link, file:filename()}.
 
 %% @doc Records a directory, and takes from others the permission to write there.
 -spec record(file:filename()) -> ok | {error, file:posix()}.
@@ -195,7 +195,7 @@ target(File) ->
     end.
 
 sum(File) ->
-    case whittle_source:digest(File) of
+    case whittle_digest:file(File) of
         {ok, Sum} -> Sum;
         {error, Reason} -> fail(Reason, File)
     end.

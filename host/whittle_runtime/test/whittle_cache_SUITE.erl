@@ -308,7 +308,7 @@ always(Config) ->
     {ok, #{dir := Dir}} = artefact(Config),
     Sums = filename:join(Dir, "whittle.sums"),
     {ok, Text} = file:read_file(Sums),
-    Sum = fun(Bytes) -> list_to_binary(whittle_cache:hex(crypto:hash(sha256, Bytes))) end,
+    Sum = fun(Bytes) -> list_to_binary(whittle_digest:hex(crypto:hash(sha256, Bytes))) end,
     ok = file:write_file(Sums, binary:replace(Text, Sum("machine"), Sum("others"))),
     %% As of an artefact whose files were made a while before their sums.
     Later = erlang:system_time(second) + 60,
@@ -401,17 +401,17 @@ no_place(_) ->
     Before = [{Name, Value} || Name <- Names, Value <- [os:getenv(Name)], Value =/= false],
     try
         lists:foreach(fun os:unsetenv/1, Names),
-        ?assertEqual({error, {no_cache, #{}}}, whittle_cache:root(#{})),
+        ?assertEqual({error, {no_cache, #{}}}, whittle_cache_dir:root(#{})),
         ?assertEqual({error, {no_cache, #{}}},
                      whittle_cache:artefact("thing", in, fun(_) -> error(not_reached) end, #{})),
         os:putenv("HOME", "/home/somebody"),
-        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
+        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache_dir:root(#{})),
         os:putenv("XDG_CACHE_HOME", "caches"),
-        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache:root(#{})),
+        ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache_dir:root(#{})),
         os:putenv("XDG_CACHE_HOME", "/caches"),
-        ?assertEqual({ok, "/caches/whittle"}, whittle_cache:root(#{})),
+        ?assertEqual({ok, "/caches/whittle"}, whittle_cache_dir:root(#{})),
         os:putenv("WHITTLE_CACHE", "/here"),
-        ?assertEqual({ok, "/here"}, whittle_cache:root(#{}))
+        ?assertEqual({ok, "/here"}, whittle_cache_dir:root(#{}))
     after
         lists:foreach(fun os:unsetenv/1, Names),
         [os:putenv(Name, Value) || {Name, Value} <- Before]

@@ -292,7 +292,7 @@ found_again(Config) ->
 has_otp(Config) ->
     Release = whittle_runtime:default_otp(),
     {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
-    {ok, Root} = whittle_cache:root(#{}),
+    {ok, Root} = whittle_cache_dir:root(#{}),
     Cache = filename:join(proplists:get_value(dir, Config), "cache"),
     Has = fun(Options) -> whittle_runtime:has_otp(Release, Options) end,
     ok = filelib:ensure_path(filename:join(Cache, "artefacts")),
@@ -315,7 +315,7 @@ changed_in_the_cache(Config) ->
     Artefacts = filename:dirname(Dir),
     Copy = filename:join(dir(Config), "cache"),
     ok = filelib:ensure_path(filename:join(Copy, "artefacts")),
-    {ok, Cache} = whittle_cache:root(#{}),
+    {ok, Cache} = whittle_cache_dir:root(#{}),
     ok = file:make_symlink(filename:join(Cache, "sources"), filename:join(Copy, "sources")),
     Used = [Otp, Dir | [Part || Id <- maps:values(Parts),
                                 Part <- filelib:wildcard("*-" ++ string:slice(Id, 0, 16),

@@ -59,7 +59,7 @@ not_a_tarball(Config) ->
 
 sum_beside_a_tarball(Config) ->
     File = make_tarball(Config, "29.0"),
-    {ok, Sum} = whittle_source:digest(File),
+    {ok, Sum} = whittle_digest:file(File),
     ok = file:write_file(File ++ ".sha256", [Sum, "  otp.tar\n"]),
     {ok, _} = whittle_source:find(erlang, "29", #{source => File}),
     ok = file:write_file(File, "more", [append]),
@@ -76,7 +76,7 @@ damaged_in_the_cache(Config) ->
     Options = #{cache => dir(Config)},
     Make = fun(Out) ->
                    ok = file:write_file(filename:join(Out, "a.tar"), "whole"),
-                   {ok, Sum} = whittle_source:digest(filename:join(Out, "a.tar")),
+                   {ok, Sum} = whittle_digest:file(filename:join(Out, "a.tar")),
                    {ok, #{component => erlang, release => "29", main => "a.tar",
                           vsn => "29.1", kind => tarball, origin => "test",
                           sums => #{"a.tar" => Sum}}}
@@ -100,7 +100,7 @@ other_pins(Config) ->
     {ok, Source} = whittle_source:find(erlang, "29", Options(Old)),
     %% Another release at the same address.
     ok = file:write_file(filename:join(dir(Config), "release"), "another"),
-    {ok, Other} = whittle_source:digest(filename:join(dir(Config), "release")),
+    {ok, Other} = whittle_digest:file(filename:join(dir(Config), "release")),
     {ok, Next} = whittle_source:find(erlang, "29", Options([{release, "29.2", Address, Other}])),
     ?assertMatch(#{vsn := "29.2"}, Next),
     ?assertNotEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Next)),
@@ -121,7 +121,7 @@ copy_without_ways(Config) ->
                                ways => [{debian, "erlang", ["sid"], Newest}]} end,
     Make = fun(Out) ->
                    ok = file:write_file(filename:join(Out, "erlang_29.1-1.dsc"), "words"),
-                   {ok, Sum} = whittle_source:digest(filename:join(Out, "erlang_29.1-1.dsc")),
+                   {ok, Sum} = whittle_digest:file(filename:join(Out, "erlang_29.1-1.dsc")),
                    {ok, #{component => erlang, release => "29", main => "erlang_29.1-1.dsc",
                           vsn => "29.1", kind => debian, origin => "Debian sid",
                           sums => #{"erlang_29.1-1.dsc" => Sum}}}
@@ -138,7 +138,7 @@ fetched_over_http(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     File = filename:join(dir(Config), "fetched"),
     ?assertEqual(ok, whittle_fetch:get(Address, File, Sum, #{})),
-    ?assertEqual({ok, Sum}, whittle_source:digest(File)),
+    ?assertEqual({ok, Sum}, whittle_digest:file(File)),
     Stop().
 
 %% How much has come is told in rising percents, each once, up to the last.
@@ -347,7 +347,7 @@ unsigned_archive(Config) ->
     Description = "Version: 1:29.9+dfsg-1\n",
     ok = filelib:ensure_dir(Pool),
     ok = file:write_file(Pool, Description),
-    {ok, DscSum} = whittle_source:digest(Pool),
+    {ok, DscSum} = whittle_digest:file(Pool),
     Suite = filename:join([dir(Config), "archive", "dists", "sid"]),
     Sources = filename:join([Suite, "main", "source", "Sources"]),
     Entry = "Package: erlang\nVersion: 1:29.9+dfsg-1\nDirectory: pool\nFormat: 3.0\n"
@@ -355,7 +355,7 @@ unsigned_archive(Config) ->
         ++ integer_to_list(length(Description)) ++ " erlang.dsc\n\n",
     ok = filelib:ensure_dir(Sources),
     ok = file:write_file(Sources, Entry),
-    {ok, Sum} = whittle_source:digest(Sources),
+    {ok, Sum} = whittle_digest:file(Sources),
     ok = file:write_file(filename:join(Suite, "Release"),
                          ["Suite: sid\nCodename: sid\nComponents: main\nSHA256:\n ", Sum, " ",
                           integer_to_list(length(Entry)), " main/source/Sources\n"]),
@@ -423,7 +423,7 @@ serve(Config, Tls) ->
     [{ok, _} = application:ensure_all_started(App) || App <- [inets, ssl]],
     Root = dir(Config),
     ok = file:write_file(filename:join(Root, "release"), crypto:strong_rand_bytes(300000)),
-    {ok, Sum} = whittle_source:digest(filename:join(Root, "release")),
+    {ok, Sum} = whittle_digest:file(filename:join(Root, "release")),
     {Scheme, Socket} = case Tls of
                            [] -> {"http", ip_comm};
                            _ -> {"https", {ssl, Tls}}

@@ -77,8 +77,8 @@ stack_traces(_) ->
     ?assertMatch([{error, badarith, [{parted, bad, 1, Location} | _]} | _], Whole),
     ?assertEqual(Whole, Traces(load(split))).
 
-%% `module_info' is the module's own; the VM leaves out hidden exports (acceptance/suites/cold_SUITE), and finds
-%% the list of functions in the companion's file.
+%% `module_info' is the module's own; the VM leaves out hidden exports
+%% (acceptance/suites/cold_SUITE), and finds the list of functions in the companion's file.
 infos(_) ->
     M = load(whole),
     Functions = M:module_info(functions),

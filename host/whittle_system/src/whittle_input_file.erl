@@ -15,7 +15,8 @@ read(File) ->
     InEbin = filename:basename(filename:dirname(File)) =:= "ebin",
     case filename:extension(Name) of
         _ when Name =:= "sys.config"; Name =:= "sys.config.src";
-               Name =:= "vm.args"; Name =:= "vm.args.src"; Name =:= "native.config" -> whittle_file:text(File);
+               Name =:= "vm.args"; Name =:= "vm.args.src"; Name =:= "native.config" ->
+            whittle_file:text(File);
         ".app" when InEbin -> whittle_file:text(File);
         Text when Text =:= ".rel"; Text =:= ".erl"; Text =:= ".hrl" -> whittle_file:text(File);
         ".beam" -> whittle_file:whole(File, ?MOST_CODE);

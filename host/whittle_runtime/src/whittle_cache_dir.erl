@@ -1,0 +1,26 @@
+%% @hidden Finds the directory of the cache, and names the errors of writing below it.
+-module(whittle_cache_dir).
+
+-export([root/1, unwritten/2]).
+
+%% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
+%% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
+-spec root(whittle_runtime:options()) -> {ok, file:filename()} | whittle_runtime:error().
+root(#{cache := Dir}) ->
+    {ok, filename:absname(Dir)};
+root(_) ->
+    Places = [{"WHITTLE_CACHE", []}, {"XDG_CACHE_HOME", ["whittle"]},
+              {"HOME", [".cache", "whittle"]}],
+    case [filename:join([Dir | Below]) || {Name, Below} <- Places,
+                                          Dir <- [os:getenv(Name, "")], Dir =/= "",
+                                          %% The XDG specification: a relative one is invalid.
+                                          Name =/= "XDG_CACHE_HOME"
+                                              orelse filename:pathtype(Dir) =:= absolute] of
+        [Root | _] -> {ok, filename:absname(Root)};
+        [] -> {error, {no_cache, #{}}}
+    end.
+
+%% @doc The error of a file below that directory that cannot be written.
+-spec unwritten(file:posix(), file:filename()) -> {atom(), map()}.
+unwritten(enospc, Dir) -> {disk_full, #{dir => Dir}};
+unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.

@@ -1,0 +1,30 @@
+%% @doc Sums up files with SHA-256.
+-module(whittle_digest).
+
+-export([file/1, hex/1]).
+
+%% @doc The SHA-256 of a file in lower-case hex.
+-spec file(file:filename()) -> {ok, string()} | {error, file:posix() | badarg}.
+file(File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Handle} ->
+            Result = rest(Handle, crypto:hash_init(sha256)),
+            _ = file:close(Handle),
+            Result;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+%% @doc Bytes in lower-case hex.
+-spec hex(binary()) -> string().
+hex(Bytes) ->
+    binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
+
+%% Internal
+
+rest(Handle, State) ->
+    case file:read(Handle, 1 bsl 20) of
+        {ok, Bytes} -> rest(Handle, crypto:hash_update(State, Bytes));
+        eof -> {ok, hex(crypto:hash_final(State))};
+        {error, Reason} -> {error, Reason}
+    end.
