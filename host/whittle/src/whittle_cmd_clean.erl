@@ -53,7 +53,7 @@ wanted(Age, Values) ->
         {ok, Entries} ->
             {ok, [Entry || #{kind := Kind, age := Old} = Entry <- Entries, Old >= Age,
                            maps:get(kind, Values, Kind) =:= Kind]};
-        Error -> whittle_failure:make({runtime, Error})
+        {error, Reason} -> whittle_failure:make({runtime, Reason})
     end.
 
 %% The entries, each with its state afterwards.
@@ -62,7 +62,7 @@ carry_out([], _) ->
 carry_out(Entries, #{yes := true}) ->
     case whittle_runtime:alone(fun() -> {ok, [removed(Entry) || Entry <- Entries]} end, #{}) of
         {ok, _} = Done -> Done;
-        {error, _} = Error -> whittle_failure:make({runtime, Error})
+        {error, Reason} -> whittle_failure:make({runtime, Reason})
     end;
 carry_out(Entries, _) ->
     {ok, [Entry#{done => case Entry of

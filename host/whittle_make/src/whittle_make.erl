@@ -80,7 +80,7 @@
         {system, whittle_system:error()}
       | {shake, whittle_shake:error()}
       | {pack, whittle_pack:error()}
-      | {runtime, whittle_runtime:error()}
+      | {runtime, whittle_runtime:reason()}
       | {plan_file, whittle_plan_file:error()}
       | whittle_make_shake:reason()
       | {input_is_output, file:filename()}.
@@ -133,7 +133,6 @@ code({Room, Error}) when Room =:= system; Room =:= shake; Room =:= pack; Room =:
                          Room =:= plan_file -> name(Error);
 code(_) -> failed.
 
-name({error, Reason}) -> name(Reason);
 name({in, {_File, Error}}) -> name(Error);
 name(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);
 name(Reason) when is_atom(Reason) -> Reason.
@@ -315,5 +314,4 @@ pack_options(#{request := Request}) -> maps:with([format, ca_certs], Request).
 %% An error carries the room that it is from.
 in(_, ok) -> ok;
 in(_, {ok, _} = Ok) -> Ok;
-in(runtime, Error) -> {error, {runtime, Error}};
 in(Room, {error, Error}) -> {error, {Room, Error}}.

@@ -1,4 +1,4 @@
-%% @doc Fetches Debian source packages with apt, which checks their signatures.
+%% @hidden Fetches Debian source packages with apt, which checks their signatures.
 %%
 %% The machine's own apt is left alone: a private state (package lists, list of
 %% sources) lives in a directory that is removed again. The archive's address is
@@ -21,7 +21,7 @@
               keyring => file:filename(), archive => string(), _ => _}) ->
           {ok, #{kind := debian, vsn := string(), main := string(),
                  origin := string()}} |
-          whittle_runtime:error().
+          {error, whittle_runtime:reason()}.
 fetch(Package, Release, Suites, Dir, Options) ->
     Keyring = maps:get(keyring, Options, ?KEYRING),
     case missing(Keyring, machine_archive(Options)) of

@@ -1,4 +1,4 @@
-%% @doc The cache: directories that are either whole or not there.
+%% @hidden The cache: directories that are either whole or not there.
 %%
 %% A directory is made below `work/', in a place of its own, and renamed to its
 %% final name when it is done. A lock ({@link whittle_lock}) lets one build at a time make a
@@ -58,7 +58,7 @@ reading(Fun, Options) ->
 
 %% @doc Calls the function while no build reads the cache. Errors: `build_running', and those
 %% of a file that cannot be locked. Where no file can be made to lock, the function is called.
--spec alone(fun(() -> Result), whittle_runtime:options()) -> Result | whittle_runtime:error().
+-spec alone(fun(() -> Result), whittle_runtime:options()) -> Result | {error, whittle_runtime:reason()}.
 alone(Fun, Options) ->
     case in_use(Options) of
         {ok, File} ->
@@ -94,9 +94,9 @@ in_use(Options) ->
 %% @doc A kept source, or the one that Make fetches into the directory it is
 %% given. Make returns the source with file names relative to that directory.
 -spec source(string(), fun((file:filename()) ->
-                 {ok, whittle_source:source()} | whittle_runtime:error()),
+                 {ok, whittle_source:source()} | {error, whittle_runtime:reason()}),
              whittle_runtime:options()) ->
-          {ok, whittle_source:source()} | whittle_runtime:error().
+          {ok, whittle_source:source()} | {error, whittle_runtime:reason()}.
 source(Name, Make, Options) ->
     Build = fun(#{out := Out}) -> Make(Out) end,
     case kept("sources", Name, {Build, fun whittle_sums:narrow_all/1}, Options) of
@@ -134,9 +134,9 @@ forget_source(#{main := Main}, Options) ->
 %% @doc The artefact that was made of Inputs (any term), or the one that Make
 %% makes now. Make returns a map that describes it; `dir' and `id' are added.
 -spec artefact(string(), term(),
-               fun((workplace()) -> {ok, map()} | whittle_runtime:error()),
+               fun((workplace()) -> {ok, map()} | {error, whittle_runtime:reason()}),
                whittle_runtime:options()) ->
-          {ok, map()} | whittle_runtime:error().
+          {ok, map()} | {error, whittle_runtime:reason()}.
 artefact(Name, Inputs, Make, Options) ->
     {Id, Full} = named(Name, Inputs),
     Build = fun(Place = #{out := Out}) ->
@@ -172,7 +172,7 @@ named(Name, Inputs) ->
 %% Always names are read in any case, the others where they look changed. Errors:
 %% `changed_artefact', `open_artefact'.
 -spec verify(file:filename(), [file:filename()], whittle_runtime:options()) ->
-          ok | whittle_runtime:error().
+          ok | {error, whittle_runtime:reason()}.
 verify(Dir, Always, Options) ->
     {ok, Root} = whittle_cache_dir:root(Options),
     case filename:dirname(Dir) =:= filename:join(Root, "artefacts") of

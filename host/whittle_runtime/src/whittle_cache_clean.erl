@@ -1,4 +1,4 @@
-%% @doc Lists and removes what the cache holds. Nothing goes while it is being built, and a
+%% @hidden Lists and removes what the cache holds. Nothing goes while it is being built, and a
 %% directory of the cache stays whole until it is gone: it is renamed into `work/' first, under
 %% the lock of its name.
 %%
@@ -38,7 +38,7 @@
 
 %% @doc All that is in the cache, but for the locks. Errors: `cache_link' where one of its
 %% directories is a symbolic link, and those of a directory that cannot be read.
--spec entries(whittle_runtime:options()) -> {ok, [entry()]} | whittle_runtime:error().
+-spec entries(whittle_runtime:options()) -> {ok, [entry()]} | {error, whittle_runtime:reason()}.
 entries(Options) ->
     case whittle_cache_dir:root(Options) of
         {ok, Root} -> entries_in(Root, file:list_dir(Root));

@@ -5,7 +5,7 @@
 
 %% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
 %% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
--spec root(whittle_runtime:options()) -> {ok, file:filename()} | whittle_runtime:error().
+-spec root(whittle_runtime:options()) -> {ok, file:filename()} | {error, whittle_runtime:reason()}.
 root(#{cache := Dir}) ->
     {ok, filename:absname(Dir)};
 root(_) ->

@@ -1,4 +1,4 @@
-%% @doc What of other people's work is linked into a runtime, with the licences
+%% @hidden What of other people's work is linked into a runtime, with the licences
 %% that have to go with every copy.
 %%
 %% The table is `priv/components.config'; a target's description adds its C library.
@@ -17,7 +17,7 @@
               #{flavour := size | speed, target := whittle_target:target(),
                 versions := #{atom() => string()}},
               file:filename()) ->
-          {ok, [whittle_runtime:component()]} | whittle_runtime:error().
+          {ok, [whittle_runtime:component()]} | {error, whittle_runtime:reason()}.
 collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
     try
         written(filelib:ensure_path(filename:join(Out, "licenses")), Out),
@@ -35,7 +35,7 @@ collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
 
 %% @doc Whether the notices of what the compiler links in are here: for before the
 %% long work. The others come with the sources.
--spec check(whittle_target:target()) -> ok | whittle_runtime:error().
+-spec check(whittle_target:target()) -> ok | {error, whittle_runtime:reason()}.
 check(#{libraries := Libraries}) ->
     case [Name || #{name := Name, notices := Notices} <- Libraries, present(Notices) =:= []] of
         [] -> ok;

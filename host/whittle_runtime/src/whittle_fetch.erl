@@ -1,4 +1,4 @@
-%% @doc Fetches one file over http or https and keeps it only if its SHA-256 is
+%% @hidden Fetches one file over http or https and keeps it only if its SHA-256 is
 %% the expected one.
 -module(whittle_fetch).
 
@@ -14,10 +14,10 @@
 %% (DER); `tell' hears how much of it has come, where the server says how much it is.
 %% Errors: `bad_checksum', `unreachable', `disk_full', `cache_unwritable'. After an
 %% error there is no file.
--spec get(string(), file:filename(), whittle_digest:file(),
+-spec get(string(), file:filename(), whittle_source:digest(),
           #{cacerts => [public_key:der_encoded()],
             tell => fun((string(), 0..100) -> term()), _ => _}) ->
-          ok | whittle_runtime:error().
+          ok | {error, whittle_runtime:reason()}.
 get(Address, File, Sum, Options) ->
     {ok, _} = application:ensure_all_started(inets),
     {ok, _} = application:ensure_all_started(ssl),

@@ -1,4 +1,4 @@
-%% @doc The patches to OTP's source: `native/patches/series' says which there are
+%% @hidden The patches to OTP's source: `native/patches/series' says which there are
 %% and for which releases.
 -module(whittle_patches).
 
@@ -9,7 +9,7 @@
 %% @doc The patches for a release, in order: file names in Dir, with the SHA-256
 %% of each. `bad_series' names the line that cannot be read.
 -spec for(file:filename(), string()) ->
-          {ok, [{string(), whittle_digest:file()}]} | whittle_runtime:error().
+          {ok, [{string(), whittle_source:digest()}]} | {error, whittle_runtime:reason()}.
 for(Dir, Release) ->
     File = filename:join(Dir, "series"),
     case file:read_file(File) of

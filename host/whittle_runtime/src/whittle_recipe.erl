@@ -1,4 +1,4 @@
-%% @doc A plan: the steps that build something, as data; and the one place that
+%% @hidden A plan: the steps that build something, as data; and the one place that
 %% carries plans out.
 %%
 %% A step is a few lines for sh. They name places only by variables (below), so
@@ -47,7 +47,7 @@
 %% `step_failed' carries the step, the log's path, and as `tail' the lines of the log around
 %% the step's first error and its last lines; `disk_full' takes its place if the log says so.
 -spec run(string(), plan(), [{string(), string()}], whittle_cache:workplace(),
-          whittle_runtime:options()) -> ok | whittle_runtime:error().
+          whittle_runtime:options()) -> ok | {error, whittle_runtime:reason()}.
 run(Task, Plan, Variables, Place, Options) ->
     #{log := Path} = Place,
     case file:open(Path, [write, raw, binary]) of

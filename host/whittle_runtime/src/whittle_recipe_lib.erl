@@ -1,4 +1,4 @@
-%% @doc The recipes of libraries that a VM needs and its ERTS does not hold:
+%% @hidden The recipes of libraries that a VM needs and its ERTS does not hold:
 %% OpenSSL's libcrypto for the NIF of crypto (and libssl, where a NIF asks for it),
 %% ncurses' terminfo for the shell,
 %% zstd's decompressor for releases of OTP that come without zstd; and below them

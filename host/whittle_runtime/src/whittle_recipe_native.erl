@@ -1,4 +1,4 @@
-%% @doc The recipe of a NIF or driver that an application brings: one object file, which
+%% @hidden The recipe of a NIF or driver that an application brings: one object file, which
 %% shows the linker nothing but the function that the VM asks it for. So two of them may
 %% use one name for different things.
 %%

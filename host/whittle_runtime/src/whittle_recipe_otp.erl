@@ -1,4 +1,4 @@
-%% @doc The recipe of an OTP that is installed on this machine.
+%% @hidden The recipe of an OTP that is installed on this machine.
 %%
 %% As its makers build it, with what the host has: the JIT where there is one,
 %% and beside it the interpreter (`erl -emu_flavor emu'), so that each flavour of

@@ -1,4 +1,4 @@
-%% @doc The recipe of OTP's own test suites, ready to run.
+%% @hidden The recipe of OTP's own test suites, ready to run.
 %%
 %% They are laid out as OTP's makefiles release them: a directory `APP_test' for
 %% each application, and `test_server' beside them, which the suites' C parts are

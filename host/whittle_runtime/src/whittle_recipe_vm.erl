@@ -1,4 +1,4 @@
-%% @doc The recipes of the VM for a target.
+%% @hidden The recipes of the VM for a target.
 %%
 %% Two plans, so that a change in the launcher does not compile ERTS again:
 %% <ul>

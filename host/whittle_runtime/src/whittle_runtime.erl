@@ -17,7 +17,7 @@
 -export([cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 -export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
-              progress/0, error/0]).
+              progress/0, reason/0]).
 
 -type spec() ::
         #{target := string(),           % a name that targets/0 lists
@@ -98,20 +98,21 @@
           'of' := pos_integer(),        % ... so many
           percent := 0..100}.           % of the task, estimated
 
--type error() :: {error, {Tag :: atom(), Context :: map()}}.
+%% The reasons of errors; format_error/1 makes a line of each.
+-type reason() :: whittle_runtime_error:reason().
 
 %% @doc The runtime for a specification, from the cache or built now.
 %%
 %% A build takes minutes and tells `progress' where it is, from the calling
 %% process. When the calling process or the whole VM dies, the build is ended
 %% too. Nothing half built is ever found by a later call.
--spec ensure(spec(), options()) -> {ok, runtime()} | error().
+-spec ensure(spec(), options()) -> {ok, runtime()} | {error, reason()}.
 ensure(Spec, Options) ->
     whittle_runtime_build:runtime(Spec, Options).
 
 %% @doc An OTP release, built and installed on this machine, from the cache or
 %% built now. The same options as {@link ensure/2}.
--spec otp(string(), options()) -> {ok, otp()} | error().
+-spec otp(string(), options()) -> {ok, otp()} | {error, reason()}.
 otp(Release, Options) ->
     whittle_runtime_build:otp(Release, Options).
 
@@ -129,7 +130,7 @@ otp_libs(Options) ->
 %% @doc OTP's own test suites, compiled by the stock OTP of the same release. The
 %% same options as {@link ensure/2}. The directory is shared: who runs them copies
 %% it first, for they write where they lie.
--spec suites(string(), options()) -> {ok, suites()} | error().
+-spec suites(string(), options()) -> {ok, suites()} | {error, reason()}.
 suites(Release, Options) ->
     whittle_runtime_build:suites(Release, Options).
 
@@ -157,7 +158,7 @@ default_otp() ->
     hd(otps()).
 
 %% @doc What is in the cache, with sizes and ages.
--spec cached(options()) -> {ok, [whittle_cache_clean:entry()]} | error().
+-spec cached(options()) -> {ok, [whittle_cache_clean:entry()]} | {error, reason()}.
 cached(Options) ->
     whittle_cache_clean:entries(Options).
 
@@ -176,7 +177,7 @@ reading(Fun, Options) ->
 
 %% @doc Calls the function while no {@link reading/2} goes on. Errors: `build_running' at once
 %% where one does, `no_tool', `cache_unwritable'.
--spec alone(fun(() -> Result), options()) -> Result | error().
+-spec alone(fun(() -> Result), options()) -> Result | {error, reason()}.
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
 
@@ -186,15 +187,13 @@ alone(Fun, Options) ->
 undo() ->
     whittle_cache_clean:undo().
 
-%% @doc One line for a person, that ends with what to do.
--spec format_error(error() | {atom(), map()}) -> unicode:chardata().
-format_error({error, Reason}) ->
-    format_error(Reason);
+%% @doc One line for a person. It ends with what to do next.
+-spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) ->
     whittle_runtime_error:format(Reason).
 
 %% @doc The lines in which a step of a build says why it failed, oldest first, as text: those
 %% around its first error and the last ones; none for an error that is not about a step.
--spec last_words(error()) -> [unicode:chardata()].
-last_words({error, Reason}) ->
+-spec last_words(reason()) -> [unicode:chardata()].
+last_words(Reason) ->
     whittle_runtime_error:last_words(Reason).

@@ -1,4 +1,4 @@
-%% @doc Puts sources, plans and the cache together: what `whittle_runtime' offers.
+%% @hidden Puts sources, plans and the cache together: what `whittle_runtime' offers.
 %%
 %% Each artefact's key holds all that its bytes can depend on: the source's sums,
 %% the plan, the target's description, patches and launcher by content, the keys of
@@ -21,7 +21,7 @@
 
 %% @doc See {@link whittle_runtime:otp/2}.
 -spec otp(string(), whittle_runtime:options()) ->
-          {ok, whittle_runtime:otp()} | whittle_runtime:error().
+          {ok, whittle_runtime:otp()} | {error, whittle_runtime:reason()}.
 otp(Release, Options) ->
     steps([fun(_) -> tools([{"g++", "g++"} | ?TOOLS]) end,
            fun(_) -> whittle_source:find(erlang, Release, Options) end,
@@ -56,7 +56,7 @@ otp_of(Source, Release, Options) ->
 
 %% @doc See {@link whittle_runtime:suites/2}.
 -spec suites(string(), whittle_runtime:options()) ->
-          {ok, whittle_runtime:suites()} | whittle_runtime:error().
+          {ok, whittle_runtime:suites()} | {error, whittle_runtime:reason()}.
 suites(Release, Options) ->
     steps([fun(_) -> otp(Release, Options) end,
            fun(Otp) ->
@@ -76,7 +76,7 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
 
 %% @doc See {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
-          {ok, whittle_runtime:runtime()} | whittle_runtime:error().
+          {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
 runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
     steps([fun(_) -> whittle_source:supported(erlang, Release) end,

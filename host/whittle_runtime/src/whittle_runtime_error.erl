@@ -1,10 +1,51 @@
-%% @doc The errors of this room, each as one line that ends with what to do.
+%% @hidden Formats the errors of whittle_runtime.
 -module(whittle_runtime_error).
 
 -export([format/1, last_words/1]).
 
+-export_type([reason/0]).
+
+%% Each reason has a map with the facts that its line needs.
+-type reason() ::
+        %% Unknown names, and natives that cannot be linked
+        {unsupported_otp, #{otp := string(), known := [string()]}}
+      | {unknown_target, #{target := string(), known := [string()]}}
+      | {unsupported_flavour, #{flavour := atom(), target := string(), known := [atom()]}}
+      | {no_cxx, #{native := string(), target := string()}}
+      | {native_twice, #{native := string()}}
+      | {native_by_module, #{native := string(), module := module(), otp := string()}}
+      | {no_archive, #{native := string(), target := string(), known := [string()]}}
+      | {unsupported_native, #{native := atom(), known := [atom()]}}
+        %% Sources
+      | {no_source, #{component := atom(), release := string(), tried := [reason()]}}
+      | {unreadable_source, #{file := file:filename(), reason := file:posix() | badarg}}
+      | {not_a_source, #{file := file:filename()}}
+      | {wrong_source, #{file := file:filename(), vsn := string(), otp := string()}}
+      | {bad_checksum, #{file := string(), expected := string(), actual := string()}}
+      | {damaged_source, #{file := file:filename()}}
+      | {no_apt, #{reason := string()}}
+      | {unreachable, #{address := string(), reason := string()}}
+        %% The machine
+      | {no_compiler, #{missing := [string()], packages := [string()]}}
+      | {no_tool, #{tool := string(), package := string()}}
+      | {no_notice, #{component := string()}}
+      | {disk_full, #{dir := file:filename()}}
+      | {no_cache, #{}}
+      | {cache_link, #{link := file:filename()}}
+      | {build_running, #{lock := file:filename()}}
+      | {changed_artefact, #{file := file:filename(), dir := file:filename(), why := string()}}
+      | {open_artefact, #{file := file:filename(), dir := file:filename(),
+                          why := writable | {owner, non_neg_integer()}}}
+      | {cache_unwritable, #{dir := file:filename(), reason := file:posix() | badarg}}
+        %% Builds
+      | {bad_patch, #{patch := string(), otp := string(), log := file:filename()}}
+      | {bad_series, #{file := file:filename(), line := pos_integer()}}
+      | {no_native, #{file := file:filename(), reason := file:posix() | badarg}}
+      | {step_failed, #{step := string(), status := non_neg_integer(), log := file:filename(),
+                        tail := [binary()]}}.
+
 %% @doc One line, without a full stop at its end.
--spec format({atom(), map()}) -> unicode:chardata().
+-spec format(reason()) -> unicode:chardata().
 %% Words that name nothing
 format({unsupported_otp, #{otp := Otp, known := Known}}) ->
     ["OTP ", Otp, " is not supported; take one of ", commas(Known)];
@@ -99,7 +140,7 @@ format({step_failed, #{step := Step, status := Status, log := Log}}) ->
      integer_to_list(Status), "); read ", Log].
 
 %% @doc See {@link whittle_runtime:last_words/1}.
--spec last_words({atom(), map()}) -> [unicode:chardata()].
+-spec last_words(reason()) -> [unicode:chardata()].
 last_words({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
 last_words(_) -> [].
 

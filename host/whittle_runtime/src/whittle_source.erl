@@ -1,4 +1,4 @@
-%% @doc Sources: finds the source of a component, checked, and says how to unpack
+%% @hidden Sources: finds the source of a component, checked, and says how to unpack
 %% it.
 %%
 %% A source is one of
@@ -44,7 +44,7 @@ releases(Component) ->
     [R || {C, R, _} <- table(), C =:= Component].
 
 %% @doc Whether a release is among them; `unsupported_otp' if not.
--spec supported(component(), string()) -> ok | whittle_runtime:error().
+-spec supported(component(), string()) -> ok | {error, whittle_runtime:reason()}.
 supported(Component, Release) ->
     Known = releases(Component),
     case lists:member(Release, Known) of
@@ -60,7 +60,7 @@ supported(Component, Release) ->
 %% (neither network nor tarball), `bad_checksum', `not_a_source', `wrong_source',
 %% and those of the cache.
 -spec find(component(), string(), #{ways => [way()], _ => _}) ->
-          {ok, source()} | whittle_runtime:error().
+          {ok, source()} | {error, whittle_runtime:reason()}.
 find(Component, Release, Options) ->
     case local(Component, Options) of
         none -> fetched(Component, Release, Options);
@@ -88,7 +88,7 @@ at_hand(Component, Release, Options) ->
 
 %% @doc Checks a source's files against their sums. One that was damaged in the
 %% cache is removed there, so that the next try fetches it anew.
--spec verify(source(), whittle_runtime:options()) -> ok | whittle_runtime:error().
+-spec verify(source(), whittle_runtime:options()) -> ok | {error, whittle_runtime:reason()}.
 verify(Source = #{sums := Sums}, Options) ->
     Wrong = [File || {File, Sum} <- maps:to_list(Sums), whittle_digest:file(File) =/= {ok, Sum}],
     case Wrong of

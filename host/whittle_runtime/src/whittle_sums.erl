@@ -1,4 +1,4 @@
-%% @doc What an artefact holds, as it was when it was built: it is packed into programs, so a
+%% @hidden What an artefact holds, as it was when it was built: it is packed into programs, so a
 %% file that changed since then, or that another user can change, must not be.
 %%
 %% `whittle.sums' in the artefact has a line for each file: its SHA-256, its size, when its
@@ -19,7 +19,7 @@
 
 -define(CHANGED, "has changed since Whittle built it, so Whittle does not use it").
 
--type entry() :: {file, whittle_digest:file(), Stat :: [integer()]} | {link, file:filename()}.
+-type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
 
 %% @doc Records a directory, and takes from others the permission to write there.
 -spec record(file:filename()) -> ok | {error, file:posix()}.
@@ -54,7 +54,7 @@ narrow_all(Dir) ->
 %% files that Always names are summed in any case; the others where they look changed.
 %%
 %% Errors: `changed_artefact', `open_artefact'.
--spec check(file:filename(), [file:filename()]) -> ok | whittle_runtime:error().
+-spec check(file:filename(), [file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 check(Dir, Always) ->
     User = user(),
     try
@@ -79,7 +79,7 @@ check(Dir, Always) ->
 
 %% @doc Whether directories, those of them that are there, belong to us or to root, and nobody
 %% else can write in them: `open_artefact' names the first that is not so.
--spec owned([file:filename()]) -> ok | whittle_runtime:error().
+-spec owned([file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 owned(Dirs) ->
     User = user(),
     try

@@ -1,4 +1,4 @@
-%% @doc Targets: what a runtime can be built for, each described by one file.
+%% @hidden Targets: what a runtime can be built for, each described by one file.
 %%
 %% A description is `priv/targets/NAME.config', a file of `{Key, Value}.' terms
 %% whose keys are those of {@link target()}. Nothing outside the descriptions

@@ -94,11 +94,11 @@ patch_that_does_not_apply(Config) ->
     Patch = "A reason.\n--- a/OTP_VERSION\n+++ b/OTP_VERSION\n@@ -1 +1 @@\n"
         "-no such line\n+another\n",
     ok = file:write_file(filename:join([Native, "patches", "wrong.patch"]), Patch),
-    Error = whittle_runtime:ensure(spec(), options(Native, Config)),
-    ?assertMatch({error, {bad_patch, #{patch := "wrong.patch", otp := "29.0.1"}}}, Error),
-    ?assertMatch([_ | _], [Line || Line <- whittle_runtime:last_words(Error),
+    {error, Reason} = whittle_runtime:ensure(spec(), options(Native, Config)),
+    ?assertMatch({bad_patch, #{patch := "wrong.patch", otp := "29.0.1"}}, Reason),
+    ?assertMatch([_ | _], [Line || Line <- whittle_runtime:last_words(Reason),
                                    string:find(Line, "FAILED") =/= nomatch]),
-    Text = lists:flatten(whittle_runtime:format_error(Error)),
+    Text = lists:flatten(whittle_runtime:format_error(Reason)),
     ?assertNotEqual(nomatch, string:find(Text, "wrong.patch")).
 
 bad_series(Config) ->
@@ -258,7 +258,7 @@ every_error_is_one_line(_) ->
                                       {unreachable, #{address => "a", reason => "r"}}]}}],
     ?assertEqual(worded(), lists:sort([Tag || {Tag, _} <- Errors])),
     [begin
-         Text = lists:flatten(whittle_runtime:format_error({error, E})),
+         Text = lists:flatten(whittle_runtime:format_error(E)),
          ?assertEqual(nomatch, string:find(Text, "\n")),
          ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
      end || E <- Errors].
@@ -275,9 +275,9 @@ worded() ->
 last_words(_) ->
     ?assertEqual(["plain", "gr\x{fc}n", "\x{ff}"],
                  whittle_runtime:last_words(
-                   {error, {step_failed, #{step => "s", status => 2, log => "l",
-                                           tail => [<<"plain">>, <<"gr\xc3\xbcn">>, <<255>>]}}})),
-    ?assertEqual([], whittle_runtime:last_words({error, {no_cache, #{}}})).
+                   {step_failed, #{step => "s", status => 2, log => "l",
+                                   tail => [<<"plain">>, <<"gr\xc3\xbcn">>, <<255>>]}})),
+    ?assertEqual([], whittle_runtime:last_words({no_cache, #{}})).
 
 %%% The built runtime
 

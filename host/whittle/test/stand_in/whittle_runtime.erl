@@ -53,9 +53,9 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
                    components => [], id => "0", dir => filename:dirname(File)}}
     end.
 
-format_error({error, {Tag, _}}) -> [atom_to_list(Tag), "; do something"].
+format_error({Tag, _}) -> [atom_to_list(Tag), "; do something"].
 
-last_words({error, {_, Context}}) -> maps:get(tail, Context, []).
+last_words({_, Context}) -> maps:get(tail, Context, []).
 
 cached(Options) -> whittle_cache_clean:entries(Options).
 
