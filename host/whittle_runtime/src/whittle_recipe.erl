@@ -1,8 +1,8 @@
-%% @hidden A plan: the steps that build something, as data; and the one place that
-%% carries plans out.
+%% @hidden A recipe: the steps that build something, as data; and the one place that
+%% carries recipes out.
 %%
 %% A step is a few lines for sh. They name places only by variables (below), so
-%% that a plan is the same on every machine and can be part of a cache's key:
+%% that a recipe is the same on every machine and can be part of a cache's key:
 %%
 %% <ul>
 %% <li>WORK, where each step starts; OUT, what becomes the artefact;</li>
@@ -15,9 +15,9 @@
 
 -export([run/5, essence/1]).
 
--export_type([plan/0, step/0]).
+-export_type([recipe/0, step/0]).
 
--type plan() :: [step()].
+-type recipe() :: [step()].
 
 -type step() ::
         #{name := string(),             % "configure", for a person
@@ -42,23 +42,23 @@
 %% As compilers, linkers and configure write what they stop at; make's own words come after.
 -define(AN_ERROR, "\\berror: |undefined reference to |: cannot find -l|: not found$").
 
-%% @doc Carries out a plan in a workplace of the cache.
+%% @doc Carries out a recipe in a workplace of the cache.
 %%
 %% `step_failed' carries the step, the log's path, and as `tail' the lines of the log around
 %% the step's first error and its last lines; `disk_full' takes its place if the log says so.
--spec run(string(), plan(), [{string(), string()}], whittle_cache:workplace(),
+-spec run(string(), recipe(), [{string(), string()}], whittle_cache:workplace(),
           whittle_runtime:options()) -> ok | {error, whittle_runtime:reason()}.
-run(Task, Plan, Variables, Place, Options) ->
+run(Task, Recipe, Variables, Place, Options) ->
     #{log := Path} = Place,
     case file:open(Path, [write, raw, binary]) of
         {ok, Log} ->
             Environment = environment(Variables, Place),
-            Total = lists:sum([S || #{seconds := S} <- Plan]),
-            State = #{task => Task, 'of' => length(Plan), total => Total,
+            Total = lists:sum([S || #{seconds := S} <- Recipe]),
+            State = #{task => Task, 'of' => length(Recipe), total => Total,
                       tell => whittle_runtime_progress:teller(Options), log => Log, place => Place,
                       environment => Environment},
             try
-                steps(Plan, 1, 0, State)
+                steps(Recipe, 1, 0, State)
             after
                 file:close(Log)
             end;
@@ -66,11 +66,11 @@ run(Task, Plan, Variables, Place, Options) ->
             {error, whittle_cache_dir:unwritten(Reason, filename:dirname(Path))}
     end.
 
-%% @doc What of a plan its result depends on: part of a cache's key. What a step
+%% @doc What of a recipe its result depends on: part of a cache's key. What a step
 %% is called and how long it takes is not.
--spec essence(plan()) -> [[string()]].
-essence(Plan) ->
-    [Script || #{script := Script} <- Plan].
+-spec essence(recipe()) -> [[string()]].
+essence(Recipe) ->
+    [Script || #{script := Script} <- Recipe].
 
 environment(Variables, #{work := Work, out := Out}) ->
     [{"PATH", os:getenv("PATH", "/usr/bin:/bin")},

@@ -24,7 +24,7 @@
 %% @doc The arithmetic of floats as functions, for a processor without an FPU whose gcc
 %% was made for one that has it: what libgcc's own makefile (config/t-softfp-sfdf) takes
 %% out of its soft-fp. Variables: SOURCE.
--spec soft_float(whittle_target:target(), whittle_source:source()) -> whittle_recipe:plan().
+-spec soft_float(whittle_target:target(), whittle_source:source()) -> whittle_recipe:recipe().
 soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
     Wanted = "'libgcc/soft-fp/*' libgcc/config/" ++ Processor ++ "/sfp-machine.h"
         " include/longlong.h COPYING3 COPYING.RUNTIME",
@@ -57,7 +57,7 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
 %% @doc musl for a target whose compiler comes with another C library: headers, start
 %% files, libc.a, and the specs by which gcc takes them. Variables: SOURCE; SOFT_FLOAT,
 %% the artefact of {@link soft_float/2}, if the target asks for it.
--spec libc(whittle_target:target(), whittle_source:source()) -> whittle_recipe:plan().
+-spec libc(whittle_target:target(), whittle_source:source()) -> whittle_recipe:recipe().
 libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat} = Target,
      Source) ->
     [#{name => "unpack", seconds => 1, lines => 20,
@@ -109,7 +109,7 @@ time64_first(#{}) ->
 %% @doc OpenSSL's libcrypto.a and headers; with `ssl' its libssl.a too, which has TLS 1.0 to
 %% 1.3. Variables: SOURCE.
 -spec openssl(whittle_target:target(), size | speed, whittle_source:source(), crypto | ssl) ->
-          whittle_recipe:plan().
+          whittle_recipe:recipe().
 openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
     {Added, Libraries} = case Part of
                              crypto -> {[], "libcrypto.a"};
@@ -132,7 +132,7 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
 %% @doc libtinfo.a and headers, which know some terminals by themselves and the others
 %% where the machine has ncurses' files. Variables: SOURCE.
 -spec terminfo(whittle_target:target(), size | speed, whittle_source:source()) ->
-          whittle_recipe:plan().
+          whittle_recipe:recipe().
 terminfo(Target = #{triple := Triple}, Flavour, Source) ->
     Flags = ["-ffile-prefix-map=$WORK=." | whittle_toolchain:cflags(Target, Flavour)]
         ++ whittle_toolchain:lto(Flavour),
@@ -157,7 +157,7 @@ terminfo(Target = #{triple := Triple}, Flavour, Source) ->
 %% @doc zstd's decompressor out of the source of an OTP that has it. Variables:
 %% SOURCE.
 -spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
-          whittle_recipe:plan().
+          whittle_recipe:recipe().
 zstd(Target, Flavour, Source) ->
     Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_toolchain:cflags(Target, Flavour)],
     [#{name => "unpack", seconds => 12, lines => 40,

@@ -6,13 +6,13 @@
 %% neither exceptions nor types at run time, like the JIT's.
 -module(whittle_recipe_native).
 
--export([plan/3, is_cxx/1, needs_openssl/1, archive/2]).
+-export([recipe/3, is_cxx/1, needs_openssl/1, archive/2]).
 
 %% @doc Variables: ERTS, for its headers; OPENSSL, where the library asks for that. The files
 %% lie below `src'.
--spec plan(whittle_target:target(), size | speed, whittle_runtime:native()) ->
-          whittle_recipe:plan().
-plan(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
+-spec recipe(whittle_target:target(), size | speed, whittle_runtime:native()) ->
+          whittle_recipe:recipe().
+recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
     #{name := Name, sources := Sources, include := Include, cflags := Cflags,
       libs := Libs} = Native,
     Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."

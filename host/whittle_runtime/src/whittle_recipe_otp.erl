@@ -10,7 +10,7 @@
 %% figures must be what OTP's makers install.
 -module(whittle_recipe_otp).
 
--export([plan/1, describe/2]).
+-export([recipe/1, describe/2]).
 
 %% wx and what needs it, interfaces to other languages and systems that a host
 %% would have to have, and large protocol stacks that come as libraries where
@@ -18,9 +18,9 @@
 -define(WITHOUT, ["wx", "debugger", "observer", "et", "reltool", "dialyzer",
                   "jinterface", "odbc", "megaco", "diameter", "snmp"]).
 
-%% @doc The plan for a source. Variables: SOURCE, the source's main file.
--spec plan(whittle_source:source()) -> whittle_recipe:plan().
-plan(Source) ->
+%% @doc The recipe for a source. Variables: SOURCE, the source's main file.
+-spec recipe(whittle_source:source()) -> whittle_recipe:recipe().
+recipe(Source) ->
     Without = [" --without-" ++ A || A <- ?WITHOUT],
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},

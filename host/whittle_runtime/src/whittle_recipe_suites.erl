@@ -7,7 +7,7 @@
 %% is tested this would take several times as long.
 -module(whittle_recipe_suites).
 
--export([plan/1, apps/0]).
+-export([recipe/1, apps/0]).
 
 %% Where an application's tests lie in the source.
 -define(APPS, [{"emulator", "erts/emulator/test"},
@@ -19,10 +19,10 @@
 apps() ->
     [App || {App, _} <- ?APPS].
 
-%% @doc The plan for a source. Variables: SOURCE, the source's main file; OTP, the
+%% @doc The recipe for a source. Variables: SOURCE, the source's main file; OTP, the
 %% root of the stock OTP that compiles.
--spec plan(whittle_source:source()) -> whittle_recipe:plan().
-plan(Source) ->
+-spec recipe(whittle_source:source()) -> whittle_recipe:recipe().
+recipe(Source) ->
     Top = "export ERL_TOP=\"$WORK/src\"",
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},

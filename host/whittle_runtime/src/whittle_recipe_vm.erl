@@ -1,6 +1,6 @@
 %% @hidden The recipes of the VM for a target.
 %%
-%% Two plans, so that a change in the launcher does not compile ERTS again:
+%% Two recipes, so that a change in the launcher does not compile ERTS again:
 %% <ul>
 %% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour,
 %%     and makes its static library (`libbeam.a') and those of the libraries in
@@ -72,7 +72,7 @@ separate() -> [Name || {Name, _} <- ?SEPARATE].
 %% which are file names there; TERMINFO_LIB, the artefact of
 %% {@link whittle_recipe_lib:terminfo/3}.
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
-           [string()]) -> whittle_recipe:plan().
+           [string()]) -> whittle_recipe:recipe().
 erts(Target, Flavour, Source, Patches) ->
     #{triple := Triple, configure := Extra, ar := Ar} = Target,
     Top = "export ERL_TOP=\"$WORK/src\"",
@@ -141,7 +141,7 @@ erts(Target, Flavour, Source, Patches) ->
 %% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers
 %% when it runs, which only OTP's own suites ask of it.
 -spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
-           static | dynamic) -> whittle_recipe:plan().
+           static | dynamic) -> whittle_recipe:recipe().
 link(Target, {Release, Flavour}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     Cxx = Flavour =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),

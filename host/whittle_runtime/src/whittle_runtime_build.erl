@@ -1,7 +1,7 @@
-%% @hidden Puts sources, plans and the cache together: what `whittle_runtime' offers.
+%% @hidden Puts sources, recipes and the cache together: what `whittle_runtime' offers.
 %%
 %% Each artefact's key holds all that its bytes can depend on: the source's sums,
-%% the plan, the target's description, patches and launcher by content, the keys of
+%% the recipe, the target's description, patches and launcher by content, the keys of
 %% the artefacts that go in, and what the compiler says it is.
 -module(whittle_runtime_build).
 
@@ -40,7 +40,7 @@ has_otp(Release, Options) ->
 otp_job(Source = #{vsn := Vsn}, Release) ->
     #{name => "otp-" ++ Release,
       task => "OTP " ++ Vsn ++ " for this machine",
-      plan => whittle_recipe_otp:plan(Source),
+      recipe => whittle_recipe_otp:recipe(Source),
       source => Source, inputs => #{},
       identify => ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
       variables => [], verify => [],
@@ -67,7 +67,7 @@ suites(Release, Options) ->
 suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Options) ->
     build(#{name => "suites-" ++ Release,
             task => "test suites of OTP " ++ Vsn,
-            plan => whittle_recipe_suites:plan(Source),
+            recipe => whittle_recipe_suites:recipe(Source),
             source => Source, inputs => #{otp => Id}, identify => [],
             variables => [{"OTP", Root}], verify => [],
             describe => fun(_) -> {ok, #{otp => Release, vsn => Vsn,
@@ -158,7 +158,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
                         #{crypto := Built} <- [Parts]],
     Job = #{name => string:join(["native", Name, For, atom_to_list(Flavour)], "-"),
             task => Name ++ " for " ++ For,
-            plan => whittle_recipe_native:plan(Target, Flavour, Native),
+            recipe => whittle_recipe_native:recipe(Target, Flavour, Native),
             identify => Identify,
             inputs => maps:merge((toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
                                  maps:from_list([{openssl, O} || #{id := O} <- Openssl])),
@@ -209,12 +209,12 @@ libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options
 
 library(soft_float, Source, Target, Flavour, Parts, Options) ->
     built(#{name => "soft-float", part => "floats without an FPU",
-            plan => whittle_recipe_lib:soft_float(Target, Source),
+            recipe => whittle_recipe_lib:soft_float(Target, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(libc, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
     built(#{name => "musl", part => "musl " ++ Vsn,
-            plan => whittle_recipe_lib:libc(Target, Source),
+            recipe => whittle_recipe_lib:libc(Target, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts, Options) ->
@@ -222,10 +222,10 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts
     Patches = filename:join(native(Options), "patches"),
     case whittle_patches:for(Patches, Release) of
         {ok, Fitting} ->
-            Plan = whittle_recipe_vm:erts(Target, Flavour, Source,
+            Recipe = whittle_recipe_vm:erts(Target, Flavour, Source,
                                           [P || {P, _} <- Fitting]),
             named(built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
-                          plan => Plan, source => Source,
+                          recipe => Recipe, source => Source,
                           inputs => #{patches => Fitting, terminfo => TerminfoId},
                           variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
                         Target, Flavour, Parts, Options), Vsn);
@@ -234,7 +234,7 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts
     end;
 library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
     built(#{name => "terminfo", part => "ncurses " ++ Vsn,
-            plan => whittle_recipe_lib:terminfo(Target, Flavour, Source),
+            recipe => whittle_recipe_lib:terminfo(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(Part, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options)
@@ -244,12 +244,12 @@ library(Part, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options)
                         ssl -> {"openssl-ssl", "OpenSSL with libssl "}
                     end,
     built(#{name => Name, part => Title ++ Vsn,
-            plan => whittle_recipe_lib:openssl(Target, Flavour, Source, Part),
+            recipe => whittle_recipe_lib:openssl(Target, Flavour, Source, Part),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options);
 library(zstd, Source, Target, Flavour, Parts, Options) ->
     built(#{name => "zstd", part => "zstd",
-            plan => whittle_recipe_lib:zstd(Target, Flavour, Source),
+            recipe => whittle_recipe_lib:zstd(Target, Flavour, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options).
 
@@ -315,7 +315,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
                  task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
-                 plan => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives,
+                 recipe => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives,
                                                 Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
@@ -370,7 +370,7 @@ native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../
 %%% that this names by all their bytes; one that only goes into others when it does so.
 
 build(Job, Options) ->
-    #{name := Name, task := Task, plan := Plan, variables := Variables,
+    #{name := Name, task := Task, recipe := Recipe, variables := Variables,
       describe := Describe} = Job,
     Source = maps:get(source, Job, none),
     Check = maps:get(check, Job, fun() -> ok end),
@@ -379,7 +379,7 @@ build(Job, Options) ->
                           fun(_) -> verified(Source, Options) end,
                           fun(_) -> verified_parts(Variables, Options) end,
                           fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
-                          fun(_) -> whittle_recipe:run(Task, Plan, Variables
+                          fun(_) -> whittle_recipe:run(Task, Recipe, Variables
                                                      ++ source_variable(Source),
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
@@ -393,15 +393,16 @@ build(Job, Options) ->
     end.
 
 %% All that the bytes of a job's artefact can depend on.
-key(#{plan := Plan, inputs := Inputs, identify := Identify} = Job) ->
-    Inputs#{plan => whittle_recipe:essence(Plan),
+key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
+    %% Renaming a key here would build every VM anew.
+    Inputs#{plan => whittle_recipe:essence(Recipe),
             source => case Job of
                           #{source := Source} -> whittle_source:fingerprint(Source);
                           #{} -> none
                       end,
             compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]}.
 
-%% Files that a plan finds where it begins to work.
+%% Files that a recipe finds where it begins to work.
 lay_out(Files, #{work := Work}) ->
     Written = [whittle_cache_dir:unwritten(Reason, Work)
                || {Path, Bytes} <- maps:to_list(Files), To <- [filename:join(Work, Path)],
@@ -414,7 +415,7 @@ lay_out(Files, #{work := Work}) ->
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).
 
-%% The artefacts among what a plan finds by its variables.
+%% The artefacts among what a recipe finds by its variables.
 verified_parts(Variables, Options) ->
     steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
 

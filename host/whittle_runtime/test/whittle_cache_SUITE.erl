@@ -217,19 +217,19 @@ caller_dies_program_dies(Config) ->
 
 failure_leaves_nothing(Config) ->
     {error, {step_failed, Context}} =
-        plan(Config, ["echo some words", "false", "echo never"]),
+        run_recipe(Config, ["echo some words", "false", "echo never"]),
     #{step := "try", status := 1, log := Log, tail := Tail} = Context,
     ?assertEqual([<<"some words">>], Tail),
     {ok, Said} = file:read_file(Log),
     ?assertEqual(<<"=== try\nsome words\n">>, Said),
     ?assertEqual([], leftovers(Config)),
     ?assertEqual({ok, []}, file:list_dir(filename:join(dir(Config), "artefacts"))),
-    ?assertMatch({ok, _}, plan(Config, ["echo better"])).
+    ?assertMatch({ok, _}, run_recipe(Config, ["echo better"])).
 
 %% The error that a person has to mend is the first one, however much comes after it.
 first_error_is_told(Config) ->
     Tail = fun(Script) ->
-                   {error, {step_failed, #{tail := Lines}}} = plan(Config, Script),
+                   {error, {step_failed, #{tail := Lines}}} = run_recipe(Config, Script),
                    [binary_to_list(Line) || Line <- Lines]
            end,
     Much = "for n in $(seq 1 2000); do echo \"cc -Werror=all -c strerror$n.c\"; done",
@@ -250,11 +250,11 @@ shorter(Lines) -> [Line || Line <- Lines, Line =/= "said"].
 
 full_disk(Config) ->
     ?assertMatch({error, {disk_full, _}},
-                 plan(Config, ["cat /etc/passwd > /dev/full"])),
+                 run_recipe(Config, ["cat /etc/passwd > /dev/full"])),
     %% A log that cannot be written ends nothing.
     Place = #{work => dir(Config), out => dir(Config), log => "/dev/full", id => ""},
-    Plan = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
-    ?assertEqual(ok, whittle_recipe:run("test", Plan, [], Place, #{})).
+    Recipe = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
+    ?assertEqual(ok, whittle_recipe:run("test", Recipe, [], Place, #{})).
 
 %% What was built is used as long as it is that: every change is found and named.
 changed(Config) ->
@@ -433,11 +433,11 @@ keys(Config) ->
 
 %%% Builds
 
-plan(Config, Script) ->
+run_recipe(Config, Script) ->
     Options = #{cache => dir(Config)},
-    Plan = [#{name => "try", seconds => 1, lines => 1, script => Script}],
+    Recipe = [#{name => "try", seconds => 1, lines => 1, script => Script}],
     Make = fun(Place) ->
-                   case whittle_recipe:run("test", Plan, [], Place, Options) of
+                   case whittle_recipe:run("test", Recipe, [], Place, Options) of
                        ok -> {ok, #{}};
                        Error -> Error
                    end
@@ -446,14 +446,14 @@ plan(Config, Script) ->
 
 slow_build(Dir, Progress) ->
     Options = #{cache => Dir, progress => Progress},
-    Plan = [#{name => "slow", seconds => 1, lines => 10,
+    Recipe = [#{name => "slow", seconds => 1, lines => 10,
               script => ["for n in 1 2 3 4 5 6 7 8 9; do echo $n; done",
                          "exec 9> \"$DIR/alive\"", "echo open >&9",
                          "read word < \"$DIR/go\"",
                          "echo built >> \"$DIR/builds\"",
                          "echo whole > \"$OUT/file\""]}],
     Make = fun(Place) ->
-                   ok = whittle_recipe:run("slow", Plan, [{"DIR", Dir}], Place, Options),
+                   ok = whittle_recipe:run("slow", Recipe, [{"DIR", Dir}], Place, Options),
                    {ok, #{}}
            end,
     whittle_cache:artefact("slow", in, Make, Options).

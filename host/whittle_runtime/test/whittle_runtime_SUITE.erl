@@ -9,8 +9,8 @@
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
-         patch_that_does_not_apply/1, bad_series/1, plans_name_no_place/1,
-         libraries_of_natives/1, plans_heed_the_target/1, no_notice/1, libraries_of_flavours/1,
+         patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
+         libraries_of_natives/1, recipes_follow_the_target/1, no_notice/1, libraries_of_flavours/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
@@ -22,8 +22,8 @@ suite() ->
 
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
-     patch_that_does_not_apply, bad_series, plans_name_no_place,
-     libraries_of_natives, plans_heed_the_target,
+     patch_that_does_not_apply, bad_series, recipes_name_no_place,
+     libraries_of_natives, recipes_follow_the_target,
      no_notice, libraries_of_flavours, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, last_words, {group, built}].
 
@@ -116,14 +116,14 @@ bad_series(Config) ->
                end).
 
 %% Else a cache's key would differ from machine to machine.
-plans_name_no_place(_) ->
+recipes_name_no_place(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "/home/someone/x.dsc", sums => #{}, origin => ""},
     [Target | _] = whittle_runtime:targets(),
-    Plans = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
+    Recipes = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
              || Linkage <- [static, dynamic]]
         ++
-        [whittle_recipe_suites:plan(Source), whittle_recipe_otp:plan(Source)]
+        [whittle_recipe_suites:recipe(Source), whittle_recipe_otp:recipe(Source)]
         ++ lists:append(
              [[whittle_recipe_vm:link(Target, {"29", Flavour}, [asn1, crypto], static),
                whittle_recipe_vm:erts(Target, Flavour, Source, ["a.patch"])
@@ -134,7 +134,7 @@ plans_name_no_place(_) ->
         ++ [whittle_recipe_lib:libc(T#{libc := "x-musl"}, Source)
             || T <- whittle_runtime:targets()],
     [?assertEqual(nomatch, string:find(Line, "/home/"))
-     || Plan <- Plans, #{script := Script} <- Plan, Line <- Script].
+     || Recipe <- Recipes, #{script := Script} <- Recipe, Line <- Script].
 
 %% What a native asks for is linked, and nothing else of OpenSSL.
 libraries_of_natives(_) ->
@@ -142,9 +142,9 @@ libraries_of_natives(_) ->
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
                cflags => ["-DN=\"it's\""], libs => [], archives => #{}, files => #{}},
     Linked = fun(OfOtp, Libs) ->
-                     Plan = whittle_recipe_vm:link(Target, {"29", size},
+                     Recipe = whittle_recipe_vm:link(Target, {"29", size},
                                                    OfOtp ++ [Native#{libs := Libs}], static),
-                     Script = lists:flatten(whittle_recipe:essence(Plan)),
+                     Script = lists:flatten(whittle_recipe:essence(Recipe)),
                      [Library || Library <- ["libssl.a", "libcrypto.a"],
                                  string:find(Script, Library) =/= nomatch]
              end,
@@ -153,11 +153,11 @@ libraries_of_natives(_) ->
     ?assertEqual(["libcrypto.a"], Linked([], [crypto])),
     ?assertEqual(["libcrypto.a"], Linked([crypto], [])),
     ?assertEqual(["libssl.a", "libcrypto.a"], Linked([], [ssl])),
-    [#{script := Script}] = whittle_recipe_native:plan(Target, size, Native),
+    [#{script := Script}] = whittle_recipe_native:recipe(Target, size, Native),
     ?assertNotEqual(nomatch, string:find(lists:flatten(Script), "'-DN=\"it'\\''s\"'")).
 
 %% Tools and pages are the target's, in every script.
-plans_heed_the_target(_) ->
+recipes_follow_the_target(_) ->
     {ok, Known} = whittle_target:load("x86_64"),
     Target = Known#{ar := "other-ar", page_size := 65536},
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
