@@ -58,7 +58,8 @@ reading(Fun, Options) ->
 
 %% @doc Calls the function while no build reads the cache. Errors: `build_running', and those
 %% of a file that cannot be locked. Where no file can be made to lock, the function is called.
--spec alone(fun(() -> Result), whittle_runtime:options()) -> Result | {error, whittle_runtime:reason()}.
+-spec alone(fun(() -> Result), whittle_runtime:options()) ->
+          Result | {error, whittle_runtime:reason()}.
 alone(Fun, Options) ->
     case in_use(Options) of
         {ok, File} ->
