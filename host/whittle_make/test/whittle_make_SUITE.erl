@@ -1,0 +1,151 @@
+%% The build as a function, up to the VM, on the OTP that the tests run on.
+-module(whittle_make_SUITE).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
+         bad_files/1, no_input/1, plan_files/1, every_error_is_one_line/1]).
+
+all() ->
+    [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files, no_input,
+     plan_files, every_error_is_one_line].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% Without shaking there is no plan. The recorder of `whittle trace' is in the boot script.
+whole(Config) ->
+    {Events, {ok, #{system := System, plan := none, costs := none, timings := Timings}}} =
+        made(#{}, Config),
+    ?assertEqual([read, applications, modules, files, md5, strip, literals, start],
+                 phases(Events)),
+    ?assertEqual([check, needs, otp, read, check, passes], [Step || {Step, _} <- Timings]),
+    ?assertEqual([read, applications, modules, files, strip, literals], in_ledger(System)),
+    ?assertMatch([_ | _], [traced || {kernelProcess, whittle_trace, _} <- boot(System)]).
+
+shaken(Config) ->
+    {Events, {ok, #{system := System, plan := Plan, costs := Costs}}} =
+        made(#{shake => #{unit => functions}}, Config),
+    ?assertEqual([read, applications, modules, files, md5, shake, facts, plan, rewrite, account,
+                  strip, literals, start], phases(Events)),
+    ?assertEqual([read, applications, modules, files, shake, strip, literals],
+                 in_ledger(System)),
+    ?assertMatch([{{app_one, wanted_here, 0}, {kept, _}}],
+                 whittle_shake_saved:why({app_one, wanted_here, 0}, Plan)),
+    ?assertMatch([{{app_one, never_wanted, 0}, {whole, []}}],
+                 whittle_shake_saved:why({app_one, never_wanted, 0}, Plan)),
+    ?assertNotEqual(none, Costs),
+    ?assertEqual([], [traced || {kernelProcess, whittle_trace, _} <- boot(System)]),
+    ?assert(lists:member(whittle_start_cold, loaded_first(System))).
+
+removed(Config) ->
+    Closed = maps:from_keys([remote, data, atoms, code], []),
+    {Events, {ok, #{system := System}}} =
+        made(#{shake => #{unit => functions, missing => crash, declared => Closed}}, Config),
+    ?assert(lists:member(whittle_start_removed, loaded_first(System))),
+    {ok, #{modules := #{app_one := Bytes}}} = whittle_system:app(one, System),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    ?assertEqual([{start, 2}, {stop, 1}, {wanted_here, 0}],
+                 [E || E <- lists:sort(whittle_beam:exports(Beam)),
+                       element(1, E) =/= module_info]),
+    %% A person hears that the commands to a running node are gone.
+    ?assertMatch([_], [N || {note, N} <- Events, string:find(N, "--whittle-ping") =/= nomatch]).
+
+%% What looks at each module comes behind what removes modules.
+passes(_) ->
+    Whole = whittle_make:passes(none),
+    ?assertEqual([whittle_make_shake], whittle_make:passes(#{unit => functions}) -- Whole),
+    ?assertEqual(whittle_make_start, lists:last(Whole)).
+
+own_passes(Config) ->
+    {Events, {ok, _}} = made(#{passes => [whittle_pass_strip]}, Config),
+    ?assertEqual([read, strip], phases(Events)).
+
+files_are_read_when_it_runs(Config) ->
+    Keep = made:file(filename:join(?config(dir, Config), "keep"), "app_one:never_wanted/0\n"),
+    Request = #{shake => #{unit => functions, keep_file => Keep}},
+    {_, {ok, #{plan := Plan}}} = made(Request, Config),
+    ?assertMatch([{_, {kept, _}}], whittle_shake_saved:why({app_one, never_wanted, 0}, Plan)),
+    ok = file:delete(Keep),
+    ?assertMatch({_, {error, {unread, {keep, Keep, enoent}}}}, made(Request, Config)).
+
+bad_files(Config) ->
+    Dir = ?config(dir, Config),
+    File = made:file(filename:join(Dir, "file"), "not a name\n"),
+    Keep = #{unit => functions, keep_file => File},
+    Evidence = #{unit => functions, evidence_file => File},
+    ?assertMatch({[], {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
+    ?assertMatch({[], {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
+    ?assertMatch({[], {error, {unread, {evidence, Dir, eisdir}}}},
+                 made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
+
+no_input(Config) ->
+    {[], {error, Reason}} = made(#{input => "/nowhere"}, Config),
+    ?assertMatch({system, {no_such_path, "/nowhere"}}, Reason),
+    ?assertEqual(no_such_path, whittle_make:code(Reason)).
+
+%% A plan belongs to one output, and no other file is replaced by one.
+plan_files(Config) ->
+    Out = made:file(filename:join(?config(dir, Config), "out"), "bytes"),
+    Path = whittle_plan_file:path(Out),
+    ?assertEqual(ok, whittle_plan_file:check(Out)),
+    {_, {ok, #{plan := Plan}}} = made(#{shake => #{unit => modules}}, Config),
+    #{beside := {Path, Make}} = whittle_plan_file:beside(Out, Plan),
+    {ok, Text} = Make(<<"bytes">>),
+    made:file(Path, iolist_to_binary(Text)),
+    ?assertEqual({ok, Plan}, whittle_plan_file:read(Out)),
+    ?assertEqual(ok, whittle_plan_file:check(Out)),
+    made:file(Out, "others"),
+    ?assertEqual({error, {wrong_plan, {Path, plan_of_another}}}, whittle_plan_file:read(Out)),
+    made:file(Path, "a letter"),
+    ?assertEqual({error, {not_a_plan, Path}}, whittle_plan_file:check(Out)),
+    ?assertEqual(#{}, whittle_plan_file:beside(Out, none)).
+
+every_error_is_one_line(_) ->
+    [begin
+         Text = unicode:characters_to_list(whittle_make:format_error(Reason)),
+         ?assertEqual(nomatch, string:find(Text, "\n")),
+         ?assertNotEqual(nomatch, re:run(Text, ": [a-z]+"))
+     end || Reason <- [{input_is_output, "x"},
+                       {unread, {keep, "f", enoent}}, {unread, {keep, "f", efbig}},
+                       {unread, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
+                       {bad_evidence, {"f", no_evidence}},
+                       {plan_file, {not_a_plan, "f"}}, {plan_file, {no_plan, "f"}},
+                       {plan_file, {not_an_output, "f"}},
+                       {plan_file, {wrong_plan, {"f", no_plan}}},
+                       {plan_file, {no_room, {"f", eisdir}}},
+                       {system, {no_such_path, "f"}}, {pack, {is_directory, "f"}}]].
+
+%% The request on a small application, with the events that it told.
+
+made(More, Config) ->
+    App = made:app(filename:join(?config(dir, Config), "one"), one, [{mod, {app_one, []}}],
+                   [{app_one, "-module(app_one).\n-export([start/2, stop/1, wanted_here/0, "
+                     "never_wanted/0]).\n"
+                     "start(_, _) -> {ok, spawn_link(fun() -> wanted_here() end)}.\n"
+                     "stop(_) -> ok.\nwanted_here() -> lists:seq(1, 3).\n"
+                     "never_wanted() -> dets:all().\n"}]),
+    Self = self(),
+    Tag = make_ref(),
+    Request = maps:merge(maps:merge(#{input => App, tell => fun(E) -> Self ! {Tag, E} end},
+                                    staged:options()), More),
+    Result = whittle_make:system(Request),
+    {told(Tag), Result}.
+
+told(Tag) ->
+    receive {Tag, Event} -> [Event | told(Tag)] after 0 -> [] end.
+
+phases(Events) -> [Phase || {phase, Phase} <- Events].
+
+in_ledger(System) -> [Pass || #{pass := Pass} <- whittle_system:ledger(System)].
+
+boot(System) ->
+    {script, _, Instructions} = whittle_system:boot(System),
+    Instructions.
+
+loaded_first(System) ->
+    Before = lists:takewhile(fun(I) -> I =/= {kernel_load_completed} end, boot(System)),
+    lists:append([Modules || {primLoad, Modules} <- Before]).
