@@ -52,18 +52,9 @@
 %% Values
 -export([get/1, get/2, get_many/2, get_bits/1, set/2, set/3, set_bits/3]).
 -export([format_error/1]).
-%% For the other modules of whittle_gpio: c_src/whittle_gpio.c says what each does
--export([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-         nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
-         nif_arm/2, nif_read/2]).
 
 -export_type([request/0, chip/0, line/0, name/0, value/0, options/0, line_options/0, active/0,
               event/0, change/0, posix/0, error/0]).
-
--nifs([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-       nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
-       nif_arm/2, nif_read/2]).
--on_load(load/0).
 
 -opaque request() :: reference().
 %% Requested lines, or a watch.
@@ -224,34 +215,34 @@ stats(Request) -> call(Request, stats).
 
 %% @doc The values of all lines, read together. einval: two lines go by the same name.
 -spec get(request()) -> {ok, #{line() => value()}} | {error, posix() | closed}.
-get(Request) -> nif_get(Request, map).
+get(Request) -> whittle_gpio_nif:get(Request, map).
 
 %% @doc The value of one line. An output's is what the chip reads back from it.
 -spec get(request(), line()) -> {ok, value()} | {error, posix() | closed}.
-get(Request, Line) -> nif_get(Request, {one, Line}).
+get(Request, Line) -> whittle_gpio_nif:get(Request, {one, Line}).
 
 %% @doc The values of some lines, read together, in the order asked for.
 -spec get_many(request(), [line()]) -> {ok, [value()]} | {error, posix() | closed}.
-get_many(Request, Lines) -> nif_get(Request, {list, Lines}).
+get_many(Request, Lines) -> whittle_gpio_nif:get(Request, {list, Lines}).
 
 %% @doc The values of all lines as an integer; bit 0 is the request's first line.
 -spec get_bits(request()) -> {ok, non_neg_integer()} | {error, posix() | closed}.
-get_bits(Request) -> nif_get(Request, bits).
+get_bits(Request) -> whittle_gpio_nif:get(Request, bits).
 
 %% @doc Sets some lines at once, as far as the chip can.
 -spec set(request(), #{line() => value()} | [{line(), value()}]) ->
           ok | {error, posix() | closed}.
-set(Request, Values) when is_map(Values) -> nif_set(Request, maps:to_list(Values));
-set(Request, Values) when is_list(Values) -> nif_set(Request, Values).
+set(Request, Values) when is_map(Values) -> whittle_gpio_nif:set(Request, maps:to_list(Values));
+set(Request, Values) when is_list(Values) -> whittle_gpio_nif:set(Request, Values).
 
 %% @doc Sets one line.
 -spec set(request(), line(), value()) -> ok | {error, posix() | closed}.
-set(Request, Line, Value) -> nif_set(Request, [{Line, Value}]).
+set(Request, Line, Value) -> whittle_gpio_nif:set(Request, [{Line, Value}]).
 
 %% @doc Sets the lines in Mask to the bits of Bits; bit 0 is the request's first line.
 -spec set_bits(request(), non_neg_integer(), non_neg_integer()) ->
           ok | {error, posix() | closed}.
-set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
+set_bits(Request, Bits, Mask) -> whittle_gpio_nif:set(Request, {Bits, Mask}).
 
 %% @doc A text for a reason of this module's.
 -spec format_error(term()) -> string().
@@ -271,58 +262,7 @@ checked(Do) ->
 %% The process is gone once the request is closed, or goes while it is asked.
 call(Request, Question) ->
     try
-        gen_server:call(nif_server(Request), Question, infinity)
+        gen_server:call(whittle_gpio_nif:server(Request), Question, infinity)
     catch
         exit:_ -> {error, closed}
     end.
-
-load() -> erlang:load_nif(whittle_io_nif:path("whittle_gpio"), 0).
-
-%% @private
--spec nif_chips() -> {ok, [binary()]} | {error, posix()}.
-nif_chips() -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_chip(binary()) -> {ok, {binary(), binary(), non_neg_integer()}} | {error, posix()}.
-nif_chip(_Path) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_lines(binary(), non_neg_integer(), 0..64) -> {ok, [tuple()]} | {error, posix()}.
-nif_lines(_Path, _First, _Count) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_request(binary(), [line()], [non_neg_integer()], binary(), non_neg_integer(),
-                  [tuple()], non_neg_integer()) -> {ok, request()} | {error, posix()}.
-nif_request(_Path, _Keys, _Offsets, _Consumer, _Flags, _Attributes, _Buffer) ->
-    erlang:nif_error(not_loaded).
-%% @private
--spec nif_watch(binary(), [line()], [non_neg_integer()]) ->
-          {ok, request(), [tuple()]} | {error, posix()}.
-nif_watch(_Path, _Keys, _Offsets) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_configure(request(), non_neg_integer(), [tuple()]) ->
-          ok | {error, posix() | closed}.
-nif_configure(_Handle, _Flags, _Attributes) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_written(request()) -> {non_neg_integer(), non_neg_integer()}.
-nif_written(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_stop(request()) -> ok | {error, closed}.
-nif_stop(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_close(request()) -> ok.
-nif_close(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_server(request()) -> pid().
-nif_server(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_get(request(), {one, line()} | {list, [line()]} | map | bits) ->
-          {ok, term()} | {error, posix() | closed}.
-nif_get(_Handle, _What) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_set(request(), [{line(), value()}] | {non_neg_integer(), non_neg_integer()}) ->
-          ok | {error, posix() | closed}.
-nif_set(_Handle, _Values) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_arm(request(), reference()) -> ok | {error, posix() | closed}.
-nif_arm(_Handle, _Ref) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_read(request(), pos_integer()) -> {ok, [tuple()]} | {error, posix() | closed}.
-nif_read(_Handle, _Max) -> erlang:nif_error(not_loaded).

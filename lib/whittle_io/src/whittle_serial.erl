@@ -40,19 +40,11 @@
 %% Settings and wires.
 -export([setopts/2, getopts/2, send_break/2, modem_lines/1, set_modem_lines/2, info/1,
          format_error/1]).
-%% For whittle_serial_port only: they are here since a VM that has them linked in finds them
-%% by the name of this module.
--export([nif_open/2, nif_configure/2, nif_settings/1, nif_read/1, nif_send/3, nif_resume/1,
-         nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2,
-         nif_drain/1, nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1,
-         nif_close/1]).
 %% The longest time to wait, in milliseconds: what `receive' takes, about 50 days.
 -define(LONGEST, 16#ffffffff).
 
 -export_type([serial/0, device/0, option/0, option_name/0, error/0, line/0, tag/0,
               modem_line/0, info/0]).
-
--on_load(load/0).
 
 %% Equal only to itself; made by open, good until close.
 -opaque serial() :: {whittle_serial, pid(), line()}.
@@ -183,7 +175,7 @@ send({whittle_serial, _, Line} = Port, Data, Timeout)
        is_integer(Timeout), Timeout >= 0, Timeout =< ?LONGEST ->
     Bytes = iolist_to_binary(Data),
     Tag = {self(), make_ref()},
-    case nif_send(Line, Bytes, Tag) of
+    case whittle_serial_nif:send(Line, Bytes, Tag) of
         wait -> call(Port, {sent, Tag, Timeout});
         busy -> call(Port, {send, Tag, Bytes, Timeout});
         Done -> Done
@@ -281,71 +273,3 @@ call({whittle_serial, Pid, _}, Request) ->
     catch exit:_ -> {error, closed}
     end;
 call(_, _) -> error(badarg).
-
-%%% the library
-
-load() -> erlang:load_nif(whittle_io_nif:path("whittle_serial"), 0).
-
-%% @private
--spec nif_open(binary(), boolean()) -> {ok, line()} | {error, atom()}.
-nif_open(_, _) -> not_loaded().
-%% @private
--spec nif_configure(line(), tuple()) -> ok | {error, atom()}.
-nif_configure(_, _) -> not_loaded().
-%% @private
--spec nif_settings(line()) -> {ok, tuple()} | {error, atom()}.
-nif_settings(_) -> not_loaded().
-%% @private
--spec nif_read(line()) -> {armed | more, binary()} | eof | {error, atom()}.
-nif_read(_) -> not_loaded().
-%% @private
--spec nif_send(line(), binary(), tag()) -> ok | wait | busy | {error, atom()}.
-nif_send(_, _, _) -> not_loaded().
-%% @private
--spec nif_resume(line()) ->
-          none | wait | {done, tag(), ok | {error, atom()}} | {error, closed}.
-nif_resume(_) -> not_loaded().
-%% @private
--spec nif_sending(line()) -> none | tag() | {error, closed}.
-nif_sending(_) -> not_loaded().
-%% @private
--spec nif_cancel(line(), tag() | all) ->
-          none | {rest, tag(), binary()} | {error, closed}.
-nif_cancel(_, _) -> not_loaded().
-%% @private
--spec nif_reserve(line(), boolean()) -> ok | {error, closed}.
-nif_reserve(_, _) -> not_loaded().
-%% @private
--spec nif_packet(line(), 0 | 1 | 2 | 4) -> ok | {error, closed}.
-nif_packet(_, _) -> not_loaded().
-%% @private
--spec nif_queues(line()) ->
-          {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
-           boolean()} | {error, closed}.
-nif_queues(_) -> not_loaded().
-%% @private
--spec nif_flush(line(), 1..3) -> ok | {error, atom()}.
-nif_flush(_, _) -> not_loaded().
-%% @private
--spec nif_drain(line()) -> ok | {error, atom()}.
-nif_drain(_) -> not_loaded().
-%% @private
--spec nif_break(line(), boolean()) -> ok | {error, atom()}.
-nif_break(_, _) -> not_loaded().
-%% @private
--spec nif_lines(line()) -> {ok, [modem_line()]} | {error, atom()}.
-nif_lines(_) -> not_loaded().
-%% @private
--spec nif_set_lines(line(), 0..3, 0..3) -> ok | {error, atom()}.
-nif_set_lines(_, _, _) -> not_loaded().
-%% @private
--spec nif_counters(line()) -> {ok, [non_neg_integer()]} | {error, atom()}.
-nif_counters(_) -> not_loaded().
-%% @private
--spec nif_stop(line()) -> stopped | wait | {error, closed}.
-nif_stop(_) -> not_loaded().
-%% @private
--spec nif_close(line()) -> ok.
-nif_close(_) -> not_loaded().
-
-not_loaded() -> erlang:nif_error({not_loaded, ?MODULE}).

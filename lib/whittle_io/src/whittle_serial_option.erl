@@ -80,12 +80,12 @@ flows() -> [none, hardware, software].
 is_device(Options) ->
     lists:any(fun(Name) -> is_map_key(Name, Options) end, [rate, bits, parity, stop_bits, flow]).
 
-%% @doc As nif_configure takes them: names by their place.
+%% @doc As whittle_serial_nif:configure/2 takes them: names by their place.
 -spec settings(options()) -> tuple().
 settings(#{rate := Rate, bits := Bits, parity := Parity, stop_bits := Stop, flow := Flow}) ->
     {Rate, Bits, place(Parity, parities()), Stop, place(Flow, flows())}.
 
-%% @doc As nif_settings gives them.
+%% @doc As whittle_serial_nif:settings/1 gives them.
 -spec from_settings(tuple()) -> options().
 from_settings({Rate, Bits, Parity, Stop, Flow}) ->
     #{rate => Rate, bits => Bits, parity => lists:nth(Parity + 1, parities()),

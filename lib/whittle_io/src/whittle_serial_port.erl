@@ -63,17 +63,17 @@ start(Owner, Path, Options) ->
           {ok, #port{}} | {stop, {shutdown, atom()}}.
 init({Owner, Path, Options}) ->
     Watch = monitor(process, Owner),
-    maybe_open(whittle_serial:nif_open(Path, maps:get(exclusive, Options)),
+    maybe_open(whittle_serial_nif:open(Path, maps:get(exclusive, Options)),
                #port{line = make_ref(), path = Path, owner = Owner, watch = Watch,
                      options = Options, input = input(Options)}).
 
 maybe_open({ok, Line}, #port{options = Options} = Port0) ->
     Port = Port0#port{line = Line},
-    case whittle_serial:nif_configure(Line, whittle_serial_option:settings(Options)) of
+    case whittle_serial_nif:configure(Line, whittle_serial_option:settings(Options)) of
         ok ->
             %% What came in before is of another rate, and of nobody's.
-            _ = whittle_serial:nif_flush(Line, 1),
-            ok = whittle_serial:nif_packet(Line, head(Options)),
+            _ = whittle_serial_nif:flush(Line, 1),
+            ok = whittle_serial_nif:packet(Line, head(Options)),
             {ok, Active} = active(#{}, Options),
             {ok, Port#port{options = Active}};
         {error, Reason} ->
@@ -117,7 +117,7 @@ handle_call(info, _, Port) -> {reply, {ok, info(Port)}, Port};
 handle_call(_, _, #port{hung_up = true} = Port) -> {reply, {error, closed}, Port};
 handle_call({sent, Tag, Timeout}, From,
             #port{line = Line, waiting = Waiting} = Port) ->
-    case whittle_serial:nif_sending(Line) of
+    case whittle_serial_nif:sending(Line) of
         Tag ->
             Entry = {From, send_timer(Timeout, Tag, Port)},
             {noreply, Port#port{waiting = Waiting#{Tag => Entry}}};
@@ -132,13 +132,13 @@ handle_call({break, Time}, From, Port) ->
     {noreply, add_turn({break, Time}, From, none, Port)};
 handle_call({flush, What}, _, Port) -> flush(What, Port);
 handle_call(modem_lines, _, #port{line = Line} = Port) ->
-    {reply, case whittle_serial:nif_lines(Line) of
+    {reply, case whittle_serial_nif:lines(Line) of
                 {ok, On} -> {ok, maps:from_list([{Name, lists:member(Name, On)}
                                                  || Name <- [dtr, rts, cts, dsr, ri, cd]])};
                 Error -> Error
             end, Port};
 handle_call({set_modem_lines, Lines}, _, #port{line = Line} = Port) ->
-    {reply, whittle_serial:nif_set_lines(Line, mask(true, Lines), mask(false, Lines)), Port};
+    {reply, whittle_serial_nif:set_lines(Line, mask(true, Lines), mask(false, Lines)), Port};
 handle_call(_, _, Port) -> {reply, {error, einval}, Port}.
 
 mask(Value, Lines) ->
@@ -186,7 +186,7 @@ read(#port{line = Line} = Port) ->
     case wants_more(Port) of
         false -> Port;
         true ->
-            case whittle_serial:nif_read(Line) of
+            case whittle_serial_nif:read(Line) of
                 {armed, Bytes} -> take_in(Bytes, Port#port{armed = true});
                 {more, Bytes} ->
                     %% Others have their turn between.
@@ -223,7 +223,7 @@ gap(#port{options = #{inter_byte_timeout := Time}, gap = Old} = Port) ->
 
 %% The poll's news may be late: what has come by now, came without a pause as far as we know.
 silent(#port{line = Line, input = Input, armed = true, hung_up = false} = Port) ->
-    case whittle_serial:nif_queues(Line) of
+    case whittle_serial_nif:queues(Line) of
         {In, _, _, _, _} when In > 0 -> {noreply, gap(Port)};
         _ -> deliver(Port#port{input = whittle_serial_packet:silent(Input)})
     end;
@@ -350,7 +350,7 @@ send_timer(Timeout, Tag, _) -> timer(Timeout, {send, Tag}).
 %% The kernel has room again.
 resume(#port{hung_up = true} = Port) -> Port;
 resume(#port{line = Line} = Port) ->
-    case whittle_serial:nif_resume(Line) of
+    case whittle_serial_nif:resume(Line) of
         {done, Tag, Result} -> next_turn(sent(Tag, Result, Port));
         none -> next_turn(Port);
         _ -> Port
@@ -371,7 +371,7 @@ sent(Tag, Result, #port{waiting = Waiting, results = Results} = Port) ->
     end.
 
 add_turn(What, From, Timer, #port{line = Line, turns = Turns} = Port) ->
-    ok = whittle_serial:nif_reserve(Line, true),
+    ok = whittle_serial_nif:reserve(Line, true),
     Turn = #turn{from = From, timer = Timer, what = What},
     next_turn(Port#port{turns = queue:in(Turn, Turns)}).
 
@@ -380,7 +380,7 @@ next_turn(#port{closing = {_, _}} = Port) -> Port;
 next_turn(#port{line = Line, turns = Turns} = Port) ->
     case queue:out(Turns) of
         {empty, _} ->
-            _ = whittle_serial:nif_reserve(Line, false),
+            _ = whittle_serial_nif:reserve(Line, false),
             Port;
         {{value, Turn}, Others} -> turn(Turn, Port#port{turns = Others}, Port)
     end.
@@ -388,15 +388,15 @@ next_turn(#port{line = Line, turns = Turns} = Port) ->
 %% After is the port without this turn, Before with it.
 turn(#turn{from = From, what = {{_, _} = Tag, Bytes}, timer = Timer} = Turn,
      #port{line = Line, waiting = Waiting} = After, Before) ->
-    case whittle_serial:nif_send(Line, Bytes, Tag) of
+    case whittle_serial_nif:send(Line, Bytes, Tag) of
         busy -> Before;
         wait -> After#port{waiting = Waiting#{Tag => {From, Timer}}};
         Result -> next_turn(answer_turn(Turn, Result, After))
     end;
 turn(#turn{what = What, timer = Timer} = Turn, #port{line = Line} = After, Before) ->
-    case whittle_serial:nif_queues(Line) of
+    case whittle_serial_nif:queues(Line) of
         {_, 0, _, _, false} when What =:= drain ->
-            next_turn(answer_turn(Turn, whittle_serial:nif_drain(Line), After));
+            next_turn(answer_turn(Turn, whittle_serial_nif:drain(Line), After));
         {_, 0, _, _, false} ->
             cancel(Timer),
             begin_break(Turn, After);
@@ -420,7 +420,7 @@ late(timeout, {{_, _}, Bytes}) -> {timeout, Bytes};
 late(Reason, _) -> Reason.
 
 send_timeout(Timer, Tag, #port{line = Line, waiting = Waiting} = Port) ->
-    case is_map_key(Tag, Waiting) andalso whittle_serial:nif_cancel(Line, Tag) of
+    case is_map_key(Tag, Waiting) andalso whittle_serial_nif:cancel(Line, Tag) of
         {rest, Tag, Rest} -> next_turn(sent(Tag, {error, {timeout, Rest}}, Port));
         false -> late_turn(Timer, timeout, Port);
         _ -> Port
@@ -428,7 +428,7 @@ send_timeout(Timer, Tag, #port{line = Line, waiting = Waiting} = Port) ->
 
 %% All who wait for output get this instead.
 fail_output(Result, #port{line = Line, turns = Turns} = Port) ->
-    Port1 = case whittle_serial:nif_cancel(Line, all) of
+    Port1 = case whittle_serial_nif:cancel(Line, all) of
                 {rest, Tag, _} -> sent(Tag, Result, Port);
                 _ -> Port
             end,
@@ -436,7 +436,7 @@ fail_output(Result, #port{line = Line, turns = Turns} = Port) ->
     end_break(Port1#port{turns = queue:new()}).
 
 begin_break(#turn{from = From, what = {break, Time}}, #port{line = Line} = Port) ->
-    case whittle_serial:nif_break(Line, true) of
+    case whittle_serial_nif:break(Line, true) of
         ok -> Port#port{break = {From, erlang:start_timer(Time, self(), break)}};
         Error ->
             gen_server:reply(From, Error),
@@ -446,7 +446,7 @@ begin_break(#turn{from = From, what = {break, Time}}, #port{line = Line} = Port)
 end_break(#port{break = none} = Port) -> Port;
 end_break(#port{break = {From, Timer}, line = Line} = Port) ->
     cancel(Timer),
-    gen_server:reply(From, whittle_serial:nif_break(Line, false)),
+    gen_server:reply(From, whittle_serial_nif:break(Line, false)),
     next_turn(Port#port{break = none}).
 
 %% Whether output has left is asked again when it might have: milliseconds in which so many
@@ -460,13 +460,13 @@ ask_in(_, Port) -> Port.
 asked(#port{hung_up = true} = Port) -> {noreply, Port};
 asked(#port{closing = no} = Port) -> {noreply, next_turn(Port)};
 asked(#port{closing = {Deadline, _}, line = Line} = Port) ->
-    {_, Out, _, _, _} = whittle_serial:nif_queues(Line),
+    {_, Out, _, _, _} = whittle_serial_nif:queues(Line),
     Left = Deadline - erlang:monotonic_time(millisecond),
     if
         Out =:= 0 -> finish_close(Port);
         Left > 0 -> {noreply, ask_in(min(Left, pause(Out, Port)), Port)};
         true ->
-            _ = whittle_serial:nif_flush(Line, 2),
+            _ = whittle_serial_nif:flush(Line, 2),
             finish_close(Port)
     end.
 
@@ -482,7 +482,7 @@ flush(What, #port{line = Line, options = Options} = Port) ->
                 input -> Port1;
                 _ -> fail_output({error, ecanceled}, Port1)
             end,
-    Result = whittle_serial:nif_flush(Line, Number),
+    Result = whittle_serial_nif:flush(Line, Number),
     deliver_reply(Result, next_turn(Port2)).
 
 %%% options
@@ -494,7 +494,7 @@ setopts(Changes, #port{hung_up = HungUp, line = Line, options = Old} = Port) ->
                       false -> ok;
                       true when HungUp -> {error, closed};
                       true ->
-                          whittle_serial:nif_configure(Line, whittle_serial_option:settings(New))
+                          whittle_serial_nif:configure(Line, whittle_serial_option:settings(New))
                   end,
             case Set of
                 ok -> changed(Changes, Port#port{options = New});
@@ -527,7 +527,7 @@ changed(Changes, #port{options = Options, line = Line, input = Input, owner = Ow
     Port2 = case lists:any(fun(Name) -> is_map_key(Name, Changes) end, Framing) of
                 false -> Port1;
                 true ->
-                    _ = whittle_serial:nif_packet(Line, head(Options)),
+                    _ = whittle_serial_nif:packet(Line, head(Options)),
                     Input1 = whittle_serial_packet:change(
                                packet(Options), maps:get(packet_size, Options), Input),
                     regap(Port1#port{input = Input1})
@@ -544,7 +544,7 @@ regap(#port{gap = Old, input = Input} = Port) ->
 
 getopts(Names, #port{options = Options, line = Line, hung_up = HungUp}) ->
     Asked = whittle_serial_option:is_device(maps:with(Names, Options)) andalso not HungUp,
-    Settings = case Asked andalso whittle_serial:nif_settings(Line) of
+    Settings = case Asked andalso whittle_serial_nif:settings(Line) of
                    {ok, Kernel} -> {ok, whittle_serial_option:from_settings(Kernel)};
                    false -> {ok, #{}};
                    Error -> Error
@@ -559,7 +559,7 @@ getopts(Names, #port{options = Options, line = Line, hung_up = HungUp}) ->
 info(#port{path = Path, owner = Owner, line = Line, input = Input, turns = Turns,
            recvs = Recvs, waiting = Waiting, break = Break, dropped = Dropped, hung_up = HungUp}) ->
     {In, Out, Read, Written} =
-        case not HungUp andalso whittle_serial:nif_queues(Line) of
+        case not HungUp andalso whittle_serial_nif:queues(Line) of
             {A, B, C, D, _} -> {A, B, C, D};
             _ -> {0, 0, 0, 0}
         end,
@@ -568,7 +568,7 @@ info(#port{path = Path, owner = Owner, line = Line, input = Input, turns = Turns
              buffered => whittle_serial_packet:size(Input),
              senders => queue:len(Turns) + map_size(Waiting) + length([on || Break =/= none]),
              receivers => queue:len(Recvs)},
-    case not HungUp andalso whittle_serial:nif_counters(Line) of
+    case not HungUp andalso whittle_serial_nif:counters(Line) of
         {ok, Counters} ->
             Names = [cts, dsr, ri, cd, rx, tx, frame, overrun, parity, break, buffer_overrun],
             Info#{counters => maps:from_list(lists:zip(Names, Counters))};
@@ -588,7 +588,7 @@ begin_close(From, #port{recvs = Recvs, options = #{linger := Linger}, line = Lin
     [answer(Recv, {error, closed}) || Recv <- queue:to_list(Recvs)],
     cancel(Asking),
     Port1 = fail_output({error, closed}, Port#port{recvs = queue:new(), asking = none}),
-    _ = whittle_serial:nif_reserve(Line, true),
+    _ = whittle_serial_nif:reserve(Line, true),
     Deadline = erlang:monotonic_time(millisecond) + Linger,
     asked(Port1#port{closing = {Deadline, From}}).
 
@@ -598,11 +598,11 @@ finish_close(#port{closing = {_, From}, line = Line} = Port) ->
     {stop, normal, Port}.
 
 close(Line) ->
-    case whittle_serial:nif_stop(Line) of
+    case whittle_serial_nif:stop(Line) of
         wait -> receive {whittle_serial_stopped, Line} -> ok end;
         stopped -> ok
     end,
-    whittle_serial:nif_close(Line).
+    whittle_serial_nif:close(Line).
 
 %%% timers
 
