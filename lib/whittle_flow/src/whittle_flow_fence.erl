@@ -45,7 +45,7 @@
 -opaque fence() :: pid().
 
 %% @doc Sends a fence to each of these shards and waits until all have answered.
--spec through(whittle_flow_shard:routes()) -> ok.
+-spec through(whittle_flow_routes:routes()) -> ok.
 through(Routes) ->
     %% One reference for all answers, made here, so that the VM need not look at what
     %% was in the queue before it.
@@ -72,7 +72,7 @@ answers(N, Ref) ->
 
 %% @doc The same for who may not wait that long, and would have one fence more in each queue
 %% with each try: the answers go to a process that ends when all are there.
--spec open(whittle_flow_shard:routes()) -> fence().
+-spec open(whittle_flow_routes:routes()) -> fence().
 open(Routes) ->
     Pids = [Pid || {Pid, _} <- tuple_to_list(Routes)],
     Waiter = spawn(fun() ->

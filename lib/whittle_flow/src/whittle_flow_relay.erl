@@ -7,12 +7,12 @@
 
 -record(relay, {parent :: pid(), pool :: atom(), queued :: atomics:atomics_ref(),
                 %% Where it goes, and whether any of it may not be handled yet.
-                routes :: whittle_flow_shard:routes(), open = false :: boolean(),
+                routes :: whittle_flow_routes:routes(), open = false :: boolean(),
                 %% Who asked, and whether to end, when all that has come is handled.
                 asked = [] :: [{pid(), term()}], retiring = false :: boolean()}).
 
 %% @doc Passes on until it is told to retire.
--spec run(pid(), atom(), whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
+-spec run(pid(), atom(), whittle_flow_routes:routes(), atomics:atomics_ref()) -> ok.
 run(Parent, Pool, Routes, Queued) ->
     %% The state is gone, its memory may go too.
     true = garbage_collect(),
@@ -42,7 +42,7 @@ take({'EXIT', Parent, Reason}, #relay{parent = Parent}) -> exit(Reason);
 take(_, Relay) -> Relay.
 
 pass(Key, Message, #relay{pool = Pool, open = false, routes = Last} = Relay) ->
-    send(Key, Message, Relay#relay{open = true, routes = whittle_flow_pool:newest(Pool, Last)});
+    send(Key, Message, Relay#relay{open = true, routes = whittle_flow_routes:newest(Pool, Last)});
 pass(Key, Message, Relay) ->
     send(Key, Message, Relay).
 
