@@ -17,7 +17,7 @@ start(_, _) ->
     end.
 
 -spec stop(term()) -> ok.
-stop(_) -> whittle_counters_registry:forget().
+stop(_) -> whittle_counters_publication:forget().
 
 %% Whether the application runs, though one of its processes may be crashed.
 -spec is_up() -> boolean().

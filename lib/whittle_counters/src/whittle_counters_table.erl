@@ -12,8 +12,6 @@
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
 
--define(METRICS, whittle_counters_metrics).
--define(SERIES, whittle_counters_series).
 -define(REFUSED, whittle_counters_refused).
 
 %% How many rows a fold holds at a time.
@@ -197,7 +195,7 @@ reject(Name, {Tag, _} = Reason) ->
         1 ->
             logger:warning("whittle_counters, metric ~ts: ~ts (further ones are only counted, in "
                            "whittle_counters_rejected_total)",
-                           [Known, whittle_counters:format_error(Reason)]);
+                           [Known, whittle_counters_error:format(Reason)]);
         _ ->
             ok
     end,
