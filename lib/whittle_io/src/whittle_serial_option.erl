@@ -2,6 +2,7 @@
 -module(whittle_serial_option).
 
 -export([parse/1, check/1, names/1, settings/1, from_settings/1, is_device/1]).
+-export([merge/2, packet/1, head/1, frame/1]).
 -export_type([options/0]).
 
 %% All of them.
@@ -93,3 +94,35 @@ from_settings({Rate, Bits, Parity, Stop, Flow}) ->
 
 place(Value, [Value | _]) -> 0;
 place(Value, [_ | Values]) -> 1 + place(Value, Values).
+
+%% @doc Changes options. A count of `active' is added to the one that is left; one that is used up
+%% is 0 for a moment.
+-spec merge(options(), options()) -> {ok, options()} | {error, einval}.
+merge(Changes, #{active := N} = Options) when not is_map_key(active, Changes),
+                                               is_integer(N), N =< 0 ->
+    {ok, maps:merge(Options#{active := false}, Changes)};
+merge(#{active := N} = Changes, #{active := Old} = Options) when is_integer(N) ->
+    Before = case is_integer(Old) of true -> Old; false -> 0 end,
+    if
+        Before + N > 32767; Before + N < -32768 -> {error, einval};
+        Before + N =< 0 -> {ok, (maps:merge(Options, Changes))#{active := 0}};
+        true -> {ok, (maps:merge(Options, Changes))#{active := Before + N}}
+    end;
+merge(Changes, Options) -> {ok, maps:merge(Options, Changes)}.
+
+%% @doc Gives the mode in which the messages of the input are found.
+-spec packet(options()) -> whittle_serial_packet:mode().
+packet(#{packet := raw, inter_byte_timeout := Time}) when is_integer(Time) -> gap;
+packet(#{packet := Packet}) -> Packet.
+
+%% @doc Gives the bytes of a frame's length; 0 if there is none.
+-spec head(options()) -> 0 | 1 | 2 | 4.
+head(#{packet := Packet}) when is_integer(Packet) -> Packet;
+head(_) -> 0.
+
+%% @doc Gives the bytes that the input must hold, or a frame would never be whole.
+-spec frame(options()) -> non_neg_integer().
+frame(#{packet := raw, inter_byte_timeout := infinity}) -> 0;
+frame(#{packet := raw, packet_size := Size}) -> Size;
+frame(#{packet := line, packet_size := Size}) -> Size;
+frame(#{packet := Head, packet_size := Size}) -> Size + Head.
