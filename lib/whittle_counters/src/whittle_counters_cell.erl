@@ -1,4 +1,4 @@
-%% @doc Cells: the words of shared memory behind a series.
+%% @hidden Cells: the words of shared memory behind a series.
 %%
 %% A cold cell is one word of an atomics array that it shares with its
 %% neighbours (8 bytes). A striped cell has a word for each scheduler, in lines

@@ -1,4 +1,4 @@
-%% @doc The lines that say what is wrong. A module of its own, because a small system
+%% @hidden The lines that say what is wrong. A module of its own, because a small system
 %% that makes no errors need not hold them.
 -module(whittle_counters_error).
 

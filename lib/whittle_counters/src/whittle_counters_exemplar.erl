@@ -1,4 +1,4 @@
-%% @doc Exemplars: for each power of two of a histogram series the last
+%% @hidden Exemplars: for each power of two of a histogram series the last
 %% observation that came with one.
 -module(whittle_counters_exemplar).
 

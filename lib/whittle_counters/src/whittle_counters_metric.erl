@@ -1,4 +1,4 @@
-%% @doc A metric's definition: checked options and defaults.
+%% @hidden A metric's definition: checked options and defaults.
 -module(whittle_counters_metric).
 
 -export([check/3, difference/2, clash/2, own_families/0]).

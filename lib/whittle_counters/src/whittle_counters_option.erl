@@ -1,4 +1,4 @@
-%% @doc Checks options, for definitions, for the ways out and of the application.
+%% @hidden Checks options, for definitions, for the ways out and of the application.
 -module(whittle_counters_option).
 
 -export([check/2, is_port/1, is_positive/1, is_timeout/1, is_list_of/2]).

@@ -1,4 +1,4 @@
-%% @doc Rates over windows: for metrics with the option `windows' it remembers
+%% @hidden Rates over windows: for metrics with the option `windows' it remembers
 %% what they had come to, for each window about a tenth of it apart, and tells how
 %% much they grew in a second over the last so many. A window has thirteen samples at most,
 %% whatever its length; fewer where another window's tenth is no part of its own.

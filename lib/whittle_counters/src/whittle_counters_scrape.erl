@@ -1,4 +1,4 @@
-%% @doc All that is exported, as one walk over families and series that every
+%% @hidden All that is exported, as one walk over families and series that every
 %% format uses. Holds a chunk of series at a time.
 -module(whittle_counters_scrape).
 

@@ -1,4 +1,4 @@
-%% @doc Makes answers that take a while, and gives each one to all that wait for it.
+%% @hidden Makes answers that take a while, and gives each one to all that wait for it.
 %%
 %% A process says from which time on its answer may have been begun. An answer that is younger,
 %% or in the making since then, is given to it too. There is at most one in the making of a kind.

@@ -1,4 +1,4 @@
-%% @doc Output in pieces: gathers what a format makes and hands it on when it is
+%% @hidden Output in pieces: gathers what a format makes and hands it on when it is
 %% a piece's worth, so that memory stays flat whatever the number of series.
 -module(whittle_counters_stream).
 

@@ -1,4 +1,4 @@
-%% @doc The registry's value: from a metric's name through its label values to
+%% @hidden The registry's value: from a metric's name through its label values to
 %% a cell, in nested maps.
 %%
 %% It is nested because looking up an atom or a small integer three times is

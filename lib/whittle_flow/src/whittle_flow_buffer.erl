@@ -1,4 +1,4 @@
-%% @doc A bounded queue that sheds by a policy: what a sender keeps while it has
+%% @hidden A bounded queue that sheds by a policy: what a sender keeps while it has
 %% no credit. What stays leaves in the order in which it came.
 -module(whittle_flow_buffer).
 

@@ -1,4 +1,4 @@
-%% @doc A process that sends to one other node for its owner.
+%% @hidden A process that sends to one other node for its owner.
 %%
 %% Whoever sends to a node that takes nothing (it is stopped, or the line is slow) is
 %% suspended once the connection's buffer is full, for up to `net_ticktime'. So what must

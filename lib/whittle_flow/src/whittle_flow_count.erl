@@ -1,4 +1,4 @@
-%% @doc What whittle_flow counts, and the errors that it logs once.
+%% @hidden What whittle_flow counts, and the errors that it logs once.
 -module(whittle_flow_count).
 
 -export([create/0, handle/2, add/2, add/3, watch/0, watched/2, refused/2, failed/3]).

@@ -1,4 +1,4 @@
-%% @doc Times until which something may take.
+%% @hidden Times until which something may take.
 -module(whittle_flow_deadline).
 
 -export([until/1, left/1]).

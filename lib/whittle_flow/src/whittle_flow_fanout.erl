@@ -1,4 +1,4 @@
-%% @doc One of a group's senders: it holds a part of the members and sends each
+%% @hidden One of a group's senders: it holds a part of the members and sends each
 %% signal to them.
 %%
 %% A member that does not take its messages must not fill the memory. Nobody

@@ -1,4 +1,4 @@
-%% @doc How one key's messages stay in order over any number of resizes: fences.
+%% @hidden How one key's messages stay in order over any number of resizes: fences.
 %%
 %% A resize makes a new generation of shards. Each of them waits for a piece of the state of
 %% every shard before; each of those gives its state away when it has handled what was in

@@ -1,4 +1,4 @@
-%% @doc What outlives a group that crashes: the nodes that it was connected with.
+%% @hidden What outlives a group that crashes: the nodes that it was connected with.
 -module(whittle_flow_kept).
 
 -export([create/0, connected/2, connections/1, forget/1, forget/2]).

@@ -1,4 +1,4 @@
-%% @doc What a group has on other nodes: members, the groups that it is connected with, and
+%% @hidden What a group has on other nodes: members, the groups that it is connected with, and
 %% a channel to each node (whittle_flow_channel), because the group must not stand when a
 %% node does.
 %%

@@ -1,4 +1,4 @@
-%% @doc Checks options, for all parts of whittle_flow.
+%% @hidden Checks options, for all parts of whittle_flow.
 -module(whittle_flow_option).
 
 -export([check/2, start/3, start/4]).

@@ -1,4 +1,4 @@
-%% @doc What is left of a shard whose state went to the next generation: it
+%% @hidden What is left of a shard whose state went to the next generation: it
 %% passes on what still comes, so that it arrives behind the state, and answers fences
 %% (whittle_flow_fence says how, and why).
 -module(whittle_flow_relay).
