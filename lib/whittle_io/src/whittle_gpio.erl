@@ -248,10 +248,10 @@ set_bits(Request, Bits, Mask) -> whittle_gpio_nif:set(Request, {Bits, Mask}).
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Term}) ->
-    lists:flatten(io_lib:format("no such option, chip or line: ~0tp", [Term]));
-format_error(closed) -> "the lines were released";
+    lists:flatten(io_lib:format("there is no such option, chip or line: ~0tp", [Term]));
+format_error(closed) -> "the lines were released; request them again";
 format_error(not_owner) -> "only the owner of a request can give it away";
-format_error(enxio) -> "no line of that name, or it cannot tell edges";
+format_error(enxio) -> "no line has that name, or the line cannot report edges";
 format_error(Posix) -> file:format_error(Posix).
 
 checked(Do) ->

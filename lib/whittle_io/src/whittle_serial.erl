@@ -259,11 +259,11 @@ info(Port) -> call(Port, info).
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Option}) ->
-    lists:flatten(io_lib:format("no such device, option or value: ~0tp", [Option]));
+    lists:flatten(io_lib:format("there is no such device, option or value: ~0tp", [Option]));
 format_error({timeout, Rest}) ->
-    lists:flatten(io_lib:format("timeout with ~b bytes not sent", [byte_size(Rest)]));
-format_error(timeout) -> "timeout";
-format_error(closed) -> "the line is closed";
+    lists:flatten(io_lib:format("the send timed out with ~b bytes not sent", [byte_size(Rest)]));
+format_error(timeout) -> "the call timed out";
+format_error(closed) -> "the line is closed; open it again";
 format_error(not_owner) -> "only the owner of a line can give it away";
 format_error(Posix) -> file:format_error(Posix).
 
