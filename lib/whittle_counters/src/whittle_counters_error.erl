@@ -36,8 +36,8 @@ text(already_defined) ->
 text(name_taken) -> "the samples of another metric have this name; choose another: ";
 text(bad_name) ->
     "OpenMetrics does not allow this name for a metric (it takes an atom like "
-        "[a-zA-Z_:][a-zA-Z0-9_:]* that does not end with _created, _bucket, _count, _sum or _info, nor with _total but for a counter); "
-        "choose another: ";
+        "[a-zA-Z_:][a-zA-Z0-9_:]* that does not end with _created, _bucket, _count, _sum or "
+        "_info, nor with _total but for a counter); choose another: ";
 text(bad_unit) -> "the metric's name must end with _UNIT (before _total); rename one of them: ";
 text(bad_type) -> "the type is unknown; use counter, gauge, histogram or timer: ";
 text(bad_option) ->

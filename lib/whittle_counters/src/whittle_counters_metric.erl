@@ -1,4 +1,4 @@
-%% @hidden A metric's definition: checked options and defaults.
+%% @hidden Makes and compares definitions of metrics, with checked options and defaults.
 -module(whittle_counters_metric).
 
 -export([check/3, difference/2, clash/2, own_families/0]).
@@ -110,7 +110,7 @@ clash(#{family := Family, type := Type}, Metrics) ->
         [First | _] -> First
     end.
 
-%% @doc The families that the library has beside the metrics; nobody can define them.
+%% @doc Gives the families that the library has beside the metrics; nobody can define them.
 -spec own_families() -> [whittle_counters_scrape:family()].
 own_families() ->
     [own(whittle_counters_rejected_total, <<"Updates that could not be done">>, [metric, reason]),

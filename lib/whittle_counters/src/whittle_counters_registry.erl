@@ -30,8 +30,8 @@ define(Metric) -> call({define, Metric}).
 -spec undefine(atom()) -> ok | {error, whittle_counters:reason()}.
 undefine(Name) -> call({undefine, Name}).
 
-%% @doc A cell for an update by name that the tree did not know. Takes says of
-%% the metric whether it takes the update; otherwise no series is made for it.
+%% @doc Finds or makes the cell for an update by name that the tree did not know. Takes tells
+%% whether the metric takes the update; otherwise no series is made for it.
 -spec resolve(term(), term(), Takes) ->
           {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}
               when Takes :: fun((whittle_counters:metric()) ->
@@ -84,7 +84,7 @@ ask(Name, Labels, Values) when is_list(Labels) ->
 ask(_, _, _) ->
     ok.
 
-%% @doc A cell to keep. Made striped where that can help, and never expired.
+%% @doc Gives a cell to keep. It is striped where that can help, and its series never expires.
 -spec handle(term(), term()) ->
           {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}.
 handle(Name, Labels) ->
@@ -101,7 +101,7 @@ handle(Name, Labels) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The newest cell of the series that a cell is of, with a segment of buckets
+%% @doc Gives the newest cell of the series that a cell is of, with a segment of buckets
 %% that this one lacks. A series that was deleted is unknown, also where another has
 %% its name by now.
 -spec segment(#histogram{}, non_neg_integer()) ->
@@ -123,7 +123,7 @@ segment(#histogram{key = Key} = Cell, Segment) ->
 -spec delete(atom(), [binary()]) -> ok | {error, whittle_counters:reason()}.
 delete(Name, Values) -> call({delete, {Name, Values}}).
 
-%% @doc Sets a series to zero and tells what it had come to: every update is in
+%% @doc Sets a series to zero and gives its value until then: every update is in
 %% that value or in a later one.
 -spec reset(atom(), [binary()]) ->
           {ok, whittle_counters_table:value()} | {error, whittle_counters:reason()}.

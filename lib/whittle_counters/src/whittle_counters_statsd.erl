@@ -1,4 +1,4 @@
-%% @doc Pushes to StatsD or DogStatsD over UDP: counters as what they grew by
+%% @doc Pushes to StatsD or DogStatsD over UDP: counters as their growth
 %% since the last push, gauges as they are, histograms as one line for each
 %% bucket that grew, with the bucket's middle as value and 1/N as sample rate.
 %%
@@ -32,7 +32,7 @@
 -define(DATAGRAM, 1432).
 -define(LARGEST, 65507).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
@@ -125,7 +125,7 @@ address(Host) ->
             end
     end.
 
-%% @doc Datagrams with what changed since Seen (`#{}' at first), and the new
+%% @doc Makes datagrams with the changes since Seen (`#{}' at first), and the new
 %% Seen.
 -spec packets(statsd | dogstatsd, seen() | #{}) -> {[binary()], seen()}.
 packets(Style, Seen) ->

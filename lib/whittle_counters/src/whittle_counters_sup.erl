@@ -1,6 +1,6 @@
-%% @hidden The application and its supervisors. The upper one owns the tables. What
-%% is not needed to count is under the lower one, which is there from the first metric
-%% with windows on, and is given up when that keeps crashing: the tables stay.
+%% @hidden Starts the application and its supervisors. The upper supervisor owns the tables. The
+%% lower one has the processes that counting does not need. It is there from the first metric with
+%% windows on. When its processes keep crashing it is given up, and the tables stay.
 -module(whittle_counters_sup).
 -behaviour(application).
 -behaviour(supervisor).

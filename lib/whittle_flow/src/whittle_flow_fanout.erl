@@ -1,5 +1,5 @@
-%% @hidden One of a group's senders: it holds a part of the members and sends each
-%% signal to them.
+%% @hidden Runs one of a group's senders, which holds a part of the members and sends each signal
+%% to them.
 %%
 %% A member that does not take its messages must not fill the memory. Nobody
 %% tells how many wait for it but itself, so every half of `backlog' messages it

@@ -1,4 +1,4 @@
-%% @hidden How one key's messages stay in order over any number of resizes: fences.
+%% @hidden Sends fences, which keep the messages of a key in order over any number of resizes.
 %%
 %% A resize makes a new generation of shards. Each of them waits for a piece of the state of
 %% every shard before; each of those gives its state away when it has handled what was in
@@ -70,8 +70,9 @@ answers(N, Ref) ->
             answers(N - 1, Ref)
     end.
 
-%% @doc The same for who may not wait that long, and would have one fence more in each queue
-%% with each try: the answers go to a process that ends when all are there.
+%% @doc Sends a fence to each of these shards without waiting. The answers go to a process that ends
+%% when all are there. A caller with a timeout waits for that process, and so does not put one more
+%% fence into each queue with each try.
 -spec open(whittle_flow_routes:routes()) -> fence().
 open(Routes) ->
     Pids = [Pid || {Pid, _} <- tuple_to_list(Routes)],

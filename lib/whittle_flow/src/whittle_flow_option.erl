@@ -1,4 +1,4 @@
-%% @hidden Checks options, for all parts of whittle_flow.
+%% @hidden Checks the options of all parts of whittle_flow.
 -module(whittle_flow_option).
 
 -export([check/2, start/3, start/4]).
@@ -17,8 +17,8 @@ check(Allowed, Options) when is_map(Options) ->
     end;
 check(_, Options) -> {error, {bad_option, Options}}.
 
-%% @doc The same for something that is started under Name, which needs this
-%% application to run.
+%% @doc Checks the options of a process that is started under Name. It needs this application to
+%% run.
 -spec start(term(), [atom()], term()) -> ok | {error, whittle_flow:reason()}.
 start(Name, Allowed, Options) ->
     case fits(name, Name) of
@@ -30,7 +30,7 @@ start(Name, Allowed, Options) ->
             end
     end.
 
-%% @doc The same for something that runs Module, which has to have those callbacks.
+%% @doc Checks the options of a process that runs Module, which has to export the callbacks.
 -spec start(term(), {term(), [{atom(), arity()}]}, [atom()], term()) ->
           ok | {error, whittle_flow:reason()}.
 start(Name, {Module, Callbacks}, Allowed, Options) ->

@@ -1,5 +1,5 @@
-%% @doc Shards: a pool of processes that do not talk to each other. A key always
-%% goes to the same one, by `erlang:phash2/2', so that its messages are handled
+%% @doc Runs a pool of shards: processes that do not talk to each other. A key always
+%% goes to the same shard, by `erlang:phash2/2', so that its messages are handled
 %% in order and its state needs no lock.
 %%
 %% == Guarantees ==
@@ -51,7 +51,7 @@
                 beginning = [] :: [pid()],
                 resizes = [] :: [{gen_server:from(), pos_integer()}]}).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
 child_spec(Name, Module, Args, Options) ->
     #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Module, Args, Options]},
@@ -76,7 +76,7 @@ send(Pool, Key, Message) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends a message whose key the pool's key function tells. If that crashes
+%% @doc Sends a message whose key the pool's key function gives. If that function crashes
 %% nothing is sent: `{error, {key_failed, ...}}', counted, the first logged.
 -spec send(atom(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Message) ->
@@ -181,7 +181,7 @@ resize(Pool, N) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The shards, in the order of their places, with the number of messages
+%% @doc Gives the shards, in the order of their places, with the number of messages
 %% that wait for each.
 -spec shards(atom()) -> {ok, [{pid(), non_neg_integer()}]} | {error, whittle_flow:reason()}.
 shards(Pool) ->

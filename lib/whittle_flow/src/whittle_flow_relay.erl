@@ -1,5 +1,5 @@
-%% @hidden What is left of a shard whose state went to the next generation: it
-%% passes on what still comes, so that it arrives behind the state, and answers fences
+%% @hidden Runs what is left of a shard whose state went to the next generation. It passes on the
+%% messages that still come, so that they arrive behind the state, and answers fences
 %% (whittle_flow_fence says how, and why).
 -module(whittle_flow_relay).
 

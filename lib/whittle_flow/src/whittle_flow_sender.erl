@@ -1,5 +1,5 @@
-%% @doc The sending side of a batcher: gathers messages into one signal and
-%% sends no more than the receiver has room for.
+%% @doc Gathers messages for a batcher into one signal, and sends no more than the receiver has
+%% room for.
 %%
 %% A sender is a value that its process keeps:
 %% ```
@@ -69,7 +69,7 @@
 %% Milliseconds between looks for a receiver that has no process.
 -define(LOOK_AGAIN, 10).
 
-%% @doc A sender to a batcher: a pid, or the name under which it is registered
+%% @doc Makes a sender to a batcher: to a pid, or to the name under which it is registered
 %% and will be again after a restart.
 -spec new(whittle_flow_batcher:target(), options()) ->
           {ok, sender()} | {error, whittle_flow:reason()}.
@@ -134,7 +134,7 @@ start_timer(#link{timer = none, id = Id, options = Options} = Link) ->
     end;
 start_timer(Link) -> Link.
 
-%% @doc Sends what was gathered, as far as the policy and the credit allow.
+%% @doc Sends the gathered messages, as far as the policy and the credit allow.
 -spec flush(sender()) -> sender().
 flush(#sender{count = 0, link = #link{buffer = none}} = Sender) ->
     %% To look for credit would be to look through that of all the process's senders.
@@ -325,8 +325,8 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
             end
     end.
 
-%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if it
-%% is none of the sender's.
+%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if the message
+%% is not the sender's.
 -spec info(term(), sender()) -> {ok, sender()} | ignored.
 info({whittle_flow_credit, Alias, N, Result}, #sender{link = #link{alias = Alias} = Link} = S) ->
     {ok, S#sender{link = drain(credited(N, Result, Link))}};

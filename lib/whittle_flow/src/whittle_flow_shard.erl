@@ -1,4 +1,4 @@
-%% @doc One process of a pool: it receives, works and sends, and holds the state
+%% @doc Runs one process of a pool, which receives, works and sends, and holds the state
 %% of its keys.
 %%
 %% A module that works in a pool exports init/1 and handle/3. If the pool is to

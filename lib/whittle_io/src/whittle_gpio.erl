@@ -1,4 +1,5 @@
-%% @doc Lines of GPIO chips, through Linux's GPIO character device (kernel 5.10 or later).
+%% @doc Reads, sets and watches lines of GPIO chips, through Linux's GPIO character device (kernel
+%% 5.10 or later).
 %%
 %% ```
 %% {ok, R} = whittle_gpio:request("gpiochip0", [17, {"LED", #{direction => output}}],
@@ -12,7 +13,7 @@
 %% events come from a process of the request's own, which reads them when the VM's poll
 %% says that there are some. There is no thread and no program beside the VM.
 %%
-%% == What the owner gets ==
+%% == Messages to the owner ==
 %% <ul>
 %% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
 %% <li>`{gpio_lost, Request, Count}': so many edges were dropped, by the kernel's numbers,
@@ -23,7 +24,7 @@
 %% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
 %% </ul>
 %%
-%% == An owner that sleeps ==
+%% == Slow owners ==
 %% Delivery follows the option `active' as gen_tcp's does. Beyond that no more than about
 %% `backlog' messages (default 1000) are put into an owner's mailbox: while more wait
 %% there, events stay in the kernel, which keeps `event_buffer' of them (default 16 for
@@ -111,26 +112,26 @@
           timestamp := non_neg_integer(),        % nanoseconds, monotonic
           info := line_info()}.
 
-%% @doc The paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
+%% @doc Gives the paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
 -spec chips() -> {ok, [binary()]} | {error, posix()}.
 chips() -> whittle_gpio_chip:all().
 
-%% @doc What a chip says about itself.
+%% @doc Describes a chip.
 -spec info(chip()) -> {ok, #{path := binary(), name := binary(), label := binary(),
                              lines := non_neg_integer()}} | error().
 info(Chip) -> checked(fun() -> whittle_gpio_chip:info(Chip) end).
 
-%% @doc All lines of a chip, by offset.
+%% @doc Describes all lines of a chip, by offset.
 -spec lines(chip()) -> {ok, [line_info()]} | error().
 lines(Chip) -> checked(fun() -> whittle_gpio_chip:lines(Chip) end).
 
-%% @doc One line of a chip.
+%% @doc Describes one line of a chip.
 -spec line_info(chip(), line()) -> {ok, line_info()} | error().
 line_info(Chip, Line) ->
     checked(fun() -> whittle_gpio_chip:line_info(Chip, whittle_gpio_config:line(Line)) end).
 
-%% @doc The chip and the offset of the first line with this name on any chip. enxio: none
-%% has it. Chips that may not be opened are passed over.
+%% @doc Gives the chip and the offset of the first line with this name on any chip. enxio: no line
+%% has it. The search passes over chips that the caller may not open.
 -spec find(name()) -> {ok, {binary(), non_neg_integer()}} | error().
 find(Name) -> checked(fun() -> whittle_gpio_chip:find(Name) end).
 
@@ -201,31 +202,31 @@ forward(Request, Pid) ->
         ok
     end.
 
-%% @doc Whether events are delivered: all, the next one, the next N (added to those that
+%% @doc Chooses which events are delivered: all, the next one, the next N (added to those that
 %% are still open), or none.
 -spec set_active(request(), active()) -> ok | {error, closed | {bad_option, term()}}.
 set_active(Request, Active) ->
     checked(fun() -> call(Request, {active, whittle_gpio_config:active(Active)}) end).
 
-%% @doc Since the request was made: events delivered and lost, and how often delivery
+%% @doc Counts since the request was made: events delivered and lost, and how often delivery
 %% was held up because more than `backlog' messages waited for the owner.
 -spec stats(request()) -> {ok, #{delivered := non_neg_integer(), lost := integer(),
                                  held_up := non_neg_integer()}} | {error, closed}.
 stats(Request) -> call(Request, stats).
 
-%% @doc The values of all lines, read together. einval: two lines go by the same name.
+%% @doc Reads the values of all lines together. einval: two lines go by the same name.
 -spec get(request()) -> {ok, #{line() => value()}} | {error, posix() | closed}.
 get(Request) -> whittle_gpio_nif:get(Request, map).
 
-%% @doc The value of one line. An output's is what the chip reads back from it.
+%% @doc Reads the value of one line. For an output it is the value that the chip reads back.
 -spec get(request(), line()) -> {ok, value()} | {error, posix() | closed}.
 get(Request, Line) -> whittle_gpio_nif:get(Request, {one, Line}).
 
-%% @doc The values of some lines, read together, in the order asked for.
+%% @doc Reads the values of some lines together, and gives them in the order asked for.
 -spec get_many(request(), [line()]) -> {ok, [value()]} | {error, posix() | closed}.
 get_many(Request, Lines) -> whittle_gpio_nif:get(Request, {list, Lines}).
 
-%% @doc The values of all lines as an integer; bit 0 is the request's first line.
+%% @doc Reads the values of all lines as an integer; bit 0 is the request's first line.
 -spec get_bits(request()) -> {ok, non_neg_integer()} | {error, posix() | closed}.
 get_bits(Request) -> whittle_gpio_nif:get(Request, bits).
 
@@ -244,7 +245,7 @@ set(Request, Line, Value) -> whittle_gpio_nif:set(Request, [{Line, Value}]).
           ok | {error, posix() | closed}.
 set_bits(Request, Bits, Mask) -> whittle_gpio_nif:set(Request, {Bits, Mask}).
 
-%% @doc A text for a reason of this module's.
+%% @doc Formats a reason of this module's errors.
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Term}) ->

@@ -1,5 +1,4 @@
-%% @hidden
-%% Chips and the names of their lines.
+%% @hidden Finds chips, and lines by their names.
 %%
 %% The kernel finds no line by its name: the lines of a chip are asked for one by one, 64
 %% in a call. Nothing is kept, since chips come and go.

@@ -1,6 +1,5 @@
-%% @hidden
-%% The process of a request (or a watch): holds its lines for the owner, and brings the
-%% events from the kernel to it.
+%% @hidden Runs the process of a request (or a watch), which holds its lines for the owner and
+%% brings the events from the kernel to it.
 %%
 %% It waits until the VM's poll says that there is something to read, reads as much as
 %% the owner may have, and asks the poll again. It reads nothing while the owner is

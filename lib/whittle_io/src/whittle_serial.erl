@@ -1,4 +1,4 @@
-%% @doc Serial lines, used as sockets are with gen_tcp.
+%% @doc Opens, reads and writes serial lines, as gen_tcp does with sockets.
 %%
 %% ```
 %% {ok, Port} = whittle_serial:open("/dev/ttyUSB0", [{rate, 115200}, {packet, line}]),
@@ -153,7 +153,7 @@ forward(Port, New) ->
     after 0 -> ok
     end.
 
-%% @doc The machine's serial devices that have a driver, by name, with what the kernel knows
+%% @doc Lists the machine's serial devices that have a driver, by name, with what the kernel knows
 %% of them (`driver', and for USB `vendor_id', `product_id', `manufacturer', `product',
 %% `serial_number').
 -spec list() -> [whittle_serial_device:found()].
@@ -223,7 +223,7 @@ setopts(Port, Options) ->
         Error -> Error
     end.
 
-%% @doc Options as they are; rate, bits, parity, stop_bits and flow are the kernel's.
+%% @doc Gives the options as they are; rate, bits, parity, stop_bits and flow are the kernel's.
 -spec getopts(serial(), [option_name()]) -> {ok, [option()]} | error().
 getopts(Port, Names) ->
     case whittle_serial_option:names(Names) of
@@ -237,7 +237,7 @@ getopts(Port, Names) ->
 send_break(Port, Time) when is_integer(Time), Time > 0, Time =< 60000 ->
     call(Port, {break, Time}).
 
-%% @doc The modem lines, true where on. `{error, enotty}' where there are none.
+%% @doc Reads the modem lines, true where on. `{error, enotty}' where there are none.
 -spec modem_lines(serial()) -> {ok, #{modem_line() => boolean()}} | error().
 modem_lines(Port) -> call(Port, modem_lines).
 
@@ -251,11 +251,11 @@ set_modem_lines(Port, Lines) when is_map(Lines) ->
         [Line | _] -> {error, {bad_option, Line}}
     end.
 
-%% @doc What the line is at.
+%% @doc Describes the state of the line.
 -spec info(serial()) -> {ok, info()} | error().
 info(Port) -> call(Port, info).
 
-%% @doc A text for a reason of this module's.
+%% @doc Formats a reason of this module's errors.
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Option}) ->

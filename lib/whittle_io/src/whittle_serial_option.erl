@@ -1,4 +1,4 @@
-%% @hidden Options of a serial line: what they may be, and how the NIF takes them. Pure.
+%% @hidden Checks the options of a serial line, and translates them for the NIF. Pure.
 -module(whittle_serial_option).
 
 -export([parse/1, check/1, names/1, settings/1, from_settings/1, is_device/1]).
@@ -9,7 +9,7 @@
 -type options() :: #{whittle_serial:option_name() => term()}.
 -type failure() :: {error, {bad_option, term()}}.
 
-%% @doc All options, with their defaults.
+%% @doc Checks the given options, and adds the defaults of the others.
 -spec parse(term()) -> {ok, options()} | failure().
 parse(Options) ->
     case collect(Options, #{}) of
@@ -17,7 +17,7 @@ parse(Options) ->
         Error -> Error
     end.
 
-%% @doc Options to change.
+%% @doc Checks options that are to be changed.
 -spec check(term()) -> {ok, options()} | failure().
 check(Options) ->
     case collect(Options, #{}) of
@@ -25,7 +25,7 @@ check(Options) ->
         Result -> Result
     end.
 
-%% @doc Whether all are names of options.
+%% @doc Checks names of options.
 -spec names(term()) -> ok | failure().
 names([]) -> ok;
 names([Name | Names]) ->
@@ -76,17 +76,17 @@ between(Value, Low, High) -> is_integer(Value) andalso Value >= Low andalso Valu
 parities() -> [none, odd, even, mark, space].
 flows() -> [none, hardware, software].
 
-%% @doc Whether one of the options is of the device's.
+%% @doc Tells whether one of the options is a setting of the device.
 -spec is_device(options()) -> boolean().
 is_device(Options) ->
     lists:any(fun(Name) -> is_map_key(Name, Options) end, [rate, bits, parity, stop_bits, flow]).
 
-%% @doc As whittle_serial_nif:configure/2 takes them: names by their place.
+%% @doc Gives the settings as whittle_serial_nif:configure/2 takes them: names by their place.
 -spec settings(options()) -> tuple().
 settings(#{rate := Rate, bits := Bits, parity := Parity, stop_bits := Stop, flow := Flow}) ->
     {Rate, Bits, place(Parity, parities()), Stop, place(Flow, flows())}.
 
-%% @doc As whittle_serial_nif:settings/1 gives them.
+%% @doc Gives the options of settings that whittle_serial_nif:settings/1 gave.
 -spec from_settings(tuple()) -> options().
 from_settings({Rate, Bits, Parity, Stop, Flow}) ->
     #{rate => Rate, bits => Bits, parity => lists:nth(Parity + 1, parities()),
@@ -95,8 +95,8 @@ from_settings({Rate, Bits, Parity, Stop, Flow}) ->
 place(Value, [Value | _]) -> 0;
 place(Value, [_ | Values]) -> 1 + place(Value, Values).
 
-%% @doc Changes options. A count of `active' is added to the one that is left; one that is used up
-%% is 0 for a moment.
+%% @doc Changes options. A count of `active' is added to the count that is left. A count that is
+%% used up is 0 for a moment.
 -spec merge(options(), options()) -> {ok, options()} | {error, einval}.
 merge(Changes, #{active := N} = Options) when not is_map_key(active, Changes),
                                                is_integer(N), N =< 0 ->
