@@ -85,7 +85,7 @@
 %% comparison with 2^59 would be one with a bignum.
 -define(MAX_OBSERVED, 16#7FFFFFFFFFFFFFF).
 
-%% What a counter may grow by at a time: no bignum either.
+%% The steps by which a counter may grow: no bignum either.
 -define(IS_STEP(N), is_integer(N), N >= 0, N =< 16#7FFFFFFFFFFFFFF).
 
 %%% definitions
@@ -374,7 +374,7 @@ slow(Name, Labels, Type, Value, Update) ->
 takes(Type, #{type := Other, name := Name}, _) when Type =/= Other ->
     {error, {wrong_type, {Name, Other, Type}}};
 takes(counter, _, _) ->
-    %% What is no step has been refused before.
+    %% inc/3 has refused a term that is no step.
     ok;
 takes(gauge, #{value := Kind}, N) ->
     case whittle_counters_cell:fits(Kind, N) of
@@ -395,7 +395,7 @@ widen(#histogram{key = {Name, _}} = Cell, Segment, V) ->
 
 bad_value(Cell, N) -> refuse(whittle_counters_cell:metric(Cell), {bad_value, N}).
 
-%% What is no name is no handle of the wanted type either.
+%% A term that is no name is no handle of the wanted type either.
 unfit(Other, Wanted) when is_tuple(Other), tuple_size(Other) > 0 ->
     refuse(undefined, {bad_handle, {element(1, Other), Wanted}});
 unfit(Other, Wanted) ->

@@ -53,8 +53,8 @@ changed(#series{stripe = plain, expired = false} = Row, Value, Last, Seconds,
 changed(Row, _, _, _, _, Store) ->
     keep(Row#series{expired = false}, Store).
 
-%% What tells that a series was updated. A histogram's count, because all of its
-%% buckets would be much to remember.
+%% Gives the number that shows whether a series was updated: for a histogram the count, because
+%% all of its buckets would take too much memory.
 updates(#{count := Count}) -> Count;
 updates(Value) -> Value.
 

@@ -17,7 +17,7 @@
 %% Samples of a series for each window in seconds, newest first. A series that is deleted and
 %% made again is another.
 -type sample() :: {Millisecond :: integer(), Value :: number()}.
-%% What was counted in all: a reset is no change.
+%% The value counted in all: a reset is no change.
 
 %% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().

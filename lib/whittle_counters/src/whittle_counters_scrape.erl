@@ -99,7 +99,7 @@ read(Name, {Deadline, Readers}) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% What it ends with is its answer.
+%% The process ends with its answer as the reason.
 -spec answer(atom(), fun()) -> no_return().
 answer(Name, Read) -> exit({?MODULE, attempt(Name, Read)}).
 

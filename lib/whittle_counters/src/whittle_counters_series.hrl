@@ -4,7 +4,7 @@
 -define(METRICS, whittle_counters_metrics).
 -define(SERIES, whittle_counters_series).
 
-%% What stands for a field in a pattern of ets.
+%% The placeholders for a field in a pattern of ets.
 -type any_() :: '_' | '$1' | '$2' | '$3'.
 
 -record(series, {

@@ -6,7 +6,7 @@
 -export_type([buffer/0, policy/0]).
 
 -type policy() :: newest | oldest | {priority, fun((Message :: term()) -> term())}.
-%% What is shed when the buffer is full: what comes, what came first, or the
+%% The messages to shed when the buffer is full: the newest, the oldest, or the
 %% one whose priority is the lowest in term order (of several the oldest). A
 %% message on which the fun crashes is lower than all others.
 

@@ -1,6 +1,6 @@
 %% @hidden Runs a process that sends to one other node for its owner.
 %%
-%% Whoever sends to a node that takes nothing (it is stopped, or the line is slow) is
+%% A process that sends to a node that takes nothing (it is stopped, or the line is slow) is
 %% suspended once the connection's buffer is full, for up to `net_ticktime'. So what must
 %% not stand sends through a channel, which may: it sends, monitors and answers, in the
 %% order in which it was asked to. Its owner bounds what waits in it.
@@ -101,7 +101,7 @@ forwarder(Node) ->
             New
     end.
 
-%% What was sent before its owner's end goes first.
+%% Messages that were sent before the owner's end go first.
 forward_loop(Monitor) ->
     receive
         {forward, Pid, Signal} ->

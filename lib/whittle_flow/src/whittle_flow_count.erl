@@ -6,7 +6,7 @@
 
 -type handle() :: whittle_counters:handle() | none.
 
-%% What was logged already, as {Where, Tag}.
+%% The errors that were logged already, as {Where, Tag}.
 -define(LOGGED, whittle_flow_logged).
 
 %% Milliseconds between looks for whittle_counters.
@@ -20,7 +20,7 @@ create() ->
     [] = [Error || {error, _} = Error <- define()],
     ok.
 
-%% What each definition answers: whittle_counters may be stopped meanwhile.
+%% The answer of each definition: whittle_counters may be stopped meanwhile.
 define() ->
     [whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
      || {Name, Labels, Help} <-

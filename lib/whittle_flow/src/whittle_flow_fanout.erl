@@ -11,7 +11,7 @@
 
 -export([start_link/2]).
 
-%% What the group sends: {join, Pid}, {leave, Pid}, and
+%% Messages from the group: {join, Pid}, {leave, Pid}, and
 %% {deliver, Count, Signal}, which is answered by {done, self()}.
 
 -record(fanout, {group :: pid(), name :: atom(), half :: pos_integer(),

@@ -5,7 +5,7 @@
 %% its queue, and is from then on a relay that passes on what still comes.
 %%
 %% == The rule ==
-%% Whatever sends to a pool, a process of the user's or a relay, sends to the shards of one
+%% A sender to a pool, a process of the user's or a relay, sends to the shards of one
 %% generation, its target. Before it takes another target it sends a fence to each shard of
 %% the one that it leaves, and waits until all have answered. A fence is answered when all
 %% that came before it from the same process was handled:

@@ -324,7 +324,7 @@ forget(Pid, #state{where = Where, fanouts = Fanouts, nodes = Nodes} = State) ->
         error -> State
     end.
 
-%% What another group sends has its place within the limit, too.
+%% Messages from another group have their place within the limit, too.
 admit(Messages, #state{name = Name, waiting = Waiting, options = #{limit := Limit}}) ->
     Count = length(Messages),
     case atomics:add_get(Waiting, 1, Count) of

@@ -54,7 +54,7 @@ fits(name, V) -> is_atom(V) andalso V =/= undefined;
 fits(policy, {priority, V}) -> is_function(V, 1);
 fits(policy, V) -> lists:member(V, [block, oldest, newest]);
 fits(to, V) -> is_pid(V) orelse fits(name, V);
-%% What the VM can wait.
+%% The milliseconds that the VM can wait.
 fits(K, V) when K =:= wait; K =:= retire_after ->
     is_integer(V) andalso V >= 0 andalso V < 1 bsl 32;
 fits(K, V) when K =:= shards; K =:= fanouts ->

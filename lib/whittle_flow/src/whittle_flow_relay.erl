@@ -8,7 +8,7 @@
 -record(relay, {parent :: pid(), pool :: atom(), queued :: atomics:atomics_ref(),
                 %% Where it goes, and whether any of it may not be handled yet.
                 routes :: whittle_flow_routes:routes(), open = false :: boolean(),
-                %% Who asked, and whether to end, when all that has come is handled.
+                %% The askers, and whether to end, when all that has come is handled.
                 asked = [] :: [{pid(), term()}], retiring = false :: boolean()}).
 
 %% @doc Passes on until it is told to retire.
@@ -21,7 +21,7 @@ run(Parent, Pool, Routes, Queued) ->
 relay(#relay{asked = [], retiring = false} = Relay) ->
     receive Message -> relay(take(Message, Relay)) end;
 relay(Relay) ->
-    %% What has come goes first, with fences that can share the answer. It is no endless
+    %% Messages that have come go first, with fences that can share the answer. It is no endless
     %% stream: a sender sends one message more, and then knows of the new generation.
     receive Message -> relay(take(Message, Relay))
     after 0 -> answer(Relay)

@@ -44,12 +44,12 @@
         wait => non_neg_integer(),
         %% Messages on their way; 10000 by default, at least one batch.
         window => pos_integer(),
-        %% What to do without credit; `block' by default.
+        %% The action without credit; `block' by default.
         policy => block | whittle_flow_buffer:policy(),
         %% Messages kept without credit, for the policies that shed; 10000.
         buffer => pos_integer()}.
 
-%% What changes with each push is in the small outer record.
+%% The fields that change with each push are in the small outer record.
 -record(sender, {count = 0 :: non_neg_integer(), gathered = [] :: [term()], batch :: pos_integer(),
                  link :: term()}).
 -record(link, {to :: whittle_flow_batcher:target(), where :: atom(),
@@ -61,8 +61,8 @@
                timer = none :: none | reference(),
                buffer :: none | whittle_flow_buffer:buffer(),
                owner = none :: none | pid(),            % that credit comes to
-               %% What no sync has told yet. One field, because the record is copied with
-               %% each signal.
+               %% The losses that no sync has reported yet. One field, because the record is
+               %% copied with each signal.
                untold = #{} :: #{failed | uncertain | shed => pos_integer()}}).
 -opaque sender() :: #sender{}.
 

@@ -12,7 +12,7 @@
 -callback init(Args :: term()) -> State :: term().
 %% One message for one key. A crash loses this message, is counted, the first
 %% is logged, and the state stays as it was.
-%% What it sends to a pool is in order but for a resize: it cannot wait until that was
+%% Messages that it sends to a pool are in order but for a resize: it cannot wait until that was
 %% handled, by itself or by a shard that waits for this one. Nor may it wait for a process
 %% that sends to its pool.
 -callback handle(Key :: term(), Message :: term(), State :: term()) -> State :: term().

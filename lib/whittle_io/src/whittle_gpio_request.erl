@@ -6,7 +6,7 @@
 %% passive or has more than `backlog' messages waiting: then the kernel's queue fills,
 %% and drops. Nothing is queued here.
 %%
-%% What was dropped is seen from the sequence numbers. Those of several lines may come
+%% The sequence numbers show the dropped events. Those of several lines may come
 %% out of order, since the kernel numbers an edge in its interrupt and queues it in a
 %% thread of the line: a number that was counted as lost and comes late is taken back
 %% from the next count.
@@ -93,7 +93,7 @@ open(request, Path, Offsets, #{lines := Lines, each := Each, consumer := Consume
 opened({error, Posix}, _) ->
     {stop, {shutdown, Posix}};
 opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
-    %% What the caller of start/3 or watch/3 will ask for.
+    %% The caller of start/3 or watch/3 will ask for it.
     put(made, case Opened of
                   {ok, _} -> Opened;
                   {ok, _, Lines} ->

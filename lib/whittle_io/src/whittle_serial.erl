@@ -48,9 +48,9 @@
 
 %% Equal only to itself; made by open, good until close.
 -opaque serial() :: {whittle_serial, pid(), line()}.
-%% What the NIFs know a line by.
+%% The name of a line for the NIFs.
 -type line() :: reference().
-%% What the NIFs know a send by.
+%% The name of a send for the NIFs.
 -type tag() :: {pid(), reference()}.
 %% A path, or a name in /dev; as a binary it is UTF-8.
 -type device() :: string() | binary().
@@ -66,8 +66,8 @@
       | {flow, none | hardware | software}
         %% As gen_tcp's; `true' by default.
       | {active, true | once | false | -32768..32767}
-        %% What a message is: what came (`raw'), a line with its end, or a frame after its
-        %% length in 1, 2 or 4 bytes, most significant first, which send puts there.
+        %% The form of a message: the bytes that came (`raw'), a line with its end, or a frame
+        %% after its length in 1, 2 or 4 bytes, most significant first, which send puts there.
       | {packet, raw | line | 1 | 2 | 4}
         %% Longest frame or line in bytes; a longer line comes in pieces. 65536.
       | {packet_size, pos_integer()}
@@ -105,7 +105,7 @@
         senders := non_neg_integer(), receivers := non_neg_integer(),
         %% Frames dropped (emsgsize, etimedout).
         dropped := non_neg_integer(),
-        %% What the driver counted since the machine started, where it counts.
+        %% The driver's counts since the machine started, where it counts.
         counters => #{cts | dsr | ri | cd | rx | tx | frame | overrun | parity | break |
                       buffer_overrun => non_neg_integer()}}.
 
@@ -115,7 +115,7 @@ open(Device) -> open(Device, []).
 
 %% @doc Opens a device; the caller becomes the owner. The device is set to raw bytes and to
 %% the options; modem control is ignored (CLOCAL), a break is not a byte.
-%% What came in before is thrown away.
+%% Bytes that came in before are thrown away.
 -spec open(device(), [option()] | #{option_name() => term()}) -> {ok, serial()} | error().
 open(Device, Options) ->
     case {whittle_serial_device:path(Device), whittle_serial_option:parse(Options)} of

@@ -12,7 +12,7 @@
                 %% Messages that silence has ended, and errors, oldest first.
                 ended = queue:new() :: queue:queue(binary() | {error, atom()}),
                 ended_size = 0 :: non_neg_integer(),
-                %% What came since, and how much of it is known to hold no end of a line.
+                %% The bytes that came since, and how many of them hold no end of a line.
                 bytes = <<>> :: binary(), scanned = 0 :: non_neg_integer()}).
 -opaque input() :: #input{}.
 

@@ -49,7 +49,7 @@ init({Owner, Path, Options}) ->
 maybe_open({ok, Line}, Owner, Watch, Path, Options) ->
     case whittle_serial_nif:configure(Line, whittle_serial_option:settings(Options)) of
         ok ->
-            %% What came in before is of another rate, and of nobody's.
+            %% Bytes that came in before have another rate, and nobody asked for them.
             _ = whittle_serial_nif:flush(Line, 1),
             ok = whittle_serial_nif:packet(Line, whittle_serial_option:head(Options)),
             {ok, Active} = whittle_serial_option:merge(#{}, Options),
@@ -134,7 +134,7 @@ handle_info({timeout, Timer, break}, Port) -> late(Timer, break, Port);
 handle_info({'DOWN', Watch, process, _, _}, #port{watch = Watch} = Port) ->
     begin_close([], Port);
 handle_info({'DOWN', Watch, process, _, _}, #port{recvs = Recvs} = Port) ->
-    %% Who waited for bytes is gone; they are for the next.
+    %% A process that waited for bytes is gone; the next one gets them.
     {Dead, Others} = lists:partition(fun(#recv{watch = W}) -> W =:= Watch end,
                                      queue:to_list(Recvs)),
     [whittle_serial_timer:cancel(Timer) || #recv{timer = Timer} <- Dead],
@@ -227,7 +227,7 @@ deliver(#port{owner = Owner, line = Line} = Port) ->
             deliver(count(Name, Port1))
     end.
 
-%% What is there is not enough.
+%% The bytes that are there are not enough.
 deliver_more(#port{armed = true} = Port) -> {noreply, Port};
 deliver_more(Port) ->
     case read(Port) of
