@@ -4,8 +4,8 @@
 %% 4 shown 5D0E4C0A8B1F2E36 1: LED on
 %% '''
 %%
-%% The first number is the report's. If the process is killed before it confirms the print to the owner,
-%% the next one prints the report again, under the same number.
+%% The first number is the report's. If the process is killed before it confirms the print
+%% to the owner, the next one prints the report again, under the same number.
 -module(blinky_lamp).
 -behaviour(gen_server).
 

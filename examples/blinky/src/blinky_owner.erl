@@ -45,8 +45,8 @@ call(Request) ->
 -spec again() -> ok.
 again() -> gen_server:cast(?MODULE, again).
 
-%% @doc Gives the state that the LED is to have, also while there is no owner: it does not flicker when a lamp
-%% is killed.
+%% @doc Gives the state that the LED is to have, also while there is no owner: it does not flicker
+%% when a lamp is killed.
 -spec led() -> 0 | 1.
 led() ->
     case ets:lookup(?MODULE, link) of
