@@ -1,6 +1,6 @@
 %% @doc Takes presses from the button: each rising edge is a press (`active_low' for one
-%% that pulls down). Edges that the kernel dropped, and those that nobody heard after this process was killed, are
-%% told to the other side as gaps.
+%% that pulls down). It reports to the other side as gaps the edges that the kernel dropped, and
+%% those that nobody heard after this process was killed.
 -module(blinky_button).
 -behaviour(gen_server).
 

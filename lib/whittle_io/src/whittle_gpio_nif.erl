@@ -67,5 +67,4 @@ arm(_Handle, _Ref) -> not_loaded().
           {ok, [tuple()]} | {error, whittle_gpio:posix() | closed}.
 read(_Handle, _Max) -> not_loaded().
 
--spec not_loaded() -> no_return().
 not_loaded() -> erlang:nif_error({not_loaded, ?MODULE}).

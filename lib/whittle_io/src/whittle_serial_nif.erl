@@ -78,5 +78,4 @@ stop(_) -> not_loaded().
 -spec close(whittle_serial:line()) -> ok.
 close(_) -> not_loaded().
 
--spec not_loaded() -> no_return().
 not_loaded() -> erlang:nif_error({not_loaded, ?MODULE}).
