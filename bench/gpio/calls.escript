@@ -26,7 +26,7 @@ run(Dir) ->
     {ok, In} = whittle_gpio:request("/dev/loopback/a", [1], #{edges => both}),
     io:format("OTP ~s, ~p~n", [erlang:system_info(otp_release), erlang:system_info(emu_flavor)]),
     [calls(Name, Fun)
-     || {Name, Fun} <- [{"nothing", fun(_) -> whittle_gpio:nif_server(Out) end},
+     || {Name, Fun} <- [{"nothing", fun(_) -> whittle_gpio_nif:server(Out) end},
                         {"get one", fun(_) -> whittle_gpio:get(Out, 0) end},
                         {"get 32 as bits", fun(_) -> whittle_gpio:get_bits(Out) end},
                         {"get 32 as a map", fun(_) -> whittle_gpio:get(Out) end},
@@ -76,7 +76,7 @@ flood() ->
     erlang:system_monitor(undefined),
     {message_queue_len, Waiting} = process_info(Owner, message_queue_len),
     [{memory, Of}, {memory, Server}] =
-        [process_info(P, memory) || P <- [Owner, whittle_gpio:nif_server(Slept)]],
+        [process_info(P, memory) || P <- [Owner, whittle_gpio_nif:server(Slept)]],
     Owner ! wake,
     {ok, Stats} = receive {woken, Woken} -> Woken end,
     io:format("flood: ~.2f s; ~b messages wait, ~b KB; the request's process ~b KB~n"
@@ -100,7 +100,7 @@ load(Dir) ->
     Files = [filename:join(Room, F) || F <- ["c_src/whittle_gpio.c",
                                              "test/whittle_gpio_loopback.c"]],
     "" = os:cmd(lists:flatten(["cc -O2 -std=gnu11 -fPIC -shared -DWHITTLE_GPIO_LOOPBACK -I", Room,
-                               "/c_src -I", Include, " -o ", Dir, "/whittle_gpio.so",
+                               "/c_src -I", Include, " -o ", Dir, "/whittle_gpio_nif.so",
                                [[" ", F] || F <- Files]])),
     ok = application:set_env(whittle_io, nif_dir, Dir),
-    {module, _} = code:ensure_loaded(whittle_gpio).
+    {module, _} = code:ensure_loaded(whittle_gpio_nif).

@@ -1,4 +1,4 @@
-%% @doc A button on each of two boards lights the LED of the other, over a serial line.
+%% @doc Toggles the LED of one board with the button of another, over a serial line.
 %%
 %% whittle_gpio (blinky_button) -> blinky_owner -> whittle_serial -> the other board's
 %% blinky_owner -> whittle_gpio (blinky_lamp), and the same the other way. The owner has
@@ -14,13 +14,13 @@
 -export([start/2, stop/1]).
 -export([init/1]).
 
-%% @doc A press without a button: its boot and number once it is taken; it is then kept until
+%% @doc Makes a press without a button: its boot and number once it is taken; it is then kept until
 %% the other side has shown it. `full': it was not taken, as too many wait; the other side
 %% will be told how many.
 -spec press() -> {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
 press() -> blinky_owner:take(press).
 
-%% @doc What this end of the line is at.
+%% @doc Describes the state of this end of the line.
 -spec info() -> map().
 info() -> blinky_owner:info().
 

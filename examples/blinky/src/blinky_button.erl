@@ -1,6 +1,6 @@
-%% @doc The button: each rising edge is a press (`active_low' for one that pulls down). Edges
-%% that the kernel dropped, and those that nobody heard after this process was killed, are
-%% told to the other side as gaps.
+%% @doc Takes presses from the button: each rising edge is a press (`active_low' for one
+%% that pulls down). It reports to the other side as gaps the edges that the kernel dropped, and
+%% those that nobody heard after this process was killed.
 -module(blinky_button).
 -behaviour(gen_server).
 
@@ -10,7 +10,7 @@
 %% Microseconds; where the chip and the kernel cannot, the configuration says 0.
 -define(DEBOUNCE, 5000).
 
-%% @doc Starts it.
+%% @doc Starts the process.
 -spec start_link(blinky_pin:pin()) -> {ok, pid()} | {error, term()} | ignore.
 start_link(Button) -> gen_server:start_link({local, ?MODULE}, ?MODULE, Button, []).
 

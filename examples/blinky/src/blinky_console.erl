@@ -1,9 +1,9 @@
-%% @doc Commands on standard input, for machines without GPIO and for the tests:
+%% @doc Runs commands from standard input, for machines without GPIO and for the tests:
 %%
 %% <ul>
 %% <li>`press': prints `taken BOOT NUMBER', or `full';</li>
 %% <li>`kill owner', or lamp, button, console: to see that it recovers; prints `killed';</li>
-%% <li>`info': prints what the line is at.</li>
+%% <li>`info': prints the state of the line.</li>
 %% </ul>
 %%
 %% The end of the input ends the VM.
@@ -11,7 +11,7 @@
 
 -export([start_link/0]).
 
-%% @doc Starts it.
+%% @doc Starts the process.
 -spec start_link() -> {ok, pid()}.
 start_link() ->
     Pid = proc_lib:spawn_link(fun() ->

@@ -1,4 +1,4 @@
-%% @doc Frames on the line: bytes to frames and back. Pure.
+%% @doc Encodes and decodes the frames on the line. Pure.
 %%
 %% ```
 %% start   length  kind   from    to      seq     item            CRC-32
@@ -9,7 +9,7 @@
 %% with an item. The CRC is zlib's (erlang:crc32/1) of length to item. `from' and `to' are
 %% boot numbers, which blinky_link explains; `to' is 0 where the sender knows of nobody.
 %%
-%% Whatever does not pass is stepped over by one byte, so that a frame within it is found:
+%% A frame that does not pass is stepped over by one byte, so that a frame within it is found:
 %% noise costs the frames that it fell on and no others. No frame is longer than 33 bytes; a
 %% false start waits for no more.
 -module(blinky_frame).
@@ -30,7 +30,7 @@
 -define(PLAIN, 21).
 -define(ITEM, 27).
 
-%% @doc The bytes of a frame.
+%% @doc Gives the bytes of a frame.
 -spec encode(frame()) -> binary().
 encode(#{kind := Kind, from := From, to := To, seq := Seq} = Frame) ->
     Tail = case Frame of
@@ -41,8 +41,8 @@ encode(#{kind := Kind, from := From, to := To, seq := Seq} = Frame) ->
     Summed = <<(byte_size(Body)), Body/binary>>,
     <<?START, Summed/binary, (erlang:crc32(Summed)):32>>.
 
-%% @doc The frames in these bytes, the bytes at their end that may begin another (at most 32),
-%% and how many bytes were stepped over.
+%% @doc Gives the frames in these bytes, the bytes at their end that may begin another (at most
+%% 32), and the number of bytes stepped over.
 -spec decode(binary()) -> {[frame()], binary(), non_neg_integer()}.
 decode(Bytes) -> decode(Bytes, [], 0).
 

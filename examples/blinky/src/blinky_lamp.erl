@@ -1,11 +1,11 @@
-%% @doc Sets the LED, and prints what happened, a line for each report:
+%% @doc Sets the LED, and prints a line for each report:
 %%
 %% ```
 %% 4 shown 5D0E4C0A8B1F2E36 1: LED on
 %% '''
 %%
-%% The first number is the report's. Killed between print and word of it to the owner, the
-%% next one prints the report again, under the same number.
+%% The first number is the report's. If the process is killed before it confirms the print
+%% to the owner, the next one prints the report again, under the same number.
 -module(blinky_lamp).
 -behaviour(gen_server).
 
@@ -16,11 +16,11 @@
                 %% The last report that was printed.
                 last = 0 :: non_neg_integer()}).
 
-%% @doc Starts it with the LED's line, or none.
+%% @doc Starts the process with the LED's line, or none.
 -spec start_link(blinky_pin:pin() | none) -> {ok, pid()} | {error, term()} | ignore.
 start_link(Led) -> gen_server:start_link({local, ?MODULE}, ?MODULE, Led, []).
 
-%% @doc Shows these when it is there; one that starts asks for them.
+%% @doc Shows the LED and the reports when the process is there; one that starts asks for them.
 -spec show(0 | 1, [{pos_integer(), blinky_link:report()}]) -> ok.
 show(Led, Reports) -> gen_server:cast(?MODULE, {show, Led, Reports}).
 
@@ -58,7 +58,7 @@ handle_info(_, State) -> {noreply, State}.
 set(none, _) -> ok;
 set(Led, Level) -> blinky_pin:set(Led, Level).
 
-%% @doc A report's text.
+%% @doc Formats a report.
 -spec format(blinky_link:report()) -> iolist().
 format({up, Boot}) -> ["up ", boot(Boot)];
 format({down, Boot}) -> ["down ", boot(Boot)];
@@ -73,11 +73,11 @@ format({ended, Boot, Last}) -> ["gap ", boot(Boot), " after ", integer_to_list(L
 format({line, open}) -> "line open";
 format({line, Reason}) -> io_lib:format("line ~0p", [Reason]).
 
-%% @doc An item's number as it is printed.
+%% @doc Formats an item's number.
 -spec number(blinky_frame:boot(), blinky_frame:seq()) -> iolist().
 number(Boot, Seq) -> [boot(Boot), $\s, integer_to_list(Seq)].
 
-%% @doc A boot number as it is printed: 16 digits.
+%% @doc Formats a boot number: 16 digits.
 -spec boot(blinky_frame:boot()) -> iolist().
 boot(Boot) ->
     Digits = integer_to_list(Boot, 16),

@@ -1,5 +1,5 @@
-%% @doc One end of the line: what is sent, what is shown, what is reported. Pure: a link is a
-%% value, and what is to be done comes back as data.
+%% @doc Decides what one end of the line sends, shows and reports. Pure: a link is a
+%% value, and effects come back as data.
 %%
 %% == Numbers ==
 %% An instance, from start to end of its VM, has a boot number, drawn at random. What it has
@@ -51,7 +51,7 @@
 -type boot() :: blinky_frame:boot().
 -type seq() :: blinky_frame:seq().
 -type source() :: term().
-%% Who takes items, one at a time: asked again about the last one, it gets the same number.
+%% A taker of items, one at a time: asked again about the last one, it gets the same number.
 -type effect() :: {send, blinky_frame:frame()}
                 | await                         % call retry/1 in a while
                 | report.                       % reports/1 has more
@@ -68,7 +68,7 @@
                peer = none :: boot() | none, last = none :: seq() | none,
                up = false :: boolean(), silent = 0 :: non_neg_integer(),
                ended = [] :: [{boot(), seq() | none}],
-               %% What is to be handed over, and whom the eldest of it was sent to.
+               %% The items to hand over, and the boot that the eldest was sent to.
                items = queue:new() :: queue:queue({seq(), blinky_frame:item()}),
                next = 1 :: seq(), sent = none :: boot() | none,
                sources = #{} :: #{source() => {term(), seq() | full}},
@@ -77,11 +77,11 @@
                next_report = 1 :: pos_integer()}).
 -opaque link() :: #link{}.
 
-%% @doc The link of an instance that begins. Keep: 2 at least.
+%% @doc Makes the link of an instance that begins. Keep: 2 at least.
 -spec new(boot(), pos_integer()) -> link().
 new(Boot, Keep) -> #link{boot = Boot, keep = max(2, Keep)}.
 
-%% @doc After a pause in which effects may have been lost.
+%% @doc Goes on after a pause in which effects may have been lost.
 -spec resume(link()) -> {link(), [effect()]}.
 resume(Link) -> {Link, [hello(Link), report | outgoing(Link)]}.
 
@@ -146,7 +146,7 @@ gap(Reason0, Count, #link{items = Items, sent = Sent, keep = Keep} = Link) ->
             Link1
     end.
 
-%% @doc A frame has come.
+%% @doc Takes a frame that has come.
 -spec received(blinky_frame:frame(), link()) -> {link(), [effect()]}.
 received(#{from := Boot}, #link{boot = Boot} = Link) -> {Link, []};     % an echo
 received(#{from := From} = Frame, #link{ended = Ended, up = Up} = Link0) ->
@@ -214,17 +214,17 @@ show(press, Seq, #link{peer = Peer, led = Led} = Link) ->
 show({gap, Reason, Count}, Seq, #link{peer = Peer} = Link) ->
     add({gap, Peer, Seq, Reason, Count}, Link).
 
-%% @doc So much time has passed since the last beat, or the start.
+%% @doc Notes that the time of one beat has passed since the last beat, or the start.
 -spec beat(link()) -> {link(), [effect()]}.
 beat(#link{up = true, silent = Silent, peer = Peer} = Link) when Silent + 1 >= ?SILENT_BEATS ->
     {add({down, Peer}, Link#link{up = false}), [hello(Link), report]};
 beat(#link{silent = Silent} = Link) -> {Link#link{silent = Silent + 1}, [hello(Link)]}.
 
-%% @doc No answer has come.
+%% @doc Sends again, as no answer has come.
 -spec retry(link()) -> {link(), [effect()]}.
 retry(Link) -> {Link, outgoing(Link)}.
 
-%% @doc A report of the owner's own.
+%% @doc Adds a report of the owner's own.
 -spec note(report(), link()) -> {link(), [effect()]}.
 note(Report, Link) -> {add(Report, Link), [report]}.
 
@@ -254,11 +254,11 @@ add(Report, #link{reports = Reports, next_report = N} = Link) ->
            end,
     Link#link{reports = queue:in({N, Report}, Kept), next_report = N + 1}.
 
-%% @doc What was not reported yet, by number, the eldest first.
+%% @doc Gives the reports that were not given yet, by number, the eldest first.
 -spec reports(link()) -> [{pos_integer(), report()}].
 reports(#link{reports = Reports}) -> queue:to_list(Reports).
 
-%% @doc All up to this number was.
+%% @doc Notes that all reports up to this number were given.
 -spec reported(non_neg_integer(), link()) -> link().
 reported(N, #link{reports = Reports} = Link) ->
     case queue:peek(Reports) of
@@ -267,11 +267,11 @@ reported(N, #link{reports = Reports} = Link) ->
         _ -> Link
     end.
 
-%% @doc Whether the LED is on: each press that is shown turns it over.
+%% @doc Tells whether the LED is on: each press that is shown toggles it.
 -spec led(link()) -> 0 | 1.
 led(#link{led = Led}) -> Led.
 
-%% @doc For people.
+%% @doc Describes the link for people.
 -spec info(link()) -> #{boot := boot(), peer := boot() | none, up := boolean(),
                         taken := seq(), waiting := non_neg_integer(),
                         last := seq() | none, led := 0 | 1}.

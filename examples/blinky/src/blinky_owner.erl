@@ -1,6 +1,6 @@
-%% @doc Has the link, and the serial line. Whatever changes is in the table before anything
-%% is done about it: killed at any point, the next owner goes on from there, and what was
-%% not sent is sent by the retry.
+%% @doc Owns the link and the serial line. Each change is in the table before the owner acts on
+%% it. If the owner is killed at any point, the next owner goes on from there, and the retry sends
+%% the frames that were not sent.
 -module(blinky_owner).
 -behaviour(gen_server).
 
@@ -16,7 +16,7 @@
                 closed = none :: term(), bytes = <<>> :: binary(), noise = 0 :: non_neg_integer(),
                 retry = none :: reference() | none}).
 
-%% @doc Starts it.
+%% @doc Starts the process.
 -spec start_link() -> {ok, pid()} | {error, term()} | ignore.
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
@@ -25,7 +25,7 @@ start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
           {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
 take(Item) -> take(make_ref(), Item).
 
-%% @doc Has it taken once, whatever happens to the owner meanwhile. Id is the caller's own
+%% @doc Has the item taken once, whatever happens to the owner meanwhile. Id is the caller's own
 %% name for it, another for each.
 -spec take(term(), blinky_frame:item()) ->
           {ok, {blinky_frame:boot(), blinky_frame:seq()}} | {error, full}.
@@ -40,13 +40,13 @@ call(Request) ->
             call(Request)
     end.
 
-%% @doc Asks for what was not reported yet, for a lamp that starts. An owner that starts
-%% gives it unasked.
+%% @doc Asks for the reports that were not given yet, for a lamp that starts. An owner that
+%% starts gives them unasked.
 -spec again() -> ok.
 again() -> gen_server:cast(?MODULE, again).
 
-%% @doc What the LED is to be, also while there is no owner: it does not flicker when a lamp
-%% is killed.
+%% @doc Gives the state that the LED is to have, also while there is no owner: it does not flicker
+%% when a lamp is killed.
 -spec led() -> 0 | 1.
 led() ->
     case ets:lookup(?MODULE, link) of
@@ -54,11 +54,11 @@ led() ->
         [] -> 0
     end.
 
-%% @doc The reports up to this number were given.
+%% @doc Notes that the reports up to this number were given.
 -spec reported(pos_integer()) -> ok.
 reported(N) -> call({reported, N}).
 
-%% @doc What the link is at, and the bytes on the line that were of no frame.
+%% @doc Describes the link, and counts the bytes on the line that belong to no frame.
 -spec info() -> map().
 info() -> call(info).
 

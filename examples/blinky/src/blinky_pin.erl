@@ -1,4 +1,4 @@
-%% @doc A GPIO line by the words of the configuration.
+%% @doc Requests and sets a GPIO line that the configuration describes.
 -module(blinky_pin).
 
 -export([request/2, set/2]).
@@ -11,7 +11,7 @@
 -define(AGAIN, 20).
 -define(ATTEMPTS, 100).
 
-%% @doc Requests it; the options are those that the configuration does not name.
+%% @doc Requests the line; the options are those that the configuration does not name.
 -spec request(pin() | none, whittle_gpio:line_options()) ->
           {ok, whittle_gpio:request() | none} | {error, term()}.
 request(none, _) -> {ok, none};

@@ -1,5 +1,4 @@
-%% @doc A line relay: what a TCP client sends, all clients of all connected
-%% nodes get, the sender too.
+%% @doc Sends each line of a TCP client to all clients of all connected nodes, the sender too.
 %%
 %% The clients of all nodes are one group of `pg'; a line goes to each member as
 %% a message, over Erlang distribution where it has to.
@@ -36,7 +35,7 @@ send(Line) ->
     lists:foreach(fun(Client) -> Client ! {line, Line} end,
                   pg:get_members(?SCOPE, clients)).
 
-%% @doc The TCP port that this node listens on.
+%% @doc Gives the TCP port that this node listens on.
 -spec port() -> inet:port_number().
 port() ->
     relay_listener:port().

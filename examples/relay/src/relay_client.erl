@@ -1,6 +1,6 @@
-%% @doc One client: a socket that sends lines and gets lines.
+%% @doc Serves one client: a socket that sends lines and gets lines.
 %%
-%% A client that does not read is cut off after five seconds, so that its
+%% The relay disconnects a client that does not read after five seconds, so that its
 %% mailbox cannot grow for ever.
 -module(relay_client).
 -behaviour(gen_server).
@@ -14,7 +14,7 @@
 start_link(Socket) ->
     gen_server:start_link(?MODULE, Socket, []).
 
-%% @doc The socket options that a client needs. Lines longer than 4096 bytes are
+%% @doc Gives the socket options that a client needs. Lines longer than 4096 bytes are
 %% relayed in pieces.
 -spec options() -> [gen_tcp:option()].
 options() ->

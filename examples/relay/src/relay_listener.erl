@@ -1,4 +1,4 @@
-%% @doc Listens, and gives each connection to a client process.
+%% @doc Listens on a TCP port, and gives each connection to a client process.
 %%
 %% The port is the application's `port'; with 0 the system chooses one, which is
 %% printed and can be asked for.
@@ -13,7 +13,7 @@
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @doc The port that is listened on.
+%% @doc Gives the port that the relay listens on.
 -spec port() -> inet:port_number().
 port() ->
     gen_server:call(?MODULE, port).

@@ -1,12 +1,12 @@
-%% @doc Keeps this node connected with those that the application's `nodes'
-%% names, trying again every `retry' milliseconds while one is missing.
+%% @doc Keeps this node connected with the nodes that the application's `nodes'
+%% names. It tries again every `retry' milliseconds while one is missing.
 -module(relay_nodes).
 -behaviour(gen_server).
 
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% @doc Starts it.
+%% @doc Starts the process.
 -spec start_link() -> {ok, pid()} | {error, term()} | ignore.
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).

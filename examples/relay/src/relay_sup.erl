@@ -1,4 +1,4 @@
-%% @doc The supervision tree: the group, the clients, then who lets them in.
+%% @doc Supervises the group, the clients, then the listener that lets them in.
 -module(relay_sup).
 -behaviour(supervisor).
 
@@ -22,7 +22,7 @@ start_client(Socket) ->
 -spec init({top, atom()} | clients) ->
           {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init({top, Scope}) ->
-    %% Whoever joined a group that is gone has to join again.
+    %% A process that joined a group that is gone has to join again.
     {ok, {#{strategy => rest_for_one},
           [#{id => group, start => {pg, start_link, [Scope]}},
            #{id => clients, type => supervisor,

@@ -1,5 +1,5 @@
-%% @doc A gateway in small: sensors take readings, readings go to a store in
-%% batches, and Prometheus scrapes what was counted.
+%% @doc Shows a small gateway. Sensors take readings, a store gets the readings in
+%% batches, and Prometheus scrapes the counts.
 -module(sensors).
 -behaviour(application).
 -behaviour(supervisor).
@@ -23,7 +23,7 @@ start(_, _) ->
 -spec stop(term()) -> ok.
 stop(_) -> ok.
 
-%% @doc The port that is scraped; `{port, 0}' takes any.
+%% @doc Gives the port for scrapes; `{port, 0}' takes any.
 -spec port() -> inet:port_number().
 port() ->
     {_, Endpoint, _, _} = lists:keyfind(whittle_counters_http, 1,
@@ -40,7 +40,7 @@ init([]) ->
            | [#{id => {sensor, N}, start => {?MODULE, start_sensor, [N]}}
               || N <- lists:seq(1, Sensors)]]}}.
 
-%% @doc A sensor, which reads every so many milliseconds and keeps the latest
+%% @doc Starts a sensor, which reads every so many milliseconds and keeps the latest
 %% 1000 readings while the store is held up.
 -spec start_sensor(pos_integer()) -> {ok, pid()}.
 start_sensor(N) ->

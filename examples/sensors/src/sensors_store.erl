@@ -1,5 +1,5 @@
-%% @doc The store: sums up the readings of each sensor. A disk would be written
-%% to here, once for each batch.
+%% @doc Sums up the readings of each sensor. A real store would write to a disk here, once for
+%% each batch.
 -module(sensors_store).
 -behaviour(whittle_flow_batcher).
 

@@ -1,4 +1,4 @@
-%% @doc Counters, gauges and histograms at the cost of a bare counter.
+%% @doc Defines, updates and reads counters, gauges and histograms, at the cost of a bare counter.
 %%
 %% Define a metric once, update it from anywhere, read it or let it be scraped:
 %% ```
@@ -11,10 +11,10 @@
 %% A handle is resolved once and costs what `counters:add/3' costs; a name with
 %% labels is looked up at the call.
 %%
-%% An update never raises: what cannot be counted (an unknown metric, labels
-%% that do not fit, a negative step, a value out of range) answers
-%% `{error, Reason}', is counted in `whittle_counters_rejected_total', and the
-%% first of its kind is logged.
+%% An update never raises an exception. One that cannot be counted (an unknown metric,
+%% labels that do not fit, a negative step, a value out of range) answers
+%% `{error, Reason}'. `whittle_counters_rejected_total' counts it, and the first of its
+%% kind is logged.
 -module(whittle_counters).
 
 -include("whittle_counters_cell.hrl").
@@ -85,7 +85,7 @@
 %% comparison with 2^59 would be one with a bignum.
 -define(MAX_OBSERVED, 16#7FFFFFFFFFFFFFF).
 
-%% What a counter may grow by at a time: no bignum either.
+%% The steps by which a counter may grow: no bignum either.
 -define(IS_STEP(N), is_integer(N), N >= 0, N =< 16#7FFFFFFFFFFFFFF).
 
 %%% definitions
@@ -122,8 +122,8 @@ delete(Name, Labels) ->
 -spec reset(atom()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 reset(Name) -> reset(Name, []).
 
-%% @doc Sets a series to zero and tells what it was. Every update is in what
-%% this returns or in what is read later; none is lost and none counted twice.
+%% @doc Sets a series to zero and gives its value until then. Every update is in this
+%% value or in one that is read later; none is lost and none counted twice.
 -spec reset(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 reset(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_registry:reset/2).
@@ -159,7 +159,7 @@ inc(#gauge{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
 inc(Name) when is_atom(Name) -> inc(Name, [], 1);
 inc(Other) -> inc(Other, 1).
 
-%% @doc `inc(Handle, Step)', or `inc(Name, Labels)' by one.
+%% @doc Adds to a counter: `inc(Handle, Step)', or `inc(Name, Labels)' by one.
 -spec inc(handle(), non_neg_integer()) -> ok | {error, reason()};
          (atom(), labels()) -> ok | {error, reason()}.
 inc(#striped{ref = Ref, ix = Ix}, N) when ?IS_STEP(N) -> counters:add(Ref, Ix, N);
@@ -308,13 +308,13 @@ since(Start) ->
 -spec value(atom()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name) -> value(Name, []).
 
-%% @doc What a series has come to: a number, or for a histogram the exact count
+%% @doc Gives the value of a series: a number, or for a histogram the exact count
 %% and sum with the buckets that are not empty.
 -spec value(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_table:read/2).
 
-%% @doc The value below which the part Q (0 to 1) of a histogram's observations
+%% @doc Gives the value below which the part Q (0 to 1) of a histogram's observations
 %% lies, in observed units, as exactly as its `error' says; 0 if it is empty since a reset.
 %% A series that nothing was observed into yet is unknown.
 -spec quantile(atom(), labels(), number()) -> {ok, number()} | {error, reason()}.
@@ -327,7 +327,7 @@ quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
     end;
 quantile(_, _, Q) -> {error, {bad_quantile, Q}}.
 
-%% @doc How much a series grew in a second over the last Window seconds, which
+%% @doc Gives the growth of a series in a second over the last Window seconds, which
 %% is one of the metric's `windows' or less, or over up to a fifth more than that, as it was
 %% looked. What a reset took away counts. A gauge may have fallen. Histograms: observations.
 -spec rate(atom(), labels(), pos_integer()) -> {ok, float()} | {error, reason()}.
@@ -335,15 +335,15 @@ rate(Name, Labels, Window) ->
     with_values(Name, Labels,
                 fun(_, Values) -> whittle_counters_rate:rate(Name, Values, Window) end).
 
-%% @doc Everything as terms, by family and label values.
+%% @doc Gives everything as terms, by family and label values.
 -spec snapshot() -> #{binary() => #{[binary()] => whittle_counters_table:value()}}.
 snapshot() -> whittle_counters_scrape:snapshot().
 
-%% @doc What the registry holds and costs.
+%% @doc Describes what the registry holds and costs.
 -spec info() -> whittle_counters_table:info().
 info() -> whittle_counters_table:info().
 
-%% @doc One line for a reason that this application gives.
+%% @doc Formats a reason of this application as one line.
 -spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) -> whittle_counters_error:format(Reason).
 
@@ -374,7 +374,7 @@ slow(Name, Labels, Type, Value, Update) ->
 takes(Type, #{type := Other, name := Name}, _) when Type =/= Other ->
     {error, {wrong_type, {Name, Other, Type}}};
 takes(counter, _, _) ->
-    %% What is no step has been refused before.
+    %% inc/3 has refused a term that is no step.
     ok;
 takes(gauge, #{value := Kind}, N) ->
     case whittle_counters_cell:fits(Kind, N) of
@@ -395,7 +395,7 @@ widen(#histogram{key = {Name, _}} = Cell, Segment, V) ->
 
 bad_value(Cell, N) -> refuse(whittle_counters_cell:metric(Cell), {bad_value, N}).
 
-%% What is no name is no handle of the wanted type either.
+%% A term that is no name is no handle of the wanted type either.
 unfit(Other, Wanted) when is_tuple(Other), tuple_size(Other) > 0 ->
     refuse(undefined, {bad_handle, {element(1, Other), Wanted}});
 unfit(Other, Wanted) ->

@@ -1,4 +1,4 @@
-%% @doc Cells: the words of shared memory behind a series.
+%% @hidden Makes, reads and sets cells, the words of shared memory behind a series.
 %%
 %% A cold cell is one word of an atomics array that it shares with its
 %% neighbours (8 bytes). A striped cell has a word for each scheduler, in lines
@@ -28,11 +28,11 @@
 %% Buckets in a segment, as whittle_counters_scale says.
 -define(SEGMENT, 32).
 
-%% @doc No array begun yet.
+%% @doc Begins with no array.
 -spec pages() -> pages().
 pages() -> #{}.
 
-%% @doc A counter's cell.
+%% @doc Makes a counter's cell.
 -spec counter(stripe(), atom(), pages()) -> {#counter{} | #striped{}, pages()}.
 counter(plain, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
@@ -41,7 +41,7 @@ counter(striped, Name, Pages) ->
     {Ref, Ix, Pages1} = words(striped, 1, Pages),
     {#striped{ref = Ref, ix = Ix, name = Name}, Pages1}.
 
-%% @doc A gauge's cell: never striped, since it can be set.
+%% @doc Makes a gauge's cell: never striped, since it can be set.
 -spec gauge(integer | float, atom(), pages()) -> {#gauge{} | #level{}, pages()}.
 gauge(integer, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
@@ -50,7 +50,7 @@ gauge(float, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
     {#level{ref = Ref, ix = Ix, name = Name}, Pages1}.
 
-%% @doc A histogram's cell, without any bucket.
+%% @doc Makes a histogram's cell, without any bucket.
 -spec histogram(stripe(), {atom(), [binary()]}, whittle_counters_scale:schema(), pages()) ->
           {#histogram{}, pages()}.
 histogram(Stripe, Key, Schema, Pages) ->
@@ -58,7 +58,7 @@ histogram(Stripe, Key, Schema, Pages) ->
     Segments = erlang:make_tuple(whittle_counters_scale:segments(Schema), 0),
     {#histogram{key = Key, schema = Schema, ref = Ref, ix = Ix, segments = Segments}, Pages1}.
 
-%% @doc The same histogram with a segment more, if it lacked it.
+%% @doc Adds a segment to a histogram that lacks it.
 -spec with_segment(stripe(), non_neg_integer(), #histogram{}) -> #histogram{}.
 with_segment(Stripe, Segment, #histogram{segments = Segments} = Cell) ->
     case element(Segment + 1, Segments) of
@@ -104,19 +104,19 @@ level(Bits) ->
     <<Float/float>> = <<Bits:64>>,
     Float.
 
-%% @doc Whether a gauge of that kind takes the number.
+%% @doc Tells whether a gauge of that kind takes the number.
 -spec fits(integer | float, term()) -> boolean().
 fits(integer, N) -> is_integer(N) andalso N >= -(1 bsl 63) andalso N < 1 bsl 63;
 fits(float, N) when is_number(N) -> try is_float(float(N)) catch error:badarg -> false end;
 fits(float, _) -> false.
 
-%% @doc Sets a gauge to zero and tells what it was. What is set or added meanwhile
+%% @doc Sets a gauge to zero and gives its value until then. What is set or added meanwhile
 %% is in what this tells or stays.
 -spec take(#gauge{} | #level{}) -> number().
 take(#gauge{ref = Ref, ix = Ix}) -> atomics:exchange(Ref, Ix, 0);
 take(#level{ref = Ref, ix = Ix}) -> level(atomics:exchange(Ref, Ix, 0)).
 
-%% @doc The value; a histogram's is its sum.
+%% @doc Reads the value; a histogram's is its sum.
 -spec read(cell()) -> number().
 read(#counter{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
 read(#striped{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix);
@@ -124,11 +124,11 @@ read(#gauge{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
 read(#level{ref = Ref, ix = Ix}) -> level(atomics:get(Ref, Ix));
 read(#histogram{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix).
 
-%% @doc How often zero was observed.
+%% @doc Counts the observations of zero.
 -spec zeros(#histogram{}) -> integer().
 zeros(#histogram{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix + 1).
 
-%% @doc The buckets that are not empty, lowest first.
+%% @doc Reads the buckets that are not empty, lowest first.
 -spec buckets(#histogram{}) -> [{whittle_counters_scale:index(), pos_integer()}].
 buckets(#histogram{segments = Segments}) ->
     [{(S - 1) * ?SEGMENT + B - 1, N}
@@ -137,7 +137,7 @@ buckets(#histogram{segments = Segments}) ->
         B <- lists:seq(1, ?SEGMENT),
         N <- [counters:get(Ref, B)], N =/= 0].
 
-%% @doc The name of the metric that it is of.
+%% @doc Gives the name of the cell's metric.
 -spec metric(cell()) -> atom().
 metric(#histogram{key = {Name, _}}) -> Name;
 metric(#counter{name = Name}) -> Name;
@@ -145,7 +145,7 @@ metric(#striped{name = Name}) -> Name;
 metric(#gauge{name = Name}) -> Name;
 metric(#level{name = Name}) -> Name.
 
-%% @doc What tells the cell from all others, also when it has got more segments.
+%% @doc Gives the identity of a cell, which stays when the cell gets more segments.
 -spec id(cell()) -> {term(), pos_integer()}.
 id(#histogram{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#counter{ref = Ref, ix = Ix}) -> {Ref, Ix};
@@ -153,7 +153,7 @@ id(#striped{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#gauge{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#level{ref = Ref, ix = Ix}) -> {Ref, Ix}.
 
-%% @doc What the cell takes of shared memory, in bytes: its own words, without
+%% @doc Gives the bytes of shared memory that the cell takes: its own words, without
 %% the unused ones of an array that it shares.
 -spec bytes(cell()) -> non_neg_integer().
 bytes(#striped{ref = Ref}) -> word_bytes(Ref);

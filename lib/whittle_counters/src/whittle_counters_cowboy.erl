@@ -1,4 +1,4 @@
-%% @doc A cowboy handler: `{"/metrics", whittle_counters_cowboy, []}' in the
+%% @doc Answers scrapes as a cowboy handler: `{"/metrics", whittle_counters_cowboy, []}' in the
 %% routes. Cowboy 2; nothing of it is needed to build this.
 -module(whittle_counters_cowboy).
 

@@ -1,5 +1,5 @@
-%% @doc An elli handler for `GET /metrics', also as one of elli_middleware's:
-%% what else is asked for is ignored. Nothing of elli is needed to build this.
+%% @doc Answers `GET /metrics' as an elli handler, also as one of elli_middleware's.
+%% It ignores other requests. Nothing of elli is needed to build this.
 -module(whittle_counters_elli).
 
 -ignore_xref([{elli_request, method, 1}, {elli_request, path, 1},
@@ -17,6 +17,6 @@ handle(Request, _) ->
         _ -> ignore
     end.
 
-%% @doc Elli's events, of which none is of interest.
+%% @doc Ignores elli's events.
 -spec handle_event(atom(), list(), term()) -> ok.
 handle_event(_, _, _) -> ok.

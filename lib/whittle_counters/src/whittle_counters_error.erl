@@ -1,19 +1,20 @@
-%% @doc The lines that say what is wrong. A module of its own, because a small system
-%% that makes no errors need not hold them.
+%% @hidden Formats the reasons of errors. It is a module of its own, because a small system that
+%% formats no errors then leaves the texts out.
 -module(whittle_counters_error).
 
 -export([format/1]).
 
-%% @doc One line for a reason, which says what to do.
+%% @doc Formats a reason as one line that says what to do.
 -spec format(whittle_counters:reason()) -> unicode:chardata().
 format({bad_labels, {[], Given}}) when is_number(Given) ->
-    io_lib:format("the metric has no labels; to count by a number give both, as in "
+    io_lib:format("the metric has no labels; to count by a number give labels and number, as in "
                   "inc(Name, [], ~0tp)", [Given]);
 format({bad_option, {window, Window}}) ->
     io_lib:format("a rate's window is a whole number of seconds, one of the metric's windows or "
                   "less: ~0tp", [Window]);
 format({cannot_listen, Reason}) ->
-    io_lib:format("cannot listen there; ~ts: ~0tp", [listen(Reason), Reason]);
+    io_lib:format("the endpoint cannot listen at this address and port; ~ts: ~0tp",
+                  [listen(Reason), Reason]);
 format({Tag, Context}) when is_atom(Tag) ->
     io_lib:format(text(Tag) ++ "~0tp", [Context]);
 format(Other) ->
@@ -24,25 +25,26 @@ listen(eafnosupport) -> "this machine has no such addresses, choose another ip";
 listen(eacces) -> "the system does not allow it, choose a port from 1024 on";
 listen(_) -> "choose another port".
 
-text(not_started) -> "not running; start the application ";
+text(not_started) -> "the application does not run; start it: ";
 text(unknown_metric) -> "no such metric; define it first with new/3: ";
 text(unknown_series) -> "no such series; it was deleted, has expired or was never updated: ";
 text(read_at_scrape) ->
     "the metric is read by its fun at the scrape only; snapshot/0 reads it too: ";
 text(already_defined) ->
-    "the metric is already defined, otherwise; use the same options or another name. "
+    "the metric is already defined with other options; use the same options or another name. "
         "Differences as {Option, Defined, Now}: ";
 text(name_taken) -> "the samples of another metric have this name; choose another: ";
 text(bad_name) ->
-    "not a metric's name in OpenMetrics (an atom like [a-zA-Z_:][a-zA-Z0-9_:]* that does not end "
-        "with _created, _bucket, _count, _sum or _info, nor with _total but for a counter); "
-        "choose another: ";
-text(bad_unit) -> "the name must end with _UNIT (before _total); rename one of them: ";
-text(bad_type) -> "not a type; use counter, gauge, histogram or timer: ";
+    "OpenMetrics does not allow this name for a metric (it takes an atom like "
+        "[a-zA-Z_:][a-zA-Z0-9_:]* that does not end with _created, _bucket, _count, _sum or "
+        "_info, nor with _total but for a counter); choose another: ";
+text(bad_unit) -> "the metric's name must end with _UNIT (before _total); rename one of them: ";
+text(bad_type) -> "the type is unknown; use counter, gauge, histogram or timer: ";
 text(bad_option) ->
-    "not an option here, or its value not allowed; see the type options() of the module that was "
-        "called, and the README on which option goes with which type: ";
-text(bad_label_name) -> "not a label's name, or twice; choose another: ";
+    "the function does not take this option or this value; see the type options() of the module "
+        "that you called, and the README on which option goes with which type: ";
+text(bad_label_name) ->
+    "this is no name of a label, or the metric has it twice; choose another: ";
 text(bad_labels) ->
     "the labels do not fit the metric; give a value for each of its names, as {Names, Given}: ";
 text(bad_label_value) ->
@@ -52,27 +54,31 @@ text(bad_step) ->
 text(bad_value) ->
     "a gauge takes numbers of 64 bits, whole ones, or with value => float all that a float holds: ";
 text(out_of_range) -> "a histogram takes whole numbers from 0 to 2^59-1: ";
-text(bad_handle) -> "neither a metric's name nor a handle of the type, as {Given, Wanted}: ";
-text(wrong_type) -> "the metric is of another type, as {Name, Its, Wanted}: ";
-text(read_only) -> "the gauge is read by its fun and cannot be set: ";
+text(bad_handle) ->
+    "this is neither a metric's name nor a handle of the type; take a handle of the wanted type, "
+        "as {Given, Wanted}: ";
+text(wrong_type) ->
+    "the metric has another type; use the functions of its type, as {Name, Its, Wanted}: ";
+text(read_only) -> "the metric's fun gives its values; you cannot set it: ";
 text(series_full) -> "the metric has max_series series; raise it or drop a label: ";
 text(bad_reading) ->
     "the fun gave no number that can be exported (a counter's is 0 or more); return one or "
         "[{Labels, Number}]: ";
 text(reading_failed) ->
-    "the gauge's fun crashed or took longer than read_timeout, its series are left out: ";
-text(read_twice) -> "the gauge's fun gave a label set twice; the first is taken: ";
+    "the metric's fun crashed or took longer than read_timeout; the scrape leaves its series out: ";
+text(read_twice) -> "the metric's fun gave a label set twice; the scrape takes the first: ";
 text(exemplar_too_long) -> "an exemplar has at most 128 characters; keep only an id: ";
 text(scrape_cut_off) ->
     "a scrape was cut off: its client went away, or did not read it in time (`timeout' and "
         "`patience' of whittle_counters_http), or the scrape itself failed: ";
 text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 text(bad_rule) ->
-    "not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
-text(push_failed) -> "a push was not sent, the next tells of it; check host and network: ";
+    "this is no list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
+text(push_failed) ->
+    "a push was not sent, and the next one sends its counts; check host and network: ";
 text(line_too_long) ->
-    "what StatsD would be told of a series is longer than a datagram and left out, as "
-        "{Name, Bytes}; cut its labels: ";
+    "the StatsD line of a series is longer than a datagram and was left out; cut its labels, as "
+        "{Name, Bytes}: ";
 text(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";
 text(registry_failed) -> "the registry crashed during the call; it was restarted, try again: ";
 text(Tag) -> atom_to_list(Tag) ++ ": ".

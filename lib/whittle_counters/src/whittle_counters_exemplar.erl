@@ -1,4 +1,4 @@
-%% @doc Exemplars: for each power of two of a histogram series the last
+%% @hidden Keeps exemplars: for each power of two of a histogram series the last
 %% observation that came with one.
 -module(whittle_counters_exemplar).
 
@@ -15,7 +15,7 @@ create() ->
     _ = ets:new(?TABLE, [named_table, public, ordered_set]),
     ok.
 
-%% @doc An exemplar's labels as they go out, if they may.
+%% @doc Formats an exemplar's labels for the export, if OpenMetrics allows them.
 -spec text(term()) -> {ok, binary()} | {error, whittle_counters:reason()}.
 text(Exemplar) when is_map(Exemplar) ->
     Names = lists:sort(maps:keys(Exemplar)),
@@ -52,8 +52,8 @@ stay(Name, Values) ->
 power(V) when V =< 1 -> 0;
 power(V) -> whittle_counters_scale:index(0, V).
 
-%% @doc What follows the bucket up to 2^Power on its line; empty without an
-%% exemplar.
+%% @doc Formats the exemplar that follows the bucket up to 2^Power on its line; empty without
+%% one.
 -spec text(atom(), [binary()], non_neg_integer(), pos_integer()) -> iodata().
 text(Name, Values, Power, Resolution) ->
     case whittle_counters_table:access(fun() -> ets:lookup(?TABLE, {Name, Values, Power}) end,
@@ -64,7 +64,7 @@ text(Name, Values, Power, Resolution) ->
              float_to_binary(At / 1000, [{decimals, 3}])]
     end.
 
-%% @doc Forgets those of a series.
+%% @doc Deletes the exemplars of a series.
 -spec delete(atom(), [binary()]) -> ok.
 delete(Name, Values) ->
     Match = {{Name, Values, '_'}, '_', '_', '_'},

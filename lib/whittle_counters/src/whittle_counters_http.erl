@@ -1,5 +1,5 @@
-%% @doc A tiny HTTP endpoint for scrapes, and what the handlers for other
-%% servers share: `GET /metrics', the format chosen by the Accept header.
+%% @doc Serves scrapes over HTTP: `GET /metrics', in the format that the Accept header chooses.
+%% The handlers for other servers share its functions.
 %%
 %% One process accepts; each connection has its own. All that ask at the same moment share one
 %% answer (whittle_counters_shared), because to make it costs the most. While more than ?SLOW
@@ -59,7 +59,7 @@
 %% Bytes of a request that are read and thrown away behind the answer.
 -define(REST, 1048576).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
@@ -97,7 +97,7 @@ init(Parent, Options) ->
 
 timeout(Options) -> maps:get(timeout, Options, 10000).
 
-%% @doc The port that an endpoint listens on.
+%% @doc Gives the port that an endpoint listens on.
 -spec port(pid()) -> inet:port_number().
 port(Endpoint) ->
     {dictionary, Dictionary} = process_info(Endpoint, dictionary),
@@ -314,7 +314,7 @@ reason(414) -> <<"URI Too Long">>;
 reason(431) -> <<"Request Header Fields Too Large">>;
 reason(503) -> <<"Service Unavailable">>.
 
-%% @doc The format for an Accept header: the one with the largest q, of several the
+%% @doc Chooses the format for an Accept header: the one with the largest q, of several the
 %% one that tells most. Protobuf and OpenMetrics only where they are asked for; the
 %% text format where nothing else is.
 -spec negotiate(binary()) -> format().
@@ -351,7 +351,7 @@ quality([<<"q=0">> | _]) -> 0;
 quality([_ | Parameters]) -> quality(Parameters);
 quality([]) -> 1000.
 
-%% @doc A whole answer for a server that takes one: status, Content-Type, body.
+%% @doc Gives a whole answer for a server that takes one: status, Content-Type, body.
 -spec answer(Accept :: binary()) -> {200 | 503, binary(), iodata()}.
 answer(Accept) ->
     case whittle_counters_sup:is_up() of
@@ -362,7 +362,7 @@ answer(Accept) ->
         false -> stopped()
     end.
 
-%% @doc The answer while the application does not run.
+%% @doc Gives the answer while the application does not run.
 -spec stopped() -> {503, binary(), binary()}.
 stopped() -> {503, <<"text/plain">>, <<"whittle_counters does not run\n">>}.
 
@@ -371,7 +371,7 @@ stopped() -> {503, <<"text/plain">>, <<"whittle_counters does not run\n">>}.
 stream(protobuf, Write) -> whittle_counters_protobuf:stream(Write);
 stream(Format, Write) -> whittle_counters_text:stream(Format, Write).
 
-%% @doc The Content-Type of a format.
+%% @doc Gives the Content-Type of a format.
 -spec content_type(format()) -> binary().
 content_type(protobuf) -> whittle_counters_protobuf:content_type();
 content_type(Format) -> whittle_counters_text:content_type(Format).

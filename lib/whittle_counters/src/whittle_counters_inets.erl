@@ -1,5 +1,5 @@
-%% @doc A module for inets' httpd: `{modules, [whittle_counters_inets, ...]}'
-%% answers `GET /metrics' and leaves the rest to those behind it.
+%% @doc Answers `GET /metrics' as a module of inets' httpd
+%% (`{modules, [whittle_counters_inets, ...]}'), and leaves other requests to the modules behind it.
 -module(whittle_counters_inets).
 
 -include_lib("inets/include/httpd.hrl").

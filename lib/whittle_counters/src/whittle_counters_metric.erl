@@ -1,7 +1,7 @@
-%% @doc A metric's definition: checked options and defaults.
+%% @hidden Makes and compares definitions of metrics, with checked options and defaults.
 -module(whittle_counters_metric).
 
--export([check/3, own_families/0]).
+-export([check/3, difference/2, clash/2, own_families/0]).
 
 -define(DEFAULTS, #{help => <<>>, unit => <<>>, labels => [], value => integer, read => none,
                     error => 0.05, resolution => 1, range => {1, (1 bsl 59) - 1},
@@ -88,7 +88,29 @@ is_text(V) when is_binary(V); is_list(V) ->
     try is_binary(unicode:characters_to_binary(V)) catch error:badarg -> false end;
 is_text(_) -> false.
 
-%% @doc The families that the library has beside the metrics; nobody can define them.
+%% @doc Gives the options in which a new definition differs from the old one. Only what the
+%% caller gave is compared: the schema follows from the error.
+-spec difference(whittle_counters:metric(), whittle_counters:metric()) ->
+          [{Option :: atom(), Old :: term(), New :: term()}].
+difference(Old, New) ->
+    [{Key, maps:get(Key, Old, none), Value}
+     || {Key, Value} <- lists:sort(maps:to_list(New)), Key =/= schema,
+        maps:get(Key, Old, none) =/= Value].
+
+%% @doc Gives the metric, of those defined, or the family of the library that has a sample of
+%% the same name.
+-spec clash(whittle_counters:metric(), [whittle_counters:metric()]) -> none | atom().
+clash(#{family := Family, type := Type}, Metrics) ->
+    Mine = whittle_counters_name:samples(Family, Type),
+    Theirs = [{Key, F, T} || #{key := Key, name := F, type := T}
+                                 <- own_families()]
+        ++ [{N, F, T} || #{name := N, family := F, type := T} <- Metrics],
+    case [N || {N, F, T} <- Theirs, Mine -- whittle_counters_name:samples(F, T) =/= Mine] of
+        [] -> none;
+        [First | _] -> First
+    end.
+
+%% @doc Gives the families that the library has beside the metrics; nobody can define them.
 -spec own_families() -> [whittle_counters_scrape:family()].
 own_families() ->
     [own(whittle_counters_rejected_total, <<"Updates that could not be done">>, [metric, reason]),

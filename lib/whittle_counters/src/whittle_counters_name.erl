@@ -1,5 +1,4 @@
-%% @doc Names, units and labels: what OpenMetrics allows, and the text of a
-%% label set.
+%% @doc Checks names, units and labels by the rules of OpenMetrics, and formats label sets.
 %%
 %% The rules are those of the OpenMetrics 1.0 text format: a metric's name is
 %% `[a-zA-Z_:][a-zA-Z0-9_:]*', a label's `[a-zA-Z_][a-zA-Z0-9_]*' without two
@@ -10,7 +9,7 @@
 -export([family/2, samples/2, check/3, label_names/2, nanoseconds/1]).
 -export([values/2, text/2, escape/1, escape_help/1]).
 
-%% @doc The family's name: a counter's without `_total'. The module string is not
+%% @doc Gives the family's name: a counter's without `_total'. The module string is not
 %% used here nor elsewhere in the application: it loads unicode_util, which takes
 %% 600 KB, four times what all of this does.
 -spec family(atom(), whittle_counters:type()) -> binary().
@@ -23,7 +22,7 @@ family(Name, counter) ->
 family(Name, _) ->
     atom_to_binary(Name).
 
-%% @doc Every name that the family's samples may have, the family's own first.
+%% @doc Gives every name that the family's samples may have, the family's own first.
 -spec samples(binary(), whittle_counters:type()) -> [binary()].
 samples(Family, counter) ->
     [Family, <<Family/binary, "_total">>, <<Family/binary, "_created">>];
@@ -53,7 +52,7 @@ check(Name, Type, Unit) ->
             end
     end.
 
-%% @doc How many nanoseconds a unit of time is; `none' for what is no unit of time.
+%% @doc Gives the nanoseconds of a unit of time; `none' for what is no unit of time.
 -spec nanoseconds(binary()) -> pos_integer() | none.
 nanoseconds(<<"nanoseconds">>) -> 1;
 nanoseconds(<<"microseconds">>) -> 1000;
@@ -78,7 +77,7 @@ label_names(Names, Type) when is_list(Names) ->
 label_names(Names, _) ->
     {error, {bad_label_name, Names}}.
 
-%% @doc A label set as the list of its values' texts, in the order in which the
+%% @doc Gives a label set as the list of its values' texts, in the order in which the
 %% metric names its labels. Values are text: an atom, an integer, a UTF-8
 %% binary or a list of characters. A map from label to value is taken too.
 -spec values([atom()], term()) ->
@@ -109,18 +108,18 @@ value(V) when is_binary(V); is_list(V) ->
     end;
 value(V) -> throw(V).
 
-%% @doc `a="x",b="y"', escaped; empty without labels.
+%% @doc Formats a label set as `a="x",b="y"', escaped; empty without labels.
 -spec text([atom()], [binary()]) -> binary().
 text(Names, Values) ->
     Pairs = lists:zipwith(fun(N, V) -> [atom_to_binary(N), "=\"", escape(V), $"] end,
                           Names, Values),
     iolist_to_binary(lists:join($,, Pairs)).
 
-%% @doc A label value between its quotes.
+%% @doc Escapes a label value for its quotes.
 -spec escape(binary()) -> binary().
 escape(Text) -> << <<(escape_char(C, true))/binary>> || <<C>> <= Text >>.
 
-%% @doc Help text; quotes stay as they are in Prometheus' format.
+%% @doc Escapes help text; quotes stay as they are in Prometheus' format.
 -spec escape_help(binary()) -> binary().
 escape_help(Text) -> << <<(escape_char(C, false))/binary>> || <<C>> <= Text >>.
 

@@ -1,4 +1,4 @@
-%% @doc Checks options, for definitions, for the ways out and of the application.
+%% @hidden Checks options of definitions, of exporters and of the application.
 -module(whittle_counters_option).
 
 -export([check/2, is_port/1, is_positive/1, is_timeout/1, is_list_of/2]).
@@ -8,7 +8,7 @@
 -define(ENV, #{max_series => 100000, publish_after => 20, sweep_every => 10000,
                read_timeout => 2000}).
 
-%% @doc Whether Options is a map of options that fit.
+%% @doc Checks that Options is a map of options that fit.
 -spec check(fun((Key :: term(), Value :: term()) -> boolean()), term()) ->
           ok | {error, {bad_option, term()}}.
 check(Fits, Options) when is_map(Options) ->
@@ -19,25 +19,25 @@ check(Fits, Options) when is_map(Options) ->
 check(_, Options) ->
     {error, {bad_option, Options}}.
 
-%% @doc Whether it is a port's number.
+%% @doc Tells whether a term is a port's number.
 -spec is_port(term()) -> boolean().
 is_port(V) -> is_integer(V) andalso V >= 0 andalso V < 65536.
 
-%% @doc Whether it is a whole number above zero.
+%% @doc Tells whether a term is a whole number above zero.
 -spec is_positive(term()) -> boolean().
 is_positive(V) -> is_integer(V) andalso V > 0.
 
-%% @doc Whether it is a number of milliseconds above zero that the VM can wait.
+%% @doc Tells whether a term is a number of milliseconds above zero that the VM can wait.
 -spec is_timeout(term()) -> boolean().
 is_timeout(V) -> is_positive(V) andalso V < 1 bsl 32.
 
-%% @doc Whether it is a proper list, and Fits says so of each element.
+%% @doc Tells whether a term is a proper list whose elements all fit.
 -spec is_list_of(fun((term()) -> boolean()), term()) -> boolean().
 is_list_of(Fits, V) when length(V) >= 0 -> lists:all(Fits, V);
 is_list_of(_, _) -> false.
 
-%% @doc What the application's environment says, if it can be used: one that was set
-%% wrong while the application runs must not end it.
+%% @doc Reads a setting of the application; the default counts for one that it cannot use. A
+%% setting that was set wrong while the application runs must not end it.
 -spec env(max_series | publish_after | sweep_every | read_timeout) -> non_neg_integer().
 env(Key) ->
     Default = map_get(Key, ?ENV),
@@ -47,7 +47,7 @@ env(Key) ->
         false -> Default
     end.
 
-%% @doc Whether the application's environment can be used.
+%% @doc Checks the settings of the application.
 -spec check_env() -> ok | {error, {bad_option, term()}}.
 check_env() ->
     check(fun is_env/2, maps:with(maps:keys(?ENV),

@@ -1,4 +1,4 @@
-%% @doc Prometheus' protobuf format with native histograms: length-delimited
+%% @doc Writes Prometheus' protobuf format with native histograms: length-delimited
 %% `io.prometheus.client.MetricFamily' messages (the fields are those of
 %% metrics.proto in prometheus/client_model).
 %%
@@ -13,7 +13,7 @@
 
 -export([stream/1, content_type/0]).
 
-%% @doc What an HTTP answer says the format is.
+%% @doc Gives the Content-Type of the format.
 -spec content_type() -> binary().
 content_type() ->
     <<"application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "

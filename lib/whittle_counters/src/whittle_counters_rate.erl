@@ -1,6 +1,6 @@
-%% @doc Rates over windows: for metrics with the option `windows' it remembers
-%% what they had come to, for each window about a tenth of it apart, and tells how
-%% much they grew in a second over the last so many. A window has thirteen samples at most,
+%% @hidden Computes rates over windows. For metrics with the option `windows' a process keeps
+%% samples of their values, for each window about a tenth of it apart. The rate is the growth in a
+%% second over the window. A window has thirteen samples at most,
 %% whatever its length; fewer where another window's tenth is no part of its own.
 -module(whittle_counters_rate).
 -behaviour(gen_server).
@@ -17,13 +17,13 @@
 %% Samples of a series for each window in seconds, newest first. A series that is deleted and
 %% made again is another.
 -type sample() :: {Millisecond :: integer(), Value :: number()}.
-%% What was counted in all: a reset is no change.
+%% The value counted in all: a reset is no change.
 
 %% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @doc Growth in a second over the last Window seconds, or over as much of it
+%% @doc Gives the growth in a second over the last Window seconds, or over as much of it
 %% as there is. Histograms tell how many observations.
 -spec rate(atom(), [binary()], pos_integer()) -> {ok, float()} | {error, whittle_counters:reason()}.
 rate(Name, Values, Window) ->
@@ -97,7 +97,7 @@ trim([{T, _} = Sample | _], Since) when T =< Since -> [Sample];
 trim([Sample | Samples], Since) -> [Sample | trim(Samples, Since)];
 trim([], _) -> [].
 
-%% @doc How much a series has grown in a second, at millisecond Now; a gauge may have fallen.
+%% @doc Computes the growth of a series in a second, at millisecond Now; a gauge may have fallen.
 -spec growth({atom(), [binary()]}, pos_integer(), integer(), samples()) ->
           {ok, float()} | {error, whittle_counters:reason()}.
 growth({Name, Values} = Key, Window, Now, Samples) ->

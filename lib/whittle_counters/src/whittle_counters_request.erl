@@ -1,4 +1,4 @@
-%% @doc Reads the head of one HTTP request from a socket: the request line and the headers.
+%% @hidden Reads the head of one HTTP request from a socket: the request line and the headers.
 %%
 %% The socket is raw. The driver's own HTTP mode closes a connection whose line is too long,
 %% and the client would see a reset instead of an answer.

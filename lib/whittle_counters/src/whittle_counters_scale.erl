@@ -1,5 +1,5 @@
-%% @doc The exponential bucket scale: which bucket a whole number falls into,
-%% and where the buckets end.
+%% @doc Computes with the exponential bucket scale: the bucket of a whole number, and the ends
+%% of the buckets.
 %%
 %% Schema S cuts every power of two into 2^S buckets, as Prometheus' native
 %% histograms do: bucket I holds the values V with
@@ -59,11 +59,11 @@
 %% 2^S buckets in each power of two.
 -type index() :: 0..(59 * 32).
 
-%% @doc The largest value that can be observed, 2^59 - 1.
+%% @doc Gives the largest value that can be observed, 2^59 - 1.
 -spec max_value() -> pos_integer().
 max_value() -> (1 bsl 59) - 1.
 
-%% @doc The bucket of V, 1 =&lt; V =&lt; max_value().
+%% @doc Gives the bucket of V, 1 =&lt; V =&lt; max_value().
 -spec index(schema(), pos_integer()) -> index().
 index(3, V) -> (finest(V) + 3) bsr 2;
 index(5, V) -> finest(V);
@@ -106,21 +106,21 @@ byte_exponent(V, E) when V < 16 ->
 byte_exponent(V, E) ->
     if V < 32 -> E + 4; V < 64 -> E + 5; V < 128 -> E + 6; true -> E + 7 end.
 
-%% @doc The end of bucket I: the values in it are at most this.
+%% @doc Gives the end of bucket I: the values in it are at most this.
 -spec upper(schema(), index()) -> float().
 upper(Schema, I) -> math:pow(2, I / (1 bsl Schema)).
 
-%% @doc The geometric middle of bucket I, which tells the values in it.
+%% @doc Gives the geometric middle of bucket I, which stands for the values in it.
 -spec middle(schema(), index()) -> float().
 middle(Schema, I) -> math:pow(2, (I - 0.5) / (1 bsl Schema)).
 
-%% @doc How many segments of 32 buckets the whole range takes. Buckets are kept
+%% @doc Gives the number of segments of 32 buckets that the whole range takes. Buckets are kept
 %% in segments, four powers of two each in schema 3, so that a series pays for
 %% the range that it uses.
 -spec segments(schema()) -> pos_integer().
 segments(Schema) -> ((59 bsl Schema) bsr 5) + 1.
 
-%% @doc The value below which the part Q (0 to 1) of the observations lies, told
+%% @doc Gives the value below which the part Q (0 to 1) of the observations lies, told
 %% by the middle of its bucket; 0 for an empty histogram.
 -spec quantile(schema(), whittle_counters_table:distribution(), number()) -> number().
 quantile(Schema, #{count := Count, zeros := Zeros, buckets := Buckets}, Q) ->
@@ -130,7 +130,7 @@ walk(Schema, [{I, N} | _], Rank) when Rank > 0, Rank =< N -> middle(Schema, I);
 walk(Schema, [{_, N} | Buckets], Rank) when Rank > 0 -> walk(Schema, Buckets, Rank - N);
 walk(_, _, _) -> 0.
 
-%% @doc The coarsest schema whose relative error is at most Error (0.011 to
+%% @doc Gives the coarsest schema whose relative error is at most Error (0.011 to
 %% 0.42).
 -spec schema_for(float()) -> {ok, schema()} | error.
 schema_for(Error) ->
@@ -139,7 +139,7 @@ schema_for(Error) ->
         [] -> error
     end.
 
-%% @doc How far the geometric middle of a bucket is at most from a value in it,
+%% @doc Gives how far the geometric middle of a bucket is at most from a value in it,
 %% as a part of the value: 2^(1/2^(S+1)) - 1.
 -spec relative_error(schema()) -> float().
 relative_error(Schema) -> math:pow(2, 1 / (2 bsl Schema)) - 1.

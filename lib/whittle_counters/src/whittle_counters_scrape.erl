@@ -1,5 +1,5 @@
-%% @doc All that is exported, as one walk over families and series that every
-%% format uses. Holds a chunk of series at a time.
+%% @hidden Walks over all families and series that are exported, for every format. It holds a
+%% chunk of series at a time.
 -module(whittle_counters_scrape).
 
 -export([fold/2, fold_cells/2, snapshot/0]).
@@ -25,7 +25,7 @@ fold(Fun, Acc) ->
                    end, Fun({family, family(Metric)}, A), Name)
          end, Fun, Acc).
 
-%% @doc The same for those who tell what was added since the last time: counters
+%% @doc Folds over everything for exporters that report what was added since the last time: counters
 %% and histograms come as `{cells, Now}' for whittle_counters_table:gained/2, also
 %% while they are out of sight after their expiry.
 -spec fold_cells(fun((event() | {series, [binary()], binary(), {cells, list()}}, Acc) -> Acc),
@@ -99,7 +99,7 @@ read(Name, {Deadline, Readers}) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% What it ends with is its answer.
+%% The process ends with its answer as the reason.
 -spec answer(atom(), fun()) -> no_return().
 answer(Name, Read) -> exit({?MODULE, attempt(Name, Read)}).
 
@@ -147,7 +147,7 @@ own_samples() ->
     [[{[Name, Tag], N} || {{Name, Tag}, N} <- whittle_counters_table:rejected()],
      [{[Name], N} || {Name, N} <- whittle_counters_table:diverted()]].
 
-%% @doc Everything as terms: values by metric and label values.
+%% @doc Gives everything as terms: values by metric and label values.
 -spec snapshot() -> #{binary() => #{[binary()] => whittle_counters_table:value()}}.
 snapshot() ->
     {_, All} = fold(fun({family, #{name := Name}}, {_, Acc}) -> {Name, Acc#{Name => #{}}};

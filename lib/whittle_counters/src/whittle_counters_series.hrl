@@ -1,6 +1,10 @@
 %% A row of the series table. The exporters read it beside the registry, which
 %% alone writes it.
-%% What stands for a field in a pattern of ets.
+
+-define(METRICS, whittle_counters_metrics).
+-define(SERIES, whittle_counters_series).
+
+%% The placeholders for a field in a pattern of ets.
 -type any_() :: '_' | '$1' | '$2' | '$3'.
 
 -record(series, {

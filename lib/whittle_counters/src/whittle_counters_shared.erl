@@ -1,4 +1,4 @@
-%% @doc Makes answers that take a while, and gives each one to all that wait for it.
+%% @hidden Makes answers that take a while, and gives each answer to all processes that wait for it.
 %%
 %% A process says from which time on its answer may have been begun. An answer that is younger,
 %% or in the making since then, is given to it too. There is at most one in the making of a kind.
@@ -35,7 +35,7 @@ join(Server) ->
     true = link(Server),
     ok.
 
-%% @doc An answer that was begun at a time (native, monotonic) or later. Waits for it for so
+%% @doc Gives an answer that was begun at a time (native, monotonic) or later. Waits for it for so
 %% many milliseconds.
 -spec get(pid(), kind(), Since :: integer(), timeout()) -> {ok, term()} | {error, failed | timeout}.
 get(Server, Kind, Since, Timeout) ->

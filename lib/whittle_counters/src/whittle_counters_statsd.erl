@@ -1,8 +1,8 @@
-%% @doc Pushes to StatsD or DogStatsD over UDP: counters as what they grew by
+%% @doc Pushes to StatsD or DogStatsD over UDP: counters as their growth
 %% since the last push, gauges as they are, histograms as one line for each
 %% bucket that grew, with the bucket's middle as value and 1/N as sample rate.
 %%
-%% What was added is told once, whatever was reset, expired or made in between. The
+%% Each push reports an update once, whatever was reset, expired or made in between. The
 %% first push tells all that was counted before it. What a push could not send at
 %% all the next one sends; what is lost on the way is lost, as UDP is.
 %%
@@ -26,13 +26,13 @@
 -opaque seen() :: #{{binary(), [binary()]} =>
                         [{whittle_counters_cell:cell(), whittle_counters_table:value()}]
                         | number()}.
-%% What each cell had come to, and what the funs of counters had told.
+%% The value of each cell, and the value that each counter's fun gave.
 
-%% What fits into one datagram on an Ethernet without being cut, and into any of IPv4.
+%% The bytes that fit into one datagram on an Ethernet without being cut, and into any of IPv4.
 -define(DATAGRAM, 1432).
 -define(LARGEST, 65507).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
@@ -125,7 +125,7 @@ address(Host) ->
             end
     end.
 
-%% @doc Datagrams with what changed since Seen (`#{}' at first), and the new
+%% @doc Makes datagrams with the changes since Seen (`#{}' at first), and the new
 %% Seen.
 -spec packets(statsd | dogstatsd, seen() | #{}) -> {[binary()], seen()}.
 packets(Style, Seen) ->
@@ -147,7 +147,7 @@ fits(Family, Line) ->
     _ = whittle_counters_table:reject(undefined, {line_too_long, {Family, byte_size(Line)}}),
     false.
 
-%% What is to be told, and what is to be remembered for the next time.
+%% The growth to report, and the values to remember for the next push.
 change(_, {cells, Now}, Before) when is_list(Before) ->
     {whittle_counters_table:gained(Now, Before), Now};
 change(F, {cells, _} = Now, _) -> change(F, Now, []);

@@ -1,5 +1,5 @@
-%% @doc Output in pieces: gathers what a format makes and hands it on when it is
-%% a piece's worth, so that memory stays flat whatever the number of series.
+%% @hidden Gathers the output of a format, and hands it on in pieces of a fixed size. Memory stays
+%% flat with any number of series.
 -module(whittle_counters_stream).
 
 -export([run/3, add/2, collect/1]).

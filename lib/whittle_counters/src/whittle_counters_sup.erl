@@ -1,6 +1,6 @@
-%% @hidden The application and its supervisors. The upper one owns the tables. What
-%% is not needed to count is under the lower one, which is there from the first metric
-%% with windows on, and is given up when that keeps crashing: the tables stay.
+%% @hidden Starts the application and its supervisors. The upper supervisor owns the tables. The
+%% lower one has the processes that counting does not need. It is there from the first metric with
+%% windows on. When its processes keep crashing it is given up, and the tables stay.
 -module(whittle_counters_sup).
 -behaviour(application).
 -behaviour(supervisor).
@@ -17,7 +17,7 @@ start(_, _) ->
     end.
 
 -spec stop(term()) -> ok.
-stop(_) -> whittle_counters_registry:forget().
+stop(_) -> whittle_counters_publication:forget().
 
 %% Whether the application runs, though one of its processes may be crashed.
 -spec is_up() -> boolean().

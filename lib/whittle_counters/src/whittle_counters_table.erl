@@ -1,6 +1,6 @@
-%% @doc The tables behind the registry: what is defined, which series exist,
-%% what was refused. Written by the registry, read by everybody; they belong to
-%% the supervisor, so that they outlive a crash of the registry.
+%% @doc Reads the tables behind the registry: the definitions, the series, the refused updates.
+%% The registry writes them, and everybody reads them. They belong to the supervisor, so they
+%% outlive a crash of the registry.
 -module(whittle_counters_table).
 
 -include("whittle_counters_cell.hrl").
@@ -12,8 +12,6 @@
 -export([reject/2, divert/1, rejected/0, diverted/0]).
 -export_type([base/0, value/0, distribution/0, info/0]).
 
--define(METRICS, whittle_counters_metrics).
--define(SERIES, whittle_counters_series).
 -define(REFUSED, whittle_counters_refused).
 
 %% How many rows a fold holds at a time.
@@ -45,7 +43,7 @@ create() ->
     _ = ets:new(whittle_counters_asked, [named_table, public, ordered_set]),
     ok.
 
-%% @doc What Fun gets from the tables, or Otherwise where there are none: the
+%% @doc Gives what Fun gets from the tables, or Otherwise where there are none: the
 %% application may be stopped during any call, and those who update, scrape or push
 %% belong to others, who go on.
 -spec access(fun(() -> Result), Otherwise) -> Result | Otherwise.
@@ -54,7 +52,7 @@ access(Fun, Otherwise) ->
     catch error:badarg -> Otherwise
     end.
 
-%% @doc A metric's definition and how many series it has.
+%% @doc Gives a metric's definition and the number of its series.
 -spec metric(term()) -> {ok, whittle_counters:metric(), non_neg_integer()} |
           {error, whittle_counters:reason()}.
 metric(Name) ->
@@ -64,13 +62,13 @@ metric(Name) ->
         none -> {error, {not_started, whittle_counters}}
     end.
 
-%% @doc All definitions, by name.
+%% @doc Gives all definitions, by name.
 -spec metrics() -> [whittle_counters:metric()].
 metrics() -> [Metric || {_, Metric, _} <- rows(?METRICS)].
 
 rows(Table) -> access(fun() -> ets:tab2list(Table) end, []).
 
-%% @doc One series.
+%% @doc Gives one series.
 -spec series({atom(), [binary()]}) -> {ok, #series{}} | none.
 series(Key) ->
     case access(fun() -> ets:lookup(?SERIES, Key) end, []) of
@@ -84,7 +82,7 @@ series(Key) ->
 -spec fold_series(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
 fold_series(Fun, Acc, Name) -> fold_rows(Fun, Acc, false, Name).
 
-%% @doc The same over those too that have expired and are watched.
+%% @doc Folds over the series of a metric, also over those that have expired and are watched.
 -spec fold_all(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
 fold_all(Fun, Acc, Name) -> fold_rows(Fun, Acc, '_', Name).
 
@@ -103,13 +101,13 @@ fold_chunks(Fun, Acc, Select) ->
             fold_chunks(Fun, Acc1, fun() -> ets:select(More) end)
     end.
 
-%% @doc What the parts of a series come to: a number, or a histogram's
+%% @doc Adds up the parts of a series: to a number, or to a histogram's
 %% distribution.
 -spec value([{whittle_counters_cell:cell(), base()}], raw | since_reset) -> value().
 value(Parts, raw) -> total([Value || {_, Value} <- now(Parts)]);
 value(Parts, since_reset) -> grown(Parts, now(Parts)).
 
-%% @doc The cells of the parts with what each holds, read once: bases for a reset.
+%% @doc Reads the cells of the parts, each once: bases for a reset.
 -spec now([{whittle_counters_cell:cell(), base()}]) ->
           [{whittle_counters_cell:cell(), value()}].
 now(Parts) -> [{Cell, content(Cell)} || {Cell, _} <- Parts].
@@ -122,14 +120,14 @@ content(#histogram{} = Cell) ->
 content(Cell) ->
     whittle_counters_cell:read(Cell).
 
-%% @doc What a series grew by from its parts' bases to later ones of the same
+%% @doc Gives the growth of a series from its parts' bases to later ones of the same
 %% cells, in the same order.
 -spec grown([{whittle_counters_cell:cell(), base()}], [{whittle_counters_cell:cell(), value()}]) ->
           value().
 grown(Parts, Now) ->
     total([minus(To, From) || {{_, From}, {_, To}} <- lists:zip(Parts, Now)]).
 
-%% @doc What was added since Before, whatever was reset, deleted or made in between:
+%% @doc Gives what was added since Before, whatever was reset, deleted or made in between:
 %% each cell is compared with itself, and one that is new with nothing.
 -spec gained([{whittle_counters_cell:cell(), value()}],
              [{whittle_counters_cell:cell(), value()}]) -> value().
@@ -161,7 +159,7 @@ merge([_ | _] = A, [Y | B]) -> [Y | merge(A, B)];
 merge([], B) -> B;
 merge(A, []) -> A.
 
-%% @doc The value of one series; its expiry ends it.
+%% @doc Gives the value of one series, until it expires.
 -spec read(atom(), [binary()]) -> {ok, value()} | {error, whittle_counters:reason()}.
 read(Name, Values) ->
     case series({Name, Values}) of
@@ -173,7 +171,7 @@ read(Name, Values) ->
             end
     end.
 
-%% @doc What there is and what it costs, metric by metric and series by series.
+%% @doc Describes what the tables hold and what it costs, metric by metric and series by series.
 -spec info() -> info().
 info() ->
     Word = erlang:system_info(wordsize),
@@ -197,7 +195,7 @@ reject(Name, {Tag, _} = Reason) ->
         1 ->
             logger:warning("whittle_counters, metric ~ts: ~ts (further ones are only counted, in "
                            "whittle_counters_rejected_total)",
-                           [Known, whittle_counters:format_error(Reason)]);
+                           [Known, whittle_counters_error:format(Reason)]);
         _ ->
             ok
     end,
@@ -211,10 +209,10 @@ divert(Name) ->
     _ = access(fun() -> ets:update_counter(?REFUSED, Key, 1, {Key, 0}) end, none),
     ok.
 
-%% @doc How many updates were refused, by metric and reason.
+%% @doc Gives the number of refused updates, by metric and reason.
 -spec rejected() -> [{{atom(), atom()}, pos_integer()}].
 rejected() -> [Row || {{Name, _}, _} = Row <- rows(?REFUSED), is_atom(Name)].
 
-%% @doc How many updates went to overflow series, by metric.
+%% @doc Gives the number of updates that went to overflow series, by metric.
 -spec diverted() -> [{atom(), pos_integer()}].
 diverted() -> [{Name, N} || {{{divert}, Name}, N} <- rows(?REFUSED)].

@@ -25,7 +25,7 @@ attach(Id, Event, Rules) ->
         false -> {error, {bad_rule, first_bad(Rules)}}
     end.
 
-%% What is no list is no rule either, even if it looks like one.
+%% A term that is no list is no rule either, even if it looks like one.
 first_bad(Rules) when length(Rules) >= 0 -> hd([Rule || Rule <- Rules, not is_rule(Rule)]);
 first_bad(Rules) -> Rules.
 
@@ -47,7 +47,7 @@ handle_event(_, Measurements, Metadata, Rules) ->
                                  Measurements)
                   end, Rules).
 
-%% What an update refuses it counts and logs.
+%% An update counts and logs its own refusal.
 update(Metric, inc, Labels, _) -> whittle_counters:inc(Metric, Labels, 1);
 update(Metric, {Update, Key}, Labels, Measurements) ->
     %% A measurement that is missing is refused as a value like any other.

@@ -1,4 +1,4 @@
-%% @doc Prometheus' text format 0.0.4 and OpenMetrics 1.0, streamed.
+%% @doc Writes Prometheus' text format 0.0.4 and OpenMetrics 1.0, streamed.
 %%
 %% A histogram's buckets are summed up at powers of two of the observed unit,
 %% where the fine buckets end too, so the counts are exact; the fine ones go
@@ -14,12 +14,12 @@
 %% cost shows, above it only memory grows (bench/counters).
 -define(FLUSH, 16384).
 
-%% @doc What an HTTP answer says the format is.
+%% @doc Gives the Content-Type of a format.
 -spec content_type(format()) -> binary().
 content_type(prometheus) -> <<"text/plain; version=0.0.4; charset=utf-8">>;
 content_type(openmetrics) -> <<"application/openmetrics-text; version=1.0.0; charset=utf-8">>.
 
-%% @doc Everything in one piece.
+%% @doc Gives everything in one piece.
 -spec render(format()) -> binary().
 render(Format) ->
     {ok, Chunks} = whittle_counters_stream:collect(fun(Write) -> stream(Format, Write) end),

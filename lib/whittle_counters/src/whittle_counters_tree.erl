@@ -1,5 +1,4 @@
-%% @doc The registry's value: from a metric's name through its label values to
-%% a cell, in nested maps.
+%% @hidden Leads from a metric's name through its label values to a cell, in nested maps.
 %%
 %% It is nested because looking up an atom or a small integer three times is
 %% twice as fast as hashing a list of three once (bench/counters). Leaves are cells; the
@@ -14,13 +13,13 @@
 -type path() :: nonempty_list().
 %% The metric's name, then the label values as they stand at the call.
 
-%% @doc Hangs a cell under a path.
+%% @doc Puts a cell at the end of a path.
 -spec put(path(), whittle_counters_cell:cell(), tree()) -> tree().
 put([Key], Cell, Tree) -> Tree#{Key => Cell};
 put([Key | Path], Cell, Tree) ->
     Tree#{Key => put(Path, Cell, maps:get(Key, Tree, #{}))}.
 
-%% @doc Takes a path out, and the branches that it leaves bare.
+%% @doc Takes a path out, and the branches that it leaves empty.
 -spec delete(path(), tree()) -> tree().
 delete([Key], Tree) -> maps:remove(Key, Tree);
 delete([Key | Path], Tree) ->

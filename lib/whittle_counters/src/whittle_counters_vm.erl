@@ -1,4 +1,4 @@
-%% @doc What the VM says of itself, read at the scrape.
+%% @doc Defines metrics of the VM itself, read at the scrape.
 %%
 %% `install()' defines all of it; the table in the README says what each value
 %% means and costs to read. Nothing is read between scrapes. With the flag
@@ -22,7 +22,7 @@ define([{Name, Type, Options} | More]) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The metrics with their help, labels and what reads them.
+%% @doc Gives the metrics with their help, labels and the funs that read them.
 -spec definitions() -> [{atom(), whittle_counters:type(), whittle_counters:options()}].
 definitions() ->
     [metric(erlang_vm_memory_bytes, gauge, "Memory by what it holds", [kind], "bytes",

@@ -1,4 +1,4 @@
-%% @doc A process that handles its messages in batches.
+%% @doc Runs a process that handles its messages in batches.
 %%
 %% A module exports init/1 and handle_batch/2 and is started with
 %% `start_link(Module, Args, Options)'. Messages come from
@@ -45,7 +45,7 @@
                   batches = none :: whittle_flow_count:handle(),
                   messages = none :: whittle_flow_count:handle(), watch :: reference()}).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(term(), module(), term(), options()) -> supervisor:child_spec().
 child_spec(Id, Module, Args, Options) ->
     #{id => Id, start => {?MODULE, start_link, [Module, Args, Options]}}.
@@ -62,8 +62,7 @@ start_link(Module, Args, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends one message without credit: at most once, and nothing holds the
-%% sender up.
+%% @doc Sends one message without credit, at most once. Nothing holds the sender up.
 -spec cast(target(), term()) -> ok.
 cast(Batcher, Message) -> post(Batcher, {whittle_flow, Message}).
 

@@ -1,12 +1,12 @@
-%% @doc A bounded queue that sheds by a policy: what a sender keeps while it has
-%% no credit. What stays leaves in the order in which it came.
+%% @hidden Keeps the messages of a sender that has no credit, in a bounded queue that sheds by a
+%% policy. The messages that stay leave in the order in which they came.
 -module(whittle_flow_buffer).
 
 -export([new/2, in/2, out/2, count/1]).
 -export_type([buffer/0, policy/0]).
 
 -type policy() :: newest | oldest | {priority, fun((Message :: term()) -> term())}.
-%% What is shed when the buffer is full: what comes, what came first, or the
+%% The messages to shed when the buffer is full: the newest, the oldest, or the
 %% one whose priority is the lowest in term order (of several the oldest). A
 %% message on which the fun crashes is lower than all others.
 
@@ -23,11 +23,11 @@
 -spec new(policy(), pos_integer()) -> buffer().
 new(Policy, Max) -> #buffer{policy = Policy, max = Max}.
 
-%% @doc How many messages it holds.
+%% @doc Counts the messages that the buffer holds.
 -spec count(buffer()) -> non_neg_integer().
 count(#buffer{messages = Messages}) -> gb_trees:size(Messages).
 
-%% @doc Puts a message in, and tells how many were shed for it: 0 or 1.
+%% @doc Puts a message in, and gives the number of messages shed for it: 0 or 1.
 -spec in(term(), buffer()) -> {0 | 1, buffer()}.
 in(Message, #buffer{max = Max, policy = Policy} = Buffer) ->
     case count(Buffer) < Max of

@@ -1,4 +1,4 @@
-%% @doc Measures on this machine where broadcasting by reference begins to pay.
+%% @hidden Measures on this machine where broadcasting by reference begins to pay.
 -module(whittle_flow_calibrate).
 
 -export([run/0]).

@@ -1,6 +1,6 @@
-%% @doc A process that sends to one other node for its owner.
+%% @hidden Runs a process that sends to one other node for its owner.
 %%
-%% Whoever sends to a node that takes nothing (it is stopped, or the line is slow) is
+%% A process that sends to a node that takes nothing (it is stopped, or the line is slow) is
 %% suspended once the connection's buffer is full, for up to `net_ticktime'. So what must
 %% not stand sends through a channel, which may: it sends, monitors and answers, in the
 %% order in which it was asked to. Its owner bounds what waits in it.
@@ -24,13 +24,13 @@ send(Channel, Parts) ->
     Channel ! {send, Parts},
     ok.
 
-%% @doc When that process ends, or its node, the owner gets `{whittle_flow_down, Pid}'.
+%% @doc Watches a process: the owner gets `{whittle_flow_down, Pid}' when it or its node ends.
 -spec watch(pid(), pid()) -> ok.
 watch(Channel, Pid) ->
     Channel ! {watch, Pid},
     ok.
 
-%% @doc Not any more, but it may be on its way.
+%% @doc Ends the watch. The message may be on its way already.
 -spec unwatch(pid(), pid()) -> ok.
 unwatch(Channel, Pid) ->
     Channel ! {unwatch, Pid},
@@ -42,7 +42,7 @@ reply(Channel, From, Answer) ->
     Channel ! {reply, From, Answer},
     ok.
 
-%% @doc Ends it when it has done what it was asked for.
+%% @doc Ends the channel when it has done all that it was asked for.
 -spec stop(pid()) -> ok.
 stop(Channel) ->
     true = unlink(Channel),
@@ -80,8 +80,8 @@ unwatched(Pid, Watched) ->
         error -> Watched
     end.
 
-%% @doc Sends to a process, which may be on another node, without standing. The calling
-%% process has one that sends for it to each such node, and that ends with it.
+%% @doc Sends to a process, which may be on another node, without blocking. The calling process
+%% has one process for each such node, which sends for it and ends with it.
 -spec forward(pid(), term()) -> ok.
 forward(Pid, Signal) when node(Pid) =:= node() ->
     Pid ! Signal,
@@ -101,7 +101,7 @@ forwarder(Node) ->
             New
     end.
 
-%% What was sent before its owner's end goes first.
+%% Messages that were sent before the owner's end go first.
 forward_loop(Monitor) ->
     receive
         {forward, Pid, Signal} ->

@@ -1,4 +1,4 @@
-%% @doc What whittle_flow counts, and the errors that it logs once.
+%% @hidden Counts for whittle_flow, and logs each of its errors once.
 -module(whittle_flow_count).
 
 -export([create/0, handle/2, add/2, add/3, watch/0, watched/2, refused/2, failed/3]).
@@ -6,7 +6,7 @@
 
 -type handle() :: whittle_counters:handle() | none.
 
-%% What was logged already, as {Where, Tag}.
+%% The errors that were logged already, as {Where, Tag}.
 -define(LOGGED, whittle_flow_logged).
 
 %% Milliseconds between looks for whittle_counters.
@@ -20,7 +20,7 @@ create() ->
     [] = [Error || {error, _} = Error <- define()],
     ok.
 
-%% What each definition answers: whittle_counters may be stopped meanwhile.
+%% The answer of each definition: whittle_counters may be stopped meanwhile.
 define() ->
     [whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
      || {Name, Labels, Help} <-
@@ -37,9 +37,9 @@ define() ->
              {whittle_flow_deliveries_total, [group], "Deliveries of broadcast messages"},
              {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]].
 
-%% @doc A handle of one of the metrics with one label. Where there are too many
-%% series for one more, of the one that counts all of those; none while
-%% whittle_counters does not run, without which this goes on uncounted.
+%% @doc Gives a handle of a metric with one label. When there are too many series, it is the handle
+%% of the series that counts all further ones. While whittle_counters does not run there is none,
+%% and whittle_flow goes on uncounted.
 -spec handle(atom(), atom()) -> handle().
 handle(Metric, Where) ->
     case whittle_counters:handle(Metric, [Where]) of
@@ -75,13 +75,13 @@ add(Metric, Labels, N) ->
         {error, _} -> ok
     end.
 
-%% @doc What a process with handles keeps to hear of it when they lead nowhere any
-%% more, because whittle_counters was stopped and started.
+%% @doc Watches for a restart of whittle_counters, after which handles lead nowhere. A process with
+%% handles keeps the result.
 -spec watch() -> reference().
 watch() -> monitor(process, whittle_counters_sup).
 
-%% @doc Whether a message says that: `renew' asks for new handles; the watch is the
-%% next one. Nobody tells when the application is back, so that is looked for.
+%% @doc Tells whether a message reports that restart: `renew' asks for new handles. The watch is the
+%% next one. Nobody reports that the application is back, so the process looks for it.
 -spec watched(term(), reference()) -> {renew | wait, reference()} | ignored.
 watched({'DOWN', Watch, process, _, _}, Watch) -> {wait, look_again()};
 watched({timeout, Watch, ?MODULE}, Watch) ->

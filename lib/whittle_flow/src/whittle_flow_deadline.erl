@@ -1,4 +1,4 @@
-%% @doc Times until which something may take.
+%% @hidden Computes deadlines and the time that is left until them.
 -module(whittle_flow_deadline).
 
 -export([until/1, left/1]).
@@ -12,7 +12,7 @@
 until(infinity) -> infinity;
 until(Timeout) -> erlang:monotonic_time(millisecond) + Timeout.
 
-%% @doc The milliseconds that are left, at least 0.
+%% @doc Gives the milliseconds that are left, at least 0.
 -spec left(until()) -> timeout().
 left(infinity) -> infinity;
 left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).

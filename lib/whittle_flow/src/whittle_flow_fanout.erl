@@ -1,5 +1,5 @@
-%% @doc One of a group's senders: it holds a part of the members and sends each
-%% signal to them.
+%% @hidden Runs one of a group's senders, which holds a part of the members and sends each signal
+%% to them.
 %%
 %% A member that does not take its messages must not fill the memory. Nobody
 %% tells how many wait for it but itself, so every half of `backlog' messages it
@@ -11,7 +11,7 @@
 
 -export([start_link/2]).
 
-%% What the group sends: {join, Pid}, {leave, Pid}, and
+%% Messages from the group: {join, Pid}, {leave, Pid}, and
 %% {deliver, Count, Signal}, which is answered by {done, self()}.
 
 -record(fanout, {group :: pid(), name :: atom(), half :: pos_integer(),

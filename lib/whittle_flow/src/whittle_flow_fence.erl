@@ -1,11 +1,11 @@
-%% @doc How one key's messages stay in order over any number of resizes: fences.
+%% @hidden Sends fences, which keep the messages of a key in order over any number of resizes.
 %%
 %% A resize makes a new generation of shards. Each of them waits for a piece of the state of
 %% every shard before; each of those gives its state away when it has handled what was in
 %% its queue, and is from then on a relay that passes on what still comes.
 %%
 %% == The rule ==
-%% Whatever sends to a pool, a process of the user's or a relay, sends to the shards of one
+%% A sender to a pool, a process of the user's or a relay, sends to the shards of one
 %% generation, its target. Before it takes another target it sends a fence to each shard of
 %% the one that it leaves, and waits until all have answered. A fence is answered when all
 %% that came before it from the same process was handled:
@@ -45,7 +45,7 @@
 -opaque fence() :: pid().
 
 %% @doc Sends a fence to each of these shards and waits until all have answered.
--spec through(whittle_flow_shard:routes()) -> ok.
+-spec through(whittle_flow_routes:routes()) -> ok.
 through(Routes) ->
     %% One reference for all answers, made here, so that the VM need not look at what
     %% was in the queue before it.
@@ -70,9 +70,10 @@ answers(N, Ref) ->
             answers(N - 1, Ref)
     end.
 
-%% @doc The same for who may not wait that long, and would have one fence more in each queue
-%% with each try: the answers go to a process that ends when all are there.
--spec open(whittle_flow_shard:routes()) -> fence().
+%% @doc Sends a fence to each of these shards without waiting. The answers go to a process that ends
+%% when all are there. A caller with a timeout waits for that process, and so does not put one more
+%% fence into each queue with each try.
+-spec open(whittle_flow_routes:routes()) -> fence().
 open(Routes) ->
     Pids = [Pid || {Pid, _} <- tuple_to_list(Routes)],
     Waiter = spawn(fun() ->

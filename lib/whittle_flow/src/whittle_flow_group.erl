@@ -1,4 +1,4 @@
-%% @doc Broadcast: one message to many processes of this node and of others.
+%% @doc Broadcasts one message to many processes of this node and of others.
 %%
 %% Members get `{whittle_flow_group, Group, Messages}' with the messages in
 %% order; several that were broadcast close to each other come in one signal.
@@ -80,7 +80,7 @@
 %% Milliseconds that another node may take for an answer.
 -define(ANSWER, 5000).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(atom(), options()) -> supervisor:child_spec().
 child_spec(Name, Options) ->
     #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Options]}}.
@@ -95,8 +95,8 @@ start_link(Name, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Makes a process a member. Twice is once; but one that joins the groups of two
-%% nodes that are connected gets each message twice: join it on its own node.
+%% @doc Makes a process a member. A second join changes nothing. A process that joins the groups of
+%% two connected nodes gets each message twice: join it on its own node.
 -spec join(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
 join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid});
 join(_, Other) -> {error, {bad_option, {member, Other}}}.
@@ -122,7 +122,7 @@ broadcast(Group, Message) ->
         none -> {error, {no_group, Group}}
     end.
 
-%% @doc The members that joined here.
+%% @doc Gives the members that joined on this node.
 -spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
 members(Group) -> call(Group, members).
 
@@ -324,7 +324,7 @@ forget(Pid, #state{where = Where, fanouts = Fanouts, nodes = Nodes} = State) ->
         error -> State
     end.
 
-%% What another group sends has its place within the limit, too.
+%% Messages from another group have their place within the limit, too.
 admit(Messages, #state{name = Name, waiting = Waiting, options = #{limit := Limit}}) ->
     Count = length(Messages),
     case atomics:add_get(Waiting, 1, Count) of

@@ -1,4 +1,4 @@
-%% @doc What outlives a group that crashes: the nodes that it was connected with.
+%% @hidden Keeps the nodes that a group is connected with, beyond a crash of the group.
 -module(whittle_flow_kept).
 
 -export([create/0, connected/2, connections/1, forget/1, forget/2]).
@@ -11,19 +11,19 @@ create() ->
     _ = ets:new(?TABLE, [named_table, public, bag]),
     ok.
 
-%% @doc The group is connected with that of Node.
+%% @doc Notes that the group is connected with the group of Node.
 -spec connected(atom(), node()) -> ok.
 connected(Group, Node) -> access(fun() -> ets:insert(?TABLE, {Group, Node}) end).
 
-%% @doc With which it was.
+%% @doc Gives the nodes that the group was connected with.
 -spec connections(atom()) -> [node()].
 connections(Group) -> [Node || {_, Node} <- ets:lookup(?TABLE, Group)].
 
-%% @doc It ended.
+%% @doc Forgets a group that ended.
 -spec forget(atom()) -> ok.
 forget(Group) -> access(fun() -> ets:delete(?TABLE, Group) end).
 
-%% @doc It is no longer connected with that of Node.
+%% @doc Notes that the group is no longer connected with the group of Node.
 -spec forget(atom(), node()) -> ok.
 forget(Group, Node) -> access(fun() -> ets:delete_object(?TABLE, {Group, Node}) end).
 

@@ -1,6 +1,6 @@
-%% @doc What a group has on other nodes: members, the groups that it is connected with, and
-%% a channel to each node (whittle_flow_channel), because the group must not stand when a
-%% node does.
+%% @hidden Keeps what a group has on other nodes: its members, the groups that it is connected with,
+%% and a channel to each node (whittle_flow_channel). With a channel the group does not block when
+%% a node does.
 %%
 %% A channel has one signal of the group at a time. While it sends that, the group gathers,
 %% as it does while its own members get theirs, so that whoever broadcasts too fast for a node
@@ -29,29 +29,29 @@
 -spec new(atom()) -> nodes().
 new(Group) -> #nodes{group = Group}.
 
-%% @doc Whether there are none.
+%% @doc Tells whether there are none.
 -spec is_empty(nodes()) -> boolean().
 is_empty(#nodes{nodes = Nodes}) -> map_size(Nodes) =:= 0.
 
-%% @doc The channels, which are linked to the group.
+%% @doc Gives the channels, which are linked to the group.
 -spec channels(nodes()) -> [pid()].
 channels(#nodes{nodes = Nodes}) -> [Channel || #node{channel = Channel} <- maps:values(Nodes)].
 
-%% @doc A member on another node.
+%% @doc Adds a member on another node.
 -spec join(pid(), nodes()) -> nodes().
 join(Pid, All) ->
     #node{channel = Channel, members = Members} = N = known(node(Pid), All),
     ok = whittle_flow_channel:watch(Channel, Pid),
     keep(node(Pid), N#node{members = [Pid | Members]}, All).
 
-%% @doc Such a member leaves.
+%% @doc Removes a member on another node.
 -spec leave(pid(), nodes()) -> nodes().
 leave(Pid, All) ->
     #node{channel = Channel, members = Members} = N = known(node(Pid), All),
     ok = whittle_flow_channel:unwatch(Channel, Pid),
     keep(node(Pid), N#node{members = lists:delete(Pid, Members)}, All).
 
-%% @doc The group of another node is met: it gets what is broadcast here.
+%% @doc Adds the group of another node: from now on it gets the broadcasts of this node.
 -spec meet(pid(), nodes()) -> nodes().
 meet(Peer, All) ->
     case known(node(Peer), All) of
@@ -62,11 +62,11 @@ meet(Peer, All) ->
             keep(node(Peer), N1#node{peer = Peer}, All)
     end.
 
-%% @doc A node whose group is to be looked for.
+%% @doc Notes a node whose group is to be looked for.
 -spec lost(node(), nodes()) -> nodes().
 lost(Node, All) -> keep(Node, (known(Node, All))#node{peer = lost}, All).
 
-%% @doc Ends that. What was broadcast before still goes there.
+%% @doc Ends the connection. Earlier broadcasts still go there.
 -spec part(node(), nodes()) -> nodes().
 part(Node, #nodes{nodes = Nodes} = All) ->
     case Nodes of
@@ -78,7 +78,7 @@ parted(#node{channel = Channel, peer = Peer} = N) ->
     _ = is_pid(Peer) andalso whittle_flow_channel:unwatch(Channel, Peer),
     N#node{peer = none}.
 
-%% @doc The group that is known of a node.
+%% @doc Gives the group that is known of a node.
 -spec peer(node(), nodes()) -> peer().
 peer(Node, #nodes{nodes = Nodes}) ->
     case Nodes of
@@ -112,7 +112,7 @@ keep(Node, #node{members = [], peer = none, busy = false} = N, #nodes{nodes = No
     All#nodes{nodes = maps:remove(Node, Nodes)};
 keep(Node, N, #nodes{nodes = Nodes} = All) -> All#nodes{nodes = Nodes#{Node => N}}.
 
-%% @doc The milliseconds that the next signal has to wait at most for those that are sending.
+%% @doc Gives the milliseconds that the next signal waits at most for the channels that are sending.
 -spec wait(nodes()) -> non_neg_integer().
 wait(#nodes{nodes = Nodes}) ->
     lists:max([0 | [whittle_flow_deadline:left(Until) || #node{busy = Until} <- maps:values(Nodes),
@@ -145,7 +145,7 @@ give(Count, Signal, Outbound, #node{members = Members, peer = Peer} = N, All) ->
 shed(Policy, Count, #nodes{group = Group}) ->
     whittle_flow_count:add(whittle_flow_shed_total, [Group, Policy], Count).
 
-%% @doc A channel has sent what it was given.
+%% @doc Notes that a channel has sent its signal.
 -spec sent(pid(), nodes()) -> nodes().
 sent(Channel, All) ->
     case of_channel(Channel, All) of
@@ -153,7 +153,7 @@ sent(Channel, All) ->
         none -> All
     end.
 
-%% @doc A member or a group on another node is down.
+%% @doc Removes a member or a group that is down on another node.
 -spec down(pid(), nodes()) -> {member | peer, nodes()}.
 down(Pid, #nodes{nodes = Nodes} = All) ->
     Node = node(Pid),
@@ -163,7 +163,7 @@ down(Pid, #nodes{nodes = Nodes} = All) ->
         _ -> {member, All}
     end.
 
-%% @doc A process that was linked ended: another channel, if it was one.
+%% @doc Starts another channel if the linked process that ended was one.
 -spec ended(pid(), nodes()) -> {channel | other, nodes()}.
 ended(Pid, All) ->
     case of_channel(Pid, All) of

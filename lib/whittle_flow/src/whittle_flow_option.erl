@@ -1,4 +1,4 @@
-%% @doc Checks options, for all parts of whittle_flow.
+%% @hidden Checks the options of all parts of whittle_flow.
 -module(whittle_flow_option).
 
 -export([check/2, start/3, start/4]).
@@ -17,8 +17,8 @@ check(Allowed, Options) when is_map(Options) ->
     end;
 check(_, Options) -> {error, {bad_option, Options}}.
 
-%% @doc The same for something that is started under Name, which needs this
-%% application to run.
+%% @doc Checks the options of a process that is started under Name. It needs this application to
+%% run.
 -spec start(term(), [atom()], term()) -> ok | {error, whittle_flow:reason()}.
 start(Name, Allowed, Options) ->
     case fits(name, Name) of
@@ -30,7 +30,7 @@ start(Name, Allowed, Options) ->
             end
     end.
 
-%% @doc The same for something that runs Module, which has to have those callbacks.
+%% @doc Checks the options of a process that runs Module, which has to export the callbacks.
 -spec start(term(), {term(), [{atom(), arity()}]}, [atom()], term()) ->
           ok | {error, whittle_flow:reason()}.
 start(Name, {Module, Callbacks}, Allowed, Options) ->
@@ -54,7 +54,7 @@ fits(name, V) -> is_atom(V) andalso V =/= undefined;
 fits(policy, {priority, V}) -> is_function(V, 1);
 fits(policy, V) -> lists:member(V, [block, oldest, newest]);
 fits(to, V) -> is_pid(V) orelse fits(name, V);
-%% What the VM can wait.
+%% The milliseconds that the VM can wait.
 fits(K, V) when K =:= wait; K =:= retire_after ->
     is_integer(V) andalso V >= 0 andalso V < 1 bsl 32;
 fits(K, V) when K =:= shards; K =:= fanouts ->

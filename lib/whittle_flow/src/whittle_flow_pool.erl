@@ -1,5 +1,5 @@
-%% @doc Shards: a pool of processes that do not talk to each other. A key always
-%% goes to the same one, by `erlang:phash2/2', so that its messages are handled
+%% @doc Runs a pool of shards: processes that do not talk to each other. A key always
+%% goes to the same shard, by `erlang:phash2/2', so that its messages are handled
 %% in order and its state needs no lock.
 %%
 %% == Guarantees ==
@@ -25,7 +25,6 @@
 
 -export([start_link/4, child_spec/4]).
 -export([send/3, send/2, send_many/2, call/4, resize/2, shards/1]).
--export([newest/2, shard/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -44,18 +43,15 @@
         %% leaves it to its supervisor; {10, 10} by default.
         intensity => {non_neg_integer(), pos_integer()}}.
 
-%% The version changes with every table, the epoch with every generation.
--record(table, {version :: reference(), epoch :: reference(), routes :: whittle_flow_shard:routes(),
-                limit :: pos_integer(), key :: fun((term()) -> term())}).
-
 -record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
-                table :: #table{}, relays = [] :: [pid()], restarts = [] :: [integer()],
+                table :: whittle_flow_routes:table(), relays = [] :: [pid()],
+                restarts = [] :: [integer()],
                 cuttable = true :: boolean(),
                 %% Shards whose init/1 is not done, and resizes that wait for them.
                 beginning = [] :: [pid()],
                 resizes = [] :: [{gen_server:from(), pos_integer()}]}).
 
-%% @doc A child of your supervisor.
+%% @doc Gives the child specification for your supervisor.
 -spec child_spec(atom(), module(), term(), options()) -> supervisor:child_spec().
 child_spec(Name, Module, Args, Options) ->
     #{id => {?MODULE, Name}, start => {?MODULE, start_link, [Name, Module, Args, Options]},
@@ -73,20 +69,20 @@ start_link(Name, Module, Args, Options) ->
 %% @doc Sends a message for a key.
 -spec send(atom(), term(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Key, Message) ->
-    case route(Pool, Key, infinity) of
+    case whittle_flow_routes:route(Pool, Key, infinity) of
         {ok, Pid} ->
             Pid ! {whittle_flow, Key, Message},
             ok;
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends a message whose key the pool's key function tells. If that crashes
+%% @doc Sends a message whose key the pool's key function gives. If that function crashes
 %% nothing is sent: `{error, {key_failed, ...}}', counted, the first logged.
 -spec send(atom(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Message) ->
-    case table(Pool) of
-        {ok, #table{key = Fun}} ->
-            try Fun(Message) of
+    case whittle_flow_routes:find(Pool) of
+        {ok, Table} ->
+            try (whittle_flow_routes:key(Table))(Message) of
                 Key -> send(Pool, Key, Message)
             catch
                 Class:Reason ->
@@ -103,10 +99,10 @@ send(Pool, Message) ->
 -spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
           ok | {error, whittle_flow:reason()}.
 send_many(Pool, Pairs) ->
-    case table(Pool) of
-        {ok, #table{routes = Routes} = Table} ->
-            ok = settle(Pool, Table, infinity),
-            N = tuple_size(Routes),
+    case whittle_flow_routes:find(Pool) of
+        {ok, Table} ->
+            ok = whittle_flow_routes:settle(Pool, Table, infinity),
+            N = tuple_size(whittle_flow_routes:shards(Table)),
             case parts(Pairs, N, erlang:make_tuple(N, [])) of
                 {no_pair, _} = Reason ->
                     whittle_flow_count:refused(Pool, {key_failed, {Pool, {error, Reason}}});
@@ -126,14 +122,14 @@ parts(Bad, _, _) -> {no_pair, Bad}.
 many(_, P, Parts, _, []) when P > tuple_size(Parts) -> ok;
 many(Pool, P, Parts, _, Refused) when P > tuple_size(Parts) ->
     {error, {overloaded, {Pool, lists:append(Refused)}}};
-many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
+many(Pool, P, Parts, Table, Refused) ->
     case element(P, Parts) of
         [] -> many(Pool, P + 1, Parts, Table, Refused);
         Backwards ->
             Part = lists:reverse(Backwards),
             Count = length(Part),
-            {Pid, _} = Route = element(P, Routes),
-            case admit(Pool, Route, Count, Table) of
+            {Pid, _} = Route = element(P, whittle_flow_routes:shards(Table)),
+            case whittle_flow_routes:admit(Pool, Route, Count, Table) of
                 true ->
                     Pid ! {whittle_flow_many, Count, Part},
                     many(Pool, P + 1, Parts, Table, Refused);
@@ -151,7 +147,7 @@ many(Pool, P, Parts, #table{routes = Routes} = Table, Refused) ->
 call(Pool, Key, Message, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
     Until = whittle_flow_deadline:until(Timeout),
-    case route(Pool, Key, Until) of
+    case whittle_flow_routes:route(Pool, Key, Until) of
         {ok, Pid} ->
             Ref = monitor(process, Pid, [{alias, reply_demonitor}]),
             Pid ! {whittle_flow, Key, Message, Ref},
@@ -185,96 +181,15 @@ resize(Pool, N) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The shards, in the order of their places, with the number of messages
+%% @doc Gives the shards, in the order of their places, with the number of messages
 %% that wait for each.
 -spec shards(atom()) -> {ok, [{pid(), non_neg_integer()}]} | {error, whittle_flow:reason()}.
 shards(Pool) ->
-    case table(Pool) of
-        {ok, #table{routes = Routes}} ->
-            {ok, [{Pid, atomics:get(Queued, 1)} || {Pid, Queued} <- tuple_to_list(Routes)]};
+    case whittle_flow_routes:find(Pool) of
+        {ok, Table} ->
+            {ok, [{Pid, atomics:get(Queued, 1)}
+                  || {Pid, Queued} <- tuple_to_list(whittle_flow_routes:shards(Table))]};
         {error, _} = Error -> Error
-    end.
-
-%%% the sender's side
-
-table(Pool) ->
-    case persistent_term:get({?MODULE, Pool}, none) of
-        none -> {error, {no_pool, Pool}};
-        Table -> {ok, Table}
-    end.
-
-route(Pool, Key, Until) ->
-    case persistent_term:get({?MODULE, Pool}, none) of
-        #table{routes = Routes} = Table ->
-            case settle(Pool, Table, Until) of
-                ok ->
-                    {Pid, _} = Route = element(erlang:phash2(Key, tuple_size(Routes)) + 1, Routes),
-                    case admit(Pool, Route, 1, Table) of
-                        true -> {ok, Pid};
-                        false -> {error, {overloaded, Pool}}
-                    end;
-                timeout -> {error, {unanswered, {Pool, timeout}}}
-            end;
-        none -> {error, {no_pool, Pool}}
-    end.
-
-admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
-    case atomics:add_get(Queued, 1, N) of
-        Waiting when Waiting =< Limit -> true;
-        _ ->
-            ok = atomics:sub(Queued, 1, N),
-            ok = whittle_flow_count:add(whittle_flow_shed_total, [Pool, overloaded], N),
-            false
-    end.
-
-%% Which generation this process sent to last is kept in its dictionary. On a
-%% new one it waits until all that it sent to the old one was handled; the fence that it
-%% could not wait for is kept there meanwhile.
-settle(Pool, #table{version = Version} = Table, Until) ->
-    case get({?MODULE, Pool}) of
-        #table{version = Version} -> ok;
-        Last ->
-            case fence(Last, Table, Until) of
-                ok ->
-                    _ = put({?MODULE, Pool}, Table),
-                    ok;
-                Open ->
-                    _ = put({?MODULE, Pool}, Open),
-                    timeout
-            end
-    end.
-
-fence(undefined, _, _) -> ok;
-fence(#table{epoch = Epoch}, #table{epoch = Epoch}, _) -> ok;
-fence(#table{routes = Old}, _, Until) ->
-    case {get(?MODULE), Until} of
-        {shard, _} -> ok;
-        {undefined, infinity} -> whittle_flow_fence:through(Old);
-        {undefined, _} -> passed(whittle_flow_fence:open(Old), Until)
-    end;
-fence({open, Fence}, _, Until) -> passed(Fence, Until).
-
-passed(Fence, Until) ->
-    case whittle_flow_fence:passed(Fence, Until) of
-        ok -> ok;
-        timeout -> {open, Fence}
-    end.
-
-%% @private
-%% @doc What this process, a shard, sends to pools waits for nobody: it would wait for
-%% itself, or for a shard of another pool that waits for it.
--spec shard() -> ok.
-shard() ->
-    _ = put(?MODULE, shard),
-    ok.
-
-%% @private
-%% @doc The routes of the newest generation; Last if the pool is gone.
--spec newest(atom(), whittle_flow_shard:routes()) -> whittle_flow_shard:routes().
-newest(Pool, Last) ->
-    case table(Pool) of
-        {ok, #table{routes = Routes}} -> Routes;
-        {error, _} -> Last
     end.
 
 %%% the pool's process
@@ -284,20 +199,17 @@ init({Name, Module, Args, Options}) ->
     _ = process_flag(trap_exit, true),
     Worker = {Module, Args},
     N = maps:get(shards, Options, erlang:system_info(schedulers_online)),
-    Table = #table{version = make_ref(), epoch = make_ref(),
-                   routes = generation(Name, Worker, N, []),
-                   limit = maps:get(limit, Options, 100000),
-                   key = maps:get(key, Options, fun(Message) -> Message end)},
+    Table = whittle_flow_routes:new(generation(Name, Worker, N, []),
+                                    maps:get(limit, Options, 100000),
+                                    maps:get(key, Options, fun(Message) -> Message end)),
     {ok, publish(#state{name = Name, worker = Worker, options = Options, table = Table,
-                        beginning = pids(Table)})}.
-
-pids(#table{routes = Routes}) -> [Pid || {Pid, _} <- tuple_to_list(Routes)].
+                        beginning = whittle_flow_routes:pids(Table)})}.
 
 generation(Name, Worker, N, From) ->
     list_to_tuple([whittle_flow_shard:start_link(Name, Worker, From) || _ <- lists:seq(1, N)]).
 
 publish(#state{name = Name, table = Table} = State) ->
-    persistent_term:put({?MODULE, Name}, Table#table{version = make_ref()}),
+    ok = whittle_flow_routes:publish(Name, Table),
     State.
 
 -spec handle_call({resize, pos_integer()}, gen_server:from(), #state{}) ->
@@ -316,10 +228,11 @@ change(_, #state{cuttable = false, worker = {Module, _}} = State) ->
     {{error, {no_split, Module}}, State};
 change(N, #state{name = Name, worker = Worker, table = Table, relays = Relays,
                  options = Options} = State) ->
-    Old = pids(Table),
+    Old = whittle_flow_routes:pids(Table),
     Routes = generation(Name, Worker, N, Old),
-    Next = Table#table{epoch = make_ref(), routes = Routes},
-    State1 = publish(State#state{table = Next, relays = Old ++ Relays, beginning = pids(Next)}),
+    Next = whittle_flow_routes:generation(Routes, Table),
+    State1 = publish(State#state{table = Next, relays = Old ++ Relays,
+                                 beginning = whittle_flow_routes:pids(Next)}),
     _ = [Pid ! {whittle_flow_split, Routes} || Pid <- Old],
     _ = erlang:send_after(maps:get(retire_after, Options, 60000), self(), {retire, Old}),
     {ok, State1}.
@@ -336,18 +249,17 @@ handle_info({retire, Pids}, State) ->
     [Pid ! whittle_flow_retire || Pid <- Pids],
     {noreply, State};
 handle_info({'EXIT', Pid, Reason}, #state{relays = Relays, table = Table} = State) ->
-    Routes = tuple_to_list(Table#table.routes),
-    case {lists:member(Pid, Relays), lists:keymember(Pid, 1, Routes)} of
+    case {lists:member(Pid, Relays), lists:member(Pid, whittle_flow_routes:pids(Table))} of
         {true, _} -> {noreply, State#state{relays = lists:delete(Pid, Relays)}};
-        {false, true} -> replace(Pid, Reason, Routes, State);
+        {false, true} -> replace(Pid, Reason, State);
         %% The supervisor, or whoever started us.
         {false, false} -> {stop, Reason, State}
     end;
 handle_info(_, State) ->
     {noreply, State}.
 
-replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table, relays = Relays,
-                                    restarts = Restarts} = State) ->
+replace(Pid, Reason, #state{name = Name, worker = Worker, table = Table, relays = Relays,
+                            restarts = Restarts} = State) ->
     {Intensity, Period} = maps:get(intensity, State#state.options, {10, 10}),
     Now = erlang:monotonic_time(second),
     Recent = [Now | [T || T <- Restarts, Now - T < Period]],
@@ -356,18 +268,18 @@ replace(Pid, Reason, Routes, #state{name = Name, worker = Worker, table = Table,
         true -> {stop, {shards_keep_dying, Reason}, State};
         false ->
             {NewPid, _} = New = whittle_flow_shard:start_link(Name, Worker, []),
-            Routes1 = list_to_tuple(lists:keyreplace(Pid, 1, Routes, New)),
+            Next = whittle_flow_routes:exchange(Pid, New, Table),
             Beginning = [NewPid | lists:delete(Pid, State#state.beginning)],
-            State1 = publish(State#state{table = Table#table{routes = Routes1},
-                                         beginning = Beginning, restarts = Recent}),
+            State1 = publish(State#state{table = Next, beginning = Beginning,
+                                         restarts = Recent}),
             %% Behind the table, so that a relay that took the old one hears of it, too.
             _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             {noreply, State1}
     end.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, #state{name = Name, table = #table{routes = Routes}, relays = Relays}) ->
-    _ = persistent_term:erase({?MODULE, Name}),
+terminate(_, #state{name = Name, table = Table, relays = Relays}) ->
+    ok = whittle_flow_routes:erase(Name),
     %% A link alone does not end them when we end normally.
-    [exit(Pid, shutdown) || Pid <- Relays ++ [Pid || {Pid, _} <- tuple_to_list(Routes)]],
+    [exit(Pid, shutdown) || Pid <- Relays ++ whittle_flow_routes:pids(Table)],
     ok.

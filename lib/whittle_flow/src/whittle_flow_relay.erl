@@ -1,5 +1,5 @@
-%% @doc What is left of a shard whose state went to the next generation: it
-%% passes on what still comes, so that it arrives behind the state, and answers fences
+%% @hidden Runs what is left of a shard whose state went to the next generation. It passes on the
+%% messages that still come, so that they arrive behind the state, and answers fences
 %% (whittle_flow_fence says how, and why).
 -module(whittle_flow_relay).
 
@@ -7,12 +7,12 @@
 
 -record(relay, {parent :: pid(), pool :: atom(), queued :: atomics:atomics_ref(),
                 %% Where it goes, and whether any of it may not be handled yet.
-                routes :: whittle_flow_shard:routes(), open = false :: boolean(),
-                %% Who asked, and whether to end, when all that has come is handled.
+                routes :: whittle_flow_routes:routes(), open = false :: boolean(),
+                %% The askers, and whether to end, when all that has come is handled.
                 asked = [] :: [{pid(), term()}], retiring = false :: boolean()}).
 
 %% @doc Passes on until it is told to retire.
--spec run(pid(), atom(), whittle_flow_shard:routes(), atomics:atomics_ref()) -> ok.
+-spec run(pid(), atom(), whittle_flow_routes:routes(), atomics:atomics_ref()) -> ok.
 run(Parent, Pool, Routes, Queued) ->
     %% The state is gone, its memory may go too.
     true = garbage_collect(),
@@ -21,7 +21,7 @@ run(Parent, Pool, Routes, Queued) ->
 relay(#relay{asked = [], retiring = false} = Relay) ->
     receive Message -> relay(take(Message, Relay)) end;
 relay(Relay) ->
-    %% What has come goes first, with fences that can share the answer. It is no endless
+    %% Messages that have come go first, with fences that can share the answer. It is no endless
     %% stream: a sender sends one message more, and then knows of the new generation.
     receive Message -> relay(take(Message, Relay))
     after 0 -> answer(Relay)
@@ -42,7 +42,7 @@ take({'EXIT', Parent, Reason}, #relay{parent = Parent}) -> exit(Reason);
 take(_, Relay) -> Relay.
 
 pass(Key, Message, #relay{pool = Pool, open = false, routes = Last} = Relay) ->
-    send(Key, Message, Relay#relay{open = true, routes = whittle_flow_pool:newest(Pool, Last)});
+    send(Key, Message, Relay#relay{open = true, routes = whittle_flow_routes:newest(Pool, Last)});
 pass(Key, Message, Relay) ->
     send(Key, Message, Relay).
 

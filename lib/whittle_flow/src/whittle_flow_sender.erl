@@ -1,5 +1,5 @@
-%% @doc The sending side of a batcher: gathers messages into one signal and
-%% sends no more than the receiver has room for.
+%% @doc Gathers messages for a batcher into one signal, and sends no more than the receiver has
+%% room for.
 %%
 %% A sender is a value that its process keeps:
 %% ```
@@ -44,12 +44,12 @@
         wait => non_neg_integer(),
         %% Messages on their way; 10000 by default, at least one batch.
         window => pos_integer(),
-        %% What to do without credit; `block' by default.
+        %% The action without credit; `block' by default.
         policy => block | whittle_flow_buffer:policy(),
         %% Messages kept without credit, for the policies that shed; 10000.
         buffer => pos_integer()}.
 
-%% What changes with each push is in the small outer record.
+%% The fields that change with each push are in the small outer record.
 -record(sender, {count = 0 :: non_neg_integer(), gathered = [] :: [term()], batch :: pos_integer(),
                  link :: term()}).
 -record(link, {to :: whittle_flow_batcher:target(), where :: atom(),
@@ -61,15 +61,15 @@
                timer = none :: none | reference(),
                buffer :: none | whittle_flow_buffer:buffer(),
                owner = none :: none | pid(),            % that credit comes to
-               %% What no sync has told yet. One field, because the record is copied with
-               %% each signal.
+               %% The losses that no sync has reported yet. One field, because the record is
+               %% copied with each signal.
                untold = #{} :: #{failed | uncertain | shed => pos_integer()}}).
 -opaque sender() :: #sender{}.
 
 %% Milliseconds between looks for a receiver that has no process.
 -define(LOOK_AGAIN, 10).
 
-%% @doc A sender to a batcher: a pid, or the name under which it is registered
+%% @doc Makes a sender to a batcher: to a pid, or to the name under which it is registered
 %% and will be again after a restart.
 -spec new(whittle_flow_batcher:target(), options()) ->
           {ok, sender()} | {error, whittle_flow:reason()}.
@@ -134,7 +134,7 @@ start_timer(#link{timer = none, id = Id, options = Options} = Link) ->
     end;
 start_timer(Link) -> Link.
 
-%% @doc Sends what was gathered, as far as the policy and the credit allow.
+%% @doc Sends the gathered messages, as far as the policy and the credit allow.
 -spec flush(sender()) -> sender().
 flush(#sender{count = 0, link = #link{buffer = none}} = Sender) ->
     %% To look for credit would be to look through that of all the process's senders.
@@ -325,8 +325,8 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
             end
     end.
 
-%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if it
-%% is none of the sender's.
+%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if the message
+%% is not the sender's.
 -spec info(term(), sender()) -> {ok, sender()} | ignored.
 info({whittle_flow_credit, Alias, N, Result}, #sender{link = #link{alias = Alias} = Link} = S) ->
     {ok, S#sender{link = drain(credited(N, Result, Link))}};

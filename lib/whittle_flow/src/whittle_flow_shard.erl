@@ -1,4 +1,4 @@
-%% @doc One process of a pool: it receives, works and sends, and holds the state
+%% @doc Runs one process of a pool, which receives, works and sends, and holds the state
 %% of its keys.
 %%
 %% A module that works in a pool exports init/1 and handle/3. If the pool is to
@@ -7,13 +7,12 @@
 -module(whittle_flow_shard).
 
 -export([start_link/3]).
--export_type([route/0, routes/0]).
 
 %% The state of a shard without keys.
 -callback init(Args :: term()) -> State :: term().
 %% One message for one key. A crash loses this message, is counted, the first
 %% is logged, and the state stays as it was.
-%% What it sends to a pool is in order but for a resize: it cannot wait until that was
+%% Messages that it sends to a pool are in order but for a resize: it cannot wait until that was
 %% handled, by itself or by a shard that waits for this one. Nor may it wait for a process
 %% that sends to its pool.
 -callback handle(Key :: term(), Message :: term(), State :: term()) -> State :: term().
@@ -26,11 +25,6 @@
 -callback merge([State :: term(), ...]) -> State :: term().
 -optional_callbacks([info/2, split/3, merge/1]).
 
--type route() :: {pid(), Queued :: atomics:atomics_ref()}.
-%% A shard, and the number of messages that wait for it.
--type routes() :: tuple().
-%% Of route(), one for each place.
-
 -record(shard, {parent :: pid(), pool :: atom(), module :: module(), state :: term(),
                 queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle(),
                 watch :: reference()}).
@@ -38,13 +32,13 @@
 %% @doc Starts a shard. It takes over the pieces that the shards in From give
 %% it; without any it begins with what init/1 makes. The calling process is told when that
 %% is there: `{whittle_flow_begun, Pid, Cuttable}', whether such a state can be cut.
--spec start_link(atom(), {module(), term()}, [pid()]) -> route().
+-spec start_link(atom(), {module(), term()}, [pid()]) -> whittle_flow_routes:route().
 start_link(Pool, {Module, Args}, From) ->
     Parent = self(),
     Queued = atomics:new(1, []),
     Pid = proc_lib:spawn_opt(
             fun() ->
-                    ok = whittle_flow_pool:shard(),
+                    ok = whittle_flow_routes:never_wait(),
                     Monitors = maps:from_list([{P, monitor(process, P)} || P <- From]),
                     Empty = Module:init(Args),
                     Parent ! {whittle_flow_begun, self(), cuttable(Module, Empty)},

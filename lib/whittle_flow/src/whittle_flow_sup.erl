@@ -1,6 +1,5 @@
-%% @hidden The application; it runs no process of its own beside a supervisor without
-%% children, which owns two tables: pools, batchers and groups belong to the supervisors of
-%% those who use them.
+%% @hidden Starts the application. It runs one process, a supervisor without children, which owns
+%% two tables. Pools, batchers and groups belong to the supervisors of their users.
 -module(whittle_flow_sup).
 -behaviour(application).
 -behaviour(supervisor).

@@ -461,7 +461,7 @@ call_over_resize(_) ->
 calling(Pid) ->
     case process_info(Pid, [status, current_function]) of
         [{status, waiting}, {current_function, {M, _, _}}]
-          when M =:= whittle_flow_fence; M =:= whittle_flow_pool -> ok;
+          when M =:= whittle_flow_fence; M =:= whittle_flow_routes; M =:= whittle_flow_pool -> ok;
         _ -> erlang:yield(), calling(Pid)
     end.
 

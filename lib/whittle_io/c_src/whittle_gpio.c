@@ -1,9 +1,9 @@
 /*
  * Lines of Linux's GPIO character device (version 2 of its interface, kernel 5.10) as
- * NIFs of the module whittle_gpio. Inside -errno, at the edge {error, Posix}.
+ * NIFs of the module whittle_gpio_nif. Inside -errno, at the edge {error, Posix}.
  *
  * Loaded from priv by a stock VM, or linked into one with
- * -DSTATIC_ERLANG_NIF_LIBNAME=whittle_gpio. There is no thread here, no process of the
+ * -DSTATIC_ERLANG_NIF_LIBNAME=whittle_gpio_nif. There is no thread here, no process of the
  * system and no timer: descriptors are watched by the VM's own poll (enif_select).
  *
  * Who owns what
@@ -765,7 +765,7 @@ static ERL_NIF_TERM nif_get(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     } else {
         return enif_make_badarg(env);
     }
-    if (!values(env, handle, GPIO_V2_LINE_GET_VALUES_IOCTL, &wanted, &error, "nif_get", nif_get,
+    if (!values(env, handle, GPIO_V2_LINE_GET_VALUES_IOCTL, &wanted, &error, "get", nif_get,
                 argc, argv, &result))
         return result;
     if (error < 0)
@@ -835,7 +835,7 @@ static ERL_NIF_TERM nif_set(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     }
     if (wanted.mask == 0)
         return atom.ok;
-    if (!values(env, handle, GPIO_V2_LINE_SET_VALUES_IOCTL, &wanted, &error, "nif_set", nif_set,
+    if (!values(env, handle, GPIO_V2_LINE_SET_VALUES_IOCTL, &wanted, &error, "set", nif_set,
                 argc, argv, &result))
         return result;
     return error < 0 ? failed(env, error) : atom.ok;
@@ -967,20 +967,20 @@ static int upgrade(ErlNifEnv *env, void **data, void **old, ERL_NIF_TERM info)
 }
 
 static ErlNifFunc functions[] = {
-    {"nif_chips", 0, nif_chips, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_chip", 1, nif_chip, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_lines", 3, nif_lines, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_request", 7, nif_request, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_watch", 3, nif_watch, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_configure", 3, nif_configure, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_written", 1, nif_written, 0},
-    {"nif_stop", 1, nif_stop, 0},
-    {"nif_close", 1, nif_close, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"nif_server", 1, nif_server, 0},
-    {"nif_get", 2, nif_get, 0},
-    {"nif_set", 2, nif_set, 0},
-    {"nif_arm", 2, nif_arm, 0},
-    {"nif_read", 2, nif_read, 0},
+    {"chips", 0, nif_chips, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"chip", 1, nif_chip, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"lines", 3, nif_lines, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"request", 7, nif_request, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"watch", 3, nif_watch, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"configure", 3, nif_configure, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"written", 1, nif_written, 0},
+    {"stop", 1, nif_stop, 0},
+    {"close", 1, nif_close, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"server", 1, nif_server, 0},
+    {"get", 2, nif_get, 0},
+    {"set", 2, nif_set, 0},
+    {"arm", 2, nif_arm, 0},
+    {"read", 2, nif_read, 0},
 };
 
-ERL_NIF_INIT(whittle_gpio, functions, load, NULL, upgrade, NULL)
+ERL_NIF_INIT(whittle_gpio_nif, functions, load, NULL, upgrade, NULL)

@@ -1,4 +1,5 @@
-%% @doc Lines of GPIO chips, through Linux's GPIO character device (kernel 5.10 or later).
+%% @doc Reads, sets and watches lines of GPIO chips, through Linux's GPIO character device (kernel
+%% 5.10 or later).
 %%
 %% ```
 %% {ok, R} = whittle_gpio:request("gpiochip0", [17, {"LED", #{direction => output}}],
@@ -12,7 +13,7 @@
 %% events come from a process of the request's own, which reads them when the VM's poll
 %% says that there are some. There is no thread and no program beside the VM.
 %%
-%% == What the owner gets ==
+%% == Messages to the owner ==
 %% <ul>
 %% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
 %% <li>`{gpio_lost, Request, Count}': so many edges were dropped, by the kernel's numbers,
@@ -23,7 +24,7 @@
 %% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
 %% </ul>
 %%
-%% == An owner that sleeps ==
+%% == Slow owners ==
 %% Delivery follows the option `active' as gen_tcp's does. Beyond that no more than about
 %% `backlog' messages (default 1000) are put into an owner's mailbox: while more wait
 %% there, events stay in the kernel, which keeps `event_buffer' of them (default 16 for
@@ -52,18 +53,9 @@
 %% Values
 -export([get/1, get/2, get_many/2, get_bits/1, set/2, set/3, set_bits/3]).
 -export([format_error/1]).
-%% For the other modules of whittle_gpio: c_src/whittle_gpio.c says what each does
--export([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-         nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
-         nif_arm/2, nif_read/2]).
 
 -export_type([request/0, chip/0, line/0, name/0, value/0, options/0, line_options/0, active/0,
               event/0, change/0, posix/0, error/0]).
-
--nifs([nif_chips/0, nif_chip/1, nif_lines/3, nif_request/7, nif_watch/3, nif_configure/3,
-       nif_written/1, nif_stop/1, nif_close/1, nif_server/1, nif_get/2, nif_set/2,
-       nif_arm/2, nif_read/2]).
--on_load(load/0).
 
 -opaque request() :: reference().
 %% Requested lines, or a watch.
@@ -120,26 +112,26 @@
           timestamp := non_neg_integer(),        % nanoseconds, monotonic
           info := line_info()}.
 
-%% @doc The paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
+%% @doc Gives the paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
 -spec chips() -> {ok, [binary()]} | {error, posix()}.
 chips() -> whittle_gpio_chip:all().
 
-%% @doc What a chip says about itself.
+%% @doc Describes a chip.
 -spec info(chip()) -> {ok, #{path := binary(), name := binary(), label := binary(),
                              lines := non_neg_integer()}} | error().
 info(Chip) -> checked(fun() -> whittle_gpio_chip:info(Chip) end).
 
-%% @doc All lines of a chip, by offset.
+%% @doc Describes all lines of a chip, by offset.
 -spec lines(chip()) -> {ok, [line_info()]} | error().
 lines(Chip) -> checked(fun() -> whittle_gpio_chip:lines(Chip) end).
 
-%% @doc One line of a chip.
+%% @doc Describes one line of a chip.
 -spec line_info(chip(), line()) -> {ok, line_info()} | error().
 line_info(Chip, Line) ->
     checked(fun() -> whittle_gpio_chip:line_info(Chip, whittle_gpio_config:line(Line)) end).
 
-%% @doc The chip and the offset of the first line with this name on any chip. enxio: none
-%% has it. Chips that may not be opened are passed over.
+%% @doc Gives the chip and the offset of the first line with this name on any chip. enxio: no line
+%% has it. The search passes over chips that the caller may not open.
 -spec find(name()) -> {ok, {binary(), non_neg_integer()}} | error().
 find(Name) -> checked(fun() -> whittle_gpio_chip:find(Name) end).
 
@@ -210,57 +202,57 @@ forward(Request, Pid) ->
         ok
     end.
 
-%% @doc Whether events are delivered: all, the next one, the next N (added to those that
+%% @doc Chooses which events are delivered: all, the next one, the next N (added to those that
 %% are still open), or none.
 -spec set_active(request(), active()) -> ok | {error, closed | {bad_option, term()}}.
 set_active(Request, Active) ->
     checked(fun() -> call(Request, {active, whittle_gpio_config:active(Active)}) end).
 
-%% @doc Since the request was made: events delivered and lost, and how often delivery
+%% @doc Counts since the request was made: events delivered and lost, and how often delivery
 %% was held up because more than `backlog' messages waited for the owner.
 -spec stats(request()) -> {ok, #{delivered := non_neg_integer(), lost := integer(),
                                  held_up := non_neg_integer()}} | {error, closed}.
 stats(Request) -> call(Request, stats).
 
-%% @doc The values of all lines, read together. einval: two lines go by the same name.
+%% @doc Reads the values of all lines together. einval: two lines go by the same name.
 -spec get(request()) -> {ok, #{line() => value()}} | {error, posix() | closed}.
-get(Request) -> nif_get(Request, map).
+get(Request) -> whittle_gpio_nif:get(Request, map).
 
-%% @doc The value of one line. An output's is what the chip reads back from it.
+%% @doc Reads the value of one line. For an output it is the value that the chip reads back.
 -spec get(request(), line()) -> {ok, value()} | {error, posix() | closed}.
-get(Request, Line) -> nif_get(Request, {one, Line}).
+get(Request, Line) -> whittle_gpio_nif:get(Request, {one, Line}).
 
-%% @doc The values of some lines, read together, in the order asked for.
+%% @doc Reads the values of some lines together, and gives them in the order asked for.
 -spec get_many(request(), [line()]) -> {ok, [value()]} | {error, posix() | closed}.
-get_many(Request, Lines) -> nif_get(Request, {list, Lines}).
+get_many(Request, Lines) -> whittle_gpio_nif:get(Request, {list, Lines}).
 
-%% @doc The values of all lines as an integer; bit 0 is the request's first line.
+%% @doc Reads the values of all lines as an integer; bit 0 is the request's first line.
 -spec get_bits(request()) -> {ok, non_neg_integer()} | {error, posix() | closed}.
-get_bits(Request) -> nif_get(Request, bits).
+get_bits(Request) -> whittle_gpio_nif:get(Request, bits).
 
 %% @doc Sets some lines at once, as far as the chip can.
 -spec set(request(), #{line() => value()} | [{line(), value()}]) ->
           ok | {error, posix() | closed}.
-set(Request, Values) when is_map(Values) -> nif_set(Request, maps:to_list(Values));
-set(Request, Values) when is_list(Values) -> nif_set(Request, Values).
+set(Request, Values) when is_map(Values) -> whittle_gpio_nif:set(Request, maps:to_list(Values));
+set(Request, Values) when is_list(Values) -> whittle_gpio_nif:set(Request, Values).
 
 %% @doc Sets one line.
 -spec set(request(), line(), value()) -> ok | {error, posix() | closed}.
-set(Request, Line, Value) -> nif_set(Request, [{Line, Value}]).
+set(Request, Line, Value) -> whittle_gpio_nif:set(Request, [{Line, Value}]).
 
 %% @doc Sets the lines in Mask to the bits of Bits; bit 0 is the request's first line.
 -spec set_bits(request(), non_neg_integer(), non_neg_integer()) ->
           ok | {error, posix() | closed}.
-set_bits(Request, Bits, Mask) -> nif_set(Request, {Bits, Mask}).
+set_bits(Request, Bits, Mask) -> whittle_gpio_nif:set(Request, {Bits, Mask}).
 
-%% @doc A text for a reason of this module's.
+%% @doc Formats a reason of this module's errors.
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Term}) ->
-    lists:flatten(io_lib:format("no such option, chip or line: ~0tp", [Term]));
-format_error(closed) -> "the lines were released";
+    lists:flatten(io_lib:format("there is no such option, chip or line: ~0tp", [Term]));
+format_error(closed) -> "the lines were released; request them again";
 format_error(not_owner) -> "only the owner of a request can give it away";
-format_error(enxio) -> "no line of that name, or it cannot tell edges";
+format_error(enxio) -> "no line has that name, or the line cannot report edges";
 format_error(Posix) -> file:format_error(Posix).
 
 checked(Do) ->
@@ -271,58 +263,7 @@ checked(Do) ->
 %% The process is gone once the request is closed, or goes while it is asked.
 call(Request, Question) ->
     try
-        gen_server:call(nif_server(Request), Question, infinity)
+        gen_server:call(whittle_gpio_nif:server(Request), Question, infinity)
     catch
         exit:_ -> {error, closed}
     end.
-
-load() -> erlang:load_nif(whittle_io_nif:path("whittle_gpio"), 0).
-
-%% @private
--spec nif_chips() -> {ok, [binary()]} | {error, posix()}.
-nif_chips() -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_chip(binary()) -> {ok, {binary(), binary(), non_neg_integer()}} | {error, posix()}.
-nif_chip(_Path) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_lines(binary(), non_neg_integer(), 0..64) -> {ok, [tuple()]} | {error, posix()}.
-nif_lines(_Path, _First, _Count) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_request(binary(), [line()], [non_neg_integer()], binary(), non_neg_integer(),
-                  [tuple()], non_neg_integer()) -> {ok, request()} | {error, posix()}.
-nif_request(_Path, _Keys, _Offsets, _Consumer, _Flags, _Attributes, _Buffer) ->
-    erlang:nif_error(not_loaded).
-%% @private
--spec nif_watch(binary(), [line()], [non_neg_integer()]) ->
-          {ok, request(), [tuple()]} | {error, posix()}.
-nif_watch(_Path, _Keys, _Offsets) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_configure(request(), non_neg_integer(), [tuple()]) ->
-          ok | {error, posix() | closed}.
-nif_configure(_Handle, _Flags, _Attributes) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_written(request()) -> {non_neg_integer(), non_neg_integer()}.
-nif_written(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_stop(request()) -> ok | {error, closed}.
-nif_stop(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_close(request()) -> ok.
-nif_close(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_server(request()) -> pid().
-nif_server(_Handle) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_get(request(), {one, line()} | {list, [line()]} | map | bits) ->
-          {ok, term()} | {error, posix() | closed}.
-nif_get(_Handle, _What) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_set(request(), [{line(), value()}] | {non_neg_integer(), non_neg_integer()}) ->
-          ok | {error, posix() | closed}.
-nif_set(_Handle, _Values) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_arm(request(), reference()) -> ok | {error, posix() | closed}.
-nif_arm(_Handle, _Ref) -> erlang:nif_error(not_loaded).
-%% @private
--spec nif_read(request(), pos_integer()) -> {ok, [tuple()]} | {error, posix() | closed}.
-nif_read(_Handle, _Max) -> erlang:nif_error(not_loaded).

@@ -1,5 +1,4 @@
-%% @hidden
-%% Chips and the names of their lines.
+%% @hidden Finds chips, and lines by their names.
 %%
 %% The kernel finds no line by its name: the lines of a chip are asked for one by one, 64
 %% in a call. Nothing is kept, since chips come and go.
@@ -15,7 +14,7 @@
 
 -spec all() -> {ok, [binary()]} | {error, atom()}.
 all() ->
-    case whittle_gpio:nif_chips() of
+    case whittle_gpio_nif:chips() of
         {ok, Paths} -> {ok, lists:sort(fun in_order/2, Paths)};
         Error -> Error
     end.
@@ -26,7 +25,7 @@ in_order(A, B) -> {byte_size(A), A} =< {byte_size(B), B}.
 -spec info(whittle_gpio:chip()) -> {ok, map()} | {error, atom()}.
 info(Chip) ->
     maybe_path(Chip, fun(Path) ->
-                             case whittle_gpio:nif_chip(Path) of
+                             case whittle_gpio_nif:chip(Path) of
                                  {ok, {Name, Label, Lines}} ->
                                      {ok, #{path => Path, name => Name, label => Label,
                                             lines => Lines}};
@@ -51,7 +50,7 @@ line_info(Chip, Line) ->
     maybe_path(Chip, fun(Path) -> line_info_at(Path, offsets(Path, [Line])) end).
 
 line_info_at(Path, {ok, [Offset]}) ->
-    case whittle_gpio:nif_lines(Path, Offset, 1) of
+    case whittle_gpio_nif:lines(Path, Offset, 1) of
         {ok, [Line]} -> {ok, whittle_gpio_config:line_info(Line)};
         Error -> Error
     end;
@@ -95,7 +94,7 @@ labelled(Label) ->
 labelled(_, []) ->
     {error, enoent};
 labelled(Label, [Path | Paths]) ->
-    case whittle_gpio:nif_chip(Path) of
+    case whittle_gpio_nif:chip(Path) of
         {ok, {_, Label, _}} -> {ok, Path};
         _ -> labelled(Label, Paths)
     end.
@@ -132,7 +131,7 @@ names(Lines) ->
                                                             <- lists:reverse(Lines)])).
 
 raw_lines(Path) ->
-    case whittle_gpio:nif_chip(Path) of
+    case whittle_gpio_nif:chip(Path) of
         {ok, {_, _, Count}} -> raw_lines(Path, 0, Count, []);
         Error -> Error
     end.
@@ -140,7 +139,7 @@ raw_lines(Path) ->
 raw_lines(_, First, Count, Done) when First >= Count ->
     {ok, lists:append(lists:reverse(Done))};
 raw_lines(Path, First, Count, Done) ->
-    case whittle_gpio:nif_lines(Path, First, min(?AT_ONCE, Count - First)) of
+    case whittle_gpio_nif:lines(Path, First, min(?AT_ONCE, Count - First)) of
         {ok, Lines} -> raw_lines(Path, First + ?AT_ONCE, Count, [Lines | Done]);
         Error -> Error
     end.

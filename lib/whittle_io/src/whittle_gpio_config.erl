@@ -1,5 +1,5 @@
-%% @hidden
-%% Options of lines and what the kernel wants of them (linux/gpio.h, version 2). Pure.
+%% @hidden Checks the options of lines, and packs them as the kernel takes them (linux/gpio.h,
+%% version 2). Pure.
 %%
 %% The kernel takes flags for all lines and up to ten attributes, each for a mask of
 %% lines: other flags, the values of outputs, a debounce period. Packing gives the flags
@@ -45,7 +45,7 @@
 -define(DEFAULTS, #{consumer => <<"whittle">>, event_buffer => 0, active => true,
                     backlog => 1000}).
 
-%% @doc Lines and options as the caller gave them, checked. Throws {bad_option, Term}.
+%% @doc Checks the lines and options that the caller gave. Throws {bad_option, Term}.
 -spec request(term(), term()) -> request().
 request(_, Options) when not is_map(Options) -> bad(Options);
 request(Lines, Options) when length(Lines) >= 0 ->
@@ -62,7 +62,7 @@ line({Line, Options}, All) when is_map(Options) ->
 line(Line, All) ->
     {line(Line), All}.
 
-%% @doc A line's offset or name, if it is one. Throws {bad_option, Term}.
+%% @doc Checks a line's offset or name. Throws {bad_option, Term}.
 -spec line(term()) -> whittle_gpio:line().
 line(Offset) when is_integer(Offset), Offset >= 0, Offset < 1 bsl 32 -> Offset;
 line(Name) when is_binary(Name); is_list(Name) -> _ = text(Name), Name;
@@ -78,7 +78,7 @@ own(backlog, N) when is_integer(N), N > 0 -> N;
 own(active, Active) -> active(Active);
 own(Key, Value) -> bad({Key, Value}).
 
-%% @doc The options themselves, if they are some. Throws {bad_option, Term}.
+%% @doc Checks the options of a line. Throws {bad_option, Term}.
 -spec line_options(term()) -> whittle_gpio:line_options().
 line_options(Options) when not is_map(Options) -> bad(Options);
 line_options(Options) ->
@@ -102,13 +102,13 @@ active(Active) when is_boolean(Active); Active =:= once -> Active;
 active(N) when is_integer(N), N > 0 -> N;
 active(Other) -> bad({active, Other}).
 
-%% @doc Some lines of a request, or all. Throws {bad_option, Term}.
+%% @doc Checks the choice of some lines of a request, or of all. Throws {bad_option, Term}.
 -spec chosen(term()) -> all | [whittle_gpio:line()].
 chosen(all) -> all;
 chosen(Lines) when length(Lines) >= 0 -> [line(Line) || Line <- Lines];
 chosen(Other) -> bad(Other).
 
-%% @doc A name as the kernel has it. Throws {bad_option, Term}.
+%% @doc Gives a name as the kernel has it. Throws {bad_option, Term}.
 -spec text(term()) -> binary().
 text(Text) when is_binary(Text) ->
     binary:match(Text, <<0>>) =:= nomatch orelse bad(Text),
@@ -126,7 +126,7 @@ text(Other) ->
 -spec bad(term()) -> no_return().
 bad(Term) -> throw({bad_option, Term}).
 
-%% @doc The options of each line, in the request's order, for the kernel. e2big: they
+%% @doc Packs the options of each line, in the request's order, for the kernel. e2big: they
 %% need more than ten attributes.
 -spec pack([whittle_gpio:line_options()]) -> {ok, packed()} | {error, e2big}.
 pack(Each) ->
@@ -178,7 +178,7 @@ flag(edges, both) -> ?RISING bor ?FALLING;
 flag(clock, realtime) -> ?REALTIME;
 flag(_, _) -> 0.
 
-%% @doc A line as the kernel describes it.
+%% @doc Translates the kernel's description of a line.
 -spec line_info(tuple()) -> map().
 line_info({Offset, Name, Consumer, Flags, Debounce}) ->
     #{offset => Offset, name => Name, consumer => Consumer,
@@ -197,7 +197,7 @@ one(_, [], Default) -> Default;
 one(Flags, [{Bits, Word} | _], _) when Flags band Bits =:= Bits -> Word;
 one(Flags, [_ | Rest], Default) -> one(Flags, Rest, Default).
 
-%% @doc A change of a watched line: gpio_v2_line_changed_type.
+%% @doc Translates a change of a watched line: gpio_v2_line_changed_type.
 -spec change({whittle_gpio:line(), 1..3, non_neg_integer(), tuple()}) -> map().
 change({Line, Type, Timestamp, Info}) ->
     #{line => Line, timestamp => Timestamp, info => line_info(Info),

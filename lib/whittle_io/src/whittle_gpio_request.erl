@@ -1,13 +1,12 @@
-%% @hidden
-%% The process of a request (or a watch): holds its lines for the owner, and brings the
-%% events from the kernel to it.
+%% @hidden Runs the process of a request (or a watch), which holds its lines for the owner and
+%% brings the events from the kernel to it.
 %%
 %% It waits until the VM's poll says that there is something to read, reads as much as
 %% the owner may have, and asks the poll again. It reads nothing while the owner is
 %% passive or has more than `backlog' messages waiting: then the kernel's queue fills,
 %% and drops. Nothing is queued here.
 %%
-%% What was dropped is seen from the sequence numbers. Those of several lines may come
+%% The sequence numbers show the dropped events. Those of several lines may come
 %% out of order, since the kernel numbers an edge in its interrupt and queues it in a
 %% thread of the line: a number that was counted as lost and comes late is taken back
 %% from the next count.
@@ -81,12 +80,12 @@ init({Owner, Kind, Path, Config = #{lines := Lines}}) ->
 open(_, _, Offsets, _) when length(Offsets) > 64 ->
     {error, einval};
 open(watch, Path, Offsets, #{lines := Lines}) ->
-    whittle_gpio:nif_watch(Path, Lines, Offsets);
+    whittle_gpio_nif:watch(Path, Lines, Offsets);
 open(request, Path, Offsets, #{lines := Lines, each := Each, consumer := Consumer,
                                event_buffer := Buffer}) ->
     case whittle_gpio_config:pack(Each) of
         {ok, {Flags, Attributes}} ->
-            whittle_gpio:nif_request(Path, Lines, Offsets, Consumer, Flags, Attributes, Buffer);
+            whittle_gpio_nif:request(Path, Lines, Offsets, Consumer, Flags, Attributes, Buffer);
         Error ->
             Error
     end.
@@ -94,7 +93,7 @@ open(request, Path, Offsets, #{lines := Lines, each := Each, consumer := Consume
 opened({error, Posix}, _) ->
     {stop, {shutdown, Posix}};
 opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
-    %% What the caller of start/3 or watch/3 will ask for.
+    %% The caller of start/3 or watch/3 will ask for it.
     put(made, case Opened of
                   {ok, _} -> Opened;
                   {ok, _, Lines} ->
@@ -158,8 +157,8 @@ handle_info(_, State) ->
 
 %% The kernel has the lines back when this returns.
 closed(#state{handle = Handle}) ->
-    case whittle_gpio:nif_stop(Handle) of
-        ok -> receive {whittle_gpio_stopped, Handle} -> whittle_gpio:nif_close(Handle) end;
+    case whittle_gpio_nif:stop(Handle) of
+        ok -> receive {whittle_gpio_stopped, Handle} -> whittle_gpio_nif:close(Handle) end;
         Error -> Error
     end.
 
@@ -167,15 +166,15 @@ closed(#state{handle = Handle}) ->
 %% whatever an open-drain line reads because another pulls it; one that was none stays what it
 %% reads.
 configured(#state{handle = Handle}, Given, New) ->
-    case whittle_gpio:nif_get(Handle, bits) of
+    case whittle_gpio_nif:get(Handle, bits) of
         {ok, Read} ->
-            {Written, Mask} = whittle_gpio:nif_written(Handle),
+            {Written, Mask} = whittle_gpio_nif:written(Handle),
             Bits = (Written band Mask) bor (Read band bnot Mask),
             Valued = [keep(G, O, (Bits bsr I) band 1)
                       || {I, G, O} <- lists:zip3(lists:seq(0, length(New) - 1), Given, New)],
             case whittle_gpio_config:pack(Valued) of
                 {ok, {Flags, Attributes}} ->
-                    whittle_gpio:nif_configure(Handle, Flags, Attributes);
+                    whittle_gpio_nif:configure(Handle, Flags, Attributes);
                 Error ->
                     Error
             end;
@@ -194,7 +193,7 @@ more(Active, _) -> Active.
 %% Waits for what comes next, if the owner may have it and nothing is waited for already.
 look(State = #state{waits = none, active = Active, handle = Handle}) when Active =/= false ->
     Ref = make_ref(),
-    case whittle_gpio:nif_arm(Handle, Ref) of
+    case whittle_gpio_nif:arm(Handle, Ref) of
         ok -> State#state{waits = {poll, Ref}};
         {error, closed} -> State;
         %% The poll has no room for it.
@@ -221,7 +220,7 @@ step(State = #state{sent = Sent, look_after = After, config = #{backlog := Backl
     end;
 step(State = #state{handle = Handle}) ->
     Max = allowed(State),
-    case whittle_gpio:nif_read(Handle, Max) of
+    case whittle_gpio_nif:read(Handle, Max) of
         {ok, Events} when length(Events) =:= Max ->
             %% There may be more, but others may have asked something first.
             Next = passive(lists:foldl(fun deliver/2, State, Events)),

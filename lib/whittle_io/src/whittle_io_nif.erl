@@ -1,9 +1,9 @@
-%% @hidden Where the libraries of this application are.
+%% @hidden Finds the native libraries of this application.
 -module(whittle_io_nif).
 
 -export([path/1]).
 
-%% @doc The path of a library, without its suffix, for erlang:load_nif/2: in the directory
+%% @doc Gives the path of a library, without its suffix, for erlang:load_nif/2: in the directory
 %% that the environment of whittle_io names (nif_dir), or else in priv. A VM that has it linked
 %% in looks at the name alone; there the code server and the environment need not be there yet
 %% when a module is loaded at boot.

@@ -1,4 +1,4 @@
-%% @doc Serial lines, used as sockets are with gen_tcp.
+%% @doc Opens, reads and writes serial lines, as gen_tcp does with sockets.
 %%
 %% ```
 %% {ok, Port} = whittle_serial:open("/dev/ttyUSB0", [{rate, 115200}, {packet, line}]),
@@ -40,25 +40,17 @@
 %% Settings and wires.
 -export([setopts/2, getopts/2, send_break/2, modem_lines/1, set_modem_lines/2, info/1,
          format_error/1]).
-%% For whittle_serial_port only: they are here since a VM that has them linked in finds them
-%% by the name of this module.
--export([nif_open/2, nif_configure/2, nif_settings/1, nif_read/1, nif_send/3, nif_resume/1,
-         nif_sending/1, nif_cancel/2, nif_reserve/2, nif_packet/2, nif_queues/1, nif_flush/2,
-         nif_drain/1, nif_break/2, nif_lines/1, nif_set_lines/3, nif_counters/1, nif_stop/1,
-         nif_close/1]).
 %% The longest time to wait, in milliseconds: what `receive' takes, about 50 days.
 -define(LONGEST, 16#ffffffff).
 
 -export_type([serial/0, device/0, option/0, option_name/0, error/0, line/0, tag/0,
               modem_line/0, info/0]).
 
--on_load(load/0).
-
 %% Equal only to itself; made by open, good until close.
 -opaque serial() :: {whittle_serial, pid(), line()}.
-%% What the NIFs know a line by.
+%% The name of a line for the NIFs.
 -type line() :: reference().
-%% What the NIFs know a send by.
+%% The name of a send for the NIFs.
 -type tag() :: {pid(), reference()}.
 %% A path, or a name in /dev; as a binary it is UTF-8.
 -type device() :: string() | binary().
@@ -74,8 +66,8 @@
       | {flow, none | hardware | software}
         %% As gen_tcp's; `true' by default.
       | {active, true | once | false | -32768..32767}
-        %% What a message is: what came (`raw'), a line with its end, or a frame after its
-        %% length in 1, 2 or 4 bytes, most significant first, which send puts there.
+        %% The form of a message: the bytes that came (`raw'), a line with its end, or a frame
+        %% after its length in 1, 2 or 4 bytes, most significant first, which send puts there.
       | {packet, raw | line | 1 | 2 | 4}
         %% Longest frame or line in bytes; a longer line comes in pieces. 65536.
       | {packet_size, pos_integer()}
@@ -113,7 +105,7 @@
         senders := non_neg_integer(), receivers := non_neg_integer(),
         %% Frames dropped (emsgsize, etimedout).
         dropped := non_neg_integer(),
-        %% What the driver counted since the machine started, where it counts.
+        %% The driver's counts since the machine started, where it counts.
         counters => #{cts | dsr | ri | cd | rx | tx | frame | overrun | parity | break |
                       buffer_overrun => non_neg_integer()}}.
 
@@ -123,7 +115,7 @@ open(Device) -> open(Device, []).
 
 %% @doc Opens a device; the caller becomes the owner. The device is set to raw bytes and to
 %% the options; modem control is ignored (CLOCAL), a break is not a byte.
-%% What came in before is thrown away.
+%% Bytes that came in before are thrown away.
 -spec open(device(), [option()] | #{option_name() => term()}) -> {ok, serial()} | error().
 open(Device, Options) ->
     case {whittle_serial_device:path(Device), whittle_serial_option:parse(Options)} of
@@ -161,7 +153,7 @@ forward(Port, New) ->
     after 0 -> ok
     end.
 
-%% @doc The machine's serial devices that have a driver, by name, with what the kernel knows
+%% @doc Lists the machine's serial devices that have a driver, by name, with what the kernel knows
 %% of them (`driver', and for USB `vendor_id', `product_id', `manufacturer', `product',
 %% `serial_number').
 -spec list() -> [whittle_serial_device:found()].
@@ -183,7 +175,7 @@ send({whittle_serial, _, Line} = Port, Data, Timeout)
        is_integer(Timeout), Timeout >= 0, Timeout =< ?LONGEST ->
     Bytes = iolist_to_binary(Data),
     Tag = {self(), make_ref()},
-    case nif_send(Line, Bytes, Tag) of
+    case whittle_serial_nif:send(Line, Bytes, Tag) of
         wait -> call(Port, {sent, Tag, Timeout});
         busy -> call(Port, {send, Tag, Bytes, Timeout});
         Done -> Done
@@ -231,7 +223,7 @@ setopts(Port, Options) ->
         Error -> Error
     end.
 
-%% @doc Options as they are; rate, bits, parity, stop_bits and flow are the kernel's.
+%% @doc Gives the options as they are; rate, bits, parity, stop_bits and flow are the kernel's.
 -spec getopts(serial(), [option_name()]) -> {ok, [option()]} | error().
 getopts(Port, Names) ->
     case whittle_serial_option:names(Names) of
@@ -245,7 +237,7 @@ getopts(Port, Names) ->
 send_break(Port, Time) when is_integer(Time), Time > 0, Time =< 60000 ->
     call(Port, {break, Time}).
 
-%% @doc The modem lines, true where on. `{error, enotty}' where there are none.
+%% @doc Reads the modem lines, true where on. `{error, enotty}' where there are none.
 -spec modem_lines(serial()) -> {ok, #{modem_line() => boolean()}} | error().
 modem_lines(Port) -> call(Port, modem_lines).
 
@@ -259,19 +251,19 @@ set_modem_lines(Port, Lines) when is_map(Lines) ->
         [Line | _] -> {error, {bad_option, Line}}
     end.
 
-%% @doc What the line is at.
+%% @doc Describes the state of the line.
 -spec info(serial()) -> {ok, info()} | error().
 info(Port) -> call(Port, info).
 
-%% @doc A text for a reason of this module's.
+%% @doc Formats a reason of this module's errors.
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Option}) ->
-    lists:flatten(io_lib:format("no such device, option or value: ~0tp", [Option]));
+    lists:flatten(io_lib:format("there is no such device, option or value: ~0tp", [Option]));
 format_error({timeout, Rest}) ->
-    lists:flatten(io_lib:format("timeout with ~b bytes not sent", [byte_size(Rest)]));
-format_error(timeout) -> "timeout";
-format_error(closed) -> "the line is closed";
+    lists:flatten(io_lib:format("the send timed out with ~b bytes not sent", [byte_size(Rest)]));
+format_error(timeout) -> "the call timed out";
+format_error(closed) -> "the line is closed; open it again";
 format_error(not_owner) -> "only the owner of a line can give it away";
 format_error(Posix) -> file:format_error(Posix).
 
@@ -281,71 +273,3 @@ call({whittle_serial, Pid, _}, Request) ->
     catch exit:_ -> {error, closed}
     end;
 call(_, _) -> error(badarg).
-
-%%% the library
-
-load() -> erlang:load_nif(whittle_io_nif:path("whittle_serial"), 0).
-
-%% @private
--spec nif_open(binary(), boolean()) -> {ok, line()} | {error, atom()}.
-nif_open(_, _) -> not_loaded().
-%% @private
--spec nif_configure(line(), tuple()) -> ok | {error, atom()}.
-nif_configure(_, _) -> not_loaded().
-%% @private
--spec nif_settings(line()) -> {ok, tuple()} | {error, atom()}.
-nif_settings(_) -> not_loaded().
-%% @private
--spec nif_read(line()) -> {armed | more, binary()} | eof | {error, atom()}.
-nif_read(_) -> not_loaded().
-%% @private
--spec nif_send(line(), binary(), tag()) -> ok | wait | busy | {error, atom()}.
-nif_send(_, _, _) -> not_loaded().
-%% @private
--spec nif_resume(line()) ->
-          none | wait | {done, tag(), ok | {error, atom()}} | {error, closed}.
-nif_resume(_) -> not_loaded().
-%% @private
--spec nif_sending(line()) -> none | tag() | {error, closed}.
-nif_sending(_) -> not_loaded().
-%% @private
--spec nif_cancel(line(), tag() | all) ->
-          none | {rest, tag(), binary()} | {error, closed}.
-nif_cancel(_, _) -> not_loaded().
-%% @private
--spec nif_reserve(line(), boolean()) -> ok | {error, closed}.
-nif_reserve(_, _) -> not_loaded().
-%% @private
--spec nif_packet(line(), 0 | 1 | 2 | 4) -> ok | {error, closed}.
-nif_packet(_, _) -> not_loaded().
-%% @private
--spec nif_queues(line()) ->
-          {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
-           boolean()} | {error, closed}.
-nif_queues(_) -> not_loaded().
-%% @private
--spec nif_flush(line(), 1..3) -> ok | {error, atom()}.
-nif_flush(_, _) -> not_loaded().
-%% @private
--spec nif_drain(line()) -> ok | {error, atom()}.
-nif_drain(_) -> not_loaded().
-%% @private
--spec nif_break(line(), boolean()) -> ok | {error, atom()}.
-nif_break(_, _) -> not_loaded().
-%% @private
--spec nif_lines(line()) -> {ok, [modem_line()]} | {error, atom()}.
-nif_lines(_) -> not_loaded().
-%% @private
--spec nif_set_lines(line(), 0..3, 0..3) -> ok | {error, atom()}.
-nif_set_lines(_, _, _) -> not_loaded().
-%% @private
--spec nif_counters(line()) -> {ok, [non_neg_integer()]} | {error, atom()}.
-nif_counters(_) -> not_loaded().
-%% @private
--spec nif_stop(line()) -> stopped | wait | {error, closed}.
-nif_stop(_) -> not_loaded().
-%% @private
--spec nif_close(line()) -> ok.
-nif_close(_) -> not_loaded().
-
-not_loaded() -> erlang:nif_error({not_loaded, ?MODULE}).

@@ -1,4 +1,4 @@
-%% @hidden Names of serial devices, and those that this machine has.
+%% @hidden Finds the paths of serial devices, and the devices that this machine has.
 -module(whittle_serial_device).
 
 -export([path/1, list/0, list/1]).
@@ -11,7 +11,7 @@
 
 -define(CLASS, "/sys/class/tty").
 
-%% @doc The path in bytes; a name without a slash is in /dev.
+%% @doc Gives the path in bytes; a name without a slash is in /dev.
 -spec path(term()) -> {ok, binary()} | {error, {bad_option, term()} | enoent}.
 path(Device) when is_list(Device); is_binary(Device) ->
     case bytes(Device) of
@@ -33,11 +33,11 @@ bytes(Device) ->
     catch error:_ -> error
     end.
 
-%% @doc Those with a driver behind them: consoles and pseudo-terminals have none.
+%% @doc Lists the devices that have a driver: consoles and pseudo-terminals have none.
 -spec list() -> [found()].
 list() -> list(?CLASS).
 
-%% @doc The same of a directory of that form.
+%% @doc Lists the devices of a directory like /sys/class/tty.
 -spec list(file:filename()) -> [found()].
 list(Class) ->
     case file:list_dir(Class) of

@@ -1,14 +1,15 @@
-%% @hidden Options of a serial line: what they may be, and how the NIF takes them. Pure.
+%% @hidden Checks the options of a serial line, and translates them for the NIF. Pure.
 -module(whittle_serial_option).
 
 -export([parse/1, check/1, names/1, settings/1, from_settings/1, is_device/1]).
+-export([merge/2, packet/1, head/1, frame/1]).
 -export_type([options/0]).
 
 %% All of them.
 -type options() :: #{whittle_serial:option_name() => term()}.
 -type failure() :: {error, {bad_option, term()}}.
 
-%% @doc All options, with their defaults.
+%% @doc Checks the given options, and adds the defaults of the others.
 -spec parse(term()) -> {ok, options()} | failure().
 parse(Options) ->
     case collect(Options, #{}) of
@@ -16,7 +17,7 @@ parse(Options) ->
         Error -> Error
     end.
 
-%% @doc Options to change.
+%% @doc Checks options that are to be changed.
 -spec check(term()) -> {ok, options()} | failure().
 check(Options) ->
     case collect(Options, #{}) of
@@ -24,7 +25,7 @@ check(Options) ->
         Result -> Result
     end.
 
-%% @doc Whether all are names of options.
+%% @doc Checks names of options.
 -spec names(term()) -> ok | failure().
 names([]) -> ok;
 names([Name | Names]) ->
@@ -75,17 +76,17 @@ between(Value, Low, High) -> is_integer(Value) andalso Value >= Low andalso Valu
 parities() -> [none, odd, even, mark, space].
 flows() -> [none, hardware, software].
 
-%% @doc Whether one of the options is of the device's.
+%% @doc Tells whether one of the options is a setting of the device.
 -spec is_device(options()) -> boolean().
 is_device(Options) ->
     lists:any(fun(Name) -> is_map_key(Name, Options) end, [rate, bits, parity, stop_bits, flow]).
 
-%% @doc As nif_configure takes them: names by their place.
+%% @doc Gives the settings as whittle_serial_nif:configure/2 takes them: names by their place.
 -spec settings(options()) -> tuple().
 settings(#{rate := Rate, bits := Bits, parity := Parity, stop_bits := Stop, flow := Flow}) ->
     {Rate, Bits, place(Parity, parities()), Stop, place(Flow, flows())}.
 
-%% @doc As nif_settings gives them.
+%% @doc Gives the options of settings that whittle_serial_nif:settings/1 gave.
 -spec from_settings(tuple()) -> options().
 from_settings({Rate, Bits, Parity, Stop, Flow}) ->
     #{rate => Rate, bits => Bits, parity => lists:nth(Parity + 1, parities()),
@@ -93,3 +94,35 @@ from_settings({Rate, Bits, Parity, Stop, Flow}) ->
 
 place(Value, [Value | _]) -> 0;
 place(Value, [_ | Values]) -> 1 + place(Value, Values).
+
+%% @doc Changes options. A count of `active' is added to the count that is left. A count that is
+%% used up is 0 for a moment.
+-spec merge(options(), options()) -> {ok, options()} | {error, einval}.
+merge(Changes, #{active := N} = Options) when not is_map_key(active, Changes),
+                                               is_integer(N), N =< 0 ->
+    {ok, maps:merge(Options#{active := false}, Changes)};
+merge(#{active := N} = Changes, #{active := Old} = Options) when is_integer(N) ->
+    Before = case is_integer(Old) of true -> Old; false -> 0 end,
+    if
+        Before + N > 32767; Before + N < -32768 -> {error, einval};
+        Before + N =< 0 -> {ok, (maps:merge(Options, Changes))#{active := 0}};
+        true -> {ok, (maps:merge(Options, Changes))#{active := Before + N}}
+    end;
+merge(Changes, Options) -> {ok, maps:merge(Options, Changes)}.
+
+%% @doc Gives the mode in which the messages of the input are found.
+-spec packet(options()) -> whittle_serial_packet:mode().
+packet(#{packet := raw, inter_byte_timeout := Time}) when is_integer(Time) -> gap;
+packet(#{packet := Packet}) -> Packet.
+
+%% @doc Gives the bytes of a frame's length; 0 if there is none.
+-spec head(options()) -> 0 | 1 | 2 | 4.
+head(#{packet := Packet}) when is_integer(Packet) -> Packet;
+head(_) -> 0.
+
+%% @doc Gives the bytes that the input must hold, or a frame would never be whole.
+-spec frame(options()) -> non_neg_integer().
+frame(#{packet := raw, inter_byte_timeout := infinity}) -> 0;
+frame(#{packet := raw, packet_size := Size}) -> Size;
+frame(#{packet := line, packet_size := Size}) -> Size;
+frame(#{packet := Head, packet_size := Size}) -> Size + Head.

@@ -1,4 +1,5 @@
-%% @hidden What came in and was not delivered yet, and where its messages end. Pure.
+%% @hidden Keeps the bytes that came in until they are delivered, and finds where messages end.
+%% Pure.
 -module(whittle_serial_packet).
 
 -export([new/2, push/2, pop/1, take/2, silent/1, change/3, size/1, is_partial/1]).
@@ -11,15 +12,15 @@
                 %% Messages that silence has ended, and errors, oldest first.
                 ended = queue:new() :: queue:queue(binary() | {error, atom()}),
                 ended_size = 0 :: non_neg_integer(),
-                %% What came since, and how much of it is known to hold no end of a line.
+                %% The bytes that came since, and how many of them hold no end of a line.
                 bytes = <<>> :: binary(), scanned = 0 :: non_neg_integer()}).
 -opaque input() :: #input{}.
 
-%% @doc Nothing yet. A message is Limit bytes at most.
+%% @doc Begins with no bytes. A message is Limit bytes at most.
 -spec new(mode(), pos_integer()) -> input().
 new(Mode, Limit) -> #input{mode = Mode, limit = Limit}.
 
-%% @doc More has come.
+%% @doc Adds the bytes that came.
 -spec push(binary(), input()) -> input().
 push(More, #input{bytes = <<>>} = Input) -> cut(Input#input{bytes = More});
 push(More, #input{bytes = Bytes} = Input) ->
@@ -31,7 +32,8 @@ cut(#input{mode = gap, bytes = Bytes, limit = Limit} = Input) when byte_size(Byt
     cut(ended(Message, Input#input{bytes = Rest}));
 cut(Input) -> Input.
 
-%% @doc The next message; raw: all there is. An error stands for bytes that were dropped.
+%% @doc Takes the next message out; in mode raw it is all there is. An error stands for bytes
+%% that were dropped.
 -spec pop(input()) -> {ok, binary(), input()} | {error, atom(), input()} | {more, input()}.
 pop(#input{ended = Ended, ended_size = Size} = Input) ->
     case queue:out(Ended) of
@@ -69,7 +71,7 @@ split(Head, Size, #input{bytes = Bytes} = Input) ->
 own(Message, Rest) when byte_size(Message) =< 64, byte_size(Rest) > 0 -> binary:copy(Message);
 own(Message, _) -> Message.
 
-%% @doc So many bytes in mode raw, once they are there.
+%% @doc Takes Count bytes out in mode raw, once they are there.
 -spec take(pos_integer(), input()) -> {ok, binary(), input()} | {more, input()}.
 take(Count, #input{mode = raw, ended_size = 0, bytes = Bytes} = Input) ->
     case Bytes of
@@ -78,8 +80,8 @@ take(Count, #input{mode = raw, ended_size = 0, bytes = Bytes} = Input) ->
     end;
 take(_, Input) -> pop(Input).
 
-%% @doc Nothing has come for long enough: what there is, is a message, or dropped when a
-%% length said that there is more of it.
+%% @doc Ends a message because nothing has come for long enough. The bytes are dropped if a length
+%% said that the message has more of them.
 -spec silent(input()) -> input().
 silent(#input{mode = raw} = Input) -> Input;
 silent(#input{mode = Mode, bytes = Bytes} = Input) ->
@@ -101,17 +103,17 @@ failed(Reason, #input{ended = Ended} = Input) ->
         _ -> Input#input{ended = queue:in({error, Reason}, Ended)}
     end.
 
-%% @doc Another mode or limit, for what has not ended yet too.
+%% @doc Changes mode and limit, also for the bytes that belong to no message yet.
 -spec change(mode(), pos_integer(), input()) -> input().
 change(raw, Limit, #input{ended = Ended, bytes = Bytes}) ->
     Messages = [Message || Message <- queue:to_list(Ended), is_binary(Message)],
     #input{mode = raw, limit = Limit, bytes = iolist_to_binary([Messages, Bytes])};
 change(Mode, Limit, Input) -> cut(Input#input{mode = Mode, limit = Limit, scanned = 0}).
 
-%% @doc Bytes that are held.
+%% @doc Counts the bytes that are held.
 -spec size(input()) -> non_neg_integer().
 size(#input{ended_size = Size, bytes = Bytes}) -> Size + byte_size(Bytes).
 
-%% @doc Whether silence would end something.
+%% @doc Tells whether silence would end a message.
 -spec is_partial(input()) -> boolean().
 is_partial(#input{bytes = Bytes}) -> Bytes =/= <<>>.

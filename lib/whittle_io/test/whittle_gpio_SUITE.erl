@@ -55,14 +55,14 @@ load(Dir) ->
           "-DWHITTLE_GPIO_LOOPBACK ", os:getenv("CFLAGS", ""), " -I", Here,
           "/../c_src", Include, " "],
     ok = run([Cc, "-o ", Stub, " ", Here, "/whittle_gpio_loopback.c -lpthread"]),
-    ok = run([Cc, "-o ", Out, "/whittle_gpio.so ", Here, "/../c_src/whittle_gpio.c ", Stub]),
-    code:purge(whittle_gpio),
-    code:delete(whittle_gpio),
+    ok = run([Cc, "-o ", Out, "/whittle_gpio_nif.so ", Here, "/../c_src/whittle_gpio.c ", Stub]),
+    code:purge(whittle_gpio_nif),
+    code:delete(whittle_gpio_nif),
     loaded_from(Out).
 
 loaded_from(Dir) ->
     ok = application:set_env(whittle_io, nif_dir, Dir),
-    {module, _} = code:load_file(whittle_gpio),
+    {module, _} = code:load_file(whittle_gpio_nif),
     ok = application:unset_env(whittle_io, nif_dir),
     ok = application:set_env(whittle_io, loopback, Dir).
 
@@ -177,7 +177,7 @@ misuse(Config) ->
                    whittle_gpio:line_info(Chip, 1 bsl 40), whittle_gpio:line_info(Chip, foo),
                    whittle_gpio:info(1 bsl 3000), whittle_gpio:configure(R, [0 | x], #{}),
                    whittle_gpio:configure(R, [foo], #{})]],
-    ?assertEqual("no such option, chip or line: foo",
+    ?assertEqual("there is no such option, chip or line: foo",
                  whittle_gpio:format_error({error, {bad_option, foo}})),
     ?assertEqual("no such device", whittle_gpio:format_error(enodev)),
     %% None of it did any harm.
@@ -427,7 +427,7 @@ some(Config) ->
 %% and a batch come in; afterwards what came and what is told as lost make 20,000.
 asleep(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, backlog => 100, event_buffer => 64}),
-    Server = whittle_gpio:nif_server(In),
+    Server = whittle_gpio_nif:server(In),
     Self = self(),
     Edges = 20000,
     spawn_link(fun() ->
@@ -598,7 +598,7 @@ owner_dies(Config) ->
                       end),
     R = receive {made, Made} -> Made after ?WAIT -> error(late) end,
     ?assertEqual({error, ebusy}, whittle_gpio:request(Chip, [0])),
-    Server = whittle_gpio:nif_server(R),
+    Server = whittle_gpio_nif:server(R),
     ServerMonitor = erlang:monitor(process, Server),
     Owner ! die,
     receive {'DOWN', Monitor, _, _, _} -> ok end,
@@ -610,7 +610,7 @@ owner_dies(Config) ->
 server_killed(Config) ->
     Chip = chip(Config),
     {_, In} = wire(Chip, #{edges => both}),
-    exit(whittle_gpio:nif_server(In), kill),
+    exit(whittle_gpio_nif:server(In), kill),
     until(fun() -> whittle_gpio:get(In) =:= {error, closed} end),
     until(fun() -> case whittle_gpio:request(Chip, [1]) of
                        {ok, _} -> true;
@@ -625,7 +625,7 @@ server_killed_in_use(Config) ->
          {ok, R} = whittle_gpio:request(chip(Config), ["slow"], #{direction => output}),
          Callers = [spawn_monitor(fun() -> use("slow", R, K) end) || K <- lists:seq(1, 4)],
          {ok, _} = whittle_gpio:get(R, "slow"),
-         exit(whittle_gpio:nif_server(R), kill),
+         exit(whittle_gpio_nif:server(R), kill),
          [receive {'DOWN', M, process, P, Reason} -> ?assertEqual(normal, Reason)
           after ?WAIT -> error(stuck)
           end || {P, M} <- Callers],
@@ -656,7 +656,7 @@ handed_over(Config) ->
     ok = whittle_gpio:set(Out, 0, 0),
     ?assertMatch(#{seqno := 2}, event(In)),
     %% To one that is dead: released.
-    Monitor = erlang:monitor(process, whittle_gpio:nif_server(In)),
+    Monitor = erlang:monitor(process, whittle_gpio_nif:server(In)),
     ok = whittle_gpio:controlling_process(In, Other),
     receive {'DOWN', Monitor, _, _, normal} -> ok end,
     ?assertEqual({error, closed}, whittle_gpio:get(In)).
@@ -869,13 +869,12 @@ fuzzed(Config) ->
     Functions = [{chip, 1}, {lines, 3}, {request, 7}, {watch, 3}, {configure, 3}, {server, 1},
                  {get, 2}, {set, 2}, {arm, 2}, {read, 2}, {written, 1}, {close, 1}],
     Closed = fun(H) ->
-                     ok = whittle_gpio:nif_stop(H),
-                     receive {whittle_gpio_stopped, H} -> ok =:= whittle_gpio:nif_close(H) end
+                     ok = whittle_gpio_nif:stop(H),
+                     receive {whittle_gpio_stopped, H} -> ok =:= whittle_gpio_nif:close(H) end
              end,
     check(?FORALL({{Name, Arity}, Words}, {oneof(Functions), vector(7, Word)},
                   begin
-                      Function = list_to_atom("nif_" ++ atom_to_list(Name)),
-                      try apply(whittle_gpio, Function, lists:sublist(Words, Arity)) of
+                      try apply(whittle_gpio_nif, Name, lists:sublist(Words, Arity)) of
                           {ok, H} when Name =:= request -> Closed(H);
                           {ok, H, _} -> Closed(H);
                           _ -> true
@@ -903,24 +902,24 @@ upgraded(Config) ->
     {ok, Old} = application:get_env(whittle_io, loopback),
     New = filename:join(proplists:get_value(dir, Config), "2"),
     ok = filelib:ensure_dir(filename:join(New, "x")),
-    {ok, _} = file:copy(filename:join(Old, "whittle_gpio.so"),
-                        filename:join(New, "whittle_gpio.so")),
+    {ok, _} = file:copy(filename:join(Old, "whittle_gpio_nif.so"),
+                        filename:join(New, "whittle_gpio_nif.so")),
     Before = mapped("/gpio/1/"),
     ok = loaded_from(New),
     ?assert(mapped("/gpio/2/")),
-    true = code:soft_purge(whittle_gpio),
+    true = code:soft_purge(whittle_gpio_nif),
     ?assertEqual({true, false}, {Before, mapped("/gpio/1/")}),
     ok = whittle_gpio:set(Out, 0, 0),
     ?assertMatch(#{seqno := 2, edge := falling}, event(In)),
     ?assertEqual({ok, 0}, whittle_gpio:get(In, 1)),
     Before2 = descriptors(),
-    exit(whittle_gpio:nif_server(In), kill),
+    exit(whittle_gpio_nif:server(In), kill),
     until(fun() -> descriptors() < Before2 end),
     ok = whittle_gpio:release(Out).
 
 mapped(Part) ->
     {ok, Maps} = file:read_file("/proc/self/maps"),
-    binary:match(Maps, list_to_binary(Part ++ "whittle_gpio.so")) =/= nomatch.
+    binary:match(Maps, list_to_binary(Part ++ "whittle_gpio_nif.so")) =/= nomatch.
 
 %% ---- ways ---------------------------------------------------------------------
 

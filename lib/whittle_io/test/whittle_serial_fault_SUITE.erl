@@ -77,7 +77,7 @@ bad_options(Config) ->
     [?assertEqual({error, {bad_option, Option}}, whittle_serial:open(path(Config), [Option]))
      || Option <- Bad],
     ?assertEqual({error, {bad_option, x}}, whittle_serial:open(path(Config), x)),
-    ?assertEqual("no such device, option or value: {bits,9}",
+    ?assertEqual("there is no such device, option or value: {bits,9}",
                  whittle_serial:format_error({bad_option, {bits, 9}})),
     ?assertEqual("no such file or directory", whittle_serial:format_error({error, enoent})),
     Port = open(Config, []),
@@ -254,7 +254,7 @@ server_killed_in_call(Config) ->
                                  os:getenv("CFLAGS", ""), "-std=gnu11 -fPIC -shared -I" ++ Include,
                                  "-include", filename:join(Test, "whittle_serial_gate.h"),
                                  "'-DGATE=\"" ++ Gate ++ "\"'",
-                                 "-o", filename:join(Dir, "whittle_serial.so"),
+                                 "-o", filename:join(Dir, "whittle_serial_nif.so"),
                                  filename:join(Test, "../c_src/whittle_serial.c")])),
     try
         ok = loaded_from(Dir),
@@ -269,8 +269,8 @@ loaded_from(Dir) ->
     reloaded().
 
 reloaded() ->
-    {module, _} = code:load_file(whittle_serial),
-    _ = code:purge(whittle_serial),
+    {module, _} = code:load_file(whittle_serial_nif),
+    _ = code:purge(whittle_serial_nif),
     ok.
 
 killed_at(Gate, Port, Path) ->
@@ -301,7 +301,7 @@ sent_and_hung_up(Config) ->
     Peer = peer(Config),
     Bytes = binary:copy(<<"y">>, 30000),
     Tag = {self(), make_ref()},
-    wait = whittle_serial:nif_send(line(Port), Bytes, Tag),
+    wait = whittle_serial_nif:send(line(Port), Bytes, Tag),
     Bytes = whittle_serial_peer:read(Peer, byte_size(Bytes)),
     whittle_serial_peer:hang_up(Peer),
     ?assertEqual({error, closed}, whittle_serial:recv(Port, 1)),
@@ -401,22 +401,21 @@ upgraded(Config) ->
     [begin
          spawn_link(fun() -> Test ! {sent, whittle_serial:send(Port, Big)} end),
          until(fun() -> info(Port, senders) =:= 1 end),
-         [{module, M} = code:load_file(M) || M <- [whittle_serial, whittle_serial_port,
-                                                   whittle_serial_packet]],
+         [{module, M} = code:load_file(M) || M <- [whittle_serial, whittle_serial_nif,
+                                                   whittle_serial_port, whittle_serial_packet]],
          whittle_serial_peer:write(Peer, <<"in">>),
          ?assertEqual({ok, <<"in">>}, whittle_serial:recv(Port, 2)),
          ?assertEqual(Big, whittle_serial_peer:read(Peer, byte_size(Big))),
          receive {sent, Result} -> ?assertEqual(ok, Result) end,
-         [?assertEqual(true, code:soft_purge(M)) || M <- [whittle_serial, whittle_serial_port,
-                                                          whittle_serial_packet]]
+         [?assertEqual(true, code:soft_purge(M)) || M <- [whittle_serial, whittle_serial_nif,
+                                                          whittle_serial_port, whittle_serial_packet]]
      end || _ <- [1, 2, 3]],
     ok = whittle_serial:close(Port).
 
 %%% any arguments
 
 nifs() ->
-    [{Name, Arity} || {Name, Arity} <- whittle_serial:module_info(exports),
-                      lists:prefix("nif_", atom_to_list(Name))].
+    whittle_serial_nif:module_info(nifs).
 
 argument(Lines) ->
     oneof([oneof(Lines), oneof(Lines), binary(), boolean(), all, range(-1, 5), integer(),
@@ -438,10 +437,10 @@ any_arguments(Config) ->
 
 any_arguments_of_the_server(Config) ->
     Before = descriptors(),
-    {ok, Line} = whittle_serial:nif_open(path(Config), true),
+    {ok, Line} = whittle_serial_nif:open(path(Config), true),
     any_call([Line]),
-    _ = whittle_serial:nif_stop(Line),
-    ok = whittle_serial:nif_close(Line),
+    _ = whittle_serial_nif:stop(Line),
+    ok = whittle_serial_nif:close(Line),
     flush_mailbox(),
     until(fun() -> erlang:garbage_collect(), descriptors() =:= Before end).
 
@@ -452,7 +451,7 @@ any_call(Lines) ->
         ?FORALL({Name, Arity}, oneof(nifs()),
                 ?FORALL(Arguments, vector(Arity, argument(Lines)),
                         begin
-                            try apply(whittle_serial, Name, Arguments)
+                            try apply(whittle_serial_nif, Name, Arguments)
                             catch error:badarg -> ok
                             end,
                             true
