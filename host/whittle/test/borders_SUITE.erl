@@ -6,11 +6,12 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([calls_are_declared/1, sides/1, hidden_modules/1, no_circles/1, variables_are_seen/1,
-         only_the_command_prints_or_halts/1]).
+         only_the_command_prints_or_halts/1, page_agrees/1, pages_name_files/1]).
 
 all() ->
     [calls_are_declared, sides, hidden_modules, no_circles, variables_are_seen,
-     only_the_command_prints_or_halts].
+     only_the_command_prints_or_halts, page_agrees,
+     pages_name_files].
 
 init_per_suite(Config) ->
     {ok, _} = xref:start(?MODULE),
@@ -76,6 +77,46 @@ only_the_command_prints_or_halts(_Config) ->
                                           lists:member({M, F}, Forbidden),
                                           #{From := App} <- [Homes],
                                           side(App) =:= host, App =/= whittle]).
+
+%% docs/architecture.md has a row for each application: its directory, its contents, and the
+%% applications that it may call.
+page_agrees(_Config) ->
+    {ok, Page} = file:read_file(filename:join([root(), "docs", "architecture.md"])),
+    {match, Rows} = re:run(Page, "^\\| `(host|lib|device)/(\\w+)` \\|[^|]*\\|([^|]*)\\|$",
+                           [global, multiline, {capture, all_but_first, list}]),
+    ?assertEqual(lists:sort([{side(App), App, lists:sort(lists:filter(fun is_ours/1, needed(App)))}
+                             || App <- applications()]),
+                 lists:sort([{list_to_atom(Side), list_to_atom(App), lists:sort(named(Cell))}
+                             || [Side, App, Cell] <- Rows])).
+
+%% Links of every page, and paths in the pages that say where things are.
+pages_name_files(_Config) ->
+    Pages = ["*.md", "docs/*.md", "{bench,lib,examples}/**/README.md",
+             "acceptance/programs/**/README.md", "web/*/README.md"],
+    Links = [{Page, filename:join(filename:dirname(Page), Link)}
+             || Page <- lists:append([filelib:wildcard(P, root()) || P <- Pages]),
+                Link <- found(Page, "\\]\\(([^)#]+)[^)]*\\)"),
+                re:run(Link, "^https?:", [{capture, none}]) =:= nomatch],
+    Paths = [{Page, Path} || Page <- ["CONTRIBUTING.md", "docs/architecture.md"],
+                             Path <- found(Page, "`((?:acceptance|bench|device|docs|examples|"
+                                                 "fixtures|host|lib|native|tools|vectors|web)"
+                                                 "/[\\w./-]+)`")],
+    ?assertNotEqual([], Paths),
+    ?assertEqual([], [Named || {_, File} = Named <- Links ++ Paths,
+                               not filelib:is_file(filename:join(root(), File))]).
+
+found(Page, Pattern) ->
+    {ok, Text} = file:read_file(filename:join(root(), Page)),
+    case re:run(Text, Pattern, [global, {capture, all_but_first, list}]) of
+        {match, Found} -> lists:append(Found);
+        nomatch -> []
+    end.
+
+named(Cell) ->
+    case re:run(Cell, "`(\\w+)`", [global, {capture, all_but_first, list}]) of
+        {match, Names} -> [list_to_atom(Name) || [Name] <- Names];
+        nomatch -> []
+    end.
 
 %% Calls between applications: {From, To, {CallingModule, CalledModule}}
 
