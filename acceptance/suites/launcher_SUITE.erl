@@ -353,7 +353,8 @@ found_from_anywhere(Config) ->
                                           #{cd => Here, env => Env})})
      || Env <- [[], [{"CDPATH", filename:join(Here, "other") ++ ":."}]],
         Word <- ["./-link", "./link to the link", Link]
-            ++ [filename:join(Place, "probe") || Dir <- Dirs, Place <- [Dir, filename:join(Here, Dir)]]].
+            ++ [filename:join(Place, "probe")
+                || Dir <- Dirs, Place <- [Dir, filename:join(Here, Dir)]]].
 
 pack_is_read_only(Config) ->
     {0, Output} = probe(Config, ["read_only"]),

@@ -156,7 +156,8 @@ secure_mode_of_a_security_module(Config) ->
             Starter = filename:join(running:directory("secure", Config), "starter"),
             {0, _} = running:run(os:find_executable("gcc"),
                                  ["-o", Starter,
-                                  filename:join([running:root(), "acceptance", "suites", "secure_mode.c"])]),
+                                  filename:join([running:root(), "acceptance", "suites",
+                                                 "secure_mode.c"])]),
             {1, Said} = running:run(Starter, [proplists:get_value(probe, Config), "args"]),
             ?assertMatch({match, _}, re:run(Said, "^probe: this file gets other rights than its "
                                             "starter has, and does not run so: .*the file has "
@@ -313,7 +314,8 @@ home_cookie_that_is_wrong(Config) ->
     Said = fun(Why) -> {1, iolist_to_binary(["probe: ", File, ": ", Why, "\n"])} end,
     [?assertEqual(Expected, Try(Bytes, Mode))
      || {Bytes, Mode, Expected} <-
-            [{lists:duplicate(255, $c), 8#600, {0, list_to_binary(lists:duplicate(255, $c) ++ "\n")}},
+            [{lists:duplicate(255, $c), 8#600,
+              {0, list_to_binary(lists:duplicate(255, $c) ++ "\n")}},
              {"-secret\r\n \n", 8#400, {0, <<"'-secret'\n">>}},
              {lists:duplicate(256, $c), 8#600, Said("the cookie is longer than 255 bytes")},
              {lists:duplicate(300, $c), 8#600, Said("the cookie is longer than 255 bytes")},
@@ -400,7 +402,8 @@ files_without_an_end(Config) ->
          {Code, Said} = named(Config, ["args"],
                               [{Name, lists:append(string:replace(Value, "FILE", File))}
                                | cookie_beside(Name)]),
-         ?assertMatch({1, {match, _}}, {Code, re:run(Said, ["^probe: .*", File, ": (", Why, ")\n$"])})
+         ?assertMatch({1, {match, _}}, {Code, re:run(Said, ["^probe: .*", File, ": (", Why,
+                                                           ")\n$"])})
      end || {Name, Value} <- [{"VMARGS_PATH", "FILE"}, {"RELEASE_VM_ARGS", "FILE"},
                               {"RELX_CONFIG_PATH", "FILE"}, {"RELEASE_SYS_CONFIG", "FILE"},
                               {"WHITTLE_COOKIE_FILE", "FILE"}, {"ERL_INETRC", "FILE"},
@@ -422,7 +425,8 @@ mapper_port(Config) ->
             || Flag <- ["-epmd_port", "-erl_epmd_port"], Port <- Ports],
     [?assertEqual({Setting, 2, iolist_to_binary(["probe: ", Name, " is ", Port, ", which is not a "
                                                  "port (1 to 65535)\n"])},
-                  erlang:insert_element(1, named(Config, [Word], [{Variable, Setting}]), Setting))
+                  erlang:insert_element(1, named(Config, [Word], [{Variable, Setting}]),
+                                        Setting))
      || {Name, Variable, Setting, Port} <- Given, Word <- ["args", "--whittle-ping"]],
     ?assertEqual({2, <<"probe: -epmd_port: has no port after it; write a number from 1 to "
                        "65535\n">>},
