@@ -443,7 +443,8 @@ mapper_address(Config) ->
                                            {"ERL_EPMD_ADDRESS", Address}]))
      || Address <- ["127.0.0.1, ::1", ",127.0.0.1,", " "]].
 
-%% The line names a limit with which it works. Between 3 and 32 it went on without end, or with a crash.
+%% The line names a limit with which it works. Between 3 and 32 the start went on without end, or
+%% crashed.
 descriptors(Config) ->
     Run = fun(Limit) ->
                   running:run("/bin/sh", ["-c", "ulimit -n " ++ integer_to_list(Limit) ++
