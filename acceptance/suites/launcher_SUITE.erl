@@ -9,10 +9,11 @@
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
-         terminate_early/1, interrupt_early/1,
+         terminate_early/1, interrupt_early/1, quit_early/1, user_signal_early/1,
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
+         found_from_anywhere/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
          bare_words/1,
@@ -24,21 +25,23 @@ all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% What does not behave so when it is shaken: all its modules are there.
-     {shaken, [], one_file() -- [start_code, terminate_early, interrupt_early]},
+     {shaken, [], one_file() -- early_signals() -- [start_code]},
      %% And where nothing is at hand but what OTP itself does until it is up.
-     {cold, [], one_file() -- [start_code, terminate_early, interrupt_early]}].
+     {cold, [], one_file() -- early_signals() -- [start_code]}].
+
+early_signals() -> [terminate_early, interrupt_early, quit_early, user_signal_early].
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
           F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved,
-          F =/= bare_words].
+          F =/= found_from_anywhere, F =/= bare_words].
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
      pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
      commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
-     bare_words].
+     found_from_anywhere, bare_words].
 
 init_per_suite(Config) -> Config.
 
@@ -141,8 +144,41 @@ interrupt_early(Config) ->
     ?assertEqual([130], lists:usort([Code || Time <- lists:seq(0, 99),
                                              {Code, _} <- [signalled("INT", Time, Config)]])).
 
+%% Before there is a VM they end the process, as they end any. A signal that is lost leaves the
+%% program to SIGTERM, which ends it in order.
+quit_early(Config) ->
+    ?assertEqual([], [Ended || {Time, {Code, Output} = Ended} <- ended_early("QUIT", Config),
+                               not (Code =:= 128 + 3 andalso Time < 60)
+                                   andalso (Code =/= 0 orelse says_stopped(Output))]).
+
+user_signal_early(Config) ->
+    Codes = [Code || {_, {Code, _}} <- ended_early("USR1", Config)],
+    ?assertEqual([], Codes -- [Code || Code <- Codes, Code =:= 1 orelse Code =:= 128 + 10]),
+    ?assert(lists:member(1, Codes)).
+
+ended_early(Signal, Config) ->
+    [begin
+         Port = signal_at(Signal, Time, Config),
+         {Time, ended_or_terminated(Port, erase({pid, Port}), <<>>)}
+     end || Time <- lists:seq(0, 99, 3)].
+
+%% A program that says `ready' has a handler: it hears of the kept signal first.
+ended_or_terminated(Port, Pid, Output) ->
+    receive
+        {Port, {data, Data}} ->
+            All = <<Output/binary, Data/binary>>,
+            _ = [os:cmd("kill -TERM " ++ integer_to_list(Pid) ++ " 2>&1")
+                 || binary:match(All, <<"ready">>) =/= nomatch],
+            ended_or_terminated(Port, Pid, All);
+        {Port, {exit_status, Code}} -> {Code, Output}
+    end.
+
+says_stopped(Output) -> binary:match(Output, <<"stopped">>) =/= nomatch.
+
+signalled(Signal, Time, Config) -> running:ended(signal_at(Signal, Time, Config)).
+
 %% One shell sends them: to start it takes longer than a millisecond.
-signalled(Signal, Time, Config) ->
+signal_at(Signal, Time, Config) ->
     Shell = open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", "read pid; kill -" ++ Signal
                                                               ++ " $pid"]}]),
     %% Whoever runs the tests in the background may have SIGINT ignored, and the program then
@@ -155,7 +191,8 @@ signalled(Signal, Time, Config) ->
     executed(Pid, list_to_binary([filename:basename(proplists:get_value(probe, Config)), $\n])),
     wait_until(erlang:monotonic_time(microsecond) + Time * 1000),
     true = port_command(Shell, [integer_to_list(Pid), $\n]),
-    running:ended(Port).
+    put({pid, Port}, Pid),
+    Port.
 
 executed(Pid, Name) ->
     case file:read_file("/proc/" ++ integer_to_list(Pid) ++ "/comm") of
@@ -301,6 +338,24 @@ moved(Config) ->
     ?assertEqual({0, <<"[\"args\"]\n">>},
                  running:run(filename:join(There, "probe"), ["args"], #{cd => "/"})).
 
+%% By whatever path it is called, and from wherever.
+found_from_anywhere(Config) ->
+    From = filename:dirname(proplists:get_value(probe, Config)),
+    Here = directory(Config, "found"),
+    Dirs = ["-d", "ends with a newline\n", "$(false) `false` 'a' \"b\" *"],
+    [{0, _} = running:run("/bin/cp", ["-R", From, filename:join(Here, Dir)]) || Dir <- Dirs],
+    ok = filelib:ensure_path(filename:join([Here, "other", "-d"])),
+    Link = filename:join(Here, "-link"),
+    ok = file:make_symlink(filename:join("-d", "probe"), Link),
+    ok = file:make_symlink(Link, filename:join(Here, "link to the link")),
+    [?assertEqual({Word, Env, {0, <<"[\"args\"]\n">>}},
+                  {Word, Env, running:run(os:find_executable("env"), ["--", Word, "args"],
+                                          #{cd => Here, env => Env})})
+     || Env <- [[], [{"CDPATH", filename:join(Here, "other") ++ ":."}]],
+        Word <- ["./-link", "./link to the link", Link]
+            ++ [filename:join(Place, "probe")
+                || Dir <- Dirs, Place <- [Dir, filename:join(Here, Dir)]]].
+
 pack_is_read_only(Config) ->
     {0, Output} = probe(Config, ["read_only"]),
     ?assertEqual(lists:duplicate(8, {error, erofs}), term(Output)).
@@ -420,9 +475,11 @@ settings_that_say_nothing(Config) ->
                   probe(Config, ["args"], #{env => [{Name, Value}]}))
      || {Name, Value, Code, Said} <-
             [{"RELEASE_DISTRIBUTION", "foo", 2,
-              <<"RELEASE_DISTRIBUTION is name, sname or none: foo">>},
-             {"ERL_DIST_PORT", "abc", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: abc">>},
-             {"ERL_DIST_PORT", "65536", 2, <<"ERL_DIST_PORT is a port, 1 to 65535: 65536">>},
+              <<"RELEASE_DISTRIBUTION is foo, which is not name, sname or none">>},
+             {"ERL_DIST_PORT", "abc", 2,
+              <<"ERL_DIST_PORT is abc, which is not a port (1 to 65535)">>},
+             {"ERL_DIST_PORT", "65536", 2,
+              <<"ERL_DIST_PORT is 65536, which is not a port (1 to 65535)">>},
              {"RELEASE_NODE", "a@b.example", 2,
               <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
                 "-name, or RELEASE_DISTRIBUTION=name">>},

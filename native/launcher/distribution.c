@@ -73,7 +73,7 @@ static const char *set_node_name(struct flags *flags)
 
     if (kind != NULL && strcmp(kind, "name") != 0 && strcmp(kind, "sname") != 0 &&
         strcmp(kind, "none") != 0)
-        refuse(EXIT_MISUSED, "RELEASE_DISTRIBUTION is name, sname or none", kind);
+        refuse_value("RELEASE_DISTRIBUTION", kind, "name, sname or none");
     if (node == NULL && given != NULL) {
         node = flags_value(flags, given + 1);
         if (node == NULL)
@@ -90,18 +90,35 @@ static const char *set_node_name(struct flags *flags)
 
 /* ---- ports ----------------------------------------------------------------- */
 
+/* Returns PORT, which the variable or flag NAME gives. */
+static const char *checked_port(const char *name, const char *port)
+{
+    if (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || atoi(port) < 1 ||
+        atoi(port) > 65535)
+        refuse_value(name, port, "a port (1 to 65535)");
+    return port;
+}
+
 /* The port in the variable NAME, or NULL when it is not set. */
 static const char *port_variable(const char *name)
 {
     const char *port = variable(name);
-    char what[64];
+    return port != NULL ? checked_port(name, port) : NULL;
+}
 
-    if (port != NULL && (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
-                         atoi(port) < 1 || atoi(port) > 65535)) {
-        snprintf(what, sizeof what, "%s is a port, 1 to 65535", name);
-        refuse(EXIT_MISUSED, what, port);
+/* The VM answers a wrong port with a crash report, or listens on one that nobody knows. */
+static void check_port_flags(const struct flags *flags)
+{
+    size_t i;
+
+    for (i = 0; i < flags->init.count; i++) {
+        const char *flag = flags->init.at[i];
+        if (strcmp(flag, "-epmd_port") != 0 && strcmp(flag, "-erl_epmd_port") != 0)
+            continue;
+        if (flags_arity(flags, i) == 0)
+            refuse(EXIT_MISUSED, flag, "has no port after it; write a number from 1 to 65535");
+        checked_port(flag, flags->init.at[i + 1]);
     }
-    return port;
 }
 
 /* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
@@ -133,8 +150,8 @@ static const char *checked_cookie(const char *source, const char *cookie)
         refuse(EXIT_MISUSED, source, "the cookie is empty");
     if (*cookie == '-')
         refuse(EXIT_MISUSED, source,
-               "the cookie begins with -, and the VM takes such a word for a flag; choose "
-               "another one");
+               "a cookie cannot begin with -, because the VM reads such a word as a flag; choose "
+               "another cookie");
     if (strlen(cookie) > MOST_COOKIE_LETTERS)
         refuse(EXIT_MISUSED, source, "the cookie is longer than 255 bytes");
     if (has_control_character(cookie))
@@ -157,7 +174,8 @@ static const char *take_cookie(struct flags *flags)
         int is_cookie = strcmp(init->at[from], "-setcookie") == 0;
         if (is_cookie && size == 1)
             refuse(EXIT_MISUSED, "-setcookie",
-                   "takes a cookie; the VM takes a word that begins with - for a flag");
+                   "has no cookie after it; a cookie cannot begin with -, because the VM reads "
+                   "such a word as a flag");
         if (is_cookie && size == 2)
             cookie = init->at[from + 1];
         else
@@ -201,28 +219,70 @@ static const char *read_cookie_file(const char *path)
 }
 
 /*
- * Whether the VM finds a cookie file of its own, whose permissions it checks. It would
- * answer anything but a regular file with crash reports, or wait for a FIFO's writer.
+ * Ends the program where the VM (auth) would refuse the cookie file at PATH: it answers a
+ * wrong one with crash reports, and waits for a FIFO's writer. As auth does it takes the
+ * characters from space to ~ for the cookie, and lets line ends and spaces follow.
+ */
+static void check_home_cookie(const char *path)
+{
+    struct stat status;
+    const char *why;
+    size_t size, length;
+    char *cookie = input_read(path, MOST_COOKIE_BYTES, &size, &status, &why);
+
+    if (cookie == NULL)
+        refuse(EXIT_FAILED, path, why);
+    if ((status.st_mode & 077) != 0)
+        refuse(EXIT_FAILED, path,
+             "the cookie file can be read or written by others; run chmod 600 on it");
+    for (length = 0; cookie[length] >= ' ' && cookie[length] <= '~'; length++)
+        ;
+    if (length + strspn(cookie + length, " \r\n") != size)
+        refuse(EXIT_FAILED, path,
+               "the cookie has a character that the VM does not take; write one line of printable "
+               "ASCII");
+    /* The VM reads as many bytes as the size says, which is 0 in /proc. */
+    if (length == 0 || status.st_size == 0)
+        refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
+    if (length > MOST_COOKIE_LETTERS)
+        refuse(EXIT_FAILED, path, "the cookie is longer than 255 bytes");
+    free(cookie);
+}
+
+/* Where a cookie file may lie, %s/.erlang.cookie. Returns whether the path fits. */
+static int cookie_path(char path[PATH_MAX], const char *directory, const char *below)
+{
+    return snprintf(path, PATH_MAX, "%s%s/.erlang.cookie", directory, below) < PATH_MAX;
+}
+
+/*
+ * Whether the VM finds a cookie file of its own, at the place that stock OTP (auth) has for
+ * it: in the home directory, or else in erlang/ of the user's configuration.
  */
 static int has_home_cookie(void)
 {
-    const char *home = getenv("HOME");
-    struct stat status;
+    const char *home = getenv("HOME"), *config = variable("XDG_CONFIG_HOME");
     char path[PATH_MAX];
 
-    if (home == NULL ||
-        snprintf(path, sizeof path, "%s/.erlang.cookie", home) >= (int)sizeof path ||
-        stat(path, &status) < 0)
+    if (home == NULL || !cookie_path(path, home, ""))
         return 0;
-    if (!S_ISREG(status.st_mode))
-        refuse(EXIT_FAILED, path, input_problem(path, MOST_COOKIE_BYTES));
-    return access(path, R_OK) == 0;
+    if (access(path, F_OK) < 0) {
+        if (errno != ENOENT ||
+            !(config != NULL ? cookie_path(path, config, "/erlang")
+                             : cookie_path(path, home, "/.config/erlang")) ||
+            access(path, F_OK) < 0)
+            return 0;
+    }
+    if (access(path, R_OK) < 0)
+        return 0;
+    check_home_cookie(path);
+    return 1;
 }
 
 /*
  * Where the cookie of a named node comes from, first found: -setcookie in flags given at
  * start; RELEASE_COOKIE or ERLANG_COOKIE; the file that WHITTLE_COOKIE_FILE names;
- * ~/.erlang.cookie, which the VM reads. Returns 0 where there is none of these.
+ * a cookie file of the user, which the VM reads. Returns 0 where there is none of these.
  */
 static int set_cookie(struct flags *flags)
 {
@@ -295,6 +355,20 @@ static const char *loopback_address(const char *node)
                : NULL;
 }
 
+/* epmd's own message names neither itself nor the variable. It parts the words as here. */
+static void check_mapper_address(const char *addresses)
+{
+    char *copy = addresses != NULL ? strdup(addresses) : NULL, *rest = copy, *address;
+    struct in6_addr six;
+    struct in_addr four;
+
+    while (copy != NULL && (address = strtok_r(rest, ", ", &rest)) != NULL)
+        if (inet_pton(AF_INET6, address, &six) != 1 && inet_pton(AF_INET, address, &four) != 1)
+            refuse_value("ERL_EPMD_ADDRESS", addresses,
+                         "a list of IP addresses with commas between them; epmd would not start");
+    free(copy);
+}
+
 /* As erl does for a named node: a daemon that leaves at once if there is one. */
 static void start_epmd(const char *node)
 {
@@ -320,6 +394,9 @@ static void start_epmd(const char *node)
 void distribution_start(struct flags *flags, const char *node)
 {
     set_mapper_port(flags);
+    check_port_flags(flags);
+    if (wants_epmd(flags))
+        check_mapper_address(variable("ERL_EPMD_ADDRESS"));
     if (!set_cookie(flags))
         make_up_cookie(flags);
     if (wants_epmd(flags))
@@ -345,6 +422,7 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
              "vm.args, or RELEASE_NODE");
     set_fixed_port(flags);
     set_mapper_port(flags);
+    check_port_flags(flags);
     if (!set_cookie(flags))
         refuse(EXIT_FAILED, own_flag,
              "no cookie is set, so the node cannot be asked: start the node with RELEASE_COOKIE or "

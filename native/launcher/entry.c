@@ -22,10 +22,13 @@
     __attribute__((section(SECTION), noinline, no_stack_protector,                            \
                    optimize("no-tree-loop-distribute-patterns")))
 
-/* Both texts follow each other, each with its zero. */
+/* Both messages, the names of the VM's own child programs and an empty text, one after the
+   other, each with its zero. */
+#define NAME(text) ".asciz \"" text "\"\n"
 #define MESSAGES                                                                              \
     ".asciz \": this file is damaged; get it again: it is cut off\\n\"\n"                     \
-    ".asciz \": this file is damaged; get it again: the VM's checksum is wrong\\n\"\n"
+    ".asciz \": this file is damaged; get it again: the VM's checksum is wrong\\n\"\n"        \
+    WHITTLE_CHILDREN(NAME) ".byte 0\n"
 
 #define BEGIN                                                                                 \
     ".pushsection " SECTION ",\"ax\"\n"                                                       \
@@ -276,20 +279,40 @@ HERE static uint32_t vm_sum(const ElfW(Phdr) *at, const ElfW(Phdr) *end, uintptr
     return all != 0 ? all : 1;
 }
 
-/* Whether it runs as one of its own programs (/.whittle/bin/NAME), which a file that was
-   checked has started. */
-HERE static int is_child(const char *name)
+/* The place behind the zero that ends TEXT. */
+HERE static const char *behind(const char *text)
 {
-    return name != NULL && name[0] == '/' && name[1] == '.' && name[2] == 'w' &&
-           name[3] == 'h' && name[4] == 'i' && name[5] == 't' && name[6] == 't' &&
-           name[7] == 'l' && name[8] == 'e' && name[9] == '/';
+    while (*text != '\0')
+        text++;
+    return text + 1;
+}
+
+/* Whether it runs as one of the programs in CHILDREN (/.whittle/bin/NAME): a file that was
+   checked has started it. */
+HERE static int is_child(const char *name, const char *children)
+{
+    const char *at;
+
+    if (name == NULL ||
+        !(name[0] == '/' && name[1] == '.' && name[2] == 'w' && name[3] == 'h' &&
+          name[4] == 'i' && name[5] == 't' && name[6] == 't' && name[7] == 'l' &&
+          name[8] == 'e' && name[9] == '/' && name[10] == 'b' && name[11] == 'i' &&
+          name[12] == 'n' && name[13] == '/'))
+        return 0;
+    for (; *children != '\0'; children = behind(children)) {
+        for (at = name + 14; *at != '\0' && *at == *children; at++)
+            children++;
+        if (*at == *children)
+            return 1;
+    }
+    return 0;
 }
 
 /* ---- the check --------------------------------------------------------------- */
 
 __attribute__((used)) HERE void whittle_check_file(const uintptr_t *stack, const char *messages)
 {
-    const char *name;
+    const char *name, *wrong_sum;
     const uintptr_t *at = stack + 1 + stack[0] + 1;
     const ElfW(Phdr) *header = NULL, *last = NULL;
     uintptr_t count = 0, path = 0, base = 0, i;
@@ -321,13 +344,11 @@ __attribute__((used)) HERE void whittle_check_file(const uintptr_t *stack, const
         call_kernel(SYS_statx, AT_FDCWD, (long)path, 0, STATX_TYPE_AND_SIZE, (long)&status) == 0 &&
         (status.mode & 0170000) == 0100000 && status.size < needed)
         refuse_file(name, messages);
+    wrong_sum = behind(messages);
     /* A VM without a pack has no sum, nor has one whose pack strip took away. */
     if (last == NULL || last->p_flags != PF_R || last->p_filesz < 32 || whittle_note.sum == 0 ||
-        is_child(name))
+        is_child(name, behind(wrong_sum)))
         return;
-    if (vm_sum(header, last, base) != whittle_note.sum) {
-        while (*messages != '\0')
-            messages++;
-        refuse_file(name, messages + 1);
-    }
+    if (vm_sum(header, last, base) != whittle_note.sum)
+        refuse_file(name, wrong_sum);
 }

@@ -1,5 +1,6 @@
 /*
- * The note of owner "Whittle" that every VM carries (docs/pack-format.md).
+ * The note of owner "Whittle" that every VM carries (docs/pack-format.md), and the names of
+ * the programs as which the file runs itself.
  */
 #ifndef WHITTLE_ENTRY_H
 #define WHITTLE_ENTRY_H
@@ -15,5 +16,10 @@ struct whittle_note {
 };
 
 extern const struct whittle_note whittle_note;
+
+/* Calls X with each name; process.c has the programs. */
+#define WHITTLE_CHILDREN(X)                                                                   \
+    X("erl_child_setup") X("inet_gethost") X("heart") X("memsup") X("cpu_sup") X("erl")       \
+    X("erlexec") X("beam.smp")
 
 #endif

@@ -16,6 +16,13 @@ void refuse(int code, const char *what, const char *why)
     exit(code);
 }
 
+void refuse_value(const char *name, const char *value, const char *expected)
+{
+    fprintf(stderr, "%s: %s is %s, which is not %s\n", program_invocation_short_name, name, value,
+            expected);
+    exit(EXIT_MISUSED);
+}
+
 static void *checked(void *memory)
 {
     if (memory == NULL)

@@ -24,6 +24,10 @@ struct flags {
 /* Ends the program: prints its name, WHAT and WHY. */
 void refuse(int code, const char *what, const char *why) __attribute__((noreturn));
 
+/* Ends the program as misused: prints its name, and that NAME is VALUE, which is not EXPECTED. */
+void refuse_value(const char *name, const char *value, const char *expected)
+    __attribute__((noreturn));
+
 /* Appends a copy of WORD; ends the program when there is no memory. */
 void words_add(struct words *words, const char *word);
 

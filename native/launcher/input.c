@@ -24,16 +24,18 @@ static const char *status_problem(const struct stat *status, size_t most)
     return status->st_size > (off_t)most ? too_large(most) : NULL;
 }
 
-const char *input_problem(const char *path, size_t most)
+/* Before a file is opened: to open a watchdog starts it. Sets *STATUS. */
+static const char *path_problem(const char *path, size_t most, struct stat *status)
 {
-    struct stat status;
-
-    if (access(path, R_OK) < 0 || stat(path, &status) < 0)
+    if (access(path, R_OK) < 0 || stat(path, status) < 0)
         return strerror(errno);
-    return status_problem(&status, most);
+    return status_problem(status, most);
 }
 
-/* The kernel's own files (/proc) tell no size, so what is read is counted too. */
+/*
+ * Files of the kernel (/proc) tell no size, so the bytes that are read are counted too. A
+ * read that would wait (/proc/kmsg) fails, because the file is open with O_NONBLOCK.
+ */
 static char *read_bytes(int fd, size_t most, size_t *size, const char **why)
 {
     size_t room = 4096, length = 0;
@@ -71,8 +73,7 @@ char *input_read(const char *path, size_t most, size_t *size, struct stat *statu
     char *bytes;
     int fd;
 
-    /* Before it is opened: to open a watchdog starts it. */
-    *why = input_problem(path, most);
+    *why = path_problem(path, most, &opened);
     if (*why != NULL)
         return NULL;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -91,4 +92,14 @@ char *input_read(const char *path, size_t most, size_t *size, struct stat *statu
     if (bytes != NULL && status != NULL)
         *status = opened;
     return bytes;
+}
+
+const char *input_problem(const char *path, size_t most)
+{
+    struct stat status;
+    const char *why = path_problem(path, most, &status);
+
+    if (why == NULL && status.st_size == 0)
+        free(input_read(path, most, NULL, NULL, &why));
+    return why;
 }

@@ -1,7 +1,7 @@
 /*
- * Files that the environment or a flag names. Only a regular file of bounded size is
- * read: a FIFO would wait for ever, /dev/zero has no end, and to open a device can
- * already do something.
+ * Reads and checks the files that the environment or a flag names. It accepts a regular
+ * file of bounded size only. A FIFO would wait for ever, /dev/zero has no end, and opening a
+ * device may already change something.
  */
 #ifndef WHITTLE_INPUT_H
 #define WHITTLE_INPUT_H
@@ -17,15 +17,16 @@
 
 /*
  * Why the file at PATH cannot be read as a regular file of at most MOST bytes, or NULL.
- * The text is in static memory.
+ * The text is in static memory. Files of the kernel (/proc) tell a size of 0: of a file that
+ * does so the bytes are read and counted.
  */
 const char *input_problem(const char *path, size_t most);
 
 /*
- * The bytes of the file at PATH, followed by a zero, in memory that the caller frees;
- * NULL when it is no regular file of at most MOST bytes, and *WHY then says so. Sets
- * *SIZE to their number, and *STATUS to what the opened file is, where these are not
- * NULL.
+ * The bytes of the file at PATH, followed by a zero, in memory that the caller frees.
+ * Returns NULL when it is not a regular file of at most MOST bytes; *WHY then says why. Sets
+ * *SIZE to the number of bytes, and *STATUS to the status of the opened file, where these
+ * are not NULL.
  */
 char *input_read(const char *path, size_t most, size_t *size, struct stat *status,
                  const char **why);

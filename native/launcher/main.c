@@ -516,6 +516,7 @@ static void check_descriptors(void)
 {
     int taken[NEEDED_DESCRIPTORS];
     int count = 0, problem = 0;
+    struct rlimit limit;
     char why[128];
 
     while (count < NEEDED_DESCRIPTORS && problem == 0) {
@@ -525,8 +526,13 @@ static void check_descriptors(void)
         else
             count++;
     }
-    snprintf(why, sizeof why, "the limit leaves %d, and the start needs %d; raise it (ulimit -n)",
-             count, NEEDED_DESCRIPTORS);
+    if (problem == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        snprintf(why, sizeof why,
+                 "%d are free, and the start needs %d; raise the limit (ulimit -n) from %lu to %lu",
+                 count, NEEDED_DESCRIPTORS, (unsigned long)limit.rlim_cur,
+                 (unsigned long)limit.rlim_cur + NEEDED_DESCRIPTORS - (unsigned long)count);
+    else
+        snprintf(why, sizeof why, "%s", strerror(problem));
     while (count > 0)
         close(taken[--count]);
     if (problem != 0)

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "process.h"
+#include "entry.h"
 #include "erl.h"
 #include "pack.h"
 #include "vfs.h"
@@ -89,6 +90,11 @@ static const struct program {
     {"erlexec", erl_run, "beam.smp", 1},
     {"beam.smp", erl_run_emulator, "beam.smp", 1},
 };
+
+/* entry.c knows each of them by name. */
+#define ONE(name) +1
+_Static_assert(sizeof programs / sizeof *programs == 0 WHITTLE_CHILDREN(ONE),
+               "entry.h lists the programs");
 
 static const struct program *find_program(const char *name)
 {

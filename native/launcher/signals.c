@@ -22,14 +22,22 @@ extern void REAL(_exit)(int code) __attribute__((noreturn));
 
 static volatile sig_atomic_t interrupted;
 static enum signals_interrupt on_interrupt;
-static void (*on_terminate)(int signal);
 
 /*
- * The VM takes SIGTERM before the kernel's process for signals has its handler, and
- * nobody hears of it then. Our handler keeps the signal until the boot script, with
+ * The VM takes these signals before the kernel's process for signals has its handler, and
+ * nobody hears of them then. Our handler keeps each until the boot script, with
  * os:set_signal(sigterm, handle), says that there is one.
  */
-static int held, pending;
+static struct kept {
+    int signal;
+    void (*handler)(int signal); /* the VM's; NULL while it has none */
+    int pending;
+} kept[] = {{SIGTERM, NULL, 0}, {SIGQUIT, NULL, 0}, {SIGUSR1, NULL, 0}};
+
+static struct kept *const terminating = &kept[0];
+static int held;
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 void signals_take(enum signals_interrupt interrupt, int hold)
 {
@@ -37,29 +45,42 @@ void signals_take(enum signals_interrupt interrupt, int hold)
     held = hold;
 }
 
-/* Only one of two threads that both see a signal pass it on. */
-static void pass_on(void)
+static struct kept *find_kept(int signal)
 {
-    if (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) &&
-        __atomic_exchange_n(&pending, 0, __ATOMIC_SEQ_CST))
-        on_terminate(SIGTERM);
+    size_t i;
+
+    for (i = 0; i < COUNT(kept); i++)
+        if (kept[i].signal == signal)
+            return &kept[i];
+    return NULL;
 }
 
-static void terminate(int signal)
+/* Only one of two threads that both see a signal pass it on. */
+static void pass_on(struct kept *one)
+{
+    if (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(&one->pending, 0, __ATOMIC_SEQ_CST) && one->handler != NULL)
+        one->handler(one->signal);
+}
+
+/* SHOWN is the signal that came: SIGINT arrives here as SIGTERM. */
+static void take(struct kept *one, int shown)
 {
     /* Whoever asks twice before anything has started means it. */
-    if (__atomic_exchange_n(&pending, 1, __ATOMIC_SEQ_CST) &&
+    if (__atomic_exchange_n(&one->pending, 1, __ATOMIC_SEQ_CST) &&
         __atomic_load_n(&held, __ATOMIC_SEQ_CST))
-        REAL(_exit)(128 + signal);
-    pass_on();
+        REAL(_exit)(128 + shown);
+    pass_on(one);
 }
+
+static void keep(int signal) { take(find_kept(signal), signal); }
 
 static void interrupt(int signal)
 {
-    if (interrupted || on_terminate == NULL)
+    if (interrupted || terminating->handler == NULL)
         REAL(_exit)(128 + signal);
     interrupted = 1;
-    terminate(signal);
+    take(terminating, signal);
 }
 
 static int handles(const struct sigaction *act)
@@ -67,19 +88,20 @@ static int handles(const struct sigaction *act)
     return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
 }
 
-static int take_terminate(const struct sigaction *act, struct sigaction *old)
+static int take_kept(struct kept *one, const struct sigaction *act, struct sigaction *old)
 {
     struct sigaction own = *act;
-    int again = on_terminate != NULL, result;
+    int again = one->handler != NULL, result;
+    size_t i;
 
-    on_terminate = handles(act) ? act->sa_handler : NULL;
-    if (on_terminate != NULL)
-        own.sa_handler = terminate;
-    result = REAL(sigaction)(SIGTERM, &own, old);
-    if (again) {
+    one->handler = handles(act) ? act->sa_handler : NULL;
+    if (one->handler != NULL)
+        own.sa_handler = keep;
+    result = REAL(sigaction)(one->signal, &own, old);
+    if (again && one == terminating) {
         __atomic_store_n(&held, 0, __ATOMIC_SEQ_CST);
-        if (on_terminate != NULL)
-            pass_on();
+        for (i = 0; i < COUNT(kept); i++)
+            pass_on(&kept[i]);
     }
     return result;
 }
@@ -90,8 +112,8 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
 
     if (on_interrupt == INTERRUPT_BREAKS || act == NULL)
         return REAL(sigaction)(signal, act, old);
-    if (signal == SIGTERM)
-        return take_terminate(act, old);
+    if (find_kept(signal) != NULL)
+        return take_kept(find_kept(signal), act, old);
     if (signal == SIGINT && handles(act)) {
         own = *act;
         own.sa_handler = on_interrupt == INTERRUPT_STOPS ? interrupt : SIG_IGN;

@@ -10,9 +10,10 @@ enum signals_interrupt {
 };
 
 /*
- * Says how the VM that is about to start takes signals. With HOLD a signal that means the
- * end is kept until the program installs its handler of SIGTERM for the second time, which
- * our boot scripts do once the kernel listens; a second one before that ends at once.
+ * Says how the VM that is about to start takes signals. With HOLD the launcher keeps SIGTERM,
+ * SIGINT, SIGQUIT and SIGUSR1 until the program installs its handler of SIGTERM for the second
+ * time. Our boot scripts do so once the kernel listens. The same signal again before that ends
+ * the process at once.
  */
 void signals_take(enum signals_interrupt interrupt, int hold);
 

@@ -15,6 +15,9 @@
 %% Modules of the running node, which this one may lack.
 -dialyzer({nowarn_function, [start_shell/1]}).
 
+%% OTP 25 lacks it; the launcher calls shell/0 from OTP 26 on.
+-ignore_xref([{shell, start_interactive, 1}]).
+
 -define(FAILED, 1).
 -define(MISUSED, 2).
 

@@ -9,7 +9,7 @@
 -module(whittle_start_cold).
 
 -export([undefined_function/3, functions/1, make_atoms/1]).
--export([watch/1, called/3, chunk/2]).
+-export([watch/1, called/3]).
 
 %% What loads is registered under this name: one at a time.
 -define(LOADER, ?MODULE).
@@ -76,12 +76,12 @@ called(Module, Function, Arguments) ->
         _ -> []
     end.
 
-%% @doc A chunk of a file in BEAM format. No binary is matched in this module: what OTP 25's
-%% compiler makes of that, OTP 29 does not load.
+%% Internal
+
+%% A chunk of a file in BEAM format. This module matches no binary: OTP 29 does not load the code
+%% that OTP 25's compiler makes of that.
 -spec chunk(<<_:32>>, binary()) -> {ok, binary()} | none.
 chunk(Id, File) -> chunk(Id, File, 12).
-
-%% Internal
 
 chunk(Id, File, At) when At + 8 =< byte_size(File) ->
     Size = binary:decode_unsigned(binary_part(File, At + 4, 4)),
@@ -94,7 +94,7 @@ chunk(_, _, _) ->
 
 %% The code server calls nothing that is not loaded, and may not be there yet.
 info(Module, Arguments, Server) when is_pid(Server), Server =/= self() ->
-    whittle_start_info:answer(Module, Arguments);
+    whittle_start_info:answer(Module, Arguments, fun chunk/2);
 info(_, _, _) ->
     [].
 

@@ -4,32 +4,34 @@
 %% its cold modules loaded for that. It calls only what is preloaded, and the code server.
 -module(whittle_start_info).
 
--import(whittle_start_cold, [chunk/2]).
+-export([answer/3]).
 
--export([answer/2]).
+%% Finds a chunk of a file. `whittle_start_cold' has the function and gives it, because it also
+%% needs it where this module may not be loaded.
+-type chunk() :: fun((<<_:32>>, binary()) -> {ok, binary()} | none).
 
 %% @doc A list of the answer to `Module:module_info(Item)', for a module that is not loaded; an
 %% empty one where it has to be loaded for that. `module_info(module)' and `module_info()' load
 %% it: that is how a program says that it wants a module loaded (`code' does, of those that the
 %% code server needs).
--spec answer(module(), [term()]) -> [term()].
-answer(Module, [Item])
+-spec answer(module(), [term()], chunk()) -> [term()].
+answer(Module, [Item], Chunk)
   when Item =:= exports; Item =:= attributes; Item =:= compile; Item =:= md5 ->
     case code:get_object_code(Module) of
-        {Module, Bytes, _} -> [item(Item, Bytes)];
+        {Module, Bytes, _} -> [item(Item, Bytes, Chunk)];
         error -> []
     end;
-answer(_, _) ->
+answer(_, _, _) ->
     [].
 
 %% Internal
 
-item(md5, Bytes) -> code:module_md5(Bytes);
-item(attributes, Bytes) -> term(<<"Attr">>, Bytes);
-item(compile, Bytes) -> term(<<"CInf">>, Bytes);
-item(exports, Bytes) ->
-    {ok, Names} = chunk(<<"AtU8">>, Bytes),
-    {ok, Exports} = chunk(<<"ExpT">>, Bytes),
+item(md5, Bytes, _) -> code:module_md5(Bytes);
+item(attributes, Bytes, Chunk) -> term(Chunk(<<"Attr">>, Bytes));
+item(compile, Bytes, Chunk) -> term(Chunk(<<"CInf">>, Bytes));
+item(exports, Bytes, Chunk) ->
+    {ok, Names} = Chunk(<<"AtU8">>, Bytes),
+    {ok, Exports} = Chunk(<<"ExpT">>, Bytes),
     Atoms = list_to_tuple(case word(Names, 0) of
                               Count when Count < 1 bsl 31 -> names(Count, short, Names, 4);
                               Count -> names(1 bsl 32 - Count, long, Names, 4)
@@ -40,11 +42,8 @@ item(exports, Bytes) ->
 
 word(Bytes, At) -> binary:decode_unsigned(binary_part(Bytes, At, 4)).
 
-term(Id, Bytes) ->
-    case chunk(Id, Bytes) of
-        {ok, Term} -> binary_to_term(Term);
-        none -> []
-    end.
+term({ok, Term}) -> binary_to_term(Term);
+term(none) -> [].
 
 %% From OTP 28 on their number is negative, and a length is written as an integer in code.
 names(0, _, _, _) ->

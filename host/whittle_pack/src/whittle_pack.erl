@@ -300,13 +300,19 @@ older() ->
 
 %% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
 script() ->
-    "#!/bin/sh\n"
-    "here=$(cd \"$(dirname \"$0\")\" && pwd) || exit 1\n"
+    %% The `-' ends sh's own options: the path may begin with one.
+    "#!/bin/sh -\n"
+    "# Runs the vm that lies beside this script, also when a symbolic link leads here.\n"
+    "# The `.' keeps newlines at the end of a path, which $( ) would take away.\n"
+    "case $0 in /*) self=$0 ;; *) self=./$0 ;; esac\n"
+    "real=$(readlink -f -- \"$self\" 2>/dev/null && echo .) && self=${real%??}\n"
+    "here=$(unset CDPATH && cd -- \"${self%/*}/\" && pwd -P && echo .) || exit 1\n"
+    "here=${here%??}\n"
     "export WHITTLE_TREE=\"$here/tree\"\n"
     "exec \"$here/vm\" \"$@\"\n".
 
 %% Of any version.
-is_script({ok, <<"#!/bin/sh\n", Text/binary>>}) ->
+is_script({ok, <<"#!/bin/sh", Text/binary>>}) ->
     binary:match(Text, <<"WHITTLE_TREE">>) =/= nomatch;
 is_script(_) -> false.
 
