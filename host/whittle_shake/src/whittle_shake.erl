@@ -354,6 +354,7 @@ reach(System, Options, Kept, Summaries) ->
               traps => maps:merge(whittle_shake_roots:traps(),
                                   whittle_shake_source:headers(System, Summaries)),
               atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+              made => whittle_shake_roots:made(),
               known => whittle_shake_known:new(System, maps:keys(Summaries)),
               features => Features,
               on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),

@@ -35,6 +35,7 @@
           traps := #{mfa() => [mfa()]},         % what functions call that their code does
                                                 % not show: those in C, and epp's
           atoms := [{atom(), origin()}],        % names that are about by themselves
+          made := [{atom(), origin()}],         % labels that the VM makes
           data := whittle_shake_data:data(),    % names that come in when the program reads
           lists := whittle_shake_data:lists(),  % who lists modules, and which
           known := whittle_shake_known:known(),
@@ -74,6 +75,9 @@
          tags = #{} :: #{atom() => origin()},
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
          choices = #{} :: #{{module(), arity()} => mfa()},
+         %% First elements of tuples and keys of maps, and the modules whose functions they name.
+         labels = #{} :: #{atom() => origin()},
+         labelled = #{} :: #{module() => origin()},
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
@@ -87,7 +91,7 @@
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
-        atoms := Atoms, data := Data, lists := Lists, known := Known, features := Features,
+        atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known, features := Features,
         answered := Answered, on := On, off := Off} = Input) ->
     State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
@@ -102,13 +106,14 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
                          State2, Calls),
     State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
                          State3, Atoms),
+    State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end, State4, Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
-        State5 = follow(State4),
+        State6 = follow(State5),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program,
       prices => case Input of
                     #{priced := false} -> #{};
-                    #{} -> maps:map(fun(Name, _) -> price(Name, State5) end, Blocked)
+                    #{} -> maps:map(fun(Name, _) -> price(Name, State6) end, Blocked)
                 end}.
 
 %% @doc The way from a root to a function: it, what called or named it, and so on.
@@ -174,37 +179,37 @@ pop(Level, Todo) ->
         {empty, _} -> pop(Level + 1, Todo)
     end.
 
-mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms,
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, forms := Forms,
                 sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
-    State4 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State3, Forms),
-    State5 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State4, Sites),
-    of_program(Mfa, Func, State5).
+    State4 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State3, Keys),
+    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State4, Forms),
+    State6 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State5, Sites),
+    of_program(Mfa, Func, State6).
 
 %% Names in data
 
 %% What the program can do to get names from where code does not show them.
-of_program({M, _, _} = Mfa, #{keys := Keys, calls := Calls, forms := Forms},
+of_program({M, _, _} = Mfa, #{calls := Calls, forms := Forms},
            #state{program = Program} = State) when is_map_key(M, Program) ->
-    State1 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State, Keys),
-    State2 = case lists:member(attributes, Forms) andalso lists:keymember(beam_lib, 1, Calls) of
-                 %% It reads attributes from files: of any module.
-                 true -> site({any, module_info, 1}, Mfa, State1);
-                 false -> State1
-             end,
-    read(Calls, listed(Mfa, State2));
+    Next = case lists:member(attributes, Forms) andalso lists:keymember(beam_lib, 1, Calls) of
+               %% It reads attributes from files: of any module.
+               true -> site({any, module_info, 1}, Mfa, State);
+               false -> State
+           end,
+    read(Calls, listed(Mfa, Next));
 of_program(_, _, State) ->
     State.
 
 %% A key of a map may be a module of the program's: `#{a => 1}' is a table of them as well as a
-%% record. OTP's have common words for names.
+%% record. OTP's have common words for names. It may also be the name of a function.
 key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) ->
-    module(Key, Mfa, State);
-key(_, _, State) ->
-    State.
+    label(Key, Mfa, module(Key, Mfa, State));
+key(Key, Mfa, State) ->
+    label(Key, Mfa, State).
 
 %% Who asks which modules there are has their names.
 listed(Mfa, #state{lists = #{by := By, modules := Modules}} = State) when is_map_key(Mfa, By) ->
@@ -398,10 +403,20 @@ pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
     end.
 
 %% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
-%% is a child's specification, and `{Function, ...}' what a module keeps for a call of another
-%% whose functions it chooses.
+%% is a child's specification, and `{Function, Args}' what a program sends or keeps for a call.
 tag(Tag, Origin, State) ->
-    chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State))).
+    label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State)))).
+
+%% Most first elements and keys are labels and no names. So they name functions only of the modules
+%% that the program consists of or mentions: `apply(M, F, Args)' may get all three from anywhere.
+label(F, _, #state{labels = Labels} = State) when is_map_key(F, Labels) -> State;
+label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
+    lists:foldl(fun({M, A}, S) ->
+                        case Labelled of
+                            #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
+                            _ -> S
+                        end
+                end, State#state{labels = Labels#{F => Origin}}, maps:get(F, Named, [])).
 
 chosen(F, _, #state{tags = Tags} = State) when is_map_key(F, Tags) -> State;
 chosen(F, Origin, #state{tags = Tags, named = Named} = State) ->
@@ -422,8 +437,9 @@ module(M, Origin, #state{known = Known} = State) ->
 meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = by_program(whittle_shake_feature:of_name(M, State#state.features), Origin, M,
-                               State),
+            Ready = labelled(M, Exports, Origin,
+                             by_program(whittle_shake_feature:of_name(M, State#state.features),
+                                        Origin, M, State)),
             case is_map_key(M, About) of
                 true -> Ready;
                 false ->
@@ -432,6 +448,23 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
             end;
         _ -> State
     end.
+
+%% A module that is about, and is the program's or mentioned by it or by its configuration.
+labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
+labelled(M, Exports, Origin, #state{program = Program} = State) ->
+    case is_map_key(M, Program) orelse is_of_program(Origin, Program) of
+        true ->
+            lists:foldl(fun({F, A}, #state{labels = Labels} = S) ->
+                                case Labels of
+                                    #{F := By} -> edge({M, F, A}, {named, Origin, By}, S);
+                                    _ -> S
+                                end
+                        end, State#state{labelled = (State#state.labelled)#{M => Origin}}, Exports);
+        false -> State
+    end.
+
+is_of_program({root, _}, _) -> true;
+is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 
 %% Calls of a module or function by the program, a name, a tag or a form that it mentions may
 %% turn on what is no part of that module.
