@@ -81,8 +81,9 @@
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
-         %% Who goes by attributes, and the functions that return some.
+         %% Who goes by attributes, who reads modules' files, and the functions that return some.
          reader = none :: none | mfa(),
+         files = none :: none | mfa(),
          returned = [] :: [mfa()],
          %% What is to be followed, the most plausible first, and how plausible it is at most.
          todo = {queue:new(), queue:new(), queue:new(), queue:new(), queue:new()},
@@ -193,14 +194,9 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, form
 %% Names in data
 
 %% What the program can do to get names from where code does not show them.
-of_program({M, _, _} = Mfa, #{calls := Calls, forms := Forms},
-           #state{program = Program} = State) when is_map_key(M, Program) ->
-    Next = case lists:member(attributes, Forms) andalso lists:keymember(beam_lib, 1, Calls) of
-               %% It reads attributes from files: of any module.
-               true -> site({any, module_info, 1}, Mfa, State);
-               false -> State
-           end,
-    read(Calls, listed(Mfa, Next));
+of_program({M, _, _} = Mfa, #{calls := Calls}, #state{program = Program} = State)
+  when is_map_key(M, Program) ->
+    read(Calls, listed(Mfa, attributes_of_files(Mfa, Calls, State)));
 of_program(_, _, State) ->
     State.
 
@@ -210,6 +206,16 @@ key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) -
     label(Key, Mfa, module(Key, Mfa, State));
 key(Key, Mfa, State) ->
     label(Key, Mfa, State).
+
+%% Who goes by attributes and reads modules' files has those of any module. It need not be one
+%% function that does both.
+attributes_of_files(Mfa, Calls, #state{files = none} = State) ->
+    case lists:keymember(beam_lib, 1, Calls) of
+        true -> attributes_of_files(Mfa, Calls, State#state{files = Mfa});
+        false -> State
+    end;
+attributes_of_files(_, _, #state{reader = none} = State) -> State;
+attributes_of_files(_, _, #state{files = By} = State) -> site({any, module_info, 1}, By, State).
 
 %% Who asks which modules there are has their names.
 listed(Mfa, #state{lists = #{by := By, modules := Modules}} = State) when is_map_key(Mfa, By) ->

@@ -25,6 +25,8 @@ attributes(_) ->
             [{"M = pick(), M:module_info(attributes). pick() -> a", true},
              {"[X || {attributes, X} <- a:module_info()]", true},
              {"apply(a, module_info, [attributes])", true},
+             {"[L || {_, L} <- a:module_info(), is_list(L)]", true},
+             {"M = pick(), M:module_info(). pick() -> a", true},
              {"a:module_info(exports)", false},
              {"[attributes]", false}]].
 
@@ -34,10 +36,19 @@ attributes_of_tools(_) ->
                           "-ignore_xref([{target, live, 0}]). -vsn(target).",
                           "main() -> {live, a:module_info(attributes)}."]}, ?TARGET], #{})).
 
+%% By the atom or by the chunk's name, which another function may give or look for.
 attributes_by_beam_lib(_) ->
-    ?assert(live([{a, ["-module(a). -export([main/0]).",
-                       "main() -> beam_lib:chunks(pick(), [attributes]). pick() -> b."]},
-                  {b, ["-module(b). -step({target, live})."]}, ?TARGET], #{})).
+    [?assertEqual({Main, Live},
+                  {Main, live([{a, ["-module(a). -export([main/0]).",
+                                    "main() -> ", Main, ". pick() -> b."]},
+                               {b, ["-module(b). -step({target, live})."]}, ?TARGET], #{})})
+     || {Main, Live} <-
+            [{"beam_lib:chunks(pick(), [attributes])", true},
+             {"beam_lib:chunks(pick(), [\"Attr\"])", true},
+             {"beam_lib:chunks(pick(), chunks()). chunks() -> [self(), \"Attr\"]", true},
+             {"{ok, _, All} = beam_lib:all_chunks(pick()), chunk(All). "
+              "chunk(All) -> lists:keyfind(\"Attr\", 1, All)", true},
+             {"beam_lib:chunks(pick(), [\"Attribute\", exports])", false}]].
 
 %% A module that only the application's list of modules names.
 modules(_) ->
