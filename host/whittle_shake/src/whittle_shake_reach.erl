@@ -84,6 +84,10 @@
          %% Who goes by attributes, who reads modules' files, and the functions that return some.
          reader = none :: none | mfa(),
          files = none :: none | mfa(),
+         %% What reads terms as text, who calls it, and who mentions `modules'.
+         text_readers = #{} :: #{mfa() => []},
+         consults = none :: none | mfa(),
+         modules_key = none :: none | mfa(),
          returned = [] :: [mfa()],
          %% What is to be followed, the most plausible first, and how plausible it is at most.
          todo = {queue:new(), queue:new(), queue:new(), queue:new(), queue:new()},
@@ -97,6 +101,7 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
     State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
                     data = Data, lists = Lists,
+                    text_readers = case Data of #{consults := By} -> By; none -> #{} end,
                     kept = maps:from_list([{Mfa, []} || {Mfa, _} <- Kept])},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
@@ -194,9 +199,9 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, form
 %% Names in data
 
 %% What the program can do to get names from where code does not show them.
-of_program({M, _, _} = Mfa, #{calls := Calls}, #state{program = Program} = State)
+of_program({M, _, _} = Mfa, #{calls := Calls} = Func, #state{program = Program} = State)
   when is_map_key(M, Program) ->
-    read(Calls, listed(Mfa, attributes_of_files(Mfa, Calls, State)));
+    read(Calls, consulted(Mfa, Func, listed(Mfa, attributes_of_files(Mfa, Calls, State))));
 of_program(_, _, State) ->
     State.
 
@@ -218,10 +223,37 @@ attributes_of_files(_, _, #state{reader = none} = State) -> State;
 attributes_of_files(_, _, #state{files = By} = State) -> site({any, module_info, 1}, By, State).
 
 %% Who asks which modules there are has their names.
-listed(Mfa, #state{lists = #{by := By, modules := Modules}} = State) when is_map_key(Mfa, By) ->
-    lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules);
+listed(Mfa, #state{lists = #{by := By}} = State) when is_map_key(Mfa, By) ->
+    all_listed(Mfa, State);
 listed(_, State) ->
     State.
+
+all_listed(Mfa, #state{lists = #{modules := Modules}} = State) ->
+    lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules).
+
+%% A program that reads terms as text and mentions `modules' may read `.app' files: they list all
+%% modules. It need not be one function that does both.
+consulted(_, _, #state{lists = none} = State) ->
+    State;
+consulted(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms},
+          #state{text_readers = Readers, consults = Consults, modules_key = Key} = State) ->
+    Reads = first(Consults, Mfa, fun() ->
+                                         lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls)
+                                 end),
+    Names = first(Key, Mfa, fun() -> lists:member(modules, Atoms ++ Tags ++ Forms) end),
+    Next = State#state{consults = Reads, modules_key = Names},
+    case Reads =/= none andalso Names =/= none of
+        true -> all_listed(Names, Next);
+        false -> Next
+    end.
+
+first(none, Mfa, Does) ->
+    case Does() of
+        true -> Mfa;
+        false -> none
+    end;
+first(Before, _, _) ->
+    Before.
 
 %% Who reads terms or Erlang text may read what is packed.
 read(_, #state{data = none} = State) ->

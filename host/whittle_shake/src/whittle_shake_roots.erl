@@ -143,13 +143,13 @@ words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)
 %% `-App Key Value' in Erlang text. `-proto_dist inet_tls' means the module `inet_tls_dist'.
 flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
 flag_atoms([Word | Words]) ->
-    {_, Atoms} = whittle_shake_data:named(Word, #{}),
+    {_, Atoms} = whittle_shake_source:in_erlang(Word, #{}),
     [list_to_atom(Word) || length(Word) < 256] ++ Atoms ++ flag_atoms(Words);
 flag_atoms([]) -> [].
 
 flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
-                          {Calls, _} <- [whittle_shake_data:named(Word, Modules)], Mfa <- Calls].
+                          {Calls, _} <- [whittle_shake_source:in_erlang(Word, Modules)], Mfa <- Calls].
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 

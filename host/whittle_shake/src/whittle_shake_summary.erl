@@ -33,10 +33,11 @@
 %%
 %% The other forms are code that has to do with names: the function holds the atom `attributes' or
 %% the name of the chunk, "Attr", or asks for all that a module tells (`Module:module_info()');
-%% it returns the attributes of its own module (as `module_info/1' does); it asks
+%% it returns the attributes of its own module (as `module_info/1' does); it matches on the atom
+%% `modules'; it asks
 %% `application:get_key/2' for the list of modules; it asks for a key that is not in its code.
 -type form() :: ipv6 | sockaddr | local
-              | attributes | own_attributes | module_list | application_key.
+              | attributes | own_attributes | modules | module_list | application_key.
 
 %% `Module:Function(...)' where one or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
@@ -151,7 +152,8 @@ names_read(Mentions, Calls) ->
                                            ({literal, Literal, _}) -> holds_attributes(Literal);
                                            (_) -> false
                                         end, Mentions)]
-        ++ [own_attributes || {erlang, get_module_info, _} <- Calls].
+        ++ [own_attributes || {erlang, get_module_info, _} <- Calls]
+        ++ [modules || {atom, modules, compared} <- Mentions].
 
 %% The bytes come first, since it takes time to make all literals terms.
 holds_attributes(Literal) ->
