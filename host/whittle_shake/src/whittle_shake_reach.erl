@@ -96,8 +96,8 @@
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
-        atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known, features := Features,
-        answered := Answered, on := On, off := Off} = Input) ->
+        atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known,
+        features := Features, answered := Answered, on := On, off := Off} = Input) ->
     State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
                     data = Data, lists = Lists,
@@ -237,23 +237,16 @@ consulted(_, _, #state{lists = none} = State) ->
     State;
 consulted(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms},
           #state{text_readers = Readers, consults = Consults, modules_key = Key} = State) ->
-    Reads = first(Consults, Mfa, fun() ->
-                                         lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls)
-                                 end),
-    Names = first(Key, Mfa, fun() -> lists:member(modules, Atoms ++ Tags ++ Forms) end),
+    Reads = first(Consults, Mfa, lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls)),
+    Names = first(Key, Mfa, lists:member(modules, Atoms ++ Tags ++ Forms)),
     Next = State#state{consults = Reads, modules_key = Names},
     case Reads =/= none andalso Names =/= none of
         true -> all_listed(Names, Next);
         false -> Next
     end.
 
-first(none, Mfa, Does) ->
-    case Does() of
-        true -> Mfa;
-        false -> none
-    end;
-first(Before, _, _) ->
-    Before.
+first(none, Mfa, true) -> Mfa;
+first(Before, _, _) -> Before.
 
 %% Who reads terms or Erlang text may read what is packed.
 read(_, #state{data = none} = State) ->

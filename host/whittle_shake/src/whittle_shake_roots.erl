@@ -149,7 +149,8 @@ flag_atoms([]) -> [].
 
 flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
-                          {Calls, _} <- [whittle_shake_source:in_erlang(Word, Modules)], Mfa <- Calls].
+                          {Calls, _} <- [whittle_shake_source:in_erlang(Word, Modules)],
+                          Mfa <- Calls].
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 

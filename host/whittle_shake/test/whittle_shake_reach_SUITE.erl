@@ -6,7 +6,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1, labels/1, labels_of_otp/1, atoms_of_the_vm/1,
+-export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
+         labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
