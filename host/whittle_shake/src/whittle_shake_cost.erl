@@ -3,7 +3,8 @@
 %%
 %% A cost is the difference between two plans: the one that was made, and one of the same
 %% system without that application, or without the functions by which names for the dynamic calls
-%% come in. If two applications need the same function, it is in the cost of neither. So costs do not add up.
+%% come in. If two applications need the same function, it is in the cost of neither. So costs do
+%% not add up.
 -module(whittle_shake_cost).
 
 -export([costs/2, tables/1]).

@@ -2,8 +2,8 @@
 %%
 %% That is a mistake of the shaker, a dynamic call whose names were not all declared, or a feature
 %% that the run used and the program cannot be seen to use. It is no mistake if a feature that is
-%% off answers ({@link whittle_shake_feature}), nor is what lies behind the answer: OTP's boot starts
-%% it in the whole system, and does without it.
+%% off answers ({@link whittle_shake_feature}), nor is what lies behind the answer: OTP's boot
+%% starts it in the whole system, and does without it.
 -module(whittle_shake_unplanned).
 
 -export([unplanned/3, text/1]).
