@@ -230,6 +230,7 @@ names_in_data(Config) ->
                                               {"named/shaken", functions() ++ ["--data", "none"]}]],
     ?assertMatch({0, <<"arguments: called\n", _/binary>>}, Whole),
     ?assertEqual(nomatch, re:run(element(2, Whole), "error")),
+    ?assertMatch({match, _}, re:run(element(2, Whole), "\nrequest: {called,\"/\"}\n")),
     ?assertEqual(Whole, Shaken),
     ?assertMatch({0, <<"named_calls:from_nowhere/0 was cut", _/binary>>},
                  running:whittle(["why", out("named/shaken", Config),
