@@ -13,8 +13,8 @@
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
 -export([removed_functions/1]).
 -export([names_in_data/1, costs/1, costs_of_dynamic_calls/1, control_is_removed/1]).
--export([doors/1, all_doors/1, who_asks/1, feature_that_is_called/1, keep/1, bad_keep/1,
-         plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
+-export([dynamic_calls/1, all_dynamic_calls/1, who_asks/1, feature_that_is_called/1, keep/1,
+         bad_keep/1, plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
 
 %% The bars of docs/shaking.md: bytes of the pack, notices and all.
 -define(HELLO, 350_000).
@@ -230,6 +230,7 @@ names_in_data(Config) ->
                                               {"named/shaken", functions() ++ ["--data", "none"]}]],
     ?assertMatch({0, <<"arguments: called\n", _/binary>>}, Whole),
     ?assertEqual(nomatch, re:run(element(2, Whole), "error")),
+    ?assertMatch({match, _}, re:run(element(2, Whole), "\nrequest: {called,\"/\"}\n")),
     ?assertEqual(Whole, Shaken),
     ?assertMatch({0, <<"named_calls:from_nowhere/0 was cut", _/binary>>},
                  running:whittle(["why", out("named/shaken", Config),
@@ -334,7 +335,7 @@ control_is_removed(Config) ->
 
 %% What is refused
 
-doors(Config) ->
+dynamic_calls(Config) ->
     ?assertEqual(
        {1, <<"whittle: other nodes may call any function that is exported (distribution is on): "
              "declare them with --remote M[:F[/A]],... or --remote none\n">>},
@@ -351,19 +352,19 @@ doors(Config) ->
        refused(running:fixture("cut"), Declared, Config)).
 
 %% In one error, so that they are not found one after another, with words that declare all.
-all_doors(Config) ->
-    Source = escript("all_doors", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
+all_dynamic_calls(Config) ->
+    Source = escript("all_calls", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
                                     "code:load_abs(X)})"]], Config),
     ?assertEqual(
-       {1, <<"terms that are read may name any function (all_doors:main/1)\n"
-             "atoms that are made of text may name any module or function (all_doors:main/1)\n"
+       {1, <<"terms that are read may name any function (all_calls:main/1)\n"
+             "atoms that are made of text may name any module or function (all_calls:main/1)\n"
              "code that is loaded while the program runs may call any function "
-             "(all_doors:main/1)\n"
+             "(all_calls:main/1)\n"
              "whittle: names of functions come in by ways that nobody declared: declare what "
              "comes in with --data none --atoms none --code none, or M[:F[/A]],... in the place "
              "of a none\n">>},
        refused(Source, [], Config)),
-    running:build(Source, out("all_doors", Config),
+    running:build(Source, out("all_calls", Config),
                   functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).
 
 %% Who is told what is left, and not what there was.
@@ -371,8 +372,11 @@ who_asks(Config) ->
     Build = ["build", running:fixture("cut"), "-o", out("asks", Config), "--data", "none",
              "--atoms", "cut_checks", "--code", "none" | functions()],
     {0, Said} = running:whittle(Build),
-    ?assertMatch({match, _}, re:run(Said, "\nnote: asking which functions or modules there are "
-                                          "gives what is left: cut_checks:infos/1, ")).
+    ?assertMatch({match, _}, re:run(Said, "\nnote: the program asks which functions or modules "
+                                          "there are \\(cut_checks:infos/1, .*\\): the answers "
+                                          "leave out what was removed, and so differ from those "
+                                          "of a build without --shake; name what has to stay in "
+                                          "them with --keep FILE")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),

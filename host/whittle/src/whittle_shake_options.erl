@@ -3,14 +3,15 @@
 
 -export([options/1]).
 
--define(DOORS, [remote, data, atoms, code]).
+%% The kinds of dynamic calls (whittle_shake_dynamic).
+-define(DYNAMIC, [remote, data, atoms, code]).
 
 %% @doc The option `shake' of {@link whittle_make:make/1}. An option that only means something with
 %% shaking is refused without it.
 -spec options(whittle_command_line:values()) ->
           {ok, none | whittle_make:shake()} | {error, whittle:failure()}.
 options(#{shake := none} = Values) ->
-    case [Name || Name <- [missing, feature, keep, evidence, seen | ?DOORS],
+    case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
         [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake"]}}
@@ -22,7 +23,7 @@ options(#{shake := Unit} = Values) ->
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
        fun(Options) -> evidence(Values, Options) end
-       | [fun(Options) -> declared(Door, Values, Options) end || Door <- ?DOORS]]).
+       | [fun(Options) -> declared(Kind, Values, Options) end || Kind <- ?DYNAMIC]]).
 
 %% Internal
 
@@ -61,15 +62,15 @@ evidence(#{seen := _}, _) ->
 evidence(_, Options) ->
     {ok, Options}.
 
-declared(Door, Values, #{declared := Declared} = Options) ->
+declared(Kind, Values, #{declared := Declared} = Options) ->
     case Values of
-        #{Door := Text} ->
+        #{Kind := Text} ->
             case whittle_shake_name:parse_list(Text) of
-                {ok, Names} -> {ok, Options#{declared := Declared#{Door => Names}}};
+                {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
-                    {error, {words, ["--", atom_to_list(Door), ": `none' stands alone"]}};
+                    {error, {words, ["--", atom_to_list(Kind), ": `none' stands alone"]}};
                 {error, Word} ->
-                    {error, {words, ["--", atom_to_list(Door), ": `", Word,
+                    {error, {words, ["--", atom_to_list(Kind), ": `", Word,
                                      "' is no M, M:F or M:F/A"]}}
             end;
         _ -> {ok, Options}

@@ -44,7 +44,7 @@
           on => [whittle_shake_feature:name()],
           off => [whittle_shake_feature:name()],
           only => [mfa()],
-          declared => #{whittle_shake_dynamic:door() => whittle_shake:declared()},
+          declared => #{whittle_shake_dynamic:kind() => whittle_shake:declared()},
           seen => refuse | keep | only,     % default: keep with `load', refuse with `crash'
           keep_file => file:filename(),     % names of functions to keep
           evidence_file => file:filename()}.% what `whittle trace' recorded

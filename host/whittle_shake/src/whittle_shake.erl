@@ -28,15 +28,16 @@
                                                     % is reached
           evidence => whittle_shake_evidence:evidence(), % of a run; default: none
           seen => refuse | keep | only,             % what it names; with `evidence'
-          declared => #{whittle_shake_dynamic:door() => declared()}}. % doors; default: none
+          declared => #{whittle_shake_dynamic:kind() => declared()}}. % dynamic calls; default:
+                                                    % none
 
 %% What there is to know of each module by itself. Not the modules taken apart, which are
 %% some hundred megabytes where there are a thousand: to take one apart again is cheaper than
 %% to get it from the process that did it.
 -opaque facts() :: #{module() => whittle_shake_summary:summary()}.
 
-%% What comes in by a door. Names of functions for `atoms' too: a module's name lets the
-%% module's name in.
+%% The functions that dynamic calls may call. They are names of functions for `atoms' too: a
+%% module's name stands for all its exports.
 -type declared() :: [whittle_shake_name:name()].
 
 -type plan() ::
@@ -45,7 +46,7 @@
           missing := load | crash,
           only := boolean(),                        % no more at hand than what a run called
           hot := #{mfa() => []},                    % what stays at hand
-          doors := [open_door()],                   % that nobody declared
+          open := [open_call()],                    % dynamic calls that nobody declared
           asked_off := [whittle_shake_feature:name()], % features that options turn off
           answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
           anew => [module()],                       % compiled anew by the program, kept whole
@@ -53,7 +54,7 @@
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
--type open_door() :: {whittle_shake_dynamic:door(), [mfa() | {root, unicode:chardata()}]}.
+-type open_call() :: {whittle_shake_dynamic:kind(), [mfa() | {root, unicode:chardata()}]}.
 
 -type error() ::
         whittle_system:error()
@@ -61,7 +62,7 @@
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
-      | {open_calls, [open_door()]}
+      | {open_calls, [open_call()]}
       | {unplanned, [whittle_shake_unplanned:unplanned()]}
       | whittle_shake_evidence:error().
 
@@ -79,8 +80,8 @@ facts(System, Preloaded) ->
     end.
 
 %% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
-%% and that the program calls (`feature_called'), where what is missing is gone a door that
-%% nobody declared (`open_calls'), evidence that is of another build or another program, or
+%% and that the program calls (`feature_called'), where what is missing is gone dynamic calls
+%% that nobody declared (`open_calls'), evidence that is of another build or another program, or
 %% names what would be cut (`unplanned') and is not to be kept (`seen').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
@@ -198,8 +199,9 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
     Are = case Missing of crash -> "off"; load -> "cold" end,
     [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
-        ++ [["asking which functions or modules there are gives what is left: ", listed(Asking),
-             " (docs/shaking.md)"]
+        ++ [["the program asks which functions or modules there are (", listed(Asking), "): the "
+             "answers leave out what was removed, and so differ from those of a build without "
+             "--shake; name what has to stay in them with --keep FILE"]
             || Missing =:= crash, Asking <- [asking(Plan)], Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
@@ -228,22 +230,21 @@ load_notes(#{missing := load, only := false}, Before, After) ->
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
     [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [[io_lib:format("the modules take ~b bytes more than unshaken, because their cold part is "
-                    "kept: "
-                    "~b bytes are at hand, ~b are cold, before compression",
-                    [AtHand + Kept - Whole, AtHand, Kept]),
-      [io_lib:format("; the start makes ~b atoms more, because the program asks whether an atom "
-                     "exists", [length(Names)]) || {ok, Names} <- [whittle_boot:atoms(After)]],
+    [["the modules take ", whittle_number:text(AtHand + Kept - Whole), " bytes more than before, "
+      "because their cold part is kept: ", whittle_number:text(AtHand), " bytes are at hand and ",
+      whittle_number:text(Kept), " bytes are cold, not compressed",
+      [["; the start makes ", whittle_number:text(length(Names)), " atoms more, because the "
+        "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
       "only"]
      || AtHand + Kept > Whole];
 load_notes(_, _, _) ->
     [].
 
-%% @doc Lines for a person: the doors that nobody declared, and what that comes to.
+%% @doc Lines for a person: the dynamic calls that nobody declared, and what that comes to.
 -spec open_calls(plan()) -> [unicode:chardata()].
-open_calls(#{doors := Doors}) ->
-    [[door(Open), "; what is called so and was not seen is loaded then"] || Open <- Doors].
+open_calls(#{open := Calls}) ->
+    [[open_call(Open), "; what is called so and was not seen is loaded then"] || Open <- Calls].
 
 %% @doc Lines for a person: what the program stops doing although nobody asked for that. No line
 %% for a feature that an option turns off.
@@ -272,12 +273,12 @@ format_error({not_there, {Where, Name}}) ->
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
-format_error({open_calls, [{Door, _} = Open]}) ->
-    [door(Open), ": declare them with ", whittle_shake_dynamic:declaration(Door),
-     " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Door), " none"];
+format_error({open_calls, [{Kind, _} = Open]}) ->
+    [open_call(Open), ": declare them with ", whittle_shake_dynamic:declaration(Kind),
+     " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Kind), " none"];
 format_error({open_calls, Open}) ->
     ["names of functions come in by ways that nobody declared: declare what comes in with",
-     [[" ", whittle_shake_dynamic:declaration(Door), " none"] || {Door, _} <- Open],
+     [[" ", whittle_shake_dynamic:declaration(Kind), " none"] || {Kind, _} <- Open],
      ", or M[:F[/A]],... in the place of a none"];
 format_error({unplanned, Unplanned}) ->
     [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
@@ -288,7 +289,7 @@ format_error(Error) ->
 %% @doc Lines for a person that say what the one line is about, to be printed above it.
 -spec details(error()) -> [unicode:chardata()].
 details({unplanned, Unplanned}) -> lists:map(fun whittle_shake_unplanned:text/1, Unplanned);
-details({open_calls, [_, _ | _] = Open}) -> lists:map(fun door/1, Open);
+details({open_calls, [_, _ | _] = Open}) -> lists:map(fun open_call/1, Open);
 details(_) -> [].
 
 %% Internal
@@ -296,7 +297,7 @@ details(_) -> [].
 asking(#{reached := Reached, summaries := Summaries}) ->
     whittle_shake_dynamic:asks_about_modules(Reached, Summaries).
 
-door({Door, Who}) -> [whittle_shake_dynamic:means(Door), " (", listed(Who), ")"].
+open_call({Kind, Who}) -> [whittle_shake_dynamic:means(Kind), " (", listed(Who), ")"].
 
 listed(Who) ->
     [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
@@ -329,8 +330,8 @@ called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfa
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
         ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
-        ++ [{whittle_shake_dynamic:declaration(Door), Name}
-            || {Door, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
+        ++ [{whittle_shake_dynamic:declaration(Kind), Name}
+            || {Kind, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],
     Found = [{Where, Name, whittle_shake_name:find(Name, Summaries)} || {Where, Name} <- Named],
     case [{Where, Name} || {Where, Name, []} <- Found] of
@@ -354,6 +355,7 @@ reach(System, Options, Kept, Summaries) ->
               traps => maps:merge(whittle_shake_roots:traps(),
                                   whittle_shake_source:headers(System, Summaries)),
               atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
+              made => whittle_shake_roots:made(),
               known => whittle_shake_known:new(System, maps:keys(Summaries)),
               features => Features,
               on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
@@ -361,14 +363,14 @@ reach(System, Options, Kept, Summaries) ->
     Reached = whittle_shake_reach:reach(Input),
     #{blocked := Blocked, refused := Refused} = Reached,
     Asked = [Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges],
-    Undeclared = [Open || {Door, _} = Open <- whittle_shake_dynamic:open(Reached, Summaries),
-                          not is_map_key(Door, maps:get(declared, Options, #{}))],
+    Undeclared = [Open || {Kind, _} = Open <- whittle_shake_dynamic:open(Reached, Summaries),
+                          not is_map_key(Kind, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_calls, Undeclared}};
         {[], _} ->
             {ok, #{input => Input, reached => Reached, missing => Missing,
-                   only => is_map_key(only, Options), doors => Undeclared,
+                   only => is_map_key(only, Options), open => Undeclared,
                    asked_off => maps:get(off, Options, []),
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of

@@ -2,8 +2,9 @@
 %% application and with each open dynamic call.
 %%
 %% A cost is the difference between two plans: the one that was made, and one of the same
-%% system without that application, or without the calls that open the door. What two
-%% applications both need is in the cost of neither, and costs do not add up.
+%% system without that application, or without the functions by which names for the dynamic calls
+%% come in. If two applications need the same function, it is in the cost of neither. So costs do
+%% not add up.
 -module(whittle_shake_cost).
 
 -export([costs/2, tables/1]).
@@ -27,13 +28,13 @@
         #{name := whittle_system:app_name(),
           hot := amount(),                      % of its own
           rest := amount(),
-          opens := [whittle_shake_dynamic:door()],
+          opens := [whittle_shake_dynamic:kind()],
           brings => amount()}.                  % what would go without it; not for what
                                                 % the build cannot be without, nor where
                                                 % there are too many
 
 -type dynamic() ::
-        #{door := whittle_shake_dynamic:door(),
+        #{door := whittle_shake_dynamic:kind(),     % the key in the ledger's JSON
           declared := boolean(),
           by := [whittle_system:app_name()],    % whose functions open it
           functions := [binary()],              % these
@@ -51,7 +52,7 @@
 %% @doc The costs of a plan that was made of this system.
 -spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
 costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing, hot := Hot,
-        summaries := Summaries, doors := Undeclared}, System) ->
+        summaries := Summaries, open := Undeclared}, System) ->
     Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
     All = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
                         {F, A} <- maps:keys(Functions)],
@@ -61,10 +62,10 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
                       #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
                       Weigh(maps:keys(maps:without(maps:keys(Left), Live)))
               end,
-    Doors = whittle_shake_dynamic:open(Reached, Summaries),
+    Calls = whittle_shake_dynamic:open(Reached, Summaries),
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
     Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Input)
-               || Open <- Doors],
+               || Open <- Calls],
     HotBy = by_app(AtHand, Homes),
     RestBy = by_app(Rest, Homes),
     Own = [{Weigh(maps:get(Name, HotBy, [])), Weigh(maps:get(Name, RestBy, [])), App}
@@ -74,7 +75,7 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
                          end, Own),
     #{missing => Missing, all => Weigh(All), hot => Weigh(AtHand), rest => Weigh(Rest),
       applications => dearest(applications(Largest, Dynamic, Without, Input,
-                                           ?VISITS - map_size(Live) * length(Doors),
+                                           ?VISITS - map_size(Live) * length(Calls),
                                            map_size(Live))),
       dynamic => Dynamic}.
 
@@ -84,7 +85,7 @@ by_app(Mfas, Homes) ->
 %% As many as may be visited, the largest first.
 applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Without, Input, Left, Each) ->
     Application = #{name => Name, hot => Hot, rest => Rest,
-                    opens => [Door || #{door := Door, by := By} <- Dynamic,
+                    opens => [Kind || #{door := Kind, by := By} <- Dynamic,
                                       lists:member(Name, By)]},
     case can_go(App) of
         true when Left >= Each ->
@@ -115,22 +116,22 @@ without_app(#{name := Name, modules := Modules}, #{modules := All, program := Pr
            kept := [Each || {{M, _, _}, _} = Each <- Kept, not is_map_key(M, Modules)],
            atoms := [Atom || {_, Origin} = Atom <- Atoms, Origin =/= Root]}.
 
-dynamic({Door, Who}, IsOpen, Homes, Without, Input) ->
+dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
     By = lists:usort([App || {M, _, _} <- Who, {ok, App} <- [maps:find(M, Homes)]]),
-    #{door => Door, declared => not IsOpen, by => By,
+    #{door => Kind, declared => not IsOpen, by => By,
       functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
-      brings => Without(closed(Door, Input)),
-      closed_by => text_of(closed_by(Door, IsOpen, By))}.
+      brings => Without(closed(Kind, Input)),
+      closed_by => text_of(closed_by(Kind, IsOpen, By))}.
 
 %% The program does not make these calls, and options declare nothing for it.
-closed(Door, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
-    Opening = maps:from_keys(whittle_shake_dynamic:opening(Door), []),
-    Root = {root, whittle_shake_dynamic:declaration(Door)},
+closed(Kind, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
+    Opening = maps:from_keys(whittle_shake_dynamic:opening(Kind), []),
+    Root = {root, whittle_shake_dynamic:declaration(Kind)},
     Shut = maps:map(fun(M, Summary) when is_map_key(M, Program) -> without_calls(Opening, Summary);
                        (_, Summary) -> Summary
                     end, Modules),
     Others = fun(Named) -> [Each || {_, Origin} = Each <- Named, Origin =/= Root] end,
-    without_feature(Door, Input#{modules := Shut, kept := Others(Kept), atoms := Others(Atoms)}).
+    without_feature(Kind, Input#{modules := Shut, kept := Others(Kept), atoms := Others(Atoms)}).
 
 without_calls(Opening, #{functions := Functions} = Summary) ->
     Left = fun(Calls) -> [Call || Call <- Calls, not is_map_key(Call, Opening)] end,
@@ -144,7 +145,7 @@ without_feature(remote, #{on := On, off := Off} = Input) ->
 without_feature(_, Input) ->
     Input.
 
-closed_by(Door, true, By) -> [whittle_shake_dynamic:declaration(Door), " none", or_without(By)];
+closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none", or_without(By)];
 closed_by(_, false, By) -> ["declared", or_without(By)].
 
 or_without([]) -> "";
@@ -178,14 +179,14 @@ row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
     [Name, Functions, Bytes, Memory].
 
 application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest},
-                  opens := Opens} = Application, Doors) ->
+                  opens := Opens} = Application, Kinds) ->
     [atom_to_list(Name), Hot, Rest,
      case Application of #{brings := #{bytes := Brings}} -> Brings; #{} -> "" end,
      case Opens of
          [] -> "";
-         _ -> io_lib:format("opens ~b of ~b dynamic calls", [length(Opens), Doors])
+         _ -> io_lib:format("opens ~b of ~b dynamic calls", [length(Opens), Kinds])
      end].
 
-dynamic_row(#{door := Door, brings := #{functions := Functions, bytes := Bytes},
+dynamic_row(#{door := Kind, brings := #{functions := Functions, bytes := Bytes},
               closed_by := ClosedBy}) ->
-    [whittle_shake_dynamic:means(Door), Functions, Bytes, ClosedBy].
+    [whittle_shake_dynamic:means(Kind), Functions, Bytes, ClosedBy].

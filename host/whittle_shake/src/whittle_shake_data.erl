@@ -3,19 +3,21 @@
 %%
 %% A file of the program's `priv' directories counts where it is Erlang's: terms as
 %% `file:consult/1' reads them, a schema or a script with expressions in it, a term in the
-%% external format. It is found by its content, since programs choose the names of their
-%% files. Its names are the program's only where the program has a function that reads terms
-%% or Erlang text.
+%% external format, a table on disk; also if it is deflated. It is found by its content, since
+%% programs choose the names of their files. Its names are the program's only where the program
+%% has a function that reads terms or Erlang text.
 -module(whittle_shake_data).
 
--export([data/2, too_large/1, lists/3, named/2]).
+-export([data/2, too_large/1, lists/3]).
 
 -export_type([data/0, lists/0]).
 
-%% The functions that read, and the names that they may read: calls, and atoms.
+%% The functions that read, those of them that may read an `.app' file, and the names that they
+%% may read: calls, and atoms.
 -type data() ::
         none
       | #{readers := #{mfa() => []},
+          consults := #{mfa() => []},
           names := fun(() -> {[{mfa(), whittle_shake_reach:origin()}],
                               [{atom(), whittle_shake_reach:origin()}]})}.
 
@@ -34,13 +36,15 @@
 too_large(System) ->
     [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
      || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)), is_text(Path, Bytes),
-        not whittle_bounded:text_fits(Bytes)].
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+        {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_text(Kind, Plain),
+        not whittle_bounded:text_fits(Plain)].
 
 %% @doc What the packed files bring, as soon as something reads them.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
 data(System, Modules) ->
     #{readers => maps:from_keys(whittle_shake_dynamic:data() ++ scanners(), []),
+      consults => maps:from_keys(consults() ++ scanners(), []),
       names => fun() -> in_files(System, Modules) end}.
 
 %% @doc The functions of the program that ask an application for its modules, and the modules
@@ -63,15 +67,13 @@ lists(System, Program, Modules) ->
       modules => lists:sort([M || #{modules := Own, origin := #{kind := input}}
                                       <- whittle_system:apps(System), M <- maps:keys(Own)])}.
 
-%% @doc The calls and atoms in Erlang text, whatever it is: a call is `M:F', of any arity.
--spec named(string(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
-named(Text, Modules) ->
-    Tokens = tokens(Text, []),
-    {[{M, F, A} || {M, F} <- lists:usort(calls(Tokens)),
-                   #{M := #{exports := Exports}} <- [Modules], {Name, A} <- Exports, Name =:= F],
-     lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
-
 %% Internal
+
+%% They read a file of terms.
+consults() ->
+    [{file, F, A} || {F, A} <- [{consult, 1}, {path_consult, 2}, {script, 1}, {script, 2},
+                                {path_script, 2}, {path_script, 3}]]
+        ++ [{io, read, A} || A <- [1, 2, 3, 4]].
 
 %% They read text that is evaluated or looked through.
 scanners() ->
@@ -86,17 +88,37 @@ in_files(System, Modules) ->
     Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms]}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
                 {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
-                {Calls, Atoms} <- in_file(filename:extension(Path), Bytes, Modules),
+                {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
+                {Calls, Atoms} <- in_file(Kind, Plain, Modules),
                 From <- [{root, [whittle_system:app_dir(App), $/, Path]}]],
     {Calls, Atoms} = lists:unzip(Found),
     {lists:append(Calls), lists:append(Atoms)}.
 
-is_text(_, <<131, _/binary>>) -> false;
-is_text(Path, Bytes) ->
-    case filename:extension(Path) of
-        <<".exs">> -> true;
-        Kind -> is_erlang(Kind, Bytes)
+%% What is in a gzip file or a zlib stream, and the kind of that. What another program reads need
+%% not be inflated, as scripts for a browser.
+inflated(<<".gz">>, Path, Bytes) ->
+    Inner = filename:extension(filename:rootname(Path)),
+    case lists:member(Inner, other_kinds()) of
+        true -> {Inner, <<>>};
+        false -> inflated(Inner, Path, Bytes)
+    end;
+inflated(Kind, _, <<16#1F, 16#8B, _/binary>> = Bytes) ->
+    {Kind, inflated_or_as_is(31, Bytes)};
+inflated(Kind, _, <<Header:16, _/binary>> = Bytes)
+  when Header bsr 8 =:= 16#78, Header rem 31 =:= 0 ->
+    {Kind, inflated_or_as_is(15, Bytes)};
+inflated(Kind, _, Bytes) ->
+    {Kind, Bytes}.
+
+inflated_or_as_is(WindowBits, Bytes) ->
+    case whittle_bounded:inflate(WindowBits, Bytes, ?MAX_TERM) of
+        {ok, Plain} -> Plain;
+        {error, _} -> Bytes
     end.
+
+is_text(_, <<131, _/binary>>) -> false;
+is_text(<<".exs">>, _) -> true;
+is_text(Kind, Bytes) -> is_erlang(Kind, Bytes).
 
 in_file(_, <<131, _/binary>> = Bytes, _) ->
     case whittle_bounded:term(Bytes, ?MAX_TERM) of
@@ -104,11 +126,14 @@ in_file(_, <<131, _/binary>> = Bytes, _) ->
         error -> []
     end;
 in_file(<<".exs">>, Bytes, Modules) ->
-    [whittle_shake_source:named(Bytes, Modules)];
+    [whittle_shake_source:in_elixir(Bytes, Modules)];
 in_file(Kind, Bytes, Modules) ->
-    case is_erlang(Kind, Bytes) of
-        true -> [named(whittle_term:text(Bytes), Modules)];
-        false -> []
+    case whittle_shake_table:terms(Bytes, ?MAX_TERM) of
+        {ok, Terms} ->
+            [{[], whittle_shake_summary:atoms(Terms)}];
+        none ->
+            [whittle_shake_source:in_erlang(whittle_term:text(Bytes), Modules)
+             || is_erlang(Kind, Bytes)]
     end.
 
 %% By its name, where that is usual; else by its first term.
@@ -122,31 +147,24 @@ is_erlang(Kind, Bytes) ->
     end.
 
 is_of_another_kind(Kind, Bytes) ->
-    lists:member(Kind, [<<".js">>, <<".css">>, <<".html">>, <<".json">>, <<".svg">>, <<".md">>,
-                        <<".map">>, <<".po">>, <<".pot">>, <<".xml">>, <<".csv">>, <<".so">>])
+    lists:member(Kind, other_kinds())
         orelse binary:match(Bytes, <<0>>, [{scope, {0, min(?FIRST_TERM, byte_size(Bytes))}}])
                    =/= nomatch.
 
+other_kinds() ->
+    [<<".js">>, <<".css">>, <<".html">>, <<".json">>, <<".svg">>, <<".md">>, <<".map">>,
+     <<".po">>, <<".pot">>, <<".xml">>, <<".csv">>, <<".so">>].
+
+%% The last term of a file needs no line's end behind it.
 begins_with_a_term(Bytes) ->
     case erl_scan:tokens([], whittle_term:text(Bytes), 1) of
-        {done, {ok, Tokens, _}, _} -> element(1, erl_parse:parse_term(Tokens)) =:= ok;
+        {done, {ok, Tokens, _}, _} -> is_term(Tokens);
+        {more, Continuation} when byte_size(Bytes) < ?FIRST_TERM ->
+            case erl_scan:tokens(Continuation, eof, 1) of
+                {done, {ok, Tokens, _}, _} -> is_term(Tokens);
+                _ -> false
+            end;
         _ -> false
     end.
 
-%% Up to the end, whatever is no token.
-tokens(Text, Found) ->
-    case erl_scan:tokens([], Text, 1) of
-        {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);
-        {done, {error, _, _}, [_ | _] = Rest} -> tokens(Rest, Found);
-        {more, Continuation} -> last_tokens(erl_scan:tokens(Continuation, eof, 1), Found);
-        {done, _, _} -> lists:append(lists:reverse(Found))
-    end.
-
-last_tokens({done, {ok, Tokens, _}, _}, Found) ->
-    lists:append(lists:reverse([Tokens | Found]));
-last_tokens(_, Found) ->
-    lists:append(lists:reverse(Found)).
-
-calls([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) -> [{M, F} | calls(Tokens)];
-calls([_ | Tokens]) -> calls(Tokens);
-calls([]) -> [].
+is_term(Tokens) -> element(1, erl_parse:parse_term(Tokens)) =:= ok.

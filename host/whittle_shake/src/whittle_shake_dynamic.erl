@@ -1,30 +1,31 @@
-%% @doc Doors: the ways by which names come in that are not in the code.
+%% @doc Dynamic calls: calls by names that come in while the program runs. There are four kinds,
+%% by where the names come from.
 %%
-%% What a door lets in cannot be seen, so it is declared, or the plan may cut what is
-%% called by it.
+%% No analysis sees these names. So a person declares them, or the plan may cut a function that
+%% such a call needs.
 -module(whittle_shake_dynamic).
 
 -export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1,
          means/1]).
 
--export_type([door/0]).
+-export_type([kind/0]).
 
--type door() :: remote | data | atoms | code.
+-type kind() :: remote | data | atoms | code.
 
-%% @doc The doors that the program has open, each with who opens it.
+%% @doc The kinds of dynamic calls that the program can make, each with who makes them possible.
 -spec open(whittle_shake_reach:reached(), #{module() => whittle_shake_summary:summary()}) ->
-          [{door(), [mfa() | {root, unicode:chardata()}]}].
+          [{kind(), [mfa() | {root, unicode:chardata()}]}].
 open(#{live := Live, on := On, program := Program}, Modules) ->
     Own = own(Live, Program),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
-        ++ [{Door, Who} || Door <- [data, atoms, code],
-                           Who <- [callers(Own, maps:from_keys(opening(Door), []), Modules)],
+        ++ [{Kind, Who} || Kind <- [data, atoms, code],
+                           Who <- [callers(Own, maps:from_keys(opening(Kind), []), Modules)],
                            Who =/= []].
 
-%% @doc The functions by whose calls the program opens it; none for `remote', which is open
-%% where distribution is on.
--spec opening(door()) -> [mfa()].
+%% @doc The functions by whose calls names come in; none for `remote', whose names come in where
+%% distribution is on.
+-spec opening(kind()) -> [mfa()].
 opening(remote) -> [];
 opening(data) -> data();
 opening(atoms) -> atoms();
@@ -95,15 +96,15 @@ asks_for_atoms(Program, Modules) ->
                         {F, A} <- maps:keys(Functions)],
     callers(All, maps:from_keys(Asking, []), Modules) =/= [].
 
-%% @doc The option that declares what comes in by it.
--spec declaration(door()) -> string().
+%% @doc The option that declares the names.
+-spec declaration(kind()) -> string().
 declaration(remote) -> "--remote";
 declaration(data) -> "--data";
 declaration(atoms) -> "--atoms";
 declaration(code) -> "--code".
 
-%% @doc What it lets in.
--spec means(door()) -> string().
+%% @doc In words, what may be called.
+-spec means(kind()) -> string().
 means(remote) -> "other nodes may call any function that is exported";
 means(data) -> "terms that are read may name any function";
 means(atoms) -> "atoms that are made of text may name any module or function";

@@ -35,6 +35,7 @@
           traps := #{mfa() => [mfa()]},         % what functions call that their code does
                                                 % not show: those in C, and epp's
           atoms := [{atom(), origin()}],        % names that are about by themselves
+          made := [{atom(), origin()}],         % labels that the VM makes
           data := whittle_shake_data:data(),    % names that come in when the program reads
           lists := whittle_shake_data:lists(),  % who lists modules, and which
           known := whittle_shake_known:known(),
@@ -74,11 +75,19 @@
          tags = #{} :: #{atom() => origin()},
          sites = #{} :: #{whittle_shake_summary:fa() => mfa()},
          choices = #{} :: #{{module(), arity()} => mfa()},
+         %% First elements of tuples and keys of maps, and the modules whose functions they name.
+         labels = #{} :: #{atom() => origin()},
+         labelled = #{} :: #{module() => origin()},
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
          refused = [],                      % features that are off and used nevertheless
-         %% Who goes by attributes, and the functions that return some.
+         %% Who goes by attributes, who reads modules' files, and the functions that return some.
          reader = none :: none | mfa(),
+         files = none :: none | mfa(),
+         %% What reads terms as text, who calls it, and who mentions `modules'.
+         text_readers = #{} :: #{mfa() => []},
+         consults = none :: none | mfa(),
+         modules_key = none :: none | mfa(),
          returned = [] :: [mfa()],
          %% What is to be followed, the most plausible first, and how plausible it is at most.
          todo = {queue:new(), queue:new(), queue:new(), queue:new(), queue:new()},
@@ -87,11 +96,12 @@
 %% @doc Follows all edges from the roots.
 -spec reach(input()) -> reached().
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
-        atoms := Atoms, data := Data, lists := Lists, known := Known, features := Features,
-        answered := Answered, on := On, off := Off} = Input) ->
+        atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known,
+        features := Features, answered := Answered, on := On, off := Off} = Input) ->
     State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
                     data = Data, lists = Lists,
+                    text_readers = case Data of #{consults := By} -> By; none -> #{} end,
                     kept = maps:from_list([{Mfa, []} || {Mfa, _} <- Kept])},
     State1 = lists:foldl(fun({Name, Origin}, State) -> turn_on(Name, Origin, none, State) end,
                          State0, On),
@@ -102,13 +112,14 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
                          State2, Calls),
     State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
                          State3, Atoms),
+    State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end, State4, Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
-        State5 = follow(State4),
+        State6 = follow(State5),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program,
       prices => case Input of
                     #{priced := false} -> #{};
-                    #{} -> maps:map(fun(Name, _) -> price(Name, State5) end, Blocked)
+                    #{} -> maps:map(fun(Name, _) -> price(Name, State6) end, Blocked)
                 end}.
 
 %% @doc The way from a root to a function: it, what called or named it, and so on.
@@ -174,43 +185,68 @@ pop(Level, Todo) ->
         {empty, _} -> pop(Level + 1, Todo)
     end.
 
-mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms,
+mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, forms := Forms,
                 sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
     State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
-    State4 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State3, Forms),
-    State5 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State4, Sites),
-    of_program(Mfa, Func, State5).
+    State4 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State3, Keys),
+    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State4, Forms),
+    State6 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State5, Sites),
+    of_program(Mfa, Func, State6).
 
 %% Names in data
 
 %% What the program can do to get names from where code does not show them.
-of_program({M, _, _} = Mfa, #{keys := Keys, calls := Calls, forms := Forms},
-           #state{program = Program} = State) when is_map_key(M, Program) ->
-    State1 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State, Keys),
-    State2 = case lists:member(attributes, Forms) andalso lists:keymember(beam_lib, 1, Calls) of
-                 %% It reads attributes from files: of any module.
-                 true -> site({any, module_info, 1}, Mfa, State1);
-                 false -> State1
-             end,
-    read(Calls, listed(Mfa, State2));
+of_program({M, _, _} = Mfa, #{calls := Calls} = Func, #state{program = Program} = State)
+  when is_map_key(M, Program) ->
+    read(Calls, consulted(Mfa, Func, listed(Mfa, attributes_of_files(Mfa, Calls, State))));
 of_program(_, _, State) ->
     State.
 
 %% A key of a map may be a module of the program's: `#{a => 1}' is a table of them as well as a
-%% record. OTP's have common words for names.
+%% record. OTP's have common words for names. It may also be the name of a function.
 key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) ->
-    module(Key, Mfa, State);
-key(_, _, State) ->
-    State.
+    label(Key, Mfa, module(Key, Mfa, State));
+key(Key, Mfa, State) ->
+    label(Key, Mfa, State).
+
+%% Who goes by attributes and reads modules' files has those of any module. It need not be one
+%% function that does both.
+attributes_of_files(Mfa, Calls, #state{files = none} = State) ->
+    case lists:keymember(beam_lib, 1, Calls) of
+        true -> attributes_of_files(Mfa, Calls, State#state{files = Mfa});
+        false -> State
+    end;
+attributes_of_files(_, _, #state{reader = none} = State) -> State;
+attributes_of_files(_, _, #state{files = By} = State) -> site({any, module_info, 1}, By, State).
 
 %% Who asks which modules there are has their names.
-listed(Mfa, #state{lists = #{by := By, modules := Modules}} = State) when is_map_key(Mfa, By) ->
-    lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules);
+listed(Mfa, #state{lists = #{by := By}} = State) when is_map_key(Mfa, By) ->
+    all_listed(Mfa, State);
 listed(_, State) ->
     State.
+
+all_listed(Mfa, #state{lists = #{modules := Modules}} = State) ->
+    lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules).
+
+%% A program that reads terms as text and mentions `modules' may read `.app' files: they list all
+%% modules. It need not be one function that does both.
+consulted(_, _, #state{lists = none} = State) ->
+    State;
+consulted(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms},
+          #state{text_readers = Readers, consults = Consults, modules_key = Key} = State) ->
+    Reads = first(Consults, Mfa, lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls)),
+    Names = first(Key, Mfa, lists:member(modules, Atoms ++ Tags ++ Forms)),
+    Next = State#state{consults = Reads, modules_key = Names},
+    case Reads =/= none andalso Names =/= none of
+        true -> all_listed(Names, Next);
+        false -> Next
+    end.
+
+first(none, Mfa, true) -> Mfa;
+first(Before, _, _) -> Before.
 
 %% Who reads terms or Erlang text may read what is packed.
 read(_, #state{data = none} = State) ->
@@ -398,10 +434,20 @@ pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
     end.
 
 %% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
-%% is a child's specification, and `{Function, ...}' what a module keeps for a call of another
-%% whose functions it chooses.
+%% is a child's specification, and `{Function, Args}' what a program sends or keeps for a call.
 tag(Tag, Origin, State) ->
-    chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State))).
+    label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State)))).
+
+%% Most first elements and keys are labels and no names. So they name functions only of the modules
+%% that the program consists of or mentions: `apply(M, F, Args)' may get all three from anywhere.
+label(F, _, #state{labels = Labels} = State) when is_map_key(F, Labels) -> State;
+label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
+    lists:foldl(fun({M, A}, S) ->
+                        case Labelled of
+                            #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
+                            _ -> S
+                        end
+                end, State#state{labels = Labels#{F => Origin}}, maps:get(F, Named, [])).
 
 chosen(F, _, #state{tags = Tags} = State) when is_map_key(F, Tags) -> State;
 chosen(F, Origin, #state{tags = Tags, named = Named} = State) ->
@@ -422,8 +468,9 @@ module(M, Origin, #state{known = Known} = State) ->
 meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = by_program(whittle_shake_feature:of_name(M, State#state.features), Origin, M,
-                               State),
+            Ready = labelled(M, Exports, Origin,
+                             by_program(whittle_shake_feature:of_name(M, State#state.features),
+                                        Origin, M, State)),
             case is_map_key(M, About) of
                 true -> Ready;
                 false ->
@@ -432,6 +479,23 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
             end;
         _ -> State
     end.
+
+%% A module that is about, and is the program's or mentioned by it or by its configuration.
+labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
+labelled(M, Exports, Origin, #state{program = Program} = State) ->
+    case is_map_key(M, Program) orelse is_of_program(Origin, Program) of
+        true ->
+            lists:foldl(fun({F, A}, #state{labels = Labels} = S) ->
+                                case Labels of
+                                    #{F := By} -> edge({M, F, A}, {named, Origin, By}, S);
+                                    _ -> S
+                                end
+                        end, State#state{labelled = (State#state.labelled)#{M => Origin}}, Exports);
+        false -> State
+    end.
+
+is_of_program({root, _}, _) -> true;
+is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 
 %% Calls of a module or function by the program, a name, a tag or a form that it mentions may
 %% turn on what is no part of that module.

@@ -2,7 +2,7 @@
 %% configuration brings.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, calls/3, traps/0, atoms/1, flags/1]).
+-export([start/0, application/1, calls/3, traps/0, atoms/1, made/0, flags/1]).
 
 %% @doc Who brings what each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -49,6 +49,12 @@ atoms(System) ->
         ++ lists:append([named(Args, "the boot script")
                          || {_, _, Args} <- boot_calls(System)])
         ++ whittle_shake_source:atoms(System).
+
+%% @doc The atoms that the VM makes: tags of messages, reasons of errors, parts of results.
+-spec made() -> [{atom(), whittle_shake_reach:origin()}].
+made() ->
+    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "atoms.config")),
+    [{Atom, root("the VM")} || {_, Atoms} <- Terms, Atom <- Atoms].
 
 %% @doc The VM's flags that are packed: words of `vm.args', and of the variables that hold
 %% flags, that begin with a dash.
@@ -137,13 +143,14 @@ words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)
 %% `-App Key Value' in Erlang text. `-proto_dist inet_tls' means the module `inet_tls_dist'.
 flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
 flag_atoms([Word | Words]) ->
-    {_, Atoms} = whittle_shake_data:named(Word, #{}),
+    {_, Atoms} = whittle_shake_source:in_erlang(Word, #{}),
     [list_to_atom(Word) || length(Word) < 256] ++ Atoms ++ flag_atoms(Words);
 flag_atoms([]) -> [].
 
 flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
-                          {Calls, _} <- [whittle_shake_data:named(Word, Modules)], Mfa <- Calls].
+                          {Calls, _} <- [whittle_shake_source:in_erlang(Word, Modules)],
+                          Mfa <- Calls].
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 

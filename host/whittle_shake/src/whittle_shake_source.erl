@@ -5,7 +5,7 @@
 %% its grammar: of a macro of Erlang or of Elixir only who expands it can tell what it is.
 -module(whittle_shake_source).
 
--export([headers/2, calls/2, atoms/1, named/2]).
+-export([headers/2, calls/2, atoms/1, in_elixir/2, in_erlang/2]).
 
 %% Bytes: two names and `Elixir.' fit into an atom.
 -define(LONGEST, 120).
@@ -36,11 +36,19 @@ calls(System, Modules) ->
 atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
 
 %% @doc The calls and atoms in Elixir text.
--spec named(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
-named(Bytes, Modules) ->
+-spec in_elixir(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
+in_elixir(Bytes, Modules) ->
     Named = lists:usort(script(Bytes)),
     {lists:usort([Mfa || Each <- Named, Mfa <- called(Each, Modules)]),
      [Atom || {atom, Atom} <- Named]}.
+
+%% @doc The calls and atoms in Erlang text, whatever it is: a call is `M:F', of any arity.
+-spec in_erlang(string(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
+in_erlang(Text, Modules) ->
+    Tokens = tokens(Text, []),
+    {[{M, F, A} || {M, F} <- lists:usort(named_calls(Tokens)),
+                   #{M := #{exports := Exports}} <- [Modules], {Name, A} <- Exports, Name =:= F],
+     lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
 
 %% Internal
 
@@ -141,3 +149,23 @@ matches(Expression, Text) ->
     end.
 
 elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
+
+%% Erlang text
+
+%% Up to the end, whatever is no token.
+tokens(Text, Found) ->
+    case erl_scan:tokens([], Text, 1) of
+        {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);
+        {done, {error, _, _}, [_ | _] = Rest} -> tokens(Rest, Found);
+        {more, Continuation} -> last_tokens(erl_scan:tokens(Continuation, eof, 1), Found);
+        {done, _, _} -> lists:append(lists:reverse(Found))
+    end.
+
+last_tokens({done, {ok, Tokens, _}, _}, Found) ->
+    lists:append(lists:reverse([Tokens | Found]));
+last_tokens(_, Found) ->
+    lists:append(lists:reverse(Found)).
+
+named_calls([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) -> [{M, F} | named_calls(Tokens)];
+named_calls([_ | Tokens]) -> named_calls(Tokens);
+named_calls([]) -> [].

@@ -31,11 +31,13 @@
 %% `family' is one of the socket module, `{local, Path}' is one with a path (and with an atom
 %% in its place a name that a process has).
 %%
-%% The other forms are code that has to do with names: the function holds the atom `attributes';
-%% it returns the attributes of its own module (as `module_info/1' does); it asks
+%% The other forms are code that has to do with names: the function holds the atom `attributes' or
+%% the name of the chunk, "Attr", or asks for all that a module tells (`Module:module_info()');
+%% it returns the attributes of its own module (as `module_info/1' does); it matches on the atom
+%% `modules'; it asks
 %% `application:get_key/2' for the list of modules; it asks for a key that is not in its code.
 -type form() :: ipv6 | sockaddr | local
-              | attributes | own_attributes | module_list | application_key.
+              | attributes | own_attributes | modules | module_list | application_key.
 
 %% `Module:Function(...)' where one or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
@@ -104,7 +106,7 @@ func(Module, #{code := Code} = Function) ->
       tags => lists:usort(Tags),
       keys => lists:usort([Key || {atom, Key, key} <- Mentions]
                           ++ lists:foldl(fun keys/2, [], Terms)),
-      forms => lists:usort(names_read(Mentions, Calls) ++ Asked ++ forms(Mentions, Terms)),
+      forms => lists:usort(names_read(Mentions, Calls ++ Sites) ++ Asked ++ forms(Mentions, Terms)),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
 
@@ -142,23 +144,35 @@ keys(Map, Found) when is_map(Map) ->
     keys(maps:values(Map), [Key || Key <- maps:keys(Map), is_atom(Key)] ++ Found);
 keys(_, Found) -> Found.
 
-%% Who goes by attributes has the atom, whatever becomes of it: it may stand in a pattern.
+%% Who goes by attributes has the atom or the chunk's name, whatever becomes of it: it may stand in
+%% a pattern. Or it takes all that the module tells of itself.
 names_read(Mentions, Calls) ->
-    [attributes || lists:any(fun({atom, attributes, _}) -> true;
-                                ({literal, Literal, _}) -> holds_attributes(Literal);
-                                (_) -> false
-                             end, Mentions)]
-        ++ [own_attributes || {erlang, get_module_info, _} <- Calls].
+    [attributes || lists:any(fun({_, F, A}) -> {F, A} =:= {module_info, 0} end, Calls)
+                       orelse lists:any(fun({atom, attributes, _}) -> true;
+                                           ({literal, Literal, _}) -> holds_attributes(Literal);
+                                           (_) -> false
+                                        end, Mentions)]
+        ++ [own_attributes || {erlang, get_module_info, _} <- Calls]
+        ++ [modules || {atom, modules, compared} <- Mentions].
 
+%% The bytes come first, since it takes time to make all literals terms.
 holds_attributes(Literal) ->
-    case binary:match(Literal, <<"attributes">>) of
+    case binary:match(Literal, [<<"attributes">>, <<"Attr">>]) of
         nomatch -> false;
         _ ->
             case whittle_beam:literal(Literal) of
-                {ok, Term} -> lists:member(attributes, atoms(Term));
+                {ok, Term} -> names_attributes(Term);
                 _ -> false
             end
     end.
+
+names_attributes(attributes) -> true;
+names_attributes("Attr") -> true;
+names_attributes(<<"Attr">>) -> true;
+names_attributes([Head | Tail]) -> names_attributes(Head) orelse names_attributes(Tail);
+names_attributes(Tuple) when is_tuple(Tuple) -> names_attributes(tuple_to_list(Tuple));
+names_attributes(Map) when is_map(Map) -> names_attributes(maps:to_list(Map));
+names_attributes(_) -> false.
 
 forms(Mentions, Terms) ->
     lists:usort([local || {atom, local, tag} <- Mentions]

@@ -1,9 +1,9 @@
 %% @doc What a run called and a plan would cut.
 %%
-%% That is a mistake of the shaker, a door that was declared too narrow, or a feature that the
-%% run used and the program cannot be seen to use. Not so what a feature that is off answers
-%% for ({@link whittle_shake_feature}), and what is behind it: OTP's boot starts it in the whole
-%% system, and does without it.
+%% That is a mistake of the shaker, a dynamic call whose names were not all declared, or a feature
+%% that the run used and the program cannot be seen to use. It is no mistake if a feature that is
+%% off answers ({@link whittle_shake_feature}), nor is what lies behind the answer: OTP's boot
+%% starts it in the whole system, and does without it.
 -module(whittle_shake_unplanned).
 
 -export([unplanned/3, text/1]).

@@ -7,7 +7,8 @@
 
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1,
-         modules_through/1, keys/1, files/1, other_files/1, scripts/1, flags/1, variables/1,
+         modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
+         deflated_files/1, other_files/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -25,6 +26,8 @@ attributes(_) ->
             [{"M = pick(), M:module_info(attributes). pick() -> a", true},
              {"[X || {attributes, X} <- a:module_info()]", true},
              {"apply(a, module_info, [attributes])", true},
+             {"[L || {_, L} <- a:module_info(), is_list(L)]", true},
+             {"M = pick(), M:module_info(). pick() -> a", true},
              {"a:module_info(exports)", false},
              {"[attributes]", false}]].
 
@@ -34,10 +37,19 @@ attributes_of_tools(_) ->
                           "-ignore_xref([{target, live, 0}]). -vsn(target).",
                           "main() -> {live, a:module_info(attributes)}."]}, ?TARGET], #{})).
 
+%% By the atom or by the chunk's name, which another function may give or look for.
 attributes_by_beam_lib(_) ->
-    ?assert(live([{a, ["-module(a). -export([main/0]).",
-                       "main() -> beam_lib:chunks(pick(), [attributes]). pick() -> b."]},
-                  {b, ["-module(b). -step({target, live})."]}, ?TARGET], #{})).
+    [?assertEqual({Main, Live},
+                  {Main, live([{a, ["-module(a). -export([main/0]).",
+                                    "main() -> ", Main, ". pick() -> b."]},
+                               {b, ["-module(b). -step({target, live})."]}, ?TARGET], #{})})
+     || {Main, Live} <-
+            [{"beam_lib:chunks(pick(), [attributes])", true},
+             {"beam_lib:chunks(pick(), [\"Attr\"])", true},
+             {"beam_lib:chunks(pick(), chunks()). chunks() -> [self(), \"Attr\"]", true},
+             {"{ok, _, All} = beam_lib:all_chunks(pick()), chunk(All). "
+              "chunk(All) -> lists:keyfind(\"Attr\", 1, All)", true},
+             {"beam_lib:chunks(pick(), [\"Attribute\", exports])", false}]].
 
 %% A module that only the application's list of modules names.
 modules(_) ->
@@ -57,6 +69,23 @@ modules_through(_) ->
                               ?TARGET], #{})})
      || {Key, Live} <- [{"modules", true}, {"vsn", false}]].
 
+%% By an `.app' file, which lists all modules of its application.
+modules_in_files(_) ->
+    [?assertEqual({Reads, Live},
+                  {Reads, live([{a, ["-module(a). -export([main/0]).",
+                                     "main() -> [M:live() || M <- listed(b:terms())].",
+                                     "listed([{_, _, Keys}]) -> ", Reads, "."]},
+                                {b, ["-module(b). -export([terms/0]).",
+                                     "terms() -> binary_to_term(x), {ok, T} = c:go(), T."]},
+                                {c, ["-module(c). -export([go/0]).", "go() -> ", Call, "."]},
+                                ?TARGET], #{})})
+     || {Reads, Call, Live} <-
+            [{"proplists:get_value(modules, Keys)", "file:consult(x)", true},
+             {"hd([Ms || {modules, Ms} <- Keys])", "file:consult(x)", true},
+             {"proplists:get_value(modules, Keys)", "erl_scan:string(x)", true},
+             {"proplists:get_value(modules, Keys)", "file:read_file(x)", false},
+             {"proplists:get_value(vsn, Keys)", "file:consult(x)", false}]].
+
 keys(_) ->
     [?assertEqual({Map, true},
                   {Map, live([{a, ["-module(a). -export([main/0]).",
@@ -74,18 +103,66 @@ files(_) ->
      || {Path, Bytes, Reads, Live} <-
             [{<<"priv/steps.config">>, "{target, live}.", "file:consult(x)", true},
              {<<"priv/steps">>, "%% steps\n[{target, live}].\n", "file:consult(x)", true},
+             {<<"priv/steps">>, "{target, live}.", "file:consult(x)", true},
              {<<"priv/a.schema">>, "{x, fun(_) -> target:live() end}.", "erl_scan:string(x)", true},
              {<<"priv/a.script">>, "X = 1,\ntarget:live().", "file:script(x)", true},
              {<<"priv/a.etf">>, term_to_binary({target, live}), "binary_to_term(x)", true},
              {<<"priv/steps.config">>, "{target, live}.", "file:read_file(x)", false},
              {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]].
 
+%% Tables that OTP wrote, of any name.
+tables(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "table"),
+    Padding = binary:copy(<<131, 0>>, 50000),
+    Rows = [{1, Padding}, {2, {target, live}}, {3, <<131, 131, 131>>}],
+    [begin
+         ok = Write(File, Rows),
+         {ok, Bytes} = file:read_file(File),
+         ok = file:delete(File),
+         ?assertEqual({Kind, true},
+                      {Kind, live([{a, ["-module(a). -export([main/0]).",
+                                        "main() -> ets:file2tab(x)."]}, ?TARGET],
+                                  #{<<"priv/table">> => Bytes})})
+     end || {Kind, Write} <- [{ets, fun ets_table/2}, {dets, dets(set)}, {dets, dets(bag)},
+                              {disk_log, fun log/2}]].
+
+ets_table(File, Rows) ->
+    Table = ets:new(table, []),
+    ets:insert(Table, Rows),
+    ok = ets:tab2file(Table, File, [{extended_info, [md5sum]}]),
+    true = ets:delete(Table),
+    ok.
+
+dets(Type) ->
+    fun(File, Rows) ->
+            {ok, Table} = dets:open_file(make_ref(), [{file, File}, {type, Type}]),
+            ok = dets:insert(Table, Rows),
+            dets:close(Table)
+    end.
+
+log(File, Rows) ->
+    {ok, Log} = disk_log:open([{name, make_ref()}, {file, File}]),
+    ok = disk_log:log_terms(Log, Rows),
+    disk_log:close(Log).
+
+deflated_files(_) ->
+    [?assertEqual({Path, true},
+                  {Path, live([{a, ["-module(a). -export([main/0]).",
+                                    "main() -> binary_to_term(x)."]}, ?TARGET], #{Path => Bytes})})
+     || {Path, Bytes} <- [{<<"priv/a.gz">>, zlib:gzip(term_to_binary({target, live}))},
+                          {<<"priv/a">>, zlib:gzip("{target, live}.")},
+                          {<<"priv/a.config.gz">>, zlib:gzip("{target, live}.")},
+                          {<<"priv/a.z">>, zlib:compress(term_to_binary({target, live}))}]].
+
 %% What is no Erlang is passed over, and what is damaged does no harm.
 other_files(_) ->
     [?assertNot(live([{a, ["-module(a). -export([main/0]). main() -> file:consult(x)."]}, ?TARGET],
                      #{<<"priv/x">> => Bytes}))
      || Bytes <- [<<>>, <<0, 1, 2>>, <<131, 104>>, <<255, 254>>, <<"target live">>,
-                  <<"{\"target\": \"live\"}">>, binary:copy(<<"target, live ">>, 10000)]].
+                  <<"{\"target\": \"live\"}">>, binary:copy(<<"target, live ">>, 10000),
+                  <<16#1F, 16#8B, 0>>, <<16#78, 16#9C, 1>>, <<1, 2, 3, 4>>,
+                  <<1, 2, 3, 4, "cXM", 11, 9:32, "bWLA", 131>>, <<0:32, 16#ABCDEF:32, 131>>,
+                  zlib:gzip(<<131, 104>>)]].
 
 %% Migrations of a database are scripts of Elixir's.
 scripts(_) ->

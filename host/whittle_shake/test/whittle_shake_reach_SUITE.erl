@@ -7,6 +7,7 @@
 
 -export([all/0]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
+         labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
@@ -63,6 +64,49 @@ function_as_tag(_) ->
            "main() -> call(1, {live, self()}). call(Y, {F, X}) -> self(), b:F({X, Y})."],
           ["-module(b). -export([live/1, dead/1, live_not/2]).",
            "live(X) -> live_too(X). live_too(X) -> X. dead(X) -> X. live_not(_, _) -> ok."]).
+
+%% The first element of a tuple and the key of a map may be the name of a call of which more is
+%% not known than that.
+labels(_) ->
+    [check(["-module(a). -export([main/0])."] ++ Source,
+           ["-module(b). -export([live/1, dead/2]).", "live(X) -> X. dead(X, _) -> X."])
+     || Source <- [["main() -> [apply(b, F, A) || {F, A} <- t()]. t() -> [{live, [1]}]."],
+                   ["main() -> put(m, b), run(get(m), {live, 1}). run(M, {F, A}) -> M:F(A)."],
+                   ["main() -> put(m, b), run(get(m), {live, [1]}).",
+                    "run(M, {F, A}) -> spawn(M, F, A)."],
+                   ["main() -> put({b, 1}, {live, 1}), [run(Each) || Each <- get()].",
+                    "run({{M, _}, {F, A}}) -> apply(M, F, [A])."],
+                   ["main() -> [b:F(A) || {F, A} <- maps:to_list(#{live => 1})]."],
+                   ["main() -> maps:fold(fun(F, A, _) -> b:F(A) end, 0, #{live => self()})."],
+                   ["main() -> put(m, b), ets:insert(t, {live, 1}), run(get(m), ets:first(t)).",
+                    "run(M, F) -> apply(M, F, [1])."]]],
+    %% Of the program's own module by another of its modules.
+    check(["-module(a). -export([main/0, live/1, dead/0]).",
+           "main() -> b:go({live, [1]}). live(X) -> X. dead() -> ok."],
+          ["-module(b). -export([go/1]). go({F, A}) -> apply(a, F, A)."]).
+
+%% They name no functions of modules that only OTP mentions.
+labels_of_otp(_) ->
+    Live = live([compiled(["-module(a). -export([main/0]).", "main() -> m:go(), {label, 1}."]),
+                 compiled(["-module(m). -export([go/0]).",
+                           "go() -> put(m, f), [run(get(m), C) || C <- [{label, 1}, {other, 1}]].",
+                           "run(M, {F, A}) -> M:F(A)."]),
+                 compiled(["-module(f). -export([label/1, other/1]).",
+                           "label(X) -> X. other(X) -> X."])]),
+    ?assertEqual([], [Mfa || {f, _, _} = Mfa <- Live]).
+
+%% Tags of messages, reasons of errors and parts of results that no module holds.
+atoms_of_the_vm(_) ->
+    Modules = [compiled(["-module(a).",
+                         "-export([main/0, 'GET'/1, 'Host'/1, 'DOWN'/4, tcp_closed/1, badarith/0,",
+                         "         enoent/0, other_word/0]).",
+                         "main() -> [H | T] = tuple_to_list(m:next()), apply(a, H, T).",
+                         "'GET'(X) -> X. 'Host'(X) -> X. 'DOWN'(X, _, _, _) -> X.",
+                         "tcp_closed(X) -> X. badarith() -> ok. enoent() -> ok.",
+                         "other_word() -> ok."])],
+    #{live := Live} = reached(Modules, #{made => whittle_shake_roots:made()}),
+    ?assertEqual(['DOWN', 'GET', 'Host', badarith, enoent, main, tcp_closed],
+                 [F || {a, F, _} <- lists:sort(maps:keys(Live))]).
 
 module_in_literal(_) ->
     check(["-module(a). -export([main/0]).",
@@ -497,6 +541,7 @@ reached(Modules, Input) ->
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(), atoms => [],
+                   made => [],
                    data => none, lists => none,
                    known => known([]), features => whittle_shake_feature:new([]),
                    answered => true, on => [], off => []}, Input)).
