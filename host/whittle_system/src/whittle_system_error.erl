@@ -96,28 +96,36 @@ words({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
          [Dir, Kind, Name]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
-    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-         "the release, name its directory's directory in ERL_LIBS, or ~ts",
-         [Name, askers(Askers), Otp,
-          case Askers of
-              [] -> ["leave out --app ", atom_to_list(Name)];
-              _ -> "take it out of `applications'"
-          end]);
+    case lack(Name) of
+        {unsupported, Why} -> words({unsupported_application, {Name, Askers, Why}});
+        left_out ->
+            line("Whittle does not build OTP's ~ts, which ~ts: put it into the release, name the "
+                 "directory that holds it in ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), take_out(Name, Askers)]);
+        nowhere ->
+            line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
+                 "the release, name the directory that holds it in ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), Otp, take_out(Name, Askers)])
+    end;
 words({missing_applications, {Missing, Otp}}) ->
-    line("~b applications are neither in the input nor in OTP ~ts: ~ts; add them to the "
-         "release, name their directories' directory in ERL_LIBS, or ~ts",
-         [length(Missing), Otp,
-          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing]),
-          lists:join(" or ", ["take them out of `applications'"
-                              || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
-                         ++ [["leave out --app ", atom_to_list(Name)] || {Name, []} <- Missing])]);
+    Lacks = [{Name, Askers, lack(Name)} || {Name, Askers} <- Missing],
+    Addable = [Name || {Name, _, Lack} <- Lacks, not is_tuple(Lack)],
+    line("~b applications cannot be packed: ~ts; ~ts",
+         [length(Missing),
+          list([[atom_to_list(Name), ", which ", askers(Askers), " (", lack(Name, Lack, Otp), $)]
+                || {Name, Askers, Lack} <- Lacks]),
+          lists:join("; or ",
+                     [["add ", list(Addable), " to the release, or name the directories that hold "
+                       "them in ERL_LIBS"] || Addable =/= []]
+                     ++ ["take them out of `applications'"
+                         || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
+                     ++ [take_out(Name, []) || {Name, []} <- Missing])]);
 words({unsupported_application, {Name, Askers, Why}}) ->
-    line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
-         "out of `applications'", [Name, askers(Askers), Why]);
+    line("application ~ts, which ~ts, cannot work in one file (~ts): ~ts",
+         [Name, askers(Askers), Why, take_out(Name, Askers)]);
 words({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that the VM of a built file does not "
-         "have (~ts): take it out of `applications'",
-         [Name, askers(Askers), list(Paths)]);
+         "have (~ts): ~ts", [Name, askers(Askers), list(Paths), take_out(Name, Askers)]);
 words({circular_applications, Circle}) ->
     line("applications need each other in a circle (~ts): take one out of "
          "another's `applications'", [list(Circle)]);
@@ -192,7 +200,24 @@ list(Things) ->
                          true -> io_lib:format("~ts", [Thing])
                       end || Thing <- Things]).
 
+%% Why an application is not there.
+lack(Name) ->
+    case {whittle_otp:unsupported(Name), whittle_otp:is_left_out(Name)} of
+        {false, true} -> left_out;
+        {false, false} -> nowhere;
+        {Why, _} -> {unsupported, Why}
+    end.
+
+lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
+lack(Name, left_out, _) -> ["Whittle does not build OTP's ", atom_to_list(Name)];
+lack(_, nowhere, Otp) -> ["neither in the input nor in OTP ", Otp].
+
+take_out(Name, []) -> ["leave out --app ", atom_to_list(Name)];
+take_out(_, release) -> "take it out of the release";
+take_out(_, _) -> "take it out of `applications'".
+
 askers([]) -> "you asked for";
+askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
 %% A compiler's last words on one line.

@@ -12,7 +12,7 @@
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          absent_start_module/1, damaged_code/1, not_fetched/1, packed_release/1, link_loop/1,
-         unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
+         unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
          deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1]).
@@ -25,7 +25,7 @@ all() ->
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
-     packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript,
+     packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
      deep_files,
@@ -105,14 +105,15 @@ absent_program(Config) ->
     Dir = in("umbrella", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
     source(Dir, "asks", "kernel, stdlib, odbc"),
-    refused(Dir, unsupported_application,
-            "application odbc, which asks needs, cannot work in one file \\(its program "
-            "odbcserver loads"),
+    refused(Dir, missing_applications,
+            "^application odbc, which asks needs, cannot work in one file \\(its program "
+            "odbcserver loads.*: take it out of `applications'$"),
     Release = in("rel", Config),
     release(Release, erlang:system_info(version),
             "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
     [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
-    refused(Release, unsupported_application, "application odbc, which you asked for, cannot work").
+    refused(Release, unsupported_application,
+            "application odbc, which the release lists, cannot work .*: take it out of the release$").
 
 %% A program of OTP's that is not known here: it may be needed.
 unknown_program(Config) ->
@@ -170,16 +171,18 @@ missing_application(Config) ->
         whittle_read:read(Dir, maps:merge(staged:options(), All)),
     ?assertEqual([{asked, []}, {farther, [far]}, {nobody_has_it, [asks, other]}], Missing),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
-    ?assertMatch({match, _}, re:run(Line, "^3 applications are neither .*: asked, which you asked "
-                                    "for, farther, which far needs, nobody_has_it, which asks, "
-                                    "other need; add them .*, or take them out of "
-                                    "`applications' or leave out --app asked$")),
+    ?assertMatch({match, _}, re:run(Line, "^3 applications cannot be packed: asked, which you "
+                                    "asked for \\(neither in the input nor in OTP [0-9]+\\), farther, "
+                                    "which far needs .*, nobody_has_it, which asks, other need .*; "
+                                    "add asked, farther, nobody_has_it to the release, .* in "
+                                    "ERL_LIBS; or take them out of `applications'; or leave out "
+                                    "--app asked$")),
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
                  whittle_read:check_needs(Dir, All#{otp => "29"})),
     %% Also of what is compiled by erlc and of an escript.
     Plain = filename:join(Dir, "apps/other"),
-    lacks(Plain, "asks, which other needs, far, which other needs, nobody_has_it"),
+    lacks(Plain, "asks, which other needs \\(.*, far, which other needs \\(.*, nobody_has_it"),
     Script = made:file(in("script", Config), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
     ?assertEqual(ok, whittle_read:check_needs(Script, #{otp => "29"})),
     {error, {missing_applications, {[{x, []}], "29"}} = Added} =
@@ -273,7 +276,70 @@ circular(Config) ->
 
 unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
-    refused(Dir, unsupported_application, "application wx, which gui needs, cannot work").
+    refused(Dir, missing_applications,
+            "^application wx, which gui needs, cannot work .* wxWidgets\\): take it out of "
+            "`applications'$"),
+    %% It is not the only one that is named, also before there is an OTP.
+    made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
+    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(neither .*\\), nosuch2, "
+        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the machine's "
+        "wxWidgets\\); add nosuch1, nosuch2 to the release",
+    refused(Dir, missing_applications, All),
+    lacks(Dir, All),
+    %% What --app added goes with it.
+    Plain = made:app(in("plain", Config), plain, [], []),
+    [begin
+         {error, Error} = whittle_read:read(Plain, (staged:options())#{add => [Name]}),
+         ?assertMatch({match, _}, re:run(whittle_system:format_error(Error),
+                                         "which you asked for, cannot work .*: leave out --app "
+                                         ++ atom_to_list(Name) ++ "$"))
+     end || Name <- [odbc, wx]].
+
+%% Those of OTP that Whittle does not build, also before there is an OTP.
+left_out(Config) ->
+    Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
+    Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, name "
+        "the directory that holds it in ERL_LIBS, or take it out of `applications'$",
+    lacks(Dir, Words),
+    Empty = no_applications(Config),
+    {error, Error} = whittle_read:read(Dir, #{otp_lib => Empty}),
+    ?assertMatch({match, _}, re:run(whittle_system:format_error(Error), Words)),
+    made:app(Dir, manager, [{applications, [kernel, stdlib, snmp, megaco, nosuch]}], []),
+    lacks(Dir, "^3 applications .*: megaco, which manager needs \\(Whittle does not build OTP's "
+          "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs \\(Whittle"
+          " does not build OTP's snmp\\); add megaco, nosuch, snmp to the release"),
+    %% One that a library directory has is there, and one that is only called is told.
+    made:app(in("libs/snmp-5", Config), snmp, [], []),
+    made:app(Dir, manager, [{applications, [kernel, stdlib, snmp]}], []),
+    Libs = [in("libs", Config)],
+    ?assertEqual(ok, whittle_read:check_needs(Dir, #{otp => "29", libs => Libs})),
+    {ok, _} = whittle_read:read(Dir, #{otp_lib => Empty, libs => Libs}),
+    made:app(Dir, manager, [],
+             [{manager, "-module(manager). -export([f/0]). f() -> snmpm:start()."}]),
+    {ok, System} = whittle_read:read(Dir, #{otp_lib => Empty}),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertEqual([<<"manager calls snmp, which no .app file asks for and which is not packed "
+                    "(manager calls snmpm:start/0): Whittle does not build OTP's snmp: put it into "
+                    "the release, or name the directory that holds it in ERL_LIBS and give `--app "
+                    "snmp'">>],
+                 [Note || Note <- Notes, binary:match(Note, <<"snmp">>) =/= nomatch]).
+
+%% An OTP that has kernel and stdlib alone.
+no_applications(Config) ->
+    #{otp_lib := Lib} = staged:options(),
+    Root = in("small_otp", Config),
+    [{ok, _} = linked(filename:join(filename:dirname(filename:absname(Lib)), From),
+                                  filename:join(Root, To))
+     || {From, To} <- [{"releases", "releases"}
+                       | [{Dir, Dir} || Name <- [kernel, stdlib],
+                                        Dir <- [filename:join("lib", filename:basename(
+                                                                       code:lib_dir(Name)))]]]],
+    filename:join(Root, "lib").
+
+linked(To, Link) ->
+    ok = filelib:ensure_dir(Link),
+    ok = file:make_symlink(To, Link),
+    {ok, Link}.
 
 %% Modules
 
