@@ -676,25 +676,25 @@ not_regular(Config) ->
     Pipe = filename:join(Dir, "pipe"),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "' '" ++ Pipe ++ ".plan'"),
     [begin
-         refused(Config, ["size", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["size", File], [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, ["size", "--by", "reason", File],
-                 [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, ["why", File, "lists"],
-                 [File, " is a pipe, a socket or a device: name a file"]),
-         refused(Config, ["run", File], [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+         refused(Config, ["run", File], [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, building(Config, ["--ca-certs", File]),
-                 [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          [refused(Config, building(Config, [Option, File]),
-                  [File, " is a pipe, a socket or a device: name a file with ", Option])
+                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
     %% The plan beside an output.
     made:file(Pipe ++ "s", ""),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
     refused(Config, ["why", Pipe ++ "s", "lists"],
-            [Pipe, "s.plan is a pipe, a socket or a device: name a file"]),
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel: name a file"]),
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
-            [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel, and the plan would be written there: "
              "move it, or name another output with -o"]),
     %% The directory to replace holds these files.
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),

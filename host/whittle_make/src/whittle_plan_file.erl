@@ -78,7 +78,7 @@ format_error({no_room, {Path, eisdir}}) ->
 format_error({no_room, {Path, Reason}}) ->
     [Path, case Reason of
                efbig -> " is too large for a plan";
-               eftype -> " is a pipe, a socket or a device"
+               eftype -> " is a pipe, a socket, a device or a file of the kernel"
            end, ", and the plan would be written there: move it, or name another output with -o"];
 format_error({no_plan, Path}) ->
     [Path, " is not there: build with --shake functions, and keep it beside the output"];

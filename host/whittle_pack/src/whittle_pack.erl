@@ -156,7 +156,7 @@ words({cannot_write, {Out, Reason}}) ->
 words({unreadable, {File, eisdir}}) ->
     line("~ts is a directory: name an executable that `whittle build' made", [File]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket or a device: name a file", [File]);
+    line("~ts is a pipe, a socket, a device or a file of the kernel: name a file", [File]);
 words({unreadable, {File, efbig}}) ->
     line("~ts is larger than any file of its kind: check the name", [File]);
 words({unreadable, {File, Reason}}) ->

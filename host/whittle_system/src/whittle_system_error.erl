@@ -39,7 +39,8 @@ words({unreadable, {File, eloop}}) ->
 words({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket or a device: remove it", [File]);
+    line("~ts is a pipe, a socket, a device or a file of the kernel: remove it, or put a regular "
+         "file there", [File]);
 words({unreadable, {File, {odd_name, Why}}}) ->
     line("the name ~ts ~ts: rename the file", [File, Why]);
 words({odd_name, {File, Kind, Name, Why}}) ->

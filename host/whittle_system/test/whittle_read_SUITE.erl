@@ -517,7 +517,7 @@ called_by_otp(Config) ->
 
 has_application(App) ->
     #{otp_lib := Lib} = staged:options(),
-    filelib:wildcard(atom_to_list(App) ++ "-*", Lib) =/= [].
+    filelib:wildcard(atom_to_list(App) ++ "-*/ebin/*.app", Lib) =/= [].
 
 added(System) ->
     case re:run(notes(System), "of OTP calls .* `--app (\\w+)'",

@@ -15,7 +15,7 @@
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
-         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1]).
+         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1, endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -29,7 +29,8 @@ all() ->
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
      deep_files,
-     unlisted_directory, reserved_names, large_settings].
+     unlisted_directory, reserved_names, large_settings, endless_sources, endless_files, notices,
+     files_left_out].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -494,7 +495,8 @@ unreadable(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
     ok = file:make_symlink("/proc/self/mem", filename:join(Dir, "releases/1/sys.config")),
-    refused(Dir, unreadable, "releases/1/sys.config cannot be read .*: check its permissions").
+    refused(Dir, unreadable, "releases/1/sys.config is a pipe, a socket, a device or a file of the "
+            "kernel: remove it, or put a regular file there").
 
 %% Nowhere to compile: no such directory, or no room in it.
 no_temporary(Config) ->
@@ -566,7 +568,7 @@ other_files(Config) ->
                   "priv/x is a link that leads nowhere: remove it"},
                  {"pipe", fun(Priv) ->
                                   "" = os:cmd("mkfifo '" ++ filename:join(Priv, "x") ++ "'"), ok
-                          end, "priv/x is a pipe, a socket or a device: remove it"},
+                          end, "priv/x is a pipe, a socket, a device or a file of the kernel: remove it"},
                  {"name", fun(Priv) ->
                                   prim_file:write_file(<<(list_to_binary(Priv))/binary, "/x", 255>>,
                                                        "")
@@ -790,7 +792,7 @@ boot_that_inflates(Config) ->
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
-    refused(Dir, unreadable, "start.boot is a pipe, a socket or a device").
+    refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").
 
 %% Sparse files of five gigabytes: nobody reads them.
 large_files(Config) ->
@@ -849,6 +851,114 @@ unlisted_directory(Config) ->
         {ok, _} -> ok                   % root reads everything
     end,
     ok = file:change_mode(Below, 8#755).
+
+%% A compiler would wait for ever for a pipe, and read a device for ever.
+endless_sources(Config) ->
+    ct:timetrap({minutes, 5}),
+    Fifo = fun(File) ->
+                   ok = filelib:ensure_dir(File),
+                   "" = os:cmd("mkfifo '" ++ File ++ "'")
+           end,
+    Link = fun(To) -> fun(File) ->
+                              ok = filelib:ensure_dir(File),
+                              ok = file:make_symlink(To, File)
+                      end
+           end,
+    Makes = [{"pipe", Fifo}, {"zero", Link("/dev/zero")}, {"kmsg", Link("/proc/kmsg")}],
+    Refused = fun(Kind, Path, {Name, Make}, Prepare) ->
+                      Dir = in(filename:join([Kind, Name, Path]), Config),
+                      source_files(Dir, ""),
+                      ok = Prepare(Dir),
+                      _ = file:delete(filename:join(Dir, Path)),
+                      Make(filename:join(Dir, Path)),
+                      refused(Dir, unreadable, Path ++ " is a pipe, a socket, a device or a file of "
+                              "the kernel: remove it")
+              end,
+    Nothing = fun(_) -> ok end,
+    [Refused("app", Path, Make, Nothing)
+     || Path <- ["src/l.erl", "src/deep/h.hrl", "src/x.xrl", "src/l.app.src", "include/h.hrl"],
+        Make <- Makes],
+    Project = fun(Dir) ->
+                      made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+                      source_files(filename:join(Dir, "apps/m"), "m"),
+                      ok
+              end,
+    [Refused("project", Path, Make, Project)
+     || Path <- ["rebar.config", "rebar.lock", "rebar.config.script", "src/l.erl",
+                 "src/l.app.src.script", "apps/m/src/m.erl", "apps/m/include/h.hrl",
+                 "_checkouts/c/src/c.app.src", "_build/default/lib/d/src/d.erl"],
+        Make <- [hd(Makes)]],
+    %% Pipes elsewhere do no harm: a release that runs has some. Nor does a loop of links.
+    Dir = in("good", Config),
+    source_files(Dir, ""),
+    ok = Project(Dir),
+    [Fifo(filename:join(Dir, Path)) || Path <- ["log/pipe", "_build/default/rel/l/erlang.pipe.1.w",
+                                                "x.pipe"]],
+    made:file(filename:join(Dir, "c_src/x.c"), ""),
+    ok = file:make_symlink(".", filename:join(Dir, "c_src/again")),
+    {ok, _} = read(Dir),
+    ok.
+
+source_files(Dir, Name) ->
+    App = case Name of "" -> "l"; _ -> Name end,
+    made:file(filename:join([Dir, "src", App ++ ".app.src"]),
+              ["{application, ", App, ", [{vsn, \"1\"}]}."]),
+    made:file(filename:join([Dir, "src", App ++ ".erl"]), ["-module(", App, ")."]),
+    ok.
+
+%% They say that they are empty.
+endless_files(Config) ->
+    ct:timetrap({minutes, 5}),
+    Dir = made:app(in("app", Config), app, [], []),
+    File = filename:join(Dir, "priv/x"),
+    ok = filelib:ensure_dir(File),
+    [begin
+         ok = file:make_symlink(To, File),
+         refused(Dir, unreadable, "priv/x is a pipe, a socket, a device or a file of the kernel"),
+         refused(File, unreadable, "priv/x is a pipe, a socket, a device or a file of the kernel"),
+         ok = file:delete(File)
+     end || To <- ["/proc/kmsg", "/proc/self/pagemap", "/proc/self/mem", "/proc/version"]],
+    made:file(File, ""),
+    {ok, _} = read(Dir),
+    ok.
+
+%% Nobody leaves out a licence without a word, nor a cookie.
+notices(Config) ->
+    ct:timetrap({minutes, 5}),
+    Fifo = fun(File) -> "" = os:cmd("mkfifo '" ++ File ++ "'") end,
+    Dir = made:app(in("app", Config), app, [], []),
+    Fifo(filename:join(Dir, "LICENSE")),
+    refused(Dir, unreadable, "LICENSE is a pipe"),
+    Rel = in("rel", Config),
+    release(Rel, "1.2.3", "[]"),
+    Fifo(filename:join(Rel, "releases/COOKIE")),
+    {ok, System} = read(Rel),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertMatch([_], [Note || Note <- Notes,
+                               binary:match(Note, <<"releases/COOKIE">>) =/= nomatch]),
+    Fifo(filename:join(Rel, "releases/1/env.sh")),
+    refused(Rel, unreadable, "releases/1/env.sh is a pipe").
+
+%% A stock release has them in the application's directory.
+files_left_out(Config) ->
+    Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    Notes = fun() ->
+                    {ok, System} = read(Dir),
+                    [#{notes := Notes}] = whittle_system:ledger(System),
+                    [Note || Note <- Notes, binary:match(Note, <<"left out">>) =/= nomatch]
+            end,
+    [made:file(filename:join(Dir, Path), "")
+     || Path <- ["priv/x", "include/x.hrl", "src/x.txt", "test/x", "doc/x", "c_src/x.c", "_build/x",
+                 ".git/x", "rebar.config.x", "rebar.lock", "README.md", "LICENSE", "Makefile",
+                 "ebin/.gitignore"]],
+    ok = file:delete(filename:join(Dir, "src/x.txt")),
+    ?assertEqual([], Notes()),
+    [made:file(filename:join(Dir, Path), "") || Path <- ["etc/p.terms", "ebin/p.terms", "top.cfg"]],
+    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+                    "top.cfg, ebin/p.terms">>], Notes()),
+    [made:file(filename:join(Dir, "x" ++ integer_to_list(N)), "") || N <- lists:seq(1, 4)],
+    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+                    "top.cfg, x1, x2, x3 and 2 more">>], Notes()).
 
 no_otp(Config) ->
     ?assertMatch({error, {no_otp, _}},
