@@ -41,6 +41,9 @@ command() ->
              one_of => fun() -> [load, crash] end,
              help => "what a call to the rest does: load it (default) or crash"},
            #{name => feature, long => "feature", value => "+X,-Y",
+             offered => fun() -> [[Sign | atom_to_list(Name)]
+                                  || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
+                        end,
              help => "features to keep and to do without; `whittle features' lists them"},
            #{name => keep, long => "keep", value => "FILE",
              help => "functions to keep, M, M:F or M:F/A a line; % begins a comment"},

@@ -20,6 +20,7 @@
           short => char(),
           value => string(),                  % printed for the value; a flag has none
           one_of => fun(() -> [atom() | string()]), % the values there are
+          offered => fun(() -> [string()]),   % values for the completion of words, among others
           list => true,                       % commas divide the value
           many => true,                       % it may be given several times: a list
           default => fun(() -> atom() | string()),
@@ -29,6 +30,7 @@
         #{name := string(),
           arguments := [string()],            % as printed; a last one in brackets
                                               % is any number of words
+          words => [string()],                % that its first argument can be
           help := string(),
           options := [option()],
           module => module()}.                % table/0 adds it

@@ -221,6 +221,12 @@ completion(Config) ->
             [{"\"\"", "help version build size why features targets run trace clean completion"},
              {"ru", "run"},
              {"help s", "size"},
+             {"help hel", "help"},
+             {"completion \"\"", "bash zsh"},
+             {"build app --target = x", "x86_64"},        % as bash divides --target=x
+             {"build app --target =", "x86_64 board"},
+             {"build app --feature +gr", "+graphemes"},
+             {"build app --feature -gr", "-graphemes"},
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
@@ -233,32 +239,40 @@ completion(Config) ->
              {"run out --", ""},
              {"run build -", ""}]].
 
-%% zsh runs the function. Its own functions that show what is offered need a terminal, so
-%% stand-ins print it.
+%% An interactive zsh completes the words that are typed, each with a tab, and runs the line.
 completion_zsh(Config) ->
     {0, Script, ""} = whittle(Config, ["completion", "zsh"]),
-    File = filename:join(?config(dir, Config), "completion"),
+    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")),
+    Dir = ?config(dir, Config),
+    File = filename:join(Dir, "completion"),
     ok = file:write_file(File, Script),
-    Complete = fun(Words) ->
-                       Line = ["compdef() { print -n \"$1 $2: \" }\n"
-                               "_describe() { print -- ${${(P)3}%%:*} }\n"
-                               "_files() { print files }\n"
-                               ". '", File, "'; words=(whittle ", Words, ");"
-                               " CURRENT=$#words; _whittle\n"],
-                       ok = file:write_file(File ++ ".try", Line),
-                       string:trim(os:cmd("zsh -f '" ++ File ++ ".try' 2>&1 </dev/null"))
-               end,
-    [?assertEqual({Words, "_whittle whittle: " ++ Offered}, {Words, Complete(Words)})
-     || {Words, Offered} <-
-            [{"''", "help version build size why features targets run trace clean completion"},
-             {"help ''", "build size why features targets run trace clean completion"},
-             {"build ''", "files"},
-             {"build --otp ''", "25 17"},
-             {"build app --target x", "x86_64 board"},
-             {"build -o b", "files"},
-             {"size --", "--by --json"},
-             {"run out --", "files"}]],
-    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")).
+    ok = file:write_file(filename:join(Dir, "named_file"), ""),
+    Completed = [{"bu", "build"}, {"help si", "help size"}, {"help hel", "help help"},
+                 {"completion z", "completion zsh"}, {"build --otp 2", "build --otp 25"},
+                 {"build app --target=x", "build app --target=x86_64"},
+                 {"build app --target x", "build app --target x86_64"},
+                 {"build app --feature +gr", "build app --feature +graphemes"},
+                 {"build app --feature -gr", "build app --feature -graphemes"},
+                 {"build app --no-out", "build app --no-outside-links"},
+                 {"build named", "build named_file"}, {"build -o named", "build -o named_file"}],
+    %% With the completion system on already, and without.
+    [begin
+         ok = file:write_file(filename:join(Dir, ".zshrc"),
+                              ["PS1=\nunsetopt beep\n", First, "\n. '", File, "'\n"
+                               "whittle() { print -r -- \"<$*>\" }\n"]),
+         Driver = ["zmodload zsh/zpty\ncd '", Dir, "'\n"
+                   "zpty shell \"ZDOTDIR='", Dir, "' TERM=dumb zsh -d -i\"\n",
+                   [["zpty -w -n shell $'whittle ", Typed, "\\t\\n'\n"
+                     "zpty -r shell out '*<*>*' && print -r -- ${${out##*<}%%>*}\n"]
+                    || {Typed, _} <- Completed],
+                   "zpty -d shell\n"],
+         ok = file:write_file(File ++ ".try", Driver),
+         Ran = made:ended(open_port({spawn_executable, os:find_executable("zsh")},
+                                    [{args, ["-f", File ++ ".try"]}, exit_status, binary,
+                                     stderr_to_stdout])),
+         ?assertEqual({0, iolist_to_binary([[Line, $\n] || {_, Line} <- Completed])}, Ran)
+     end || First <- ["autoload -Uz compinit && compinit -i -D", ""]],
+    ok.
 
 near_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
