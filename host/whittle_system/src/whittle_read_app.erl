@@ -1,4 +1,4 @@
-%% @doc Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
+%% @hidden Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
 %% notices beside them.
 %%
 %% The `.app' file says which modules there are. One that is listed and absent
