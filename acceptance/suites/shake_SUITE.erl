@@ -184,9 +184,9 @@ why_cut(Config) ->
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
-    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1; check the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: the input had no module nobody; check the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no module nobody: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
     %% Of a module a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
@@ -415,7 +415,7 @@ plans_of_others(Config) ->
     {ok, _} = file:copy(Hello, Other),
     Why = fun() -> running:whittle(["why", Other, "lists"]) end,
     Says = fun(Words) -> {1, iolist_to_binary(["whittle: ", Other, ".plan ", Words, $\n])} end,
-    ?assertEqual(Says("is not there: build with --shake functions, and keep it beside the output"),
+    ?assertEqual(Says("is missing: build with --shake functions, and keep the plan beside the output"),
                  Why()),
     ok = file:write_file(Other ++ ".plan", "no plan"),
     ?assertEqual(Says("is no plan: build again"), Why()),

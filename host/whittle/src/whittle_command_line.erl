@@ -219,8 +219,8 @@ help_hint(Name) -> ["; see `whittle help ", Name, "'"].
 
 overview() ->
     Rows = [{Name, Help} || #{name := Name, help := Help} <- table()]
-        ++ [{"help", "this, or `whittle help COMMAND'"},
-            {"version", "the version of whittle"}],
+        ++ [{"help", "print this text; `whittle help COMMAND' describes a command"},
+            {"version", "print the version of whittle"}],
     ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
      "usage: whittle COMMAND ...\n\n",
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],

@@ -29,13 +29,13 @@ words({no_temporary, {Dir, Reason}}) ->
     line("~ts cannot be written (~ts): make room there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
 words({not_fetched, {Dir, Line}}) ->
-    line("~ts lacks a dependency, and nothing is fetched here: run `rebar3 get-deps' in it and "
-         "try again: rebar3 said: ~ts", [Dir, Line]);
+    line("~ts lacks a dependency, and Whittle fetches none: run `rebar3 get-deps' in it and try "
+         "again; rebar3 said: ~ts", [Dir, Line]);
 words({not_compiled, {Dir, Command, Output}}) ->
-    line("~ts does not compile; mend this and try again: ~ts said: ~ts",
+    line("~ts does not compile: correct it and try again; ~ts said: ~ts",
          [Dir, Command, tail(Output)]);
 words({unreadable, {File, eloop}}) ->
-    line("~ts is a link that leads back to where it lies: remove it", [File]);
+    line("~ts is a symbolic link in a loop: remove it", [File]);
 words({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
 words({unreadable, {File, eftype}}) ->
@@ -46,8 +46,11 @@ words({unreadable, {File, {odd_name, Why}}}) ->
 words({odd_name, {File, Kind, Name, Why}}) ->
     line("~ts: ~ts `~ts' ~ts: rename it, because it becomes part of file names in the "
          "output", [File, Kind, Name, Why]);
+words({unreadable, {File, enomem}}) ->
+    line("~ts does not fit into the memory of this machine: remove it, or build on a machine with "
+         "more memory", [File]);
 words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any file of its kind: correct or remove it", [File]);
+    line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it", [File]);
 words({unreadable, {File, enotdir}}) ->
     line("~ts is a file, and a directory has that name: rename it", [File]);
 words({unreadable, {File, enoent}}) ->
@@ -66,7 +69,7 @@ words({not_a_file, Path}) ->
     line("~ts is neither a file nor a directory: name an application, a release or an escript",
          [Path]);
 words({bad_config, {File, Why}}) ->
-    line("~ts is no configuration (~ts): mend it, since the kernel would end with it",
+    line("~ts is no valid configuration (~ts): correct it, because the kernel would not start with it",
          [File, Why]);
 words({bad_archive, {File, Why}}) ->
     line("the archive in ~ts ~ts: make the escript again", [File, archive(Why)]);
@@ -80,9 +83,9 @@ words({no_device_application, {Name, Dir}}) ->
 words({no_app_file, Dir}) ->
     line("~ts holds no .app file: compile the application first", [Dir]);
 words({several_app_files, {Dir, Paths}}) ->
-    line("~ts holds several .app files (~ts): leave one", [Dir, list(Paths)]);
+    line("~ts holds several .app files (~ts): remove all but one", [Dir, list(Paths)]);
 words({bad_app_file, {File, Why}}) ->
-    line("~ts: ~ts; mend the file", [File, Why]);
+    line("~ts: ~ts; correct the file", [File, Why]);
 words({no_vsn, {Name, File}}) ->
     line("application ~ts has no version: give `vsn' in ~ts", [Name, File]);
 words({absent_modules, {Name, Modules, File}}) ->
@@ -90,9 +93,9 @@ words({absent_modules, {Name, Modules, File}}) ->
          "again, or take them out of ~ts", [Name, list(Modules), File]);
 words({absent_start_module, {Name, Module}}) ->
     line("application ~ts starts with module ~ts (`mod' in its .app file), which is not there: "
-         "compile it, or mend `mod'", [Name, Module]);
+         "compile it, or correct `mod'", [Name, Module]);
 words({application_twice, {Name, Paths}}) ->
-    line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
+    line("the input has application ~ts twice (~ts): remove one", [Name, list(Paths)]);
 words({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
          [Dir, Kind, Name]);
@@ -140,7 +143,7 @@ words({outside_links, Links}) ->
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
 words({bad_native, {File, Why}}) ->
-    line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
+    line("~ts: ~ts; correct it: docs/natives.md describes these files", [File, Why]);
 words({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which loads ~ts: name the one that does "
          "with {module, NAME}", [File, Module, Name]);

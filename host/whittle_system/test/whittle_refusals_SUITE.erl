@@ -15,7 +15,8 @@
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
-         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1, endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
+         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1,
+         endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -243,7 +244,7 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
                  {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
-                  "bad.app: `vsn' has a / in it; mend the file"}]],
+                  "bad.app: `vsn' has a / in it; correct the file"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
 
@@ -553,7 +554,7 @@ link_loop(Config) ->
     {ok, #{files := Files}} = whittle_system:app(loop, System),
     ?assertEqual([<<"priv/file">>], maps:keys(Files)),
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
-    refused(Dir, unreadable, "back/priv.* leads back to where it lies: remove it").
+    refused(Dir, unreadable, "back/priv.* is a symbolic link in a loop: remove it").
 
 %% What cannot be packed is not left out without a word.
 other_files(Config) ->
@@ -568,7 +569,8 @@ other_files(Config) ->
                   "priv/x is a link that leads nowhere: remove it"},
                  {"pipe", fun(Priv) ->
                                   "" = os:cmd("mkfifo '" ++ filename:join(Priv, "x") ++ "'"), ok
-                          end, "priv/x is a pipe, a socket, a device or a file of the kernel: remove it"},
+                          end,
+                  "priv/x is a pipe, a socket, a device or a file of the kernel: remove it"},
                  {"name", fun(Priv) ->
                                   prim_file:write_file(<<(list_to_binary(Priv))/binary, "/x", 255>>,
                                                        "")
@@ -618,7 +620,8 @@ large_settings(Config) ->
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     Env = filename:join(Dir, "releases/1/env.sh"),
     made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
-    refused(Dir, unreadable, "env.sh is larger than any file of its kind: correct or remove it"),
+    refused(Dir, unreadable, "env.sh is larger than Whittle reads \\(docs/inputs.md has the "
+            "limits\\): correct or remove it"),
     made:file(Env, "A=1\n"),
     {ok, System} = read(Dir),
     ?assertMatch(#{<<"A">> := {always, <<"1">>}}, whittle_system:env(System)).
@@ -658,7 +661,7 @@ odd_names(Config) ->
          refused(Dir, bad_app_file, Words)
      end || {Text, Words} <-
                 [{"'../../x', [{vsn, \"1\"}]",
-                  "the application's name `../../x' has a / in it; mend"},
+                  "the application's name `../../x' has a / in it; correct"},
                  {"'-x', [{vsn, \"1\"}]", "`-x' begins with -"},
                  {"'.x', [{vsn, \"1\"}]", "`.x' begins with a dot"},
                  {"'', [{vsn, \"1\"}]", "`' is empty"},
@@ -803,7 +806,8 @@ large_files(Config) ->
                     ok = file:truncate(Fd),
                     ok = file:close(Fd),
                     refused(Path, unreadable,
-                            Named ++ " is larger than any file of its kind: correct or remove it"),
+                            Named ++ " is larger than Whittle reads \\(docs/inputs.md has the "
+                            "limits\\): correct or remove it"),
                     ok = file:write_file(File, Before)
             end,
     App = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
