@@ -79,7 +79,7 @@ with_command(Name, Fun) ->
 
 names() -> [Name || #{name := Name} <- table()].
 
-%% @doc Whether an error is to be printed as JSON too, also where the words are wrong.
+%% @doc Whether an error is to be printed as JSON too; a usage error counts.
 -spec wants_json([string()]) -> boolean().
 wants_json([Name | Words]) ->
     case [Options || #{name := N, options := Options} <- table(), N =:= Name] of
