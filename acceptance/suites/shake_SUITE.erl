@@ -184,10 +184,14 @@ why_cut(Config) ->
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
-    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1; check the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: the input had no module nobody; check the name\n">>},
+    ?assertEqual({1, <<"whittle: the input had no module nobody: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
+    [?assertMatch({1, {_, _}}, {Exit, binary:match(Json, Code)})
+     || {Name, Code} <- [{"nobody:f/1", <<"\"code\":\"no_such_function\"">>},
+                         {"nobody", <<"\"code\":\"no_such_module\"">>}],
+        {Exit, Json} <- [running:whittle(["why", "--json", Hello, Name])]],
     %% Of a module a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
     ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),
@@ -404,7 +408,7 @@ bad_keep(Config) ->
      end || {Text, Line} <-
                 [{"sofs:image/14\n",
                   "there is no function sofs:image/14, which --keep names: correct the name"},
-                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct it"]},
+                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct the line"]},
                  %% Not UTF-8.
                  {<<"% caf", 16#e9, "\ncaf", 16#e9, "\n">>,
                   ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
@@ -419,7 +423,8 @@ plans_of_others(Config) ->
     {ok, _} = file:copy(Hello, Other),
     Why = fun() -> running:whittle(["why", Other, "lists"]) end,
     Says = fun(Words) -> {1, iolist_to_binary(["whittle: ", Other, ".plan ", Words, $\n])} end,
-    ?assertEqual(Says("is not there: build with --shake functions, and keep it beside the output"),
+    ?assertEqual(Says("is missing: build with --shake functions, and keep the plan beside the "
+                      "output"),
                  Why()),
     ok = file:write_file(Other ++ ".plan", "no plan"),
     ?assertEqual(Says("is no plan: build again"), Why()),
@@ -439,17 +444,17 @@ plan_goes_with_it(Config) ->
 file_with_a_plans_name(Config) ->
     Out = out("mine", Config),
     ok = file:write_file(Out ++ ".plan", "mine"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan, and the plan would be "
-                                       "written over it: move it, or name another output with "
-                                       "-o\n"])},
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan of whittle, and the plan "
+                                       "of this build has the same path: move it, or name "
+                                       "another output with -o\n"])},
                  running:whittle(["build", running:example("hello"), "-o", Out] ++ functions())),
     Out = running:build(running:example("hello"), Out),
     ?assertEqual({ok, <<"mine">>}, file:read_file(Out ++ ".plan")),
     Dir = out("mine_too", Config),
     ok = file:make_dir(Dir ++ ".plan"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Dir, ".plan is a directory, and the plan would "
-                                       "be written there: move it, or name another output with "
-                                       "-o\n"])},
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Dir, ".plan is a directory, and the plan of this "
+                                       "build has the same path: move it, or name another output "
+                                       "with -o\n"])},
                  running:whittle(["build", running:example("hello"), "-o", Dir] ++ functions())),
     ?assertNot(filelib:is_file(Dir)).
 

@@ -253,10 +253,14 @@ static int by_path(const void *one, const void *other)
     return compare(entry->path, entry->path_len, other);
 }
 
+/* musl's nftw() leaves out directories below so many levels; it holds one descriptor for each
+ * level that it is in. No path has more levels. */
+#define MOST_LEVELS (PATH_MAX / 2)
+
 static enum pack_state open_tree(const char *directory)
 {
     tree = directory;
-    if (nftw(directory, visit, 16, FTW_PHYS) != 0 || entry_count == 0)
+    if (nftw(directory, visit, MOST_LEVELS, FTW_PHYS) != 0 || entry_count == 0)
         return damaged("the directory that WHITTLE_TREE names cannot be read");
     qsort(entries, entry_count, sizeof *entries, by_path);
     return PACK_READY;

@@ -1,6 +1,5 @@
 %% @doc The command `whittle': takes the words, runs what they name, prints what
-%% came of it, and ends with 0 (done), 1 (the work failed) or 2 (the words were
-%% wrong).
+%% came of it, and ends with 0 (done), 1 (the work failed) or 2 (usage error).
 %%
 %% This application is the only one that prints or halts. The script `whittle'
 %% at the top of the tree starts it; the words are in {@link whittle_command_line}, and

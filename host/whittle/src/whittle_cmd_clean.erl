@@ -80,7 +80,7 @@ removed(Entry) ->
                    end}.
 
 report([], Values) ->
-    #{text => "the cache holds no such thing\n", json => json([], Values)};
+    #{text => "the cache holds nothing that matches\n", json => json([], Values)};
 report(Entries, Values) ->
     Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],

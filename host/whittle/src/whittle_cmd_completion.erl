@@ -8,8 +8,8 @@
 %% @doc The command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
-    #{name => "completion", arguments => ["SHELL"],
-      help => "a script for bash or zsh: source <(whittle completion bash)", options => []}.
+    #{name => "completion", arguments => ["SHELL"], words => ["bash", "zsh"],
+      help => "print a script that completes words in bash or zsh: source <(whittle completion bash)", options => []}.
 
 %% @doc The script, for `source <(whittle completion bash)', or `zsh'.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
@@ -21,9 +21,13 @@ run(#{arguments := [Shell]}) ->
 
 script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}}.
 
+%% For bash `=' divides words, so `--target=x' is three.
 bash() ->
     ["_whittle() {\n"
      "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+     "    if [[ $here = '=' ]]; then here=\n"
+     "    elif [[ $before = '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}\n"
+     "    fi\n"
      "    case \"$COMP_CWORD:${COMP_WORDS[1]}:$before:$here\" in\n",
      [["        ", Pattern, ") words=\"", lists:join($\s, [Word || {Word, _} <- Words]), "\" ;;\n"]
       || {Pattern, Words} <- places()],
@@ -33,19 +37,28 @@ bash() ->
      %% Where no word fits, names of files.
      "complete -o default -F _whittle whittle\n"].
 
-%% Also as a file `_whittle' in a directory of $fpath.
+%% Also as a file `_whittle' in a directory of $fpath. Where the completion system is not on yet,
+%% the script turns it on.
 zsh() ->
     ["#compdef whittle\n"
      "_whittle() {\n"
      "    local -a offered\n"
-     "    case \"$((CURRENT-1)):${words[2]}:${words[CURRENT-1]}:${words[CURRENT]}\" in\n",
+     "    local before=${words[CURRENT-1]} here=${words[CURRENT]}\n"
+     "    if [[ $here = --*=* ]]; then\n"
+     "        before=${here%%=*} here=${here#*=}\n"
+     "        compset -P '*='\n"
+     "    fi\n"
+     "    case \"$((CURRENT-1)):${words[2]}:$before:$here\" in\n",
      [["        ", Pattern, ") offered=(", lists:join($\s, [described(Word) || Word <- Words]),
        ") ;;\n"] || {Pattern, Words} <- places()],
      "    esac\n"
-     "    if (( $#offered )); then _describe -o word offered; else _files; fi\n"
+     "    if (( $#offered )); then _describe word offered; else _files; fi\n"
      "}\n"
-     "if [[ $funcstack[1] = _whittle ]]; then _whittle \"$@\"; "
-     "else compdef _whittle whittle; fi\n"].
+     "if [[ $funcstack[1] = _whittle ]]; then _whittle \"$@\"\n"
+     "else\n"
+     "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i -D; }\n"
+     "    compdef _whittle whittle\n"
+     "fi\n"].
 
 %% A word and, behind a colon, what it means.
 described({Word, Means}) ->
@@ -54,10 +67,12 @@ described({Word, Means}) ->
 %% What may stand where: a pattern for `NUMBER:COMMAND:WORD BEFORE:WORD', the first that fits.
 places() ->
     Table = whittle_command_line:table(),
-    Commands = [{Name, Help} || #{name := Name, help := Help} <- Table],
-    [{"1:*", [{"help", "the commands and options"}, {"version", "the version of whittle"}
-              | Commands]},
+    Commands = [{"help", "the commands and options"}, {"version", "the version of whittle"}
+                | [{Name, Help} || #{name := Name, help := Help} <- Table]],
+    [{"1:*", Commands},
      {"2:help:*", Commands}]
+        ++ [{["2:", Name, ":*"], [{Word, ""} || Word <- Words]}
+            || #{name := Name, words := Words} <- Table]
         ++ [{["*:", Name, $:, Given, ":*"], values(Option)}
             || #{name := Name, options := Options} <- Table,
                #{value := _} = Option <- Options, {Given, _} <- given(Option)]
@@ -67,4 +82,5 @@ places() ->
 given(#{long := Long, help := Help} = Option) ->
     [{"--" ++ Long, Help} | [{[$-, Short], Help} || #{short := Short} <- [Option]]].
 
+values(#{offered := Offered}) -> [{Value, ""} || Value <- Offered()];
 values(Option) -> [{Value, ""} || Value <- whittle_command_line:choices(Option)].

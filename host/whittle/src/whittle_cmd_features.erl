@@ -8,7 +8,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "features", arguments => [],
-      help => "what a program can do without, for --feature",
+      help => "list the features that `build --feature' keeps or cuts",
       options => [whittle_command_line:json()]}.
 
 %% @doc Their names and what each means.

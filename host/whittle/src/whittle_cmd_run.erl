@@ -13,7 +13,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
-      help => "run an executable, in an emulator if it is not for this machine",
+      help => "run an executable, in an emulator if it is for another machine",
       options => []}.
 
 %% @doc The words for the executable and its arguments. The target's
@@ -23,7 +23,7 @@ run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
         {ok, Info} ->
             case whittle_work:steps([fun(_) -> executable(Out) end,
-                                      fun(_) -> emulator(Info) end]) of
+                                      fun(_) -> emulator(Out, Info) end]) of
                 {ok, Emulator} -> start(Emulator ++ [filename:absname(Out) | Arguments]);
                 {error, _} = Error -> Error
             end;
@@ -41,14 +41,14 @@ start(Words) ->
 executable(Out) ->
     case file:read_file_info(Out) of
         {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
-            {error, {work, [Out, " may not be executed: chmod +x it"]}};
+            {error, {work, [Out, " has no permission to be executed: run `chmod +x' on it"]}};
         _ ->
             ok
     end.
 
 %% The executable starts programs of its own, which are itself: the launcher is told who
 %% can run them (native/launcher/process.c).
-emulator(Info) ->
+emulator(Out, Info) ->
     {match, [Target]} = re:run(Info, "^target ([^,]*),",
                                [multiline, {capture, all_but_first, list}]),
     case [Words || #{name := Name, emulator := [_ | _] = Words} <- whittle_runtime:targets(),
@@ -59,8 +59,8 @@ emulator(Info) ->
             Program = lists:last(Words),
             case os:find_executable(Program) of
                 false ->
-                    {error, {work, ["it is for ", Target, ", and there is no ", Program,
-                                    " to run that here: install it (Debian package qemu-user),"
+                    {error, {work, [Out, " is built for ", Target, ", and the emulator ", Program,
+                                    " is not on the PATH: install it (Debian package qemu-user),"
                                     " or copy the file to the board"]}};
                 Path ->
                     {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | Words]}

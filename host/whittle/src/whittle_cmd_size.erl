@@ -11,11 +11,11 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "size", arguments => ["OUT"],
-      help => "where every byte of an executable went",
+      help => "show the size of each part of an executable",
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
-                    help => "list by part, or by the application or root that brings the code"},
+                    help => "group by part, or by the application or entry point that brings the code"},
                   whittle_command_line:json()]}.
 
 %% @doc Sizes by part, by application and by module, the largest first.

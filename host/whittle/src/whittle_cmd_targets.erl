@@ -8,7 +8,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "targets", arguments => [],
-      help => "the machines that can be built for", options => [whittle_command_line:json()]}.
+      help => "list the machines to build for", options => [whittle_command_line:json()]}.
 
 %% @doc The targets with their flavours, then what one should know of them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.

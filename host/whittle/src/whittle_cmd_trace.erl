@@ -24,9 +24,9 @@
 command() ->
     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
       help => "run a command and record the functions that Erlang calls in it, for "
-              "build --evidence",
+              "`build --evidence'",
       options => [#{name => out, long => "out", short => $o, value => "FILE",
-                    help => "where to write them (default: CMD's name with .trace)"}]}.
+                    help => "the path of the recording (default: CMD's name with .trace)"}]}.
 
 %% @doc One of the two halves.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.

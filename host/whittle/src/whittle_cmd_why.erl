@@ -14,7 +14,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "why", arguments => ["OUT", "NAME"],
-      help => "why a function (M, M:F or M:F/A) is in an executable, or what cut it",
+      help => "say why a function (M, M:F or M:F/A) is in an executable, or why it was cut",
       options => [whittle_command_line:json()]}.
 
 %% @doc The way to each function that the name names.
@@ -25,8 +25,10 @@ run(#{arguments := [Out, Text]}) ->
         {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
         {{ok, Name}, {ok, Plan}} ->
             case whittle_shake_saved:why(Name, Plan) of
-                [] -> {error, {work, ["the input had no ", what(Name), $\s, Text,
-                                      "; check the name"]}};
+                [] ->
+                    {Kind, Code} = kind(Name),
+                    {error, {work, ["the input had no ", Kind, $\s, Text, ": correct the name"], [],
+                             Code}};
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
             end
@@ -34,8 +36,8 @@ run(#{arguments := [Out, Text]}) ->
 
 %% Internal
 
-what({_}) -> "module";
-what(_) -> "function".
+kind({_}) -> {"module", no_such_module};
+kind(_) -> {"function", no_such_function}.
 
 %% Of a whole module the last step of each way, and no function that the compiler made; in one
 %% line all that nothing calls.

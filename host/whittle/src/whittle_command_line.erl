@@ -20,6 +20,7 @@
           short => char(),
           value => string(),                  % printed for the value; a flag has none
           one_of => fun(() -> [atom() | string()]), % the values there are
+          offered => fun(() -> [string()]),   % values for the completion of words, among others
           list => true,                       % commas divide the value
           many => true,                       % it may be given several times: a list
           default => fun(() -> atom() | string()),
@@ -29,6 +30,7 @@
         #{name := string(),
           arguments := [string()],            % as printed; a last one in brackets
                                               % is any number of words
+          words => [string()],                % that its first argument can be
           help := string(),
           options := [option()],
           module => module()}.                % table/0 adds it
@@ -77,7 +79,7 @@ with_command(Name, Fun) ->
 
 names() -> [Name || #{name := Name} <- table()].
 
-%% @doc Whether an error is to be printed as JSON too, also where the words are wrong.
+%% @doc Whether an error is to be printed as JSON too; a usage error counts.
 -spec wants_json([string()]) -> boolean().
 wants_json([Name | Words]) ->
     case [Options || #{name := N, options := Options} <- table(), N =:= Name] of
@@ -217,8 +219,8 @@ help_hint(Name) -> ["; see `whittle help ", Name, "'"].
 
 overview() ->
     Rows = [{Name, Help} || #{name := Name, help := Help} <- table()]
-        ++ [{"help", "this, or `whittle help COMMAND'"},
-            {"version", "the version of whittle"}],
+        ++ [{"help", "print this text; `whittle help COMMAND' describes a command"},
+            {"version", "print the version of whittle"}],
     ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
      "usage: whittle COMMAND ...\n\n",
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],

@@ -54,7 +54,8 @@ keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
 keep(_, Options) -> {ok, Options}.
 
 evidence(#{seen := only, evidence := _}, #{missing := crash}) ->
-    {error, {words, "--seen only needs --missing load: what a run did not call has to be there"}};
+    {error, {words, "--seen only needs --missing load: the program has to be able to load what a run did "
+                     "not call"}};
 evidence(#{evidence := File} = Values, Options) ->
     {ok, maps:merge(Options#{evidence_file => File}, maps:with([seen], Values))};
 evidence(#{seen := _}, _) ->
@@ -68,7 +69,8 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
             case whittle_shake_name:parse_list(Text) of
                 {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
-                    {error, {words, ["--", atom_to_list(Kind), ": `none' stands alone"]}};
+                    {error, {words, ["--", atom_to_list(Kind),
+                                     ": give `none' without other names"]}};
                 {error, Word} ->
                     {error, {words, ["--", atom_to_list(Kind), ": `", Word,
                                      "' is no M, M:F or M:F/A"]}}

@@ -65,63 +65,69 @@ no_words(Config) ->
 help(Config) ->
     Text = "whittle cuts an Erlang system to fit the machine it runs on.\n\n"
            "usage: whittle COMMAND ...\n\n"
-           "  build       make one executable from an application, a release or an escript\n"
-           "  size        where every byte of an executable went\n"
-           "  why         why a function (M, M:F or M:F/A) is in an executable, or what cut it\n"
-           "  features    what a program can do without, for --feature\n"
-           "  targets     the machines that can be built for\n"
-           "  run         run an executable, in an emulator if it is not for this machine\n"
-           "  trace       run a command and record the functions that Erlang calls in it, for build"
-           " --evidence\n"
+           "  build       build one executable from an application, a release or an escript\n"
+           "  size        show the size of each part of an executable\n"
+           "  why         say why a function (M, M:F or M:F/A) is in an executable, or why it was"
+           " cut\n"
+           "  features    list the features that `build --feature' keeps or cuts\n"
+           "  targets     list the machines to build for\n"
+           "  run         run an executable, in an emulator if it is for another machine\n"
+           "  trace       run a command and record the functions that Erlang calls in it, for"
+           " `build --evidence'\n"
            "  clean       list the contents of the VM cache, or remove them\n"
-           "  completion  a script for bash or zsh: source <(whittle completion bash)\n"
-           "  help        this, or `whittle help COMMAND'\n"
-           "  version     the version of whittle\n\n"
+           "  completion  print a script that completes words in bash or zsh: source <(whittle"
+           " completion bash)\n"
+           "  help        print this text; `whittle help COMMAND' describes a command\n"
+           "  version     print the version of whittle\n\n"
            "Exit code: 0 done, 1 the work failed, 2 usage error.\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
 
 help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
-           "make one executable from an application, a release or an escript\n\n"
-           "  -o, --out OUT         where to write it (default: the system's name)\n"
-           "  --target TARGET       the machine it is for; `whittle targets' tells of them"
+           "build one executable from an application, a release or an escript\n\n"
+           "  -o, --out OUT         the path of the output (default: the system's name)\n"
+           "  --target TARGET       the machine to build for; `whittle targets' describes each"
            " (x86_64, board; default: x86_64)\n"
-           "  --otp VSN             the OTP release that it runs on (25, 17; default: 25)\n"
-           "  --vm FLAVOUR          the small interpreter, or the JIT (size, speed;"
+           "  --otp VSN             the OTP release to build with (25, 17; default: 25)\n"
+           "  --vm FLAVOUR          size: the small interpreter; speed: the JIT (size, speed;"
            " default: size)\n"
-           "  --format FORMAT       one file, or a directory with the files unpacked"
+           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
            " (exe, dir; default: exe)\n"
-           "  --keep-include        keep include files (kept anyway where the compiler is)\n"
-           "  --keep-attributes     keep modules' attributes (kept anyway where a module names"
+           "  --keep-include        keep include files (default: only if the system has the"
+           " compiler)\n"
+           "  --keep-attributes     keep the attributes of modules (default: only if a module reads"
            " them)\n"
-           "  --shake UNIT          keep only what the program can reach at hand (none, modules,"
-           " functions; default: none)\n"
-           "  --missing WAY         what a call to the rest does: load it (default) or crash"
-           " (load, crash)\n"
-           "  --feature +X,-Y       features to keep and to do without; `whittle features' lists"
+           "  --shake UNIT          tree shaking: set aside the modules or functions that no entry"
+           " point reaches (none, modules, functions; default: none)\n"
+           "  --missing WAY         when the program calls code that is set aside: load it"
+           " (default), or crash (load, crash)\n"
+           "  --feature +X,-Y       features to keep (+X) and to cut (-Y); `whittle features' lists"
            " them\n"
-           "  --keep FILE           functions to keep, M, M:F or M:F/A a line; % begins a comment\n"
-           "  --evidence FILE       calls that `whittle trace' recorded, to check what is cut"
-           " with\n"
-           "  --seen WAY            refuse to cut what it names, keep it, or have only that at"
-           " hand (refuse, keep, only)\n"
-           "  --remote NAMES        functions that other nodes call, with commas between; or"
+           "  --keep FILE           a file of entry points, one M, M:F or M:F/A in each line; %"
+           " begins a comment\n"
+           "  --evidence FILE       a recording of `whittle trace', to check the tree shaking"
+           " against\n"
+           "  --seen WAY            functions in the recording: refuse to cut one, keep them, or"
+           " set aside all others (refuse, keep, only)\n"
+           "  --remote NAMES        functions that other nodes call, separated by commas; or none\n"
+           "  --data NAMES          functions that the program calls by names in terms it receives;"
+           " or none\n"
+           "  --atoms NAMES         functions that the program calls by names it makes from text;"
+           " or none\n"
+           "  --code NAMES          functions that are called by code the program loads later; or"
            " none\n"
-           "  --data NAMES          functions that terms from outside name; or none\n"
-           "  --atoms NAMES         functions whose names the program makes of text; or none\n"
-           "  --code NAMES          functions that code which is loaded later calls; or none\n"
-           "  --native FILES        descriptions of NIFs and drivers to link in, with commas"
-           " between (docs/natives.md)\n"
-           "  --app NAME            an application to add, with those that it needs; may be given"
-           " several times\n"
+           "  --native FILES        files that describe NIFs and drivers to link in, separated by"
+           " commas (docs/natives.md)\n"
+           "  --app NAME            pack this application too, with the applications that it needs;"
+           " may be given several times\n"
            "  --no-outside-links    refuse symbolic links that point outside the input\n"
-           "  --ca-certs FILE       PEM certificates for where /etc/ssl is missing\n"
+           "  --ca-certs FILE       CA certificates in PEM form, for machines without /etc/ssl\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["build", "--help"])),
     ?assertEqual({0, "usage: whittle run OUT [ARGUMENT...]\n\n"
-                  "run an executable, in an emulator if it is not for this machine\n", ""},
+                  "run an executable, in an emulator if it is for another machine\n", ""},
                  whittle(Config, ["run", "-h"])).
 
 version(Config) ->
@@ -171,7 +177,7 @@ wrong_words(Config) ->
              {["build", ".", "--shake", "functions", "--remote", "a b"],
               "--remote: `a b' is no M, M:F or M:F/A"},
              {["build", ".", "--shake", "functions", "--remote", "none,lists"],
-              "--remote: `none' stands alone"},
+              "--remote: give `none' without other names"},
              {["build", ".", "--shake", "functions", "--feature", "+pg,-eval,-pg"],
               "--feature has +pg and -pg: take one of them out"},
              {["build", ".", "--keep", "one", "-o", "out", "--keep=other"],
@@ -221,6 +227,12 @@ completion(Config) ->
             [{"\"\"", "help version build size why features targets run trace clean completion"},
              {"ru", "run"},
              {"help s", "size"},
+             {"help hel", "help"},
+             {"completion \"\"", "bash zsh"},
+             {"build app --target = x", "x86_64"},        % as bash divides --target=x
+             {"build app --target =", "x86_64 board"},
+             {"build app --feature +gr", "+graphemes"},
+             {"build app --feature -gr", "-graphemes"},
              {"build \"\"", ""},                 % names of files
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
@@ -233,32 +245,40 @@ completion(Config) ->
              {"run out --", ""},
              {"run build -", ""}]].
 
-%% zsh runs the function. Its own functions that show what is offered need a terminal, so
-%% stand-ins print it.
+%% An interactive zsh completes the words that are typed, each with a tab, and runs the line.
 completion_zsh(Config) ->
     {0, Script, ""} = whittle(Config, ["completion", "zsh"]),
-    File = filename:join(?config(dir, Config), "completion"),
+    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")),
+    Dir = ?config(dir, Config),
+    File = filename:join(Dir, "completion"),
     ok = file:write_file(File, Script),
-    Complete = fun(Words) ->
-                       Line = ["compdef() { print -n \"$1 $2: \" }\n"
-                               "_describe() { print -- ${${(P)3}%%:*} }\n"
-                               "_files() { print files }\n"
-                               ". '", File, "'; words=(whittle ", Words, ");"
-                               " CURRENT=$#words; _whittle\n"],
-                       ok = file:write_file(File ++ ".try", Line),
-                       string:trim(os:cmd("zsh -f '" ++ File ++ ".try' 2>&1 </dev/null"))
-               end,
-    [?assertEqual({Words, "_whittle whittle: " ++ Offered}, {Words, Complete(Words)})
-     || {Words, Offered} <-
-            [{"''", "help version build size why features targets run trace clean completion"},
-             {"help ''", "build size why features targets run trace clean completion"},
-             {"build ''", "files"},
-             {"build --otp ''", "25 17"},
-             {"build app --target x", "x86_64 board"},
-             {"build -o b", "files"},
-             {"size --", "--by --json"},
-             {"run out --", "files"}]],
-    ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")).
+    ok = file:write_file(filename:join(Dir, "named_file"), ""),
+    Completed = [{"bu", "build"}, {"help si", "help size"}, {"help hel", "help help"},
+                 {"completion z", "completion zsh"}, {"build --otp 2", "build --otp 25"},
+                 {"build app --target=x", "build app --target=x86_64"},
+                 {"build app --target x", "build app --target x86_64"},
+                 {"build app --feature +gr", "build app --feature +graphemes"},
+                 {"build app --feature -gr", "build app --feature -graphemes"},
+                 {"build app --no-out", "build app --no-outside-links"},
+                 {"build named", "build named_file"}, {"build -o named", "build -o named_file"}],
+    %% With the completion system on already, and without.
+    [begin
+         ok = file:write_file(filename:join(Dir, ".zshrc"),
+                              ["PS1=\nunsetopt beep\n", First, "\n. '", File, "'\n"
+                               "whittle() { print -r -- \"<$*>\" }\n"]),
+         Driver = ["zmodload zsh/zpty\ncd '", Dir, "'\n"
+                   "zpty shell \"ZDOTDIR='", Dir, "' TERM=dumb zsh -d -i\"\n",
+                   [["zpty -w -n shell $'whittle ", Typed, "\\t\\n'\n"
+                     "zpty -r shell out '*<*>*' && print -r -- ${${out##*<}%%>*}\n"]
+                    || {Typed, _} <- Completed],
+                   "zpty -d shell\n"],
+         ok = file:write_file(File ++ ".try", Driver),
+         Ran = made:ended(open_port({spawn_executable, os:find_executable("zsh")},
+                                    [{args, ["-f", File ++ ".try"]}, exit_status, binary,
+                                     stderr_to_stdout])),
+         ?assertEqual({0, iolist_to_binary([[Line, $\n] || {_, Line} <- Completed])}, Ran)
+     end || First <- ["autoload -Uz compinit && compinit -i -D", ""]],
+    ok.
 
 near_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
@@ -307,6 +327,9 @@ errors_json(Config) ->
            "assert sorted(e) == ['code', 'details', 'exit_code', 'reason', 'text'], e\n"
            "print(e['code'], e['reason'], e['exit_code'], e['details'], e['text'][:30], sep='|')\n",
     Hello = ?config(hello, Config),
+    NoNames = made:file(filename:join(?config(dir, Config), "no_names"), "1 2 3\n"),
+    Script = made:file(filename:join(?config(dir, Config), "script"),
+                       "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
     [begin
          {Exit, Out, Err} = whittle(Config, Words, Env),
          Lines = string:split(string:trim(Err), "\n", all),
@@ -324,6 +347,13 @@ errors_json(Config) ->
                   "build_failed|work|1|['cc: no such thing', 'make: failed']"},
                  {["size", "--json", "nowhere"], "A=", "unreadable|work|1|[]"},
                  {["why", "--json", "/bin/sh", "lists"], "A=", "elf_no_pack|work|1|[]"},
+                 {["build", Hello, "--json", "--shake", "functions", "--keep", "/dev/null/x"], "A=",
+                  "unreadable|work|1|[]"},
+                 {["build", Hello, "--json", "--shake", "functions", "--keep", NoNames], "A=",
+                  "not_names|work|1|[]"},
+                 {["build", Hello, "--json", "--shake", "functions", "--evidence", NoNames], "A=",
+                  "bad_evidence|work|1|[]"},
+                 {["build", Script, "--json", "-o", Script], "A=", "input_is_output|work|1|[]"},
                  {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
                  {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
                  {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
@@ -367,7 +397,7 @@ build_hello(Config) ->
        "code: files N include files only where the compiler is\n"
        "code: strip N modules without what running them does not need\n"
        "code: literals N literals not deflated, so that the pack compresses them\n"
-       "code: stored N compressed, with its papers\n"
+       "code: stored N compressed, with licenses and SBOM\n"
        "vm N\n"
        "hello N N % of the stock release\n",
        lists:flatten(numberless(Out))),
@@ -508,7 +538,8 @@ input_as_output(Config) ->
     ok = escript:create(Tool, [shebang, {beam, Main}]),
     {ok, Bytes} = file:read_file(Tool),
     [?assertEqual({1, "", "whittle: " ++ Out
-                          ++ " is the input: name another output with -o\n"},
+                          ++ " is the input and would be overwritten: name another output "
+                             "with -o\n"},
                   whittle(Config, ["build", "tool" | Words]))
      || {Words, Out} <- [{[], "tool"}, {["-o", "./tool"], "./tool"}]],
     ?assertEqual({ok, Bytes}, file:read_file(Tool)).
@@ -666,7 +697,7 @@ bad_files(Config) ->
             [{"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
              {".", ". is no directory that `whittle build --format dir' made: name one, or an "
                    "executable"},
-             {"hello", "hello.plan is not there: build with --shake functions, and keep it beside "
+             {"hello", "hello.plan is missing: build with --shake functions, and keep the plan beside "
                        "the output"}]],
     ok.
 
@@ -676,25 +707,28 @@ not_regular(Config) ->
     Pipe = filename:join(Dir, "pipe"),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "' '" ++ Pipe ++ ".plan'"),
     [begin
-         refused(Config, ["size", File], [File, " is a pipe, a socket or a device: name a file"]),
+         refused(Config, ["size", File],
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, ["size", "--by", "reason", File],
-                 [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, ["why", File, "lists"],
-                 [File, " is a pipe, a socket or a device: name a file"]),
-         refused(Config, ["run", File], [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+         refused(Config, ["run", File],
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          refused(Config, building(Config, ["--ca-certs", File]),
-                 [File, " is a pipe, a socket or a device: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          [refused(Config, building(Config, [Option, File]),
-                  [File, " is a pipe, a socket or a device: name a file with ", Option])
+                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
     %% The plan beside an output.
     made:file(Pipe ++ "s", ""),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
     refused(Config, ["why", Pipe ++ "s", "lists"],
-            [Pipe, "s.plan is a pipe, a socket or a device: name a file"]),
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel: name a file"]),
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
-            [Pipe, "s.plan is a pipe, a socket or a device, and the plan would be written there: "
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel, and the plan of this "
+             "build has the same path: "
              "move it, or name another output with -o"]),
     %% The directory to replace holds these files.
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
@@ -707,11 +741,11 @@ not_regular(Config) ->
 too_large(Config) ->
     File = filename:join(?config(dir, Config), "large"),
     "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
-    [refused(Config, Words, [File, " is larger than any file of its kind: check the name"])
+    [refused(Config, Words, [File, " is larger than any file that whittle makes: check the name"])
      || Words <- [["size", File], ["run", File], ["why", File, "lists"],
                   building(Config, ["--ca-certs", File])]],
     [refused(Config, building(Config, [Option, File]),
-             [File, " is larger than any file of its kind: check the path given to ", Option])
+             [File, " is larger than the 64 MB that whittle reads: check the path given to ", Option])
      || Option <- ["--keep", "--evidence"]].
 
 building(Config, Words) ->
@@ -729,7 +763,7 @@ run(Config) ->
     {0, Out, ""} = whittle(Config, ["run", "hello"]),
     ?assertMatch("pack of " ++ _, Out),
     ok = file:change_mode(filename:join(?config(dir, Config), "hello"), 8#644),
-    ?assertEqual({1, "", "whittle: hello may not be executed: chmod +x it\n"},
+    ?assertEqual({1, "", "whittle: hello has no permission to be executed: run `chmod +x' on it\n"},
                  whittle(Config, ["run", "hello"])).
 
 run_emulated(Config) ->
@@ -740,7 +774,8 @@ run_emulated(Config) ->
 
 no_emulator(Config) ->
     {0, _, ""} = whittle(Config, ["build", "--target", "board", ?config(hello, Config)]),
-    ?assertEqual({1, "", "whittle: it is for board, and there is no qemu-nowhere to run that here:"
+    ?assertEqual({1, "", "whittle: hello is built for board, and the emulator qemu-nowhere is not on the "
+                  "PATH:"
                          " install it (Debian package qemu-user), or copy the file to the"
                          " board\n"},
                  whittle(Config, ["run", "hello"], "STAND_IN=no_emulator")).
@@ -759,7 +794,7 @@ clean(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
-    ?assertEqual({0, "the cache holds no such thing\n", ""}, Clean([])),
+    ?assertEqual({0, "the cache holds nothing that matches\n", ""}, Clean([])),
     ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
     [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
@@ -780,7 +815,7 @@ clean(Config) ->
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% Nothing here is older than an hour.
-    ?assertEqual({0, "the cache holds no such thing\n", ""},
+    ?assertEqual({0, "the cache holds nothing that matches\n", ""},
                  Clean(["--older-than", "1h", "--yes"])),
     ?assertEqual(Names, Kept()),
     %% A build goes on: what it may read and what it makes stay.

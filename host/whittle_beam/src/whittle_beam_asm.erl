@@ -1,4 +1,4 @@
-%% @doc Puts a module together again: the tables are made anew from what the
+%% @hidden Puts a module together again: the tables are made anew from what the
 %% functions refer to.
 %%
 %% An entry stands in its table where the first that refers to it put it, and labels

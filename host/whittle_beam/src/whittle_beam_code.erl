@@ -1,4 +1,4 @@
-%% @doc What can be had from compact terms without taking them apart: which
+%% @hidden What can be had from compact terms without taking them apart: which
 %% instructions a module uses, where its functions are, and its table of lines.
 %%
 %% The `Code' chunk is a list of instructions, each an opcode and its operands

@@ -1,4 +1,4 @@
-%% @doc Compact terms: a tag of three bits and a number, in as few bytes as can be.
+%% @hidden Compact terms: a tag of three bits and a number, in as few bytes as can be.
 %%
 %% Four bits of number fit into the tag's byte and eleven into two bytes; longer
 %% ones have a count of bytes, which is such a term itself when it is above 8.

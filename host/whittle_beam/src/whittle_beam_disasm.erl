@@ -1,4 +1,4 @@
-%% @doc Takes a BEAM file apart: every table resolved, every function on its own.
+%% @hidden Takes a BEAM file apart: every table resolved, every function on its own.
 %%
 %% Indexes into tables become what they stand for, so that an instruction says all
 %% that it needs: `{call_ext, [2, {extfunc, lists, map, 2}]}'. Where a table is not

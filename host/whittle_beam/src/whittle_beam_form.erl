@@ -1,4 +1,4 @@
-%% @doc The form around the chunks of a BEAM file, and the stream that holds its literals.
+%% @hidden The form around the chunks of a BEAM file, and the stream that holds its literals.
 %%
 %% An IFF form `FOR1' of type `BEAM' with chunks that are padded to four bytes.
 -module(whittle_beam_form).

@@ -1,4 +1,4 @@
-%% @doc The instructions of BEAM files of OTP 25 to 29: number, name, and what each
+%% @hidden The instructions of BEAM files of OTP 25 to 29: number, name, and what each
 %% operand is.
 %%
 %% Facts from lib/compiler/src/genop.tab of OTP 29. A number's meaning never

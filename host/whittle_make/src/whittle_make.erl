@@ -117,7 +117,7 @@ format_error({pack, Error}) -> whittle_pack:format_error(Error);
 format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
-    [Out, " is the input: name another output with -o"];
+    [Out, " is the input and would be overwritten: name another output with -o"];
 format_error(Error) -> whittle_make_shake:format_error(Error).
 
 %% @doc The lines that belong above the line of {@link format_error/1}: the last words of a program
@@ -131,7 +131,8 @@ details(_) -> [].
 -spec code(reason()) -> atom().
 code({Room, Error}) when Room =:= system; Room =:= shake; Room =:= pack; Room =:= runtime;
                          Room =:= plan_file -> name(Error);
-code(_) -> failed.
+code({unread, _}) -> unreadable;
+code(Reason) -> name(Reason).
 
 name({in, {_File, Error}}) -> name(Error);
 name(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);

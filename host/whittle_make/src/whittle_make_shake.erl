@@ -100,14 +100,14 @@ carry_out(Plan, System) ->
 %% @doc One line for a person. It ends with what to do next.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unread, {Option, File, eftype}}) ->
-    [File, " is a pipe, a socket or a device: name a file with --", atom_to_list(Option)];
+    [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --", atom_to_list(Option)];
 format_error({unread, {Option, File, efbig}}) ->
-    [File, " is larger than any file of its kind: check the path given to --",
+    [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];
 format_error({unread, {Option, File, Reason}}) ->
     [File, " cannot be read (", file:format_error(Reason), "): check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
-    [File, ": `", Line, "' is no M, M:F or M:F/A: correct it"];
+    [File, ": `", Line, "' is no M, M:F or M:F/A: correct the line"];
 format_error({bad_evidence, {File, Error}}) ->
     [File, $\s, whittle_shake_evidence:format_error(Error)].

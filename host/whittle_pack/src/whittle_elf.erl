@@ -1,4 +1,4 @@
-%% @doc Puts a pack into an ELF executable, and finds it there again.
+%% @hidden Puts a pack into an ELF executable, and finds it there again.
 %%
 %% The executable carries a note of owner `Whittle', type 1. The program header
 %% that points to it is turned into a read-only PT_LOAD of the pack, which is

@@ -1,4 +1,4 @@
-%% @doc Sums the bytes of a VM, as its first code does when it starts.
+%% @hidden Sums the bytes of a VM, as its first code does when it starts.
 %%
 %% docs/pack-format.md defines the sum, and native/launcher/entry.c is the other half. It is
 %% made for that code, which has no library: four lanes, a multiplication a word, and no

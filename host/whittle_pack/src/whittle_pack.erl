@@ -156,16 +156,18 @@ words({cannot_write, {Out, Reason}}) ->
 words({unreadable, {File, eisdir}}) ->
     line("~ts is a directory: name an executable that `whittle build' made", [File]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket or a device: name a file", [File]);
+    line("~ts is a pipe, a socket, a device or a file of the kernel: name a file", [File]);
+words({unreadable, {File, enomem}}) ->
+    line("~ts does not fit into the memory of this machine: name another file", [File]);
 words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any file of its kind: check the name", [File]);
+    line("~ts is larger than any file that whittle makes: check the name", [File]);
 words({unreadable, {File, Reason}}) ->
     line("~ts cannot be read (~ts): check the name and its permissions",
          [File, file:format_error(Reason)]);
 words({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 words({env_line, Name}) ->
-    line("the variable ~ts has a value with a line's end or a zero byte in it: set it without",
+    line("the value of the environment variable ~ts has a line break or a zero byte in it: remove that",
          [Name]);
 words({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
@@ -176,7 +178,7 @@ words({pack_damaged, What}) ->
 words({pack_foreign, _}) ->
     line("it holds no pack: name a file that whittle built", []);
 words({pack_path, {Path, Why}}) ->
-    line("the path ~ts of the output ~ts: rename the file", [Path, Why]);
+    line("the path ~ts in the output ~ts: rename the file", [Path, Why]);
 words({odd_name, {Name, Why}}) ->
     line("the system's name `~ts' ~ts, and a file of the output would be called so: rename it",
          [Name, Why]);
@@ -190,7 +192,7 @@ words({elf_foreign, _}) ->
 words({elf_damaged, What}) ->
     line("the executable is damaged (~ts): get it or build it again", [What]);
 words({elf_no_note, []}) ->
-    line("it has no room for a pack: name a runtime that whittle built", []);
+    line("the VM has no room for a pack: name a runtime that whittle built", []);
 words({elf_no_pack, []}) ->
     line("it holds no pack: name a file that whittle built", []);
 words({elf_no_room, Address}) ->

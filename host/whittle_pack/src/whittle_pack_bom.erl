@@ -1,4 +1,4 @@
-%% @doc The bill of materials: SPDX 2.3 as JSON.
+%% @hidden The bill of materials: SPDX 2.3 as JSON.
 %%
 %% Source: the SPDX specification 2.3, clauses 6 (document), 7 (package) and 11
 %% (relationships).

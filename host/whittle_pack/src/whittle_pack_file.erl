@@ -1,4 +1,4 @@
-%% @doc Files and directories that are either whole or not there.
+%% @hidden Files and directories that are either whole or not there.
 %%
 %% What is written goes into a place of its own beside the output and is
 %% renamed to it at the end; a failure, and a command that is told to stop ({@link

@@ -1,4 +1,4 @@
-%% @doc The pack as bytes: a compressed, checksummed, read-only file tree.
+%% @hidden The pack as bytes: a compressed, checksummed, read-only file tree.
 %%
 %% docs/pack-format.md is the specification; the launcher reads the same bytes
 %% in C. {@link decode/1} believes nothing: every length and path is checked

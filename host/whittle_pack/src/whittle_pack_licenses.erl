@@ -1,4 +1,4 @@
-%% @doc The files that tell about an output: what is in it, and whose it is.
+%% @hidden The files that tell about an output: what is in it, and whose it is.
 %%
 %% `etc/info.txt' and `etc/info.json' for `--whittle-info', `etc/licenses.txt'
 %% with the notices of all that is linked in, `etc/bom.json' with the bill of

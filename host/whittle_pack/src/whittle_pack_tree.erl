@@ -1,4 +1,4 @@
-%% @doc Lays a system out as the file tree that the launcher finds below
+%% @hidden Lays a system out as the file tree that the launcher finds below
 %% `/.whittle', grouped into blocks.
 %%
 %% docs/architecture.md lists the paths. The start block holds the modules that are

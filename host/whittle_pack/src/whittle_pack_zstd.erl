@@ -1,4 +1,4 @@
-%% @doc Zstandard through the `zstd' command, since OTP 25 has no such module.
+%% @hidden Zstandard through the `zstd' command, since OTP 25 has no such module.
 %%
 %% The data goes through pipes, so that nothing is on disk when the command is
 %% stopped in the middle. A port cannot close only its writing end; `head'

@@ -14,11 +14,15 @@ with_rebar3(Dir) ->
         {Rebar3, Flock} ->
             Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
                    {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
-            %% One at a time: what one reads of `_build', another may be writing.
-            case run(Flock, [".", Rebar3, "compile"], Dir, Env) of
-                {0, _} -> {ok, lib(Rebar3, Dir, Env)};
-                {_, Output} -> {error, not_built(Dir, Output)}
-            end
+            whittle_work:steps(
+              [fun(_) -> whittle_sources:check_project(Dir) end,
+               fun(_) ->
+                       %% One at a time: what one reads of `_build', another may be writing.
+                       case run(Flock, [".", Rebar3, "compile"], Dir, Env) of
+                           {0, _} -> {ok, lib(Rebar3, Dir, Env)};
+                           {_, Output} -> {error, not_built(Dir, Output)}
+                       end
+               end])
     end.
 
 %% @doc What a project's `rebar.config' says; nothing where it cannot be read.
@@ -41,9 +45,12 @@ with_erlc(Dir, Otp, Read) ->
     in_temporary(fun(Tmp) ->
                          Ebin = filename:join(Tmp, "ebin"),
                          done(file:make_dir(Ebin), Ebin),
-                         case erlc(Dir, Tmp, Ebin, Otp) of
-                             ok -> Read(Ebin);
-                             {error, _} = Error -> Error
+                         Compiled = whittle_work:steps(
+                                      [fun(_) -> whittle_sources:check_application(Dir) end,
+                                       fun(_) -> erlc(Dir, Tmp, Ebin, Otp) end]),
+                         case Compiled of
+                             {error, _} = Error -> Error;
+                             _ -> Read(Ebin)
                          end
                  end).
 

@@ -37,9 +37,11 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
     Own = lists:usort([kernel, stdlib] ++ Roots0),
-    Roots = lists:usort(Own ++ maps:get(add, Options, [])),
+    Added = maps:get(add, Options, []),
+    Roots = lists:usort(Own ++ Added),
     Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
-    {Apps0, Notes0} = add_needed(Roots, Replaced, Found, by_name(Kept), {Otp, Libs}),
+    {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
+                                 {Otp, Libs}),
     %% What is asked for by calls alone is as needed as what a file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
@@ -54,7 +56,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Links = links(Found, Used) ++ described(maps:get(natives, Options, [])),
     Links =:= [] orelse maps:get(outside_links, Options, note) =:= note
         orelse fail({outside_links, Links}),
-    ok = lists:foreach(fun(App) -> refuse_without_program(Found, App) end, maps:values(Used)),
+    ok = lists:foreach(fun(App) -> refuse_without_program(Found, Added, App) end,
+                       maps:values(Used)),
     System0 = whittle_system:new(#{name => Name, vsn => Vsn,
                                    otp => whittle_otp_lib:otp(Otp)}),
     System1 = lists:foldl(fun whittle_system:put_app/2, System0, maps:values(Apps)),
@@ -71,7 +74,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     %% An application in the input that gave way to the chosen OTP's has its note twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
-                                   ++ uncalled(Used, Apps0, Otp, Libs)
+                                   ++ whittle_uncalled:notes(Used, Apps0, Otp, Libs)
                                    ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
@@ -88,7 +91,7 @@ without_other_otp(Given, Found, Otp) ->
                                 orelse whittle_otp_lib:app_dir(Name, Otp) =:= error
                     end, Given).
 
-add_needed(Roots, Replaced, Found, Given, {Otp, Libs}) ->
+add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs}) ->
     Imported = [Name || Name <- maps:get(imported, Found, []),
                         not is_map_key(Name, Given),
                         whittle_otp_lib:app_dir(Name, Otp) =/= error],
@@ -100,7 +103,7 @@ add_needed(Roots, Replaced, Found, Given, {Otp, Libs}) ->
               end,
     {Apps, Notes, Missing} = add(Asked, Given, #{}, {[], #{}}, {Otp, Libs, Lacking}),
     Missing =:= #{} orelse
-        fail({missing_applications, {[{Name, lists:usort(By)}
+        fail({missing_applications, {[{Name, asker(Name, lists:usort(By), Added)}
                                       || {Name, By} <- lists:sort(maps:to_list(Missing))],
                                      whittle_otp_lib:otp(Otp)}}),
     {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
@@ -151,11 +154,17 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
             {lacking, io_lib:format("~ts, which ~ts asks for, is not there: "
                                     "what uses it will fail",
                                     [Name, lists:join(", ", [atom_to_list(A) || A <- By])])};
-        {_, Why} when Why =/= false ->
-            fail({unsupported_application, {Name, By, Why}});
-        {none, false} ->
+        _ ->
             missing
     end.
+
+%% Who asks for an application that nobody's `.app' file names: the user, or the release.
+asker(Name, [], Added) ->
+    case lists:member(Name, Added) of
+        true -> [];
+        false -> release
+    end;
+asker(_, By, _) -> By.
 
 %% OTP's own links are its packager's.
 context(otp, _, By) -> #{kind => otp, asked_by => By};
@@ -215,38 +224,6 @@ idle(#{starts := all, roots := Roots}, Apps) ->
 idle(_, _) ->
     [].
 
-%% Applications that are called and not there, whoever has them: in the input unasked for, in
-%% the chosen OTP, or in a library directory. Such a call may be one that is never made.
-uncalled(Used, Apps, Otp, Libs) ->
-    Here = modules(Used),
-    InInput = maps:from_list([{Module, Name}
-                              || {Name, #{modules := Modules}} <- maps:to_list(Apps),
-                                 Module <- maps:keys(Modules)]),
-    InLibs = whittle_otp_lib:homes(Libs),
-    Home = fun(Module) ->
-                   case {InInput, whittle_otp_lib:module_home(Module, Otp), InLibs} of
-                       {#{Module := Name}, _, _} -> {ok, Name};
-                       {_, {application, Name}, _} -> {ok, Name};
-                       {_, unknown, #{Module := Name}} -> {ok, Name};
-                       _ -> none
-                   end
-           end,
-    [io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts "
-                   "calls ~ts:~ts/~b~ts): ~ts",
-                   [lists:join(", ", [atom_to_list(Name) || Name <- By]), App, Caller, M, F, A,
-                    others(Count - 1), remedy(App, whittle_otp:unsupported(App))])
-     || #{application := App, by := By, modules := Count, caller := Caller, function := {M, F, A}}
-            <- whittle_lacking:called(Home, Here, maps:values(Used)),
-        not is_map_key(App, Used)].
-
-%% An application that a build refuses is not proposed.
-remedy(App, false) -> io_lib:format("`--app ~ts' adds it", [App]);
-remedy(_, Why) -> ["it cannot be added, because ", Why, "; these calls will fail"].
-
-others(0) -> "";
-others(1) -> ", and one other module";
-others(Count) -> io_lib:format(", and ~b other modules", [Count]).
-
 modules(Apps) ->
     maps:from_keys(lists:append([maps:keys(Here) || #{modules := Here} <- maps:values(Apps)]), []).
 
@@ -296,9 +273,10 @@ refuse_prebuilt(#{name := Name} = App) ->
 
 %% Of OTP's: one that the input brings has not been asked about yet. An escript runs until
 %% it calls what is not there.
-refuse_without_program(#{main := _}, _) ->
+refuse_without_program(#{main := _}, _, _) ->
     ok;
-refuse_without_program(_, #{name := Name, origin := #{asked_by := By}} = App) ->
+refuse_without_program(_, Added, #{name := Name, origin := #{asked_by := AskedBy}} = App) ->
+    By = asker(Name, AskedBy, Added),
     case {whittle_otp:unsupported(Name), App} of
         {false, #{absent_programs := Paths}} -> fail({absent_programs, {Name, By, Paths}});
         {false, _} -> ok;

@@ -1,4 +1,4 @@
-%% @doc Finds symbolic links that lead out of an input.
+%% @hidden Finds symbolic links that lead out of an input.
 %%
 %% Readers follow links, as rebar3 and relx make them. One that leads to a file elsewhere on
 %% the machine puts that file into the output, and only who looks for it sees that: so each

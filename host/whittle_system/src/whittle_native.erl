@@ -143,9 +143,10 @@ terms(File) ->
         {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
-unread(File, Reason) when Reason =:= eisdir; Reason =:= eftype ->
-    {bad_native, {File, "is no file"}};
-unread(File, enoent) -> {bad_native, {File, "is not there"}};
+unread(File, eisdir) -> {bad_native, {File, "this is a directory"}};
+unread(File, eftype) ->
+    {bad_native, {File, "this is a pipe, a socket, a device or a file of the kernel"}};
+unread(File, enoent) -> {bad_native, {File, "there is no such file"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->

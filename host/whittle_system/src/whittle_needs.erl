@@ -1,4 +1,4 @@
-%% @doc What needs what: the graph that the `.app' files draw.
+%% @hidden What needs what: the graph that the `.app' files draw.
 -module(whittle_needs).
 
 -export([direct/1, reachable/2, start_order/2]).

@@ -1,4 +1,4 @@
-%% @doc Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
+%% @hidden Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
 %% notices beside them.
 %%
 %% The `.app' file says which modules there are. One that is listed and absent
@@ -11,6 +11,9 @@
 -export([read/2, read/3, described/1, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
+
+%% Names in a note about files that are left out.
+-define(SHOWN, 5).
 
 -type context() ::
         #{kind := input | otp | device,
@@ -42,7 +45,8 @@ read(Dir, Files, Context) ->
             case whittle_native:of_application(Dir, maps:keys(Modules)) of
                 {ok, Natives} ->
                     Links = links(Dir, Files, Natives, Context),
-                    {ok, with_natives(Natives, App#{origin := Origin#{links => Links}}), Notes};
+                    {ok, with_natives(Natives, App#{origin := Origin#{links => Links}}),
+                     Notes ++ left_out(Dir, App)};
                 {error, _} = Error -> Error
             end;
         {error, _} = Error ->
@@ -80,7 +84,7 @@ files(Dir) ->
     [{below(Top, Path), Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
         {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
-        ++ [File || {Name, _, _} = File <- top(Dir), whittle_system:is_notice(Name)].
+        ++ notices(Dir).
 
 %% @doc All files below a directory; none where there is no such directory, or a link to
 %% none, as rebar3 makes for an application without priv. Links are
@@ -149,6 +153,40 @@ prebuilt(#{modules := Modules, files := Files}) ->
 
 with_natives([], App) -> App;
 with_natives(Natives, App) -> App#{natives => Natives}.
+
+%% Files that a program might look for in its application's directory, where a stock release has
+%% them. Directories are named as a whole.
+left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
+    Others = [File || File <- names(Dir), not is_expected(File)]
+        ++ ["ebin/" ++ File || File <- names(filename:join(Dir, "ebin")),
+                               not lists:member(filename:extension(File), [".beam", ".app"]),
+                               hd(File) =/= $.],
+    Shown = lists:sublist(Others, ?SHOWN),
+    [io_lib:format("~ts: left out, since only ebin's modules, priv and include are packed: ~ts~ts",
+                   [Name, lists:join(", ", Shown),
+                    [io_lib:format(" and ~b more", [length(Others) - ?SHOWN])
+                     || length(Others) > ?SHOWN]])
+     || Others =/= [], not whittle_otp:is_otp(Name)];
+left_out(_, _) ->
+    [].
+
+names(Dir) ->
+    case file:list_dir(Dir) of
+        {ok, Names} -> [case filelib:is_dir(filename:join(Dir, Name)) of
+                            true -> Name ++ "/";
+                            false -> Name
+                        end || Name <- lists:sort(Names)];
+        {error, _} -> []
+    end.
+
+%% What is packed, and what belongs to development: sources, tests, papers, builds.
+is_expected(Name) ->
+    re:run(Name, "^([._].*|(ebin|priv|include|src|apps|lib|libs|test|tests|doc|docs|examples?|"
+           "c_src|asn1|mibs|bench|benchmarks|tools|scripts?|log|logs|deps|native)/|"
+           "(rebar|Makefile|makefile|erlang\\.mk|mix\\.|README|CHANGE|CHANGELOG|LICEN[CS]E|COPYING|"
+           "NOTICE|AUTHORS|CONTRIBUT|CODE_OF|HISTORY|NEWS|RELEASE|SECURITY|THANKS|TODO|VERSION|"
+           "hex_metadata|elvis|native\\.config|Dockerfile|Vagrantfile|Emakefile|.*\\.(md|adoc|rst|"
+           "ya?ml|dump|beam|erl|mk)$).*)", [{capture, none}, caseless, unicode]) =:= match.
 
 %% Links to its files, to what it was compiled from, and to C that is linked in.
 links(Dir, Files, Natives, #{root := Root} = Context) ->
@@ -333,11 +371,13 @@ tree(Dir, Path, Passed) ->
             [unreadable(Path, Reason)]
     end.
 
-%% The files of a directory, without those below it.
-top(Dir) ->
+%% Files that say whose the application is. Reading one that is no regular file says so.
+notices(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
-            [File || Name <- lists:sort(Names), filelib:is_regular(filename:join(Dir, Name)),
+            [File || Name <- lists:sort(Names),
+                     whittle_system:is_notice(unicode:characters_to_binary(Name)),
+                     not filelib:is_dir(filename:join(Dir, Name)),
                      File <- named(Dir, <<>>, Name, [])];
         {error, _} -> []
     end.

@@ -37,7 +37,7 @@ found(Kept, Env, Dir, Place, Name, Vsn) ->
     {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
     {Shell, ShellNotes} = shell_env(Env),
     Cookie = [whittle_vm_args:cookie_note("releases/COOKIE")
-              || filelib:is_regular(filename:join(Dir, "releases/COOKIE"))],
+              || {ok, _} <- [file:read_link_info(filename:join(Dir, "releases/COOKIE"))]],
     {maps:from_list(Files),
      maps:merge(script_env(Place, Name, Vsn), Shell),
      Cookie ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.

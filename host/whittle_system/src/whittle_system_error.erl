@@ -29,24 +29,28 @@ words({no_temporary, {Dir, Reason}}) ->
     line("~ts cannot be written (~ts): make room there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
 words({not_fetched, {Dir, Line}}) ->
-    line("~ts lacks a dependency, and nothing is fetched here: run `rebar3 get-deps' in it and "
-         "try again: rebar3 said: ~ts", [Dir, Line]);
+    line("~ts lacks a dependency, and Whittle fetches none: run `rebar3 get-deps' in it and try "
+         "again; rebar3 said: ~ts", [Dir, Line]);
 words({not_compiled, {Dir, Command, Output}}) ->
-    line("~ts does not compile; mend this and try again: ~ts said: ~ts",
+    line("~ts does not compile: correct it and try again; ~ts said: ~ts",
          [Dir, Command, tail(Output)]);
 words({unreadable, {File, eloop}}) ->
-    line("~ts is a link that leads back to where it lies: remove it", [File]);
+    line("~ts is a symbolic link in a loop: remove it", [File]);
 words({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket or a device: remove it", [File]);
+    line("~ts is a pipe, a socket, a device or a file of the kernel: remove it, or put a regular "
+         "file there", [File]);
 words({unreadable, {File, {odd_name, Why}}}) ->
     line("the name ~ts ~ts: rename the file", [File, Why]);
 words({odd_name, {File, Kind, Name, Why}}) ->
     line("~ts: ~ts `~ts' ~ts: rename it, because it becomes part of file names in the "
          "output", [File, Kind, Name, Why]);
+words({unreadable, {File, enomem}}) ->
+    line("~ts does not fit into the memory of this machine: remove it, or build on a machine with "
+         "more memory", [File]);
 words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any file of its kind: correct or remove it", [File]);
+    line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it", [File]);
 words({unreadable, {File, enotdir}}) ->
     line("~ts is a file, and a directory has that name: rename it", [File]);
 words({unreadable, {File, enoent}}) ->
@@ -65,7 +69,7 @@ words({not_a_file, Path}) ->
     line("~ts is neither a file nor a directory: name an application, a release or an escript",
          [Path]);
 words({bad_config, {File, Why}}) ->
-    line("~ts is no configuration (~ts): mend it, since the kernel would end with it",
+    line("~ts is no valid configuration (~ts): correct it, because the kernel would not start with it",
          [File, Why]);
 words({bad_archive, {File, Why}}) ->
     line("the archive in ~ts ~ts: make the escript again", [File, archive(Why)]);
@@ -79,9 +83,9 @@ words({no_device_application, {Name, Dir}}) ->
 words({no_app_file, Dir}) ->
     line("~ts holds no .app file: compile the application first", [Dir]);
 words({several_app_files, {Dir, Paths}}) ->
-    line("~ts holds several .app files (~ts): leave one", [Dir, list(Paths)]);
+    line("~ts holds several .app files (~ts): remove all but one", [Dir, list(Paths)]);
 words({bad_app_file, {File, Why}}) ->
-    line("~ts: ~ts; mend the file", [File, Why]);
+    line("~ts: ~ts; correct the file", [File, Why]);
 words({no_vsn, {Name, File}}) ->
     line("application ~ts has no version: give `vsn' in ~ts", [Name, File]);
 words({absent_modules, {Name, Modules, File}}) ->
@@ -89,35 +93,43 @@ words({absent_modules, {Name, Modules, File}}) ->
          "again, or take them out of ~ts", [Name, list(Modules), File]);
 words({absent_start_module, {Name, Module}}) ->
     line("application ~ts starts with module ~ts (`mod' in its .app file), which is not there: "
-         "compile it, or mend `mod'", [Name, Module]);
+         "compile it, or correct `mod'", [Name, Module]);
 words({application_twice, {Name, Paths}}) ->
-    line("application ~ts is there twice (~ts): remove one", [Name, list(Paths)]);
+    line("the input has application ~ts twice (~ts): remove one", [Name, list(Paths)]);
 words({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
          [Dir, Kind, Name]);
 words({missing_applications, {[{Name, Askers}], Otp}}) ->
-    line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-         "the release, name its directory's directory in ERL_LIBS, or ~ts",
-         [Name, askers(Askers), Otp,
-          case Askers of
-              [] -> ["leave out --app ", atom_to_list(Name)];
-              _ -> "take it out of `applications'"
-          end]);
+    case lack(Name) of
+        {unsupported, Why} -> words({unsupported_application, {Name, Askers, Why}});
+        left_out ->
+            line("Whittle does not build OTP's ~ts, which ~ts: put it into the release, name the "
+                 "directory that holds it in ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), take_out(Name, Askers)]);
+        nowhere ->
+            line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
+                 "the release, name the directory that holds it in ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), Otp, take_out(Name, Askers)])
+    end;
 words({missing_applications, {Missing, Otp}}) ->
-    line("~b applications are neither in the input nor in OTP ~ts: ~ts; add them to the "
-         "release, name their directories' directory in ERL_LIBS, or ~ts",
-         [length(Missing), Otp,
-          list([[atom_to_list(Name), ", which ", askers(Askers)] || {Name, Askers} <- Missing]),
-          lists:join(" or ", ["take them out of `applications'"
-                              || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
-                         ++ [["leave out --app ", atom_to_list(Name)] || {Name, []} <- Missing])]);
+    Lacks = [{Name, Askers, lack(Name)} || {Name, Askers} <- Missing],
+    Addable = [Name || {Name, _, Lack} <- Lacks, not is_tuple(Lack)],
+    line("~b applications cannot be packed: ~ts; ~ts",
+         [length(Missing),
+          list([[atom_to_list(Name), ", which ", askers(Askers), " (", lack(Name, Lack, Otp), $)]
+                || {Name, Askers, Lack} <- Lacks]),
+          lists:join("; or ",
+                     [["add ", list(Addable), " to the release, or name the directories that hold "
+                       "them in ERL_LIBS"] || Addable =/= []]
+                     ++ ["take them out of `applications'"
+                         || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
+                     ++ [take_out(Name, []) || {Name, []} <- Missing])]);
 words({unsupported_application, {Name, Askers, Why}}) ->
-    line("application ~ts, which ~ts, cannot work in one file (~ts): take it "
-         "out of `applications'", [Name, askers(Askers), Why]);
+    line("application ~ts, which ~ts, cannot work in one file (~ts): ~ts",
+         [Name, askers(Askers), Why, take_out(Name, Askers)]);
 words({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that the VM of a built file does not "
-         "have (~ts): take it out of `applications'",
-         [Name, askers(Askers), list(Paths)]);
+         "have (~ts): ~ts", [Name, askers(Askers), list(Paths), take_out(Name, Askers)]);
 words({circular_applications, Circle}) ->
     line("applications need each other in a circle (~ts): take one out of "
          "another's `applications'", [list(Circle)]);
@@ -131,7 +143,7 @@ words({outside_links, Links}) ->
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
 words({bad_native, {File, Why}}) ->
-    line("~ts: ~ts: see docs/natives.md for what is in such a file", [File, Why]);
+    line("~ts: ~ts; correct it: docs/natives.md describes these files", [File, Why]);
 words({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which loads ~ts: name the one that does "
          "with {module, NAME}", [File, Module, Name]);
@@ -192,7 +204,24 @@ list(Things) ->
                          true -> io_lib:format("~ts", [Thing])
                       end || Thing <- Things]).
 
+%% Why an application is not there.
+lack(Name) ->
+    case {whittle_otp:unsupported(Name), whittle_otp:is_left_out(Name)} of
+        {false, true} -> left_out;
+        {false, false} -> nowhere;
+        {Why, _} -> {unsupported, Why}
+    end.
+
+lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
+lack(Name, left_out, _) -> ["Whittle does not build OTP's ", atom_to_list(Name)];
+lack(_, nowhere, Otp) -> ["neither in the input nor in OTP ", Otp].
+
+take_out(Name, []) -> ["leave out --app ", atom_to_list(Name)];
+take_out(_, release) -> "take it out of the release";
+take_out(_, _) -> "take it out of `applications'".
+
 askers([]) -> "you asked for";
+askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
 %% A compiler's last words on one line.

@@ -1,4 +1,4 @@
-%% @doc Reads the files of a zip archive that is in memory, and believes nothing of it.
+%% @hidden Reads the files of a zip archive that is in memory, and believes nothing of it.
 %%
 %% OTP's `zip' inflates as much as the data gives, whatever the archive says: a few
 %% kilobytes can fill the memory. Here each file gives exactly the size that the archive's

@@ -11,7 +11,7 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, called_applications/1, library_directories/1,
+         included_applications/1, called_applications/1, called_by_otp/1, library_directories/1,
          application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
@@ -22,7 +22,7 @@ all() ->
      release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
-     called_applications, library_directories, application_start_order].
+     called_applications, called_by_otp, library_directories, application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -467,6 +467,64 @@ called_applications(Config) ->
                  names(Small)),
     ?assertEqual([kernel, stdlib, top], started(Small)),
     ?assertEqual(nomatch, binary:match(notes(Small), <<"adds it">>)).
+
+%% inets names ssl in `runtime_dependencies' alone. The program says so at the build, and works
+%% with what the note proposes.
+called_by_otp(Config) ->
+    Asks = fun(Name, App, Call) ->
+                   made:app(in(Name, Config), list_to_atom(Name),
+                            [{applications, [kernel, stdlib, App]},
+                             {mod, {list_to_atom(Name), []}}],
+                            [{list_to_atom(Name),
+                              "-module(" ++ Name ++ "). -export([start/2, stop/1]).\n"
+                              "start(_, _) -> " ++ Call ++ ", init:stop(), {ok, self()}.\n"
+                              "stop(_) -> ok.\n"}])
+           end,
+    Dir = Asks("client", inets,
+               "{ok, L} = gen_tcp:listen(0, [{ip, {127,0,0,1}}, {active, false}]),"
+               " spawn_link(fun() -> {ok, S} = gen_tcp:accept(L), gen_tcp:recv(S, 0),"
+               "  gen_tcp:send(S, \"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello\"),"
+               "  gen_tcp:recv(S, 0) end),"
+               " {ok, P} = inet:port(L), Url = \"http://127.0.0.1:\" ++ integer_to_list(P),"
+               " {ok, {_, _, Body}} = httpc:request(Url), io:format(\"~s~n\", [Body])"),
+    Note = <<"inets of OTP calls public_key, ssl, which no .app file asks for and which are not "
+             "packed (httpc calls public_key:">>,
+    Lacking = read(Dir),
+    ?assertMatch({_, _}, binary:match(notes(Lacking), Note)),
+    ?assertMatch({_, _}, binary:match(notes(Lacking), <<"such a call fails; `--app ssl' adds them">>)),
+    {ok, Whole} = whittle_read:read(Dir, (staged:options())#{add => [ssl]}),
+    ?assertEqual(nomatch, binary:match(notes(Whole), <<"of OTP calls">>)),
+    {0, Output} = run(Whole, [], Config),
+    ?assertMatch({_, _}, binary:match(Output, <<"hello">>)),
+    %% One for each that OTP's own cannot do without; none for tracing, nor where nothing leads to
+    %% the call.
+    [?assertEqual({App, Adds}, {App, [Add || [Add] <- added(read(Asks(Name, App, Call)))]})
+     || {Name, App, Call, Adds} <-
+            [{"of_eldap", eldap, "eldap:open([])", [<<"ssl">>]},
+             {"of_ftp", ftp, "ftp:open(\"x\")", [<<"ssl">>]},
+             {"of_merl", syntax_tools, "merl:quote(\"x\")", [<<"compiler">>]},
+             {"of_syntax", syntax_tools, "erl_syntax:type(x)", []},
+             {"of_ssh", ssh, "ssh:connect(a, 1, [])", []},
+             {"of_ssl", ssl, "ssl:connect(a, 1, [])", []},
+             {"of_sasl", sasl, "release_handler:which_releases()", []},
+             {"of_mnesia", mnesia, "mnesia:start()", []},
+             {"of_os_mon", os_mon, "disksup:get_disk_data()", []},
+             {"of_xmerl", xmerl, "xmerl_scan:string(\"\")", []},
+             {"of_tftp", tftp, "tftp:start([])", []},
+             {"of_inets", inets, "ok", []}],
+        %% A distribution may have parts of OTP alone.
+        has_application(App)].
+
+has_application(App) ->
+    #{otp_lib := Lib} = staged:options(),
+    filelib:wildcard(atom_to_list(App) ++ "-*/ebin/*.app", Lib) =/= [].
+
+added(System) ->
+    case re:run(notes(System), "of OTP calls .* `--app (\\w+)'",
+                [global, {capture, [1], binary}]) of
+        {match, Found} -> Found;
+        nomatch -> []
+    end.
 
 %% The input, then OTP, then the first directory, its newest version.
 library_directories(Config) ->

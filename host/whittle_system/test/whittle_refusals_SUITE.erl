@@ -12,10 +12,11 @@
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          absent_start_module/1, damaged_code/1, not_fetched/1, packed_release/1, link_loop/1,
-         unsupported/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
+         unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
-         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1]).
+         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1,
+         endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -25,11 +26,12 @@ all() ->
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, not_fetched,
-     packed_release, link_loop, unsupported, no_otp, otp_natives, damaged_escript,
+     packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
      deep_files,
-     unlisted_directory, reserved_names, large_settings].
+     unlisted_directory, reserved_names, large_settings, endless_sources, endless_files, notices,
+     files_left_out].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -105,14 +107,15 @@ absent_program(Config) ->
     Dir = in("umbrella", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
     source(Dir, "asks", "kernel, stdlib, odbc"),
-    refused(Dir, unsupported_application,
-            "application odbc, which asks needs, cannot work in one file \\(its program "
-            "odbcserver loads"),
+    refused(Dir, missing_applications,
+            "^application odbc, which asks needs, cannot work in one file \\(its program "
+            "odbcserver loads.*: take it out of `applications'$"),
     Release = in("rel", Config),
     release(Release, erlang:system_info(version),
             "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
     [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
-    refused(Release, unsupported_application, "application odbc, which you asked for, cannot work").
+    refused(Release, unsupported_application,
+            "application odbc, which the release lists, cannot work .*: take it out of the release$").
 
 %% A program of OTP's that is not known here: it may be needed.
 unknown_program(Config) ->
@@ -170,16 +173,18 @@ missing_application(Config) ->
         whittle_read:read(Dir, maps:merge(staged:options(), All)),
     ?assertEqual([{asked, []}, {farther, [far]}, {nobody_has_it, [asks, other]}], Missing),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
-    ?assertMatch({match, _}, re:run(Line, "^3 applications are neither .*: asked, which you asked "
-                                    "for, farther, which far needs, nobody_has_it, which asks, "
-                                    "other need; add them .*, or take them out of "
-                                    "`applications' or leave out --app asked$")),
+    ?assertMatch({match, _}, re:run(Line, "^3 applications cannot be packed: asked, which you "
+                                    "asked for \\(neither in the input nor in OTP [0-9]+\\), farther, "
+                                    "which far needs .*, nobody_has_it, which asks, other need .*; "
+                                    "add asked, farther, nobody_has_it to the release, .* in "
+                                    "ERL_LIBS; or take them out of `applications'; or leave out "
+                                    "--app asked$")),
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
                  whittle_read:check_needs(Dir, All#{otp => "29"})),
     %% Also of what is compiled by erlc and of an escript.
     Plain = filename:join(Dir, "apps/other"),
-    lacks(Plain, "asks, which other needs, far, which other needs, nobody_has_it"),
+    lacks(Plain, "asks, which other needs \\(.*, far, which other needs \\(.*, nobody_has_it"),
     Script = made:file(in("script", Config), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
     ?assertEqual(ok, whittle_read:check_needs(Script, #{otp => "29"})),
     {error, {missing_applications, {[{x, []}], "29"}} = Added} =
@@ -239,7 +244,7 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
                  {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
-                  "bad.app: `vsn' has a / in it; mend the file"}]],
+                  "bad.app: `vsn' has a / in it; correct the file"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
 
@@ -273,7 +278,70 @@ circular(Config) ->
 
 unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
-    refused(Dir, unsupported_application, "application wx, which gui needs, cannot work").
+    refused(Dir, missing_applications,
+            "^application wx, which gui needs, cannot work .* wxWidgets\\): take it out of "
+            "`applications'$"),
+    %% It is not the only one that is named, also before there is an OTP.
+    made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
+    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(neither .*\\), nosuch2, "
+        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the machine's "
+        "wxWidgets\\); add nosuch1, nosuch2 to the release",
+    refused(Dir, missing_applications, All),
+    lacks(Dir, All),
+    %% What --app added goes with it.
+    Plain = made:app(in("plain", Config), plain, [], []),
+    [begin
+         {error, Error} = whittle_read:read(Plain, (staged:options())#{add => [Name]}),
+         ?assertMatch({match, _}, re:run(whittle_system:format_error(Error),
+                                         "which you asked for, cannot work .*: leave out --app "
+                                         ++ atom_to_list(Name) ++ "$"))
+     end || Name <- [odbc, wx]].
+
+%% Those of OTP that Whittle does not build, also before there is an OTP.
+left_out(Config) ->
+    Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
+    Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, name "
+        "the directory that holds it in ERL_LIBS, or take it out of `applications'$",
+    lacks(Dir, Words),
+    Empty = no_applications(Config),
+    {error, Error} = whittle_read:read(Dir, #{otp_lib => Empty}),
+    ?assertMatch({match, _}, re:run(whittle_system:format_error(Error), Words)),
+    made:app(Dir, manager, [{applications, [kernel, stdlib, snmp, megaco, nosuch]}], []),
+    lacks(Dir, "^3 applications .*: megaco, which manager needs \\(Whittle does not build OTP's "
+          "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs \\(Whittle"
+          " does not build OTP's snmp\\); add megaco, nosuch, snmp to the release"),
+    %% One that a library directory has is there, and one that is only called is told.
+    made:app(in("libs/snmp-5", Config), snmp, [], []),
+    made:app(Dir, manager, [{applications, [kernel, stdlib, snmp]}], []),
+    Libs = [in("libs", Config)],
+    ?assertEqual(ok, whittle_read:check_needs(Dir, #{otp => "29", libs => Libs})),
+    {ok, _} = whittle_read:read(Dir, #{otp_lib => Empty, libs => Libs}),
+    made:app(Dir, manager, [],
+             [{manager, "-module(manager). -export([f/0]). f() -> snmpm:start()."}]),
+    {ok, System} = whittle_read:read(Dir, #{otp_lib => Empty}),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertEqual([<<"manager calls snmp, which no .app file asks for and which is not packed "
+                    "(manager calls snmpm:start/0): Whittle does not build OTP's snmp: put it into "
+                    "the release, or name the directory that holds it in ERL_LIBS and give `--app "
+                    "snmp'">>],
+                 [Note || Note <- Notes, binary:match(Note, <<"snmp">>) =/= nomatch]).
+
+%% An OTP that has kernel and stdlib alone.
+no_applications(Config) ->
+    #{otp_lib := Lib} = staged:options(),
+    Root = in("small_otp", Config),
+    [{ok, _} = linked(filename:join(filename:dirname(filename:absname(Lib)), From),
+                                  filename:join(Root, To))
+     || {From, To} <- [{"releases", "releases"}
+                       | [{Dir, Dir} || Name <- [kernel, stdlib],
+                                        Dir <- [filename:join("lib", filename:basename(
+                                                                       code:lib_dir(Name)))]]]],
+    filename:join(Root, "lib").
+
+linked(To, Link) ->
+    ok = filelib:ensure_dir(Link),
+    ok = file:make_symlink(To, Link),
+    {ok, Link}.
 
 %% Modules
 
@@ -428,7 +496,8 @@ unreadable(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
     ok = file:make_symlink("/proc/self/mem", filename:join(Dir, "releases/1/sys.config")),
-    refused(Dir, unreadable, "releases/1/sys.config cannot be read .*: check its permissions").
+    refused(Dir, unreadable, "releases/1/sys.config is a pipe, a socket, a device or a file of the "
+            "kernel: remove it, or put a regular file there").
 
 %% Nowhere to compile: no such directory, or no room in it.
 no_temporary(Config) ->
@@ -485,7 +554,7 @@ link_loop(Config) ->
     {ok, #{files := Files}} = whittle_system:app(loop, System),
     ?assertEqual([<<"priv/file">>], maps:keys(Files)),
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
-    refused(Dir, unreadable, "back/priv.* leads back to where it lies: remove it").
+    refused(Dir, unreadable, "back/priv.* is a symbolic link in a loop: remove it").
 
 %% What cannot be packed is not left out without a word.
 other_files(Config) ->
@@ -500,7 +569,8 @@ other_files(Config) ->
                   "priv/x is a link that leads nowhere: remove it"},
                  {"pipe", fun(Priv) ->
                                   "" = os:cmd("mkfifo '" ++ filename:join(Priv, "x") ++ "'"), ok
-                          end, "priv/x is a pipe, a socket or a device: remove it"},
+                          end,
+                  "priv/x is a pipe, a socket, a device or a file of the kernel: remove it"},
                  {"name", fun(Priv) ->
                                   prim_file:write_file(<<(list_to_binary(Priv))/binary, "/x", 255>>,
                                                        "")
@@ -550,7 +620,8 @@ large_settings(Config) ->
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     Env = filename:join(Dir, "releases/1/env.sh"),
     made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
-    refused(Dir, unreadable, "env.sh is larger than any file of its kind: correct or remove it"),
+    refused(Dir, unreadable, "env.sh is larger than Whittle reads \\(docs/inputs.md has the "
+            "limits\\): correct or remove it"),
     made:file(Env, "A=1\n"),
     {ok, System} = read(Dir),
     ?assertMatch(#{<<"A">> := {always, <<"1">>}}, whittle_system:env(System)).
@@ -590,7 +661,7 @@ odd_names(Config) ->
          refused(Dir, bad_app_file, Words)
      end || {Text, Words} <-
                 [{"'../../x', [{vsn, \"1\"}]",
-                  "the application's name `../../x' has a / in it; mend"},
+                  "the application's name `../../x' has a / in it; correct"},
                  {"'-x', [{vsn, \"1\"}]", "`-x' begins with -"},
                  {"'.x', [{vsn, \"1\"}]", "`.x' begins with a dot"},
                  {"'', [{vsn, \"1\"}]", "`' is empty"},
@@ -724,7 +795,7 @@ boot_that_inflates(Config) ->
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
-    refused(Dir, unreadable, "start.boot is a pipe, a socket or a device").
+    refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").
 
 %% Sparse files of five gigabytes: nobody reads them.
 large_files(Config) ->
@@ -735,7 +806,8 @@ large_files(Config) ->
                     ok = file:truncate(Fd),
                     ok = file:close(Fd),
                     refused(Path, unreadable,
-                            Named ++ " is larger than any file of its kind: correct or remove it"),
+                            Named ++ " is larger than Whittle reads \\(docs/inputs.md has the "
+                            "limits\\): correct or remove it"),
                     ok = file:write_file(File, Before)
             end,
     App = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
@@ -783,6 +855,114 @@ unlisted_directory(Config) ->
         {ok, _} -> ok                   % root reads everything
     end,
     ok = file:change_mode(Below, 8#755).
+
+%% A compiler would wait for ever for a pipe, and read a device for ever.
+endless_sources(Config) ->
+    ct:timetrap({minutes, 5}),
+    Fifo = fun(File) ->
+                   ok = filelib:ensure_dir(File),
+                   "" = os:cmd("mkfifo '" ++ File ++ "'")
+           end,
+    Link = fun(To) -> fun(File) ->
+                              ok = filelib:ensure_dir(File),
+                              ok = file:make_symlink(To, File)
+                      end
+           end,
+    Makes = [{"pipe", Fifo}, {"zero", Link("/dev/zero")}, {"kmsg", Link("/proc/kmsg")}],
+    Refused = fun(Kind, Path, {Name, Make}, Prepare) ->
+                      Dir = in(filename:join([Kind, Name, Path]), Config),
+                      source_files(Dir, ""),
+                      ok = Prepare(Dir),
+                      _ = file:delete(filename:join(Dir, Path)),
+                      Make(filename:join(Dir, Path)),
+                      refused(Dir, unreadable, Path ++ " is a pipe, a socket, a device or a file of "
+                              "the kernel: remove it")
+              end,
+    Nothing = fun(_) -> ok end,
+    [Refused("app", Path, Make, Nothing)
+     || Path <- ["src/l.erl", "src/deep/h.hrl", "src/x.xrl", "src/l.app.src", "include/h.hrl"],
+        Make <- Makes],
+    Project = fun(Dir) ->
+                      made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+                      source_files(filename:join(Dir, "apps/m"), "m"),
+                      ok
+              end,
+    [Refused("project", Path, Make, Project)
+     || Path <- ["rebar.config", "rebar.lock", "rebar.config.script", "src/l.erl",
+                 "src/l.app.src.script", "apps/m/src/m.erl", "apps/m/include/h.hrl",
+                 "_checkouts/c/src/c.app.src", "_build/default/lib/d/src/d.erl"],
+        Make <- [hd(Makes)]],
+    %% Pipes elsewhere do no harm: a release that runs has some. Nor does a loop of links.
+    Dir = in("good", Config),
+    source_files(Dir, ""),
+    ok = Project(Dir),
+    [Fifo(filename:join(Dir, Path)) || Path <- ["log/pipe", "_build/default/rel/l/erlang.pipe.1.w",
+                                                "x.pipe"]],
+    made:file(filename:join(Dir, "c_src/x.c"), ""),
+    ok = file:make_symlink(".", filename:join(Dir, "c_src/again")),
+    {ok, _} = read(Dir),
+    ok.
+
+source_files(Dir, Name) ->
+    App = case Name of "" -> "l"; _ -> Name end,
+    made:file(filename:join([Dir, "src", App ++ ".app.src"]),
+              ["{application, ", App, ", [{vsn, \"1\"}]}."]),
+    made:file(filename:join([Dir, "src", App ++ ".erl"]), ["-module(", App, ")."]),
+    ok.
+
+%% They say that they are empty.
+endless_files(Config) ->
+    ct:timetrap({minutes, 5}),
+    Dir = made:app(in("app", Config), app, [], []),
+    File = filename:join(Dir, "priv/x"),
+    ok = filelib:ensure_dir(File),
+    [begin
+         ok = file:make_symlink(To, File),
+         refused(Dir, unreadable, "priv/x is a pipe, a socket, a device or a file of the kernel"),
+         refused(File, unreadable, "priv/x is a pipe, a socket, a device or a file of the kernel"),
+         ok = file:delete(File)
+     end || To <- ["/proc/kmsg", "/proc/self/pagemap", "/proc/self/mem", "/proc/version"]],
+    made:file(File, ""),
+    {ok, _} = read(Dir),
+    ok.
+
+%% Nobody leaves out a licence without a word, nor a cookie.
+notices(Config) ->
+    ct:timetrap({minutes, 5}),
+    Fifo = fun(File) -> "" = os:cmd("mkfifo '" ++ File ++ "'") end,
+    Dir = made:app(in("app", Config), app, [], []),
+    Fifo(filename:join(Dir, "LICENSE")),
+    refused(Dir, unreadable, "LICENSE is a pipe"),
+    Rel = in("rel", Config),
+    release(Rel, "1.2.3", "[]"),
+    Fifo(filename:join(Rel, "releases/COOKIE")),
+    {ok, System} = read(Rel),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertMatch([_], [Note || Note <- Notes,
+                               binary:match(Note, <<"releases/COOKIE">>) =/= nomatch]),
+    Fifo(filename:join(Rel, "releases/1/env.sh")),
+    refused(Rel, unreadable, "releases/1/env.sh is a pipe").
+
+%% A stock release has them in the application's directory.
+files_left_out(Config) ->
+    Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    Notes = fun() ->
+                    {ok, System} = read(Dir),
+                    [#{notes := Notes}] = whittle_system:ledger(System),
+                    [Note || Note <- Notes, binary:match(Note, <<"left out">>) =/= nomatch]
+            end,
+    [made:file(filename:join(Dir, Path), "")
+     || Path <- ["priv/x", "include/x.hrl", "src/x.txt", "test/x", "doc/x", "c_src/x.c", "_build/x",
+                 ".git/x", "rebar.config.x", "rebar.lock", "README.md", "LICENSE", "Makefile",
+                 "ebin/.gitignore"]],
+    ok = file:delete(filename:join(Dir, "src/x.txt")),
+    ?assertEqual([], Notes()),
+    [made:file(filename:join(Dir, Path), "") || Path <- ["etc/p.terms", "ebin/p.terms", "top.cfg"]],
+    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+                    "top.cfg, ebin/p.terms">>], Notes()),
+    [made:file(filename:join(Dir, "x" ++ integer_to_list(N)), "") || N <- lists:seq(1, 4)],
+    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+                    "top.cfg, x1, x2, x3 and 2 more">>], Notes()).
 
 no_otp(Config) ->
     ?assertMatch({error, {no_otp, _}},

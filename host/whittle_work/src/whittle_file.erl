@@ -3,36 +3,48 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([first/2, whole/2, text/1, is_same/2]).
+-export([check/1, first/2, whole/2, text/1, is_same/2]).
 
 %% Bytes of a text that is read as terms or lines.
 -define(MOST_TEXT, 4 * 1024 * 1024).
 
-%% @doc Reads at most `Size' bytes from the beginning of a file, fewer from a shorter file.
--spec first(file:filename_all(), pos_integer()) -> {ok, binary()} | {error, file:posix() | badarg}.
-first(File, Size) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Fd} ->
-            Read = file:read(Fd, Size),
-            ok = file:close(Fd),
-            case Read of
-                eof -> {ok, <<>>};
-                _ -> Read
-            end;
+%% File systems whose files the kernel makes up. Some of those files say that they are empty and
+%% have no end, or their reader waits for events.
+-define(OF_THE_KERNEL,
+        [<<"binfmt_misc">>, <<"bpf">>, <<"cgroup">>, <<"cgroup2">>, <<"configfs">>, <<"debugfs">>,
+         <<"efivarfs">>, <<"fusectl">>, <<"mqueue">>, <<"nsfs">>, <<"proc">>, <<"pstore">>,
+         <<"securityfs">>, <<"selinuxfs">>, <<"sysfs">>, <<"tracefs">>]).
+
+%% Bytes that are read at once from a file with more bytes than it said.
+-define(PIECE, 64 * 1024).
+
+%% @doc Whether reading a file comes to an end: it is regular, and it is no file of a file system
+%% like proc that says that it is empty. Errors beside those of the system: `eisdir' for a
+%% directory, and `eftype' for anything else that is no such file.
+-spec check(file:filename_all()) -> ok | {error, file:posix() | badarg}.
+check(File) ->
+    case sound(File) of
+        {ok, _} -> ok;
         {error, _} = Error -> Error
     end.
 
-%% @doc Reads a regular file of at most `Limit' bytes. Errors beside those of the system: `efbig'
-%% for a larger file, `eisdir' for a directory, and `eftype' for a pipe or a device, because
-%% reading it may never end.
+%% @doc Reads at most `Size' bytes from the beginning of a file, fewer from a shorter file. Errors
+%% as for {@link check/1}.
+-spec first(file:filename_all(), pos_integer()) -> {ok, binary()} | {error, file:posix() | badarg}.
+first(File, Size) ->
+    case sound(File) of
+        {ok, _} -> opened(File, fun(Fd) -> some(Fd, Size) end);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Reads a regular file of at most `Limit' bytes. The limit counts the bytes that are read,
+%% whatever size the file claims. Errors as for {@link check/1}, and `efbig' for a larger file.
 -spec whole(file:filename_all(), non_neg_integer()) ->
           {ok, binary()} | {error, file:posix() | badarg}.
 whole(File, Limit) ->
-    case file:read_file_info(File) of
-        {ok, #file_info{type = regular, size = Size}} when Size > Limit -> {error, efbig};
-        {ok, #file_info{type = regular}} -> file:read_file(File);
-        {ok, #file_info{type = directory}} -> {error, eisdir};
-        {ok, _} -> {error, eftype};
+    case sound(File) of
+        {ok, Size} when Size > Limit -> {error, efbig};
+        {ok, Size} -> opened(File, fun(Fd) -> up_to(Limit, Fd, Size + 1, []) end);
         {error, _} = Error -> Error
     end.
 
@@ -47,4 +59,63 @@ is_same(One, Other) ->
         {{ok, #file_info{type = regular, major_device = Device, inode = Inode}},
          {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
         _ -> false
+    end.
+
+%% Internal
+
+%% The size that a file claims.
+sound(File) ->
+    case file:read_file_info(File) of
+        {ok, #file_info{type = regular, size = 0, major_device = Device}} ->
+            case lists:member(Device, devices_of_the_kernel()) of
+                true -> {error, eftype};
+                false -> {ok, 0}
+            end;
+        {ok, #file_info{type = regular, size = Size}} -> {ok, Size};
+        {ok, #file_info{type = directory}} -> {error, eisdir};
+        {ok, _} -> {error, eftype};
+        {error, _} = Error -> Error
+    end.
+
+%% In a line of mountinfo the third field is MAJOR:MINOR, and the type follows a lone dash.
+devices_of_the_kernel() ->
+    case file:read_file("/proc/self/mountinfo") of
+        {ok, Mounts} ->
+            [device(Number) || Line <- binary:split(Mounts, <<"\n">>, [global]),
+                               [Before, After] <- [binary:split(Line, <<" - ">>)],
+                               [Type | _] <- [binary:split(After, <<" ">>)],
+                               lists:member(Type, ?OF_THE_KERNEL),
+                               [_, _, Number | _] <- [binary:split(Before, <<" ">>, [global])]];
+        {error, _} ->
+            []
+    end.
+
+%% The 32 lower bits of st_dev, which is what Erlang has of it.
+device(Number) ->
+    [Major, Minor] = [binary_to_integer(Part) || Part <- binary:split(Number, <<":">>)],
+    (((Major band 16#fff) bsl 8) bor (Minor band 16#ff) bor ((Minor band 16#fff00) bsl 12)).
+
+opened(File, Read) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            try Read(Fd)
+            after file:close(Fd)
+            end;
+        {error, _} = Error -> Error
+    end.
+
+some(Fd, Size) ->
+    case file:read(Fd, Size) of
+        eof -> {ok, <<>>};
+        Read -> Read
+    end.
+
+up_to(Left, Fd, Size, Before) ->
+    case some(Fd, Size) of
+        {ok, Bytes} when byte_size(Bytes) > Left -> {error, efbig};
+        {ok, Bytes} when byte_size(Bytes) < Size, Before =:= [] -> {ok, Bytes};
+        {ok, Bytes} when byte_size(Bytes) < Size ->
+            {ok, iolist_to_binary(lists:reverse(Before, [Bytes]))};
+        {ok, Bytes} -> up_to(Left - byte_size(Bytes), Fd, ?PIECE, [Bytes | Before]);
+        {error, _} = Error -> Error
     end.

@@ -1,0 +1,93 @@
+%% @hidden Checks that a compiler can read the sources of an input to their end.
+%%
+%% `erlc' and `rebar3' wait for ever for a pipe, and fill the memory from a device. They are other
+%% programs, so the check comes before they start.
+-module(whittle_sources).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([check_application/1, check_project/1]).
+
+%% Directories of which a compiler may read every file.
+-define(SOURCES, ["src", "include", "c_src", "asn1", "mibs"]).
+
+%% Directories in which nothing is compiled.
+-define(SKIPPED, [".git", ".hg", "node_modules", "priv", "rel", "releases", "log", "logs"]).
+
+%% Files that rebar3 reads wherever they are.
+-define(EXTENSIONS, [".erl", ".hrl", ".xrl", ".yrl", ".asn1", ".mib", ".src", ".script", ".app",
+                     ".beam"]).
+
+%% Directories in which rebar3 makes links to applications, or follows them.
+-define(LINKED, ["_checkouts", "checkouts", "apps", "lib"]).
+
+-type checked() :: ok | {error, whittle_system:error()}.
+
+%% @doc Checks the sources of an application that `erlc' compiles.
+-spec check_application(file:filename()) -> checked().
+check_application(Dir) ->
+    checked([{filename:join(Dir, Name), true} || Name <- ["src", "include"]]).
+
+%% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies.
+-spec check_project(file:filename()) -> checked().
+check_project(Dir) ->
+    checked([{Dir, false}]).
+
+%% Internal
+
+%% `All': whether every file of the directory counts.
+checked(Dirs) ->
+    try
+        _ = lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen) end, #{}, Dirs),
+        ok
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% Each directory is looked at once: a link may lead back to where it lies.
+file(File, All, Seen) ->
+    case file:read_file_info(File) of
+        {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
+            case Seen of
+                #{{Device, Inode, All} := _} -> Seen;
+                #{} -> directory(File, All, Seen#{{Device, Inode, All} => []})
+            end;
+        {ok, _} when All ->
+            _ = [throw({?MODULE, {unreadable, {File, eftype}}})
+                 || {error, eftype} <- [whittle_file:check(File)]],
+            Seen;
+        %% The compiler says what it lacks.
+        _ ->
+            Seen
+    end.
+
+directory(Dir, All, Seen) ->
+    case file:list_dir(Dir) of
+        {ok, Names} ->
+            lists:foldl(fun(Name, Before) ->
+                                entry(filename:join(Dir, Name), Name, All, Before)
+                        end, Seen, lists:sort(Names));
+        {error, _} -> Seen
+    end.
+
+entry(File, _, true, Seen) ->
+    file(File, true, Seen);
+entry(File, Name, false, Seen) ->
+    case lists:member(Name, ?SKIPPED) of
+        true -> Seen;
+        false ->
+            All = lists:member(Name, ?SOURCES)
+                orelse lists:member(filename:extension(Name), ?EXTENSIONS)
+                orelse lists:prefix("rebar.", Name),
+            case All orelse is_followed(File) of
+                true -> file(File, All, Seen);
+                false -> Seen
+            end
+    end.
+
+%% A link to a directory may lead anywhere.
+is_followed(File) ->
+    case file:read_link(File) of
+        {ok, _} -> lists:member(filename:basename(filename:dirname(File)), ?LINKED);
+        {error, _} -> true
+    end.

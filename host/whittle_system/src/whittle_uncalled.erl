@@ -1,0 +1,151 @@
+%% @hidden Finds the applications that a system calls and does not hold, and says how to add them.
+%%
+%% Two kinds of callers count. A module of the input counts wherever the call is. A module of OTP
+%% counts if the input leads to it: the input names it, or names one that calls it, in any number
+%% of steps. OTP's own applications call some others that their `.app' files name only in
+%% `runtime_dependencies': `httpc' calls `public_key' in its first request.
+-module(whittle_uncalled).
+
+-export([notes/4]).
+
+-type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
+
+%% An application that is called, and a caller's application, module and callee.
+-type call() :: {whittle_system:app_name(), {whittle_system:app_name(), module(), mfa()}}.
+
+%% @doc One line for each application that is called and not packed. `Used' is packed; `Apps' has
+%% the rest of the input beside it.
+-spec notes(apps(), apps(), whittle_otp_lib:otp_lib(),
+            #{whittle_system:app_name() => file:filename()}) -> [unicode:chardata()].
+notes(Used, Apps, Otp, Libs) ->
+    Here = modules(Used),
+    InInput = modules(Apps),
+    InLibs = whittle_otp_lib:homes(Libs),
+    Home = fun(Module) ->
+                   case {InInput, whittle_otp_lib:module_home(Module, Otp), InLibs} of
+                       {#{Module := Name}, _, _} -> {ok, Name};
+                       {_, {application, Name}, _} -> {ok, Name};
+                       {_, unknown, #{Module := Name}} -> {ok, Name};
+                       {_, unknown, _} -> whittle_otp:left_out_home(Module);
+                       _ -> none
+                   end
+           end,
+    {Otps, Inputs} = lists:partition(fun(#{name := Name}) -> whittle_otp:is_otp(Name) end,
+                                     maps:values(Used)),
+    Read = [{Name, Module, Beam} || #{name := Name, modules := Modules,
+                                      origin := #{kind := input}} <- Inputs,
+                                    {Module, Bytes} <- lists:sort(maps:to_list(Modules)),
+                                    {ok, Beam} <- [whittle_beam:read(Bytes)]],
+    Absent = fun(Module) -> not is_map_key(Module, Here) end,
+    ByInput = calls(Read, Absent, Home),
+    ByOtp = [Call || {App, {By, _, _}} = Call <- calls(led_to(Read, Otps), Absent, Home),
+                     not whittle_otp:does_without(By, App), not lists:keymember(App, 1, ByInput)],
+    Held = fun(Name) ->
+                   is_map_key(Name, Apps) orelse is_map_key(Name, Libs)
+                       orelse whittle_otp_lib:app_dir(Name, Otp) =/= error
+           end,
+    [by_input(Group, Held) || {App, _} = Group <- grouped(ByInput), not is_map_key(App, Used)]
+        ++ by_otp(grouped(ByOtp), Otp).
+
+%% Internal
+
+modules(Apps) ->
+    maps:from_list([{Module, Name} || {Name, #{modules := Modules}} <- maps:to_list(Apps),
+                                      Module <- maps:keys(Modules)]).
+
+-spec calls([{whittle_system:app_name(), module(), whittle_beam:beam()}],
+            fun((module()) -> boolean()),
+            fun((module()) -> {ok, whittle_system:app_name()} | none)) -> [call()].
+calls(Read, Absent, Home) ->
+    [{App, {Name, Module, Mfa}}
+     || {Name, Module, Beam} <- Read, {Callee, _, _} = Mfa <- whittle_beam:imports(Beam),
+        Absent(Callee), {ok, App} <- [Home(Callee)]].
+
+grouped(Calls) ->
+    [{App, lists:sort(By)}
+     || {App, By} <- lists:sort(maps:to_list(maps:groups_from_list(
+                                               fun({App, _}) -> App end,
+                                               fun({_, By}) -> By end, Calls)))].
+
+%% Modules of OTP's applications that the input leads to. kernel and stdlib ask before they call
+%% what may be missing.
+led_to(Read, Otps) ->
+    Modules = maps:from_list([{Module, {Name, Bytes}}
+                              || #{name := Name, modules := Here} <- Otps,
+                                 Name =/= kernel, Name =/= stdlib,
+                                 {Module, Bytes} <- maps:to_list(Here)]),
+    Named = [Atom || map_size(Modules) > 0, {_, _, Beam} <- Read,
+                     Atom <- whittle_beam:all_atoms(Beam)],
+    led_to(lists:usort(Named), Modules, []).
+
+led_to([Module | Rest], Modules, Found) ->
+    case maps:take(Module, Modules) of
+        {{Name, Bytes}, Others} ->
+            {ok, Beam} = whittle_beam:read(Bytes),
+            Callees = lists:usort([Callee || {Callee, _, _} <- whittle_beam:imports(Beam)]),
+            led_to(Callees ++ Rest, Others, [{Name, Module, Beam} | Found]);
+        error ->
+            led_to(Rest, Modules, Found)
+    end;
+led_to([], _, Found) ->
+    lists:sort(Found).
+
+by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
+    Count = length(lists:usort([M || {_, M, _} <- By])),
+    io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts calls "
+                  "~ts~ts): ~ts",
+                  [names([Name || {Name, _, _} <- By]), App, Module, function(Mfa),
+                   others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
+
+%% One line for each application to add, since it may bring others of those that are called.
+by_otp(Groups, Otp) ->
+    Names = [App || {App, _} <- Groups],
+    Brings = [{App, brought(App, Otp)} || App <- Names],
+    Tops = [App || App <- Names,
+                   not lists:any(fun({One, Others}) ->
+                                         One =/= App andalso lists:member(App, Others)
+                                 end, Brings)],
+    [with_others(Top, [Group || {App, _} = Group <- Groups,
+                                lists:member(App, proplists:get_value(Top, Brings))])
+     || Top <- Tops].
+
+with_others(Top, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
+    Callees = [App || {App, _} <- Groups],
+    io_lib:format("~ts of OTP calls ~ts, which no .app file asks for and which ~ts not packed "
+                  "(~ts calls ~ts): such a call fails; `--app ~ts' adds ~ts",
+                  [names([Name || {_, By} <- Groups, {Name, _, _} <- By]), names(Callees),
+                   case Callees of [_] -> "is"; _ -> "are" end, Module, function(Mfa), Top,
+                   case Callees of [_] -> "it"; _ -> "them" end]).
+
+%% What comes with an application of the chosen OTP.
+brought(App, Otp) ->
+    whittle_needs:reachable([App], described([App], Otp, #{})).
+
+described([App | Rest], Otp, Apps) when is_map_key(App, Apps) ->
+    described(Rest, Otp, Apps);
+described([App | Rest], Otp, Apps) ->
+    case whittle_otp_lib:app_dir(App, Otp) of
+        {ok, Dir} ->
+            {ok, Described} = whittle_read_app:described(Dir),
+            #{needed := Needed} = whittle_needs:direct(Described),
+            described(Needed ++ Rest, Otp, Apps#{App => Described});
+        error ->
+            described(Rest, Otp, Apps)
+    end;
+described([], _, Apps) ->
+    Apps.
+
+%% An application that a build refuses is not proposed.
+remedy(App, true, false) -> io_lib:format("`--app ~ts' adds it", [App]);
+remedy(App, false, false) ->
+    io_lib:format("Whittle does not build OTP's ~ts: put it into the release, or name the directory"
+                  " that holds it in ERL_LIBS and give `--app ~ts'", [App, App]);
+remedy(_, _, Why) -> ["it cannot be added, because ", Why, "; these calls will fail"].
+
+others(0) -> "";
+others(1) -> ", and one other module";
+others(Count) -> io_lib:format(", and ~b other modules", [Count]).
+
+function({M, F, A}) -> io_lib:format("~ts:~ts/~b", [M, F, A]).
+
+names(Names) -> lists:join(", ", [atom_to_list(Name) || Name <- lists:usort(Names)]).
