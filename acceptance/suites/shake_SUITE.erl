@@ -444,7 +444,8 @@ plan_goes_with_it(Config) ->
 file_with_a_plans_name(Config) ->
     Out = out("mine", Config),
     ok = file:write_file(Out ++ ".plan", "mine"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan of whittle, and the plan "
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan of whittle, and the "
+                                                         "plan "
                                        "of this build has the same path: move it, or name "
                                        "another output with -o\n"])},
                  running:whittle(["build", running:example("hello"), "-o", Out] ++ functions())),
@@ -452,7 +453,8 @@ file_with_a_plans_name(Config) ->
     ?assertEqual({ok, <<"mine">>}, file:read_file(Out ++ ".plan")),
     Dir = out("mine_too", Config),
     ok = file:make_dir(Dir ++ ".plan"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Dir, ".plan is a directory, and the plan of this "
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Dir, ".plan is a directory, and the plan of "
+                                                         "this "
                                        "build has the same path: move it, or name another output "
                                        "with -o\n"])},
                  running:whittle(["build", running:example("hello"), "-o", Dir] ++ functions())),

@@ -36,7 +36,8 @@ command() ->
            #{name => shake, long => "shake", value => "UNIT",
              one_of => fun() -> [none, modules, functions] end,
              default => fun() -> none end,
-             help => "tree shaking: set aside the modules or functions that no entry point reaches"},
+             help => "tree shaking: set aside the modules or functions that no entry point "
+                     "reaches"},
            #{name => missing, long => "missing", value => "WAY",
              one_of => fun() -> [load, crash] end,
              help => "when the program calls code that is set aside: load it (default), or crash"},
@@ -46,12 +47,14 @@ command() ->
                         end,
              help => "features to keep (+X) and to cut (-Y); `whittle features' lists them"},
            #{name => keep, long => "keep", value => "FILE",
-             help => "a file of entry points, one M, M:F or M:F/A in each line; % begins a comment"},
+             help => "a file of entry points, one M, M:F or M:F/A in each line; % begins a "
+                     "comment"},
            #{name => evidence, long => "evidence", value => "FILE",
              help => "a recording of `whittle trace', to check the tree shaking against"},
            #{name => seen, long => "seen", value => "WAY",
              one_of => fun() -> [refuse, keep, only] end,
-             help => "functions in the recording: refuse to cut one, keep them, or set aside all others"},
+             help => "functions in the recording: refuse to cut one, keep them, or set aside all "
+                     "others"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",

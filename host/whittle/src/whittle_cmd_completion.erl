@@ -9,7 +9,8 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "completion", arguments => ["SHELL"], words => ["bash", "zsh"],
-      help => "print a script that completes words in bash or zsh: source <(whittle completion bash)", options => []}.
+      help => "print a script that completes words in bash or zsh: source <(whittle completion "
+              "bash)", options => []}.
 
 %% @doc The script, for `source <(whittle completion bash)', or `zsh'.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.

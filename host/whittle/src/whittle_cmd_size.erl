@@ -15,7 +15,8 @@ command() ->
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
-                    help => "group by part, or by the application or entry point that brings the code"},
+                    help => "group by part, or by the application or entry point that brings the "
+                            "code"},
                   whittle_command_line:json()]}.
 
 %% @doc Sizes by part, by application and by module, the largest first.

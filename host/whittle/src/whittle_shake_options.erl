@@ -54,7 +54,8 @@ keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
 keep(_, Options) -> {ok, Options}.
 
 evidence(#{seen := only, evidence := _}, #{missing := crash}) ->
-    {error, {words, "--seen only needs --missing load: the program has to be able to load what a run did "
+    {error, {words, "--seen only needs --missing load: the program has to be able to load what a "
+                    "run did "
                      "not call"}};
 evidence(#{evidence := File} = Values, Options) ->
     {ok, maps:merge(Options#{evidence_file => File}, maps:with([seen], Values))};

@@ -697,7 +697,8 @@ bad_files(Config) ->
             [{"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
              {".", ". is no directory that `whittle build --format dir' made: name one, or an "
                    "executable"},
-             {"hello", "hello.plan is missing: build with --shake functions, and keep the plan beside "
+             {"hello", "hello.plan is missing: build with --shake functions, and keep the plan "
+                       "beside "
                        "the output"}]],
     ok.
 
@@ -718,7 +719,8 @@ not_regular(Config) ->
          refused(Config, building(Config, ["--ca-certs", File]),
                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
          [refused(Config, building(Config, [Option, File]),
-                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file with ", Option])
+                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file "
+                         "with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
     %% The plan beside an output.
@@ -727,7 +729,8 @@ not_regular(Config) ->
     refused(Config, ["why", Pipe ++ "s", "lists"],
             [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel: name a file"]),
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
-            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel, and the plan of this "
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel, and the plan of "
+                   "this "
              "build has the same path: "
              "move it, or name another output with -o"]),
     %% The directory to replace holds these files.
@@ -745,7 +748,8 @@ too_large(Config) ->
      || Words <- [["size", File], ["run", File], ["why", File, "lists"],
                   building(Config, ["--ca-certs", File])]],
     [refused(Config, building(Config, [Option, File]),
-             [File, " is larger than the 64 MB that whittle reads: check the path given to ", Option])
+             [File, " is larger than the 64 MB that whittle reads: check the path given to ",
+               Option])
      || Option <- ["--keep", "--evidence"]].
 
 building(Config, Words) ->
@@ -774,7 +778,8 @@ run_emulated(Config) ->
 
 no_emulator(Config) ->
     {0, _, ""} = whittle(Config, ["build", "--target", "board", ?config(hello, Config)]),
-    ?assertEqual({1, "", "whittle: hello is built for board, and the emulator qemu-nowhere is not on the "
+    ?assertEqual({1, "", "whittle: hello is built for board, and the emulator qemu-nowhere is not "
+                         "on the "
                   "PATH:"
                          " install it (Debian package qemu-user), or copy the file to the"
                          " board\n"},

@@ -100,7 +100,8 @@ carry_out(Plan, System) ->
 %% @doc One line for a person. It ends with what to do next.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unread, {Option, File, eftype}}) ->
-    [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --", atom_to_list(Option)];
+    [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --",
+     atom_to_list(Option)];
 format_error({unread, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];

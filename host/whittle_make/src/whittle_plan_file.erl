@@ -70,16 +70,19 @@ read(Out) ->
 %% @doc One line for a person. It ends with what to do next.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_a_plan, Path}) ->
-    [Path, " is no plan of whittle, and the plan of this build has the same path: move it, or name another output "
+    [Path, " is no plan of whittle, and the plan of this build has the same path: move it, or "
+           "name another output "
      "with -o"];
 format_error({no_room, {Path, eisdir}}) ->
-    [Path, " is a directory, and the plan of this build has the same path: move it, or name another output "
+    [Path, " is a directory, and the plan of this build has the same path: move it, or name "
+           "another output "
      "with -o"];
 format_error({no_room, {Path, Reason}}) ->
     [Path, case Reason of
                efbig -> " is too large for a plan";
                eftype -> " is a pipe, a socket, a device or a file of the kernel"
-           end, ", and the plan of this build has the same path: move it, or name another output with -o"];
+           end, ", and the plan of this build has the same path: move it, or name another output "
+                "with -o"];
 format_error({no_plan, Path}) ->
     [Path, " is missing: build with --shake functions, and keep the plan beside the output"];
 format_error({not_an_output, Out}) ->

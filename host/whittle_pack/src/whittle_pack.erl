@@ -167,7 +167,8 @@ words({unreadable, {File, Reason}}) ->
 words({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 words({env_line, Name}) ->
-    line("the value of the environment variable ~ts has a line break or a zero byte in it: remove that",
+    line("the value of the environment variable ~ts has a line break or a zero byte in it: remove "
+         "that",
          [Name]);
 words({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);

@@ -50,7 +50,8 @@ words({unreadable, {File, enomem}}) ->
     line("~ts does not fit into the memory of this machine: remove it, or build on a machine with "
          "more memory", [File]);
 words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it", [File]);
+    line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it",
+         [File]);
 words({unreadable, {File, enotdir}}) ->
     line("~ts is a file, and a directory has that name: rename it", [File]);
 words({unreadable, {File, enoent}}) ->
@@ -69,7 +70,8 @@ words({not_a_file, Path}) ->
     line("~ts is neither a file nor a directory: name an application, a release or an escript",
          [Path]);
 words({bad_config, {File, Why}}) ->
-    line("~ts is no valid configuration (~ts): correct it, because the kernel would not start with it",
+    line("~ts is no valid configuration (~ts): correct it, because the kernel would not start "
+         "with it",
          [File, Why]);
 words({bad_archive, {File, Why}}) ->
     line("the archive in ~ts ~ts: make the escript again", [File, archive(Why)]);

@@ -115,7 +115,8 @@ absent_program(Config) ->
             "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
     [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
     refused(Release, unsupported_application,
-            "application odbc, which the release lists, cannot work .*: take it out of the release$").
+            "application odbc, which the release lists, cannot work .*: take it out of the "
+            "release$").
 
 %% A program of OTP's that is not known here: it may be needed.
 unknown_program(Config) ->
@@ -174,7 +175,8 @@ missing_application(Config) ->
     ?assertEqual([{asked, []}, {farther, [far]}, {nobody_has_it, [asks, other]}], Missing),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
     ?assertMatch({match, _}, re:run(Line, "^3 applications cannot be packed: asked, which you "
-                                    "asked for \\(neither in the input nor in OTP [0-9]+\\), farther, "
+                                    "asked for \\(neither in the input nor in OTP [0-9]+\\), "
+                                    "farther, "
                                     "which far needs .*, nobody_has_it, which asks, other need .*; "
                                     "add asked, farther, nobody_has_it to the release, .* in "
                                     "ERL_LIBS; or take them out of `applications'; or leave out "
@@ -284,7 +286,8 @@ unsupported(Config) ->
     %% It is not the only one that is named, also before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
     All = "^3 applications cannot be packed: nosuch1, which gui needs \\(neither .*\\), nosuch2, "
-        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the machine's "
+        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
+        "machine's "
         "wxWidgets\\); add nosuch1, nosuch2 to the release",
     refused(Dir, missing_applications, All),
     lacks(Dir, All),
@@ -300,7 +303,8 @@ unsupported(Config) ->
 %% Those of OTP that Whittle does not build, also before there is an OTP.
 left_out(Config) ->
     Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
-    Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, name "
+    Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, "
+            "name "
         "the directory that holds it in ERL_LIBS, or take it out of `applications'$",
     lacks(Dir, Words),
     Empty = no_applications(Config),
@@ -308,7 +312,8 @@ left_out(Config) ->
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Error), Words)),
     made:app(Dir, manager, [{applications, [kernel, stdlib, snmp, megaco, nosuch]}], []),
     lacks(Dir, "^3 applications .*: megaco, which manager needs \\(Whittle does not build OTP's "
-          "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs \\(Whittle"
+          "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs "
+          "\\(Whittle"
           " does not build OTP's snmp\\); add megaco, nosuch, snmp to the release"),
     %% One that a library directory has is there, and one that is only called is told.
     made:app(in("libs/snmp-5", Config), snmp, [], []),
@@ -875,7 +880,8 @@ endless_sources(Config) ->
                       ok = Prepare(Dir),
                       _ = file:delete(filename:join(Dir, Path)),
                       Make(filename:join(Dir, Path)),
-                      refused(Dir, unreadable, Path ++ " is a pipe, a socket, a device or a file of "
+                      refused(Dir, unreadable, Path ++ " is a pipe, a socket, a device or a file "
+                                                       "of "
                               "the kernel: remove it")
               end,
     Nothing = fun(_) -> ok end,
