@@ -92,7 +92,7 @@ function pidBytes(random: Random): number[] {
 
 /** A reference, pid, port, export or fun, with its fields near their borders. */
 function identifier(random: Random): number[] {
-    const count = 1 + random.below(6);
+    const count = random.below(7);
     return random.of([
         () => pidBytes(random),
         () => [90, ...u16(count), ...atomBytes(random), ...words(random, 1 + count)],
