@@ -211,7 +211,7 @@ test("a stack trace leads to the sources, though private names are shortened", (
         ["--enable-source-maps", "--input-type=module", "--eval", failing],
         { encoding: "utf8" },
     );
-    assert.match(stderr, /EtfError: at \[0\]: an atom's name is a string/);
+    assert.match(stderr, /EtfError: at \[0\]: an atom's name must be a string/);
     const places = [...stderr.matchAll(/src\/(\w+\.ts):(\d+)/g)];
     assert.ok(places.some(([, name]) => name === "output.ts"));
     for (const [, name, line] of places) {

@@ -208,7 +208,7 @@ test("what TypeScript would refuse is refused in words", () => {
     // @ts-expect-error
     refused(() => decode(new ArrayBuffer(4)), buffer);
     // @ts-expect-error
-    refused(() => encode(atom()), /^EtfError: an atom's name is a string/);
+    refused(() => encode(atom()), /^EtfError: an atom's name must be a string/);
     // @ts-expect-error
     refused(() => encode(new Float("1")), /is not a term/);
     refused(() => encode(new (class {})() as never), /nameless object is not a term/);
