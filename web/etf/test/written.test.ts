@@ -251,7 +251,7 @@ test("what TypeScript would refuse is refused in words", () => {
     }
     refused(() => encoder({ codegen: "false" as never }), /codegen must be false\|true/);
     for (const offset of [1.5, "1", -1, 9] as never[])
-        refused(() => encodeInto(1, new Uint8Array(8), offset), /^TypeError: the offset lies/);
+        refused(() => encodeInto(1, new Uint8Array(8), offset), /^TypeError: the offset is/);
     // @ts-expect-error
     const later = encoder({ deflate: async (bytes) => bytes });
     refused(() => later.encode("x".repeat(99)), /^TypeError: deflate must return a zlib/);
