@@ -9,13 +9,13 @@ export const lettersOf = {
     ErlMap: "n t",
     Shape: "s e m I t a B _ p Y w y r n",
     Input:
-        "s t f e es q ee g $ er m et r i em j V en H Y a n o I ek u Z y T eg el B ec eO eK eb D " +
-        "e_ ea W ew ed M R p ev ei E c x _ eM A eo ep k S h O eN ey N U K z b v d P l w eC X L " +
+        "s t f e es q ee g $ er m et r i em j V en L Y a n o I ek ev Z y eM eg el B ec eO eK eb " +
+        "D e_ ea W ew ed M R p u ei E c x _ d A eo ep k S h O eN ey N U K z T v b P l w eC X H " +
         "C ex F Q eu eZ J G ef eB e$",
     Output:
-        "e o y t w r N i s $ V I a F K E n u m A v Q k f _ d c p Z U h M H W X J q T g G R S Y " +
-        "b B P l j",
-    FrameReader: "e p a t j n o S",
+        "n o y t w r A N B $ V I a e K q i u c v l H T f _ b Y p G U h M Q W X J R Z g k E m S " +
+        "d F s P j x",
+    FrameReader: "e p a t j n K S",
     Failure: "e p t s",
-    Decoder: "n e t M",
+    Decoder: "s e t M",
 };

@@ -37,7 +37,7 @@ export function asyncDecoder<T>(
 ): AsyncDecoder<T> {
     const most = checked(limits);
     if (typeof (decoder as TermDecoder<T> | null)?.decode !== "function")
-        throw new TypeError("asyncDecoder takes a plainDecoder or termDecoder");
+        throw new TypeError("asyncDecoder needs a plainDecoder or a termDecoder");
     return {
         decode: async (bytes) => {
             // Nothing is read after the first wait: the caller may use the memory again.
@@ -105,6 +105,6 @@ async function unpacked(compressed: Blob, size: number, checksum: number): Promi
     return term;
 }
 
-function damaged(reason = "damaged, or followed by more"): EtfError {
+function damaged(reason = "damaged, or other bytes follow it"): EtfError {
     return badStream(reason, 6);
 }

@@ -97,7 +97,7 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
         encodeInto(value, buffer, offset = 0) {
             checkBytes(buffer, "the buffer");
             if (!(Number.isInteger(offset) && offset >= 0 && offset <= buffer.length))
-                throw new TypeError("the offset lies outside the buffer");
+                throw new TypeError("the offset is outside the buffer");
             const bytes = deflate ? encode(value) : using((output) => output.written(value));
             if (bytes.length > buffer.length - offset) throw noSpace();
             buffer.set(bytes, offset);
@@ -111,7 +111,7 @@ function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): B
     const stream = deflate(bytes.subarray(1));
     // Its first two bytes: the method, and a number that both make a multiple of 31.
     if (!isBytes(stream) || (stream[0] & 15) !== 8 || ((stream[0] << 8) | stream[1]) % 31 !== 0)
-        throw new TypeError("what deflate gives is no zlib stream");
+        throw new TypeError("deflate must return a zlib stream");
     const whole = sized([Tag.Version, Tag.Compressed], bytes.length - 1, stream);
     return whole.length < bytes.length ? whole : bytes;
 }

@@ -49,7 +49,7 @@ export class EtfError extends Error {
 
 /** @internal The error of a limit that was passed. */
 export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
-    return new EtfError("limit", `over the ${limits[name]} of ${name}`, offset);
+    return new EtfError("limit", `the term exceeds ${name} (${limits[name]})`, offset);
 }
 
 /** @internal The error of a compressed term. */
@@ -83,7 +83,7 @@ export function tooDeep(error: unknown): unknown {
 export function kindName(value: unknown): string {
     if (value === null) return "null";
     if (typeof value !== "object") return typeof value;
-    return value.constructor?.name || "nameless object";
+    return String(value.constructor?.name || "nameless object");
 }
 
 /**

@@ -16,7 +16,7 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
         const choice = choices[name as keyof T];
         const said: string = (JSON.stringify(value) as string | undefined) ?? typeof value;
         if (value !== undefined && choice && !choice.split("|").includes(said))
-            throw new TypeError(`${name} is ${choice}, not ${said}`);
+            throw new TypeError(`${name} must be ${choice}, not ${said}`);
     }
 }
 
@@ -26,13 +26,13 @@ export const hasOwn = Object.prototype.hasOwnProperty;
 /** Refuses fields whose order counts with names that JavaScript puts before all others. */
 export function checkOrder(fields: object): void {
     if (Object.keys(fields).some((name) => /^\d+$/.test(name)))
-        throw new TypeError("a record's fields are not called by numbers");
+        throw new TypeError("a record's fields cannot have numbers for names");
 }
 
 /** Refuses names that none of these is. */
 export function checkNames(given: object, known: object): void {
     if (Object(given) !== given || Array.isArray(given))
-        throw new TypeError("options are an object");
+        throw new TypeError("options must be an object");
     for (const name of Object.keys(given))
-        if (!hasOwn.call(known, name)) throw new TypeError(`no option is called ${name}`);
+        if (!hasOwn.call(known, name)) throw new TypeError(`unknown option ${name}`);
 }

@@ -1,7 +1,7 @@
 /** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
 import { ordered } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
-import { atStep, kindName, noTerm, tooDeep } from "./error.js";
+import { atStep, escaped, kindName, noTerm, tooDeep } from "./error.js";
 import { grown, viewOf } from "./bytes.js";
 import { ErlMap, isMap } from "./map.js";
 import { layouts, type Layout } from "./layout.js";
@@ -152,7 +152,7 @@ export class Output {
 
     /** An integer of a fun, whose size is its own. */
     private integer(value: number): void {
-        if (value !== (value | 0)) throw noTerm(`${String(value)} is no integer of 32 bits`);
+        if (value !== (value | 0)) throw noTerm(`${String(value)} is not an integer of 32 bits`);
         this.number(value | 0);
     }
 
@@ -174,7 +174,7 @@ export class Output {
 
     /** Bytes in a field of a term, which has to hold some. */
     private octets(bytes: Uint8Array): void {
-        if (!isBytes(bytes)) throw noTerm("bytes are a Uint8Array");
+        if (!isBytes(bytes)) throw noTerm("bytes must be a Uint8Array");
         this.bytes(bytes);
     }
 
@@ -246,7 +246,7 @@ export class Output {
     }
 
     private float(value: number): void {
-        if (!Number.isFinite(value)) throw noTerm(`${value} is no term`);
+        if (!Number.isFinite(value)) throw noTerm(`${value} is not a term`);
         if (this.version === 0) {
             this.u8(Tag.Float);
             return this.bytes(encoder.encode(floatText(value).padEnd(31, "\0")));
@@ -318,7 +318,7 @@ export class Output {
 
     private atom(name: string | undefined): void {
         if (typeof name !== "string" || (name.length > 255 && [...name].length > 255))
-            throw noTerm("an atom's name is a string of at most 255 characters");
+            throw noTerm("an atom's name must be a string of at most 255 characters");
         const { length } = name;
         this.room(3 + 3 * length);
         const { buf, pos } = this;
@@ -340,19 +340,34 @@ export class Output {
     private list(items: readonly Encodable[]): void {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
-        const bytes = length <= 0xffff && byteList(items);
-        if (bytes) {
-            this.u8(Tag.String);
-            this.u16(length);
-            return this.bytes(bytes);
-        }
+        if (length <= 0xffff && this.byteList(items, length)) return;
         this.head(Tag.List, length);
         this.all(items, length);
         this.u8(Tag.Nil);
     }
 
+    /**
+     * Writes a list of bytes as Erlang does, as a string. Returns false, and writes nothing, where it
+     * is another list. It reads each item once: a getter may change the array.
+     */
+    private byteList(items: readonly unknown[], length: number): boolean {
+        this.room(3 + length);
+        const { buf, pos } = this;
+        for (let i = 0; i < length; i++) {
+            const item = items[i];
+            const value = typeof item === "bigint" ? Number(item) : item;
+            // -0 is not a byte.
+            if (typeof value !== "number" || !Object.is(value & 255, value)) return false;
+            buf[pos + 3 + i] = value;
+        }
+        buf[pos] = Tag.String;
+        this.view.setUint16(pos + 1, length);
+        this.pos = pos + 3 + length;
+        return true;
+    }
+
     private improper({ items, tail }: ImproperList<Encodable>): void {
-        if (!(items.length > 0)) throw noTerm("an empty improper list");
+        if (!(items.length > 0)) throw noTerm("an improper list needs an item");
         if (Array.isArray(tail)) return this.list([...items, ...(tail as readonly Encodable[])]);
         this.head(Tag.List, items.length);
         this.all(items);
@@ -435,9 +450,9 @@ export class Output {
         // A hole is undefined.
         if (Array.isArray(key)) return Array.from(key as readonly Encodable[], termOf);
         let entries: Iterable<readonly [Encodable, Encodable]>;
-        if (isMap(key)) entries = key;
-        else if (isPlain(key))
+        if (isPlain(key))
             entries = Object.entries(key).map(([name, value]) => [this.keyOf(name), value]);
+        else if (isMap(key)) entries = key;
         else return key as Term;
         return ErlMap.from(Array.from(entries, ([k, v]) => [termOf(k), termOf(v)] as const));
     }
@@ -454,6 +469,8 @@ export class Output {
         if (value instanceof Float) return this.float(value.value);
         if (value instanceof Tuple) return this.tuple(value.elements);
         if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
+        // Before the two that go by Symbol.toStringTag, which any object may have.
+        if (isPlain(value)) return this.object(value);
         if (isBytes(value)) return this.binary(value);
         if (isMap(value)) return this.pairs([...value.keys()], [...value.values()]);
         if (value instanceof ImproperList) return this.improper(value);
@@ -465,14 +482,14 @@ export class Output {
         if (value instanceof Fun) return this.fun(value);
         if (value instanceof OldFun) return this.oldFun(value);
         if (value instanceof ErlRecord) return this.record(value);
-        if (value instanceof LocalTerm) throw noTerm("a local term stands alone");
-        if (isPlain(value)) return this.object(value);
-        throw noTerm(`${kindName(value)} is no term`);
+        if (value instanceof LocalTerm) throw noTerm("a local term must be the whole value");
+        throw noTerm(`${escaped(kindName(value))} is not a term`);
     }
 
     private bitBinary(value: BitBinary): void {
         const { bytes, bits } = value;
-        if (bytes.length * unsigned(bits, 3) === 0) throw noTerm("an empty bit string");
+        if (bytes.length * unsigned(bits, 3) === 0)
+            throw noTerm("a bit string needs bytes and bits");
         this.head(Tag.BitBinary, bytes.length);
         this.u8(bits);
         this.octets(bytes);
@@ -503,7 +520,8 @@ export class Output {
 
     private reference(reference: Reference): void {
         const { node, creation, words } = reference;
-        if (words.length < 1 || words.length > 5) throw noTerm("a reference has 1 to 5 words");
+        if (words.length < 1 || words.length > 5)
+            throw noTerm("a reference must have 1 to 5 words");
         this.u8(Tag.NewerReference);
         this.u16(words.length);
         this.atom(node.name);
@@ -523,7 +541,7 @@ export class Output {
         this.u32(0);
         const start = this.pos - 4;
         this.u8(unsigned(fun.arity, 8));
-        if (fun.uniq.length !== 16) throw noTerm("a fun's uniq has 16 bytes");
+        if (fun.uniq.length !== 16) throw noTerm("a fun's uniq must have 16 bytes");
         this.octets(fun.uniq);
         this.u32(fun.index);
         this.u32(unsigned(fun.free.length, 8));
@@ -548,7 +566,7 @@ export class Output {
     private record({ module, name, exported, fields, values }: ErlRecord): void {
         const { length } = fields;
         if (values.length !== length || new Set(fields.map(({ name }) => name)).size < length)
-            throw noTerm("a record has different fields with values");
+            throw noTerm("a record needs different fields, each with a value");
         this.head(Tag.Record, length);
         this.u8(Number(exported));
         this.atom(module.name);
@@ -576,21 +594,8 @@ function floatText(value: number): string {
 function unsigned<N extends number | bigint>(value: N, bits: number): N {
     const isInteger = typeof value === "bigint" || Number.isInteger(value);
     if (!isInteger || value < 0 || value >= 2 ** bits)
-        throw noTerm(`${String(value)} is no unsigned integer of ${bits} bits`);
+        throw noTerm(`${String(value)} is not an unsigned integer of ${bits} bits`);
     return value;
-}
-
-/** The bytes of a list that Erlang writes as a string; undefined for another. */
-function byteList(items: readonly unknown[]): readonly number[] | undefined {
-    let same = true;
-    for (let i = 0; i < items.length; i++) {
-        const item = items[i];
-        const value = typeof item === "bigint" ? Number(item) : item;
-        // -0 is none.
-        if (typeof value !== "number" || !Object.is(value & 255, value)) return undefined;
-        same &&= value === item;
-    }
-    return same ? (items as readonly number[]) : items.map(Number);
 }
 
 function isPlain(value: unknown): value is { readonly [key: string]: Encodable } {

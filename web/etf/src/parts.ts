@@ -87,7 +87,7 @@ export function rank(term: Term): number {
     if (term instanceof ErlMap) return Rank.Map;
     const kind = kindOf(term);
     if (kind) return kind[1];
-    throw new TypeError(`no term but a JavaScript ${kindName(term)}`);
+    throw new TypeError(`a JavaScript ${kindName(term)} is not a term`);
 }
 
 /** The parts of a term of a class that has fields to order it by: the first decides. */

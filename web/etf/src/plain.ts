@@ -101,7 +101,8 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
             const names = Array.isArray(given) ? [...given] : [0];
             const isName = (name: unknown, at: number) =>
                 typeof name === "string" && name !== "__proto__" && names.indexOf(name) === at;
-            if (!names.every(isName)) throw new TypeError("records: wrong fields");
+            if (!names.every(isName))
+                throw new TypeError("records: fields must be different names");
             this.records.set(tag, names as string[]);
         }
         this.dropped = options.structs === "drop" ? "__struct__" : undefined;

@@ -90,7 +90,7 @@ export class Decoder<out T> {
             term = decode(bytes);
         } catch (error) {
             if (!(error instanceof EtfError)) throw error;
-            return this.failure(`bytes that are no term: ${error.message}`);
+            return this.failure(`bytes that are not a term: ${error.message}`);
         }
         return this.read(term);
     }
@@ -245,9 +245,7 @@ export function fail(expected: string): Decoder<never> {
 export function list<T>(element: Decoder<T>): Decoder<T[]> {
     return composed(
         `a list of ${wanted(element)}`,
-        (found) =>
-            Array.isArray(found) &&
-            (found as readonly Term[]).map((item, at) => under(at, element, item)),
+        (found) => isList(found) && Array.from(found, (item, at) => under(at, element, item)),
     );
 }
 
@@ -266,7 +264,8 @@ export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): D
 /** The element of a tuple or a list at a place, counted from 0. */
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
     wanted(element);
-    if (!(Number.isInteger(at) && at >= 0)) throw new TypeError("a place is an integer from 0");
+    if (!(Number.isInteger(at) && at >= 0))
+        throw new TypeError("an index must be an integer from 0");
     const wants = `a tuple or a list with an element ${at}`;
     return new Decoder(wants, (found) => {
         const items = found instanceof Tuple ? found.elements : found;
@@ -331,7 +330,6 @@ export function object<T extends object>(fields: Fields<T>): Decoder<T> {
  */
 export function proplist<T extends object>(fields: Fields<T>): Decoder<T> {
     const decoders = entries(fields);
-    for (const [, value] of decoders) wanted(value);
     const wants = "a property list";
     return new Decoder(wants, (found) => {
         if (!isList(found)) refuse(wants, found);
@@ -354,7 +352,9 @@ export function proplist<T extends object>(fields: Fields<T>): Decoder<T> {
 
 /** Decoders by name, in order. */
 function entries<T>(fields: Fields<T>): [string, Decoder<unknown>][] {
-    return Object.entries<Decoder<unknown>>(fields as { [name: string]: Decoder<unknown> });
+    const named = Object.entries(fields as { [name: string]: Decoder<unknown> });
+    for (const [, value] of named) wanted(value);
+    return named;
 }
 
 /** An object of these properties, all its own: `__proto__` is a name like others. */
@@ -370,6 +370,8 @@ function made<T>(properties: (readonly [string, unknown])[]): T {
 
 /** A map whose keys and values are all alike, as a Map. */
 export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V>> {
+    wanted(key);
+    wanted(value);
     return new Decoder("a map", (found) => {
         if (!(found instanceof ErlMap)) refuse("a map", found);
         let work = 0;

@@ -83,7 +83,7 @@ export abstract class Reader<T, K, L> extends Input {
                 const size = this.u32();
                 if (size > this.limits.maxInflatedBytes) this.over("maxInflatedBytes", 2);
                 const { inflate } = this.options;
-                if (!inflate) this.fail("inflate", "no inflate was given", 1);
+                if (!inflate) this.fail("inflate", "the decoder has no inflate", 1);
                 used = -1;
                 const inflated = inflate(bytes, 6, size);
                 this.load(inflated.bytes);
@@ -137,12 +137,12 @@ export abstract class Reader<T, K, L> extends Input {
 
     /** Ends with the error of what stands in a term at `at`. */
     protected forbidden(at: number): never {
-        this.fail("value", "the tag forbids it", at);
+        this.fail("value", "the tag forbids this value", at);
     }
 
     /** Ends with the error of a key that stands at `at` for the second time. */
     protected twice(at: number): never {
-        this.fail("duplicate", "the key becomes one before it", at);
+        this.fail("duplicate", "the key equals a key before it", at);
     }
 
     /**
@@ -193,7 +193,7 @@ export abstract class Reader<T, K, L> extends Input {
     /** The name of the atom at `pos`, of any encoding. */
     protected atomName(): string {
         const { pos, view } = this;
-        if (!this.startsAtom()) this.fail("tag", "an atom is wanted");
+        if (!this.startsAtom()) this.fail("tag", "expected an atom");
         const tag = view.getUint8(pos);
         // Both tags of a short name are odd, both of UTF-8 are above the others.
         const isShort = tag % 2 === 1;

@@ -59,5 +59,5 @@ function leaf(term: Term): string {
         return `<<"${escaped(text.replace(/["\\]/g, "\\$&"))}"${type}>>`;
     }
     const kind = kindOf(term);
-    return kind ? `a ${kind[2]}` : `no term but a JavaScript ${kindName(term)}`;
+    return kind ? `a ${kind[2]}` : `a JavaScript ${kindName(term)}`;
 }

@@ -7,7 +7,7 @@ import { utf8Length } from "./utf8.js";
 /**
  * The number of bytes that `encode` would make of the value with these options, the leading 131
  * included; what `encode` refuses is refused, but for lone surrogates. `deflate` is not looked
- * at. It takes a few kilobytes, whatever the size.
+ * at. It takes no more than 64 kB of memory, whatever the size.
  */
 export function byteSize(value: Encodable, options: EncodeOptions = {}): number {
     checkNames(options, options);

@@ -150,7 +150,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
                 return this.nativeRecord();
             case Tag.Local:
                 // It stands first, after the version (which an inflated term has not).
-                if (start > 1) this.fail("tag", "a local term stands alone", start);
+                if (start > 1) this.fail("tag", "a local term must be the whole value", start);
                 this.pos = this.end;
                 return new LocalTerm(new Uint8Array(this.buf.subarray(start + 1)));
             default:

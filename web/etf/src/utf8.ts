@@ -10,19 +10,20 @@ const SHORT = 48;
 
 /** Whether a value is a Uint8Array, also one of another window or of Node's vm. */
 export function isBytes(value: unknown): value is Uint8Array {
-    return (value as Uint8Array | undefined)?.[Symbol.toStringTag] === "Uint8Array";
+    return ArrayBuffer.isView(value) && (value as Uint8Array)[Symbol.toStringTag] === "Uint8Array";
 }
 
 /** Refuses what is no Uint8Array where `what` is to be one. */
 export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
-    if (!isBytes(value)) throw new TypeError(`${what} is a Uint8Array, not ${kindName(value)}`);
+    if (!isBytes(value))
+        throw new TypeError(`${what} must be a Uint8Array, not ${kindName(value)}`);
 }
 
 /** The text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
     if (text === undefined)
-        throw new EtfError("utf8", 'text is not UTF-8: see binaries: "either"', start);
+        throw new EtfError("utf8", 'text is not UTF-8: try binaries: "either"', start);
     return text;
 }
 
@@ -118,7 +119,7 @@ export function utf8Length(text: string): number {
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
-    if (hasLone(text)) throw noTerm("text with a lone surrogate");
+    if (hasLone(text)) throw noTerm("the text has a lone surrogate");
 }
 
 /** Only lone surrogates are code points of their own to a regular expression with the flag u. */

@@ -20,14 +20,12 @@ export type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
 /** An integer. A number that is none throws an EtfError of code `encode`. */
 export const integer: Encoder<number | bigint> = (value) =>
     // -0 is written as a float.
-    checked(typeof value === "bigint" || Number.isInteger(value), "integer", value) || 0;
+    checked(typeof value === "bigint" || Number.isInteger(value), "an integer", value) || 0;
 
 /** The value, or the error that it is not of an encoder's type. */
 function checked<T>(isRight: boolean, type: string, value: T): T {
     if (!isRight)
-        throw noTerm(
-            `${typeof value === "object" ? kindName(value) : String(value)} is no ${type}`,
-        );
+        throw noTerm(`${typeof value === "number" ? value : kindName(value)} is not ${type}`);
     return value;
 }
 
@@ -47,7 +45,14 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
 
 /** A float, also where the number is whole. */
 export const float: Encoder<number> = (value) =>
-    new Float(checked(Number.isFinite(value), "float", value));
+    new Float(checked(Number.isFinite(value), "a float", value));
+
+/** Refuses what is not an encoder when it is given, not when it is used. */
+function needed(...encoders: readonly unknown[]): void {
+    for (const encode of encoders)
+        if (typeof encode !== "function")
+            throw new TypeError("an encoder or a function is missing here");
+}
 
 /** Text, as a binary of UTF-8. */
 export const string: Encoder<string> = (value) => Binary.of(text(value));
@@ -60,44 +65,45 @@ export const charlist: Encoder<string> = (value) => {
 
 /** Bytes, as a binary. */
 export const bytes: Encoder<Uint8Array> = (value) =>
-    Binary.of(checked(isBytes(value), "Uint8Array", value));
+    Binary.of(checked(isBytes(value), "a Uint8Array", value));
 
 /** An atom, by name. */
-export const atom = (value: string): Atom => new Atom(text(value, "atom"));
+export const atom = (value: string): Atom => new Atom(text(value, "an atom's name"));
 
 /** The atoms true and false. */
 export const boolean: Encoder<boolean> = (value) =>
-    new Atom(String(checked(typeof value === "boolean", "boolean", value)));
+    new Atom(String(checked(typeof value === "boolean", "a boolean", value)));
 
 /** A term, as it is. */
 export const term: Encoder<Term> = (value) => value;
 
 /** The value, or an atom (default `nil`) for null. */
 export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> {
+    needed(value);
     return (given) => (given === null ? new Atom(none) : value(given));
 }
 
 /** A list of such elements. */
 export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
-    return (values) => array(values).map((value, at) => under(at, element, value));
+    needed(element);
+    // Array.from also visits holes, and calls no constructor of a subclass.
+    return (values) => Array.from(array(values), (value, at) => under(at, element, value));
 }
 
 /** A tuple of these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
     const { length } = elements;
+    needed(...elements);
     return (values) => {
-        checked(
-            array(values).length === length,
-            `tuple of ${length}`,
-            `an array of ${values.length}`,
-        );
+        if (array(values).length !== length)
+            throw noTerm(`an array of ${values.length} is not a tuple of ${length}`);
         return new Tuple(elements.map((encode, at) => under(at, encode, values[at])));
     };
 }
 
 /** Values that have to be an array. */
 function array<T extends readonly unknown[]>(values: T): T {
-    return checked(Array.isArray(values), "array", values);
+    return checked(Array.isArray(values), "an array", values);
 }
 
 /** The names of these fields, and what makes terms of their values. */
@@ -105,10 +111,11 @@ function columns<T extends object>(
     fields: Fields<T>,
 ): readonly [names: string[], terms: (value: T) => Term[]] {
     const names = Object.keys(fields) as (keyof T & string)[];
+    needed(...names.map((name) => fields[name]));
     return [
         names,
         (value) => {
-            checked(Object(value) === value, "object", value);
+            checked(Object(value) === value, "an object", value);
             return names.map((name) => under(name, fields[name], value[name]));
         },
     ];
@@ -147,20 +154,22 @@ export function object<T extends object>(
 
 /** A map whose keys and values are all alike. Keys that become one throw an EtfError. */
 export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
+    needed(key, value);
     return (map) => {
         const made = ErlMap.from(
-            Array.from(checked(isMap(map), "Map", map).entries(), ([k, v], at) => {
+            Array.from(checked(isMap(map), "a Map", map).entries(), ([k, v], at) => {
                 const step = typeof k === "string" ? k : at;
                 return [under(step, key, k), under(step, value, v)] as const;
             }),
         );
-        if (made.size < map.size) throw noTerm("two keys become one");
+        if (made.size < map.size) throw noTerm("two keys become the same key");
         return made;
     };
 }
 
 /** The encoder for what `change` makes of a value. */
 export function map<A, B>(change: (value: B) => A, inner: Encoder<A>): Encoder<B> {
+    needed(change, inner);
     return (value) => inner(change(value));
 }
 

@@ -92,6 +92,7 @@ function pidBytes(random: Random): number[] {
 
 /** A reference, pid, port, export or fun, with its fields near their borders. */
 function identifier(random: Random): number[] {
+    // Not none: such references end OTP 25 by a signal.
     const count = 1 + random.below(6);
     return random.of([
         () => pidBytes(random),

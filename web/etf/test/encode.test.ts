@@ -35,12 +35,12 @@ function fails(run: () => unknown, message: string | RegExp): void {
 test("a typed encoder leaves no element of a tuple out", () => {
     const pair = write.tuple(write.string, write.string);
     for (const [given, said] of [
-        [["a"], "an array of 1 is no tuple of 2"],
-        [["a", "b", "c"], "an array of 3 is no tuple of 2"],
+        [["a"], "an array of 1 is not a tuple of 2"],
+        [["a", "b", "c"], "an array of 3 is not a tuple of 2"],
     ] as const)
         fails(() => write.list(pair)([given as never]), `at [0]: ${said}`);
     // @ts-expect-error
-    fails(() => write.tuple()([1]), "an array of 1 is no tuple of 0");
+    fails(() => write.tuple()([1]), "an array of 1 is not a tuple of 0");
 });
 
 test("a typed encoder says in words, and where, that a value has no fields or entries", () => {
@@ -52,16 +52,95 @@ test("a typed encoder says in words, and where, that a value has no fields or en
         write.dict(write.string, write.integer),
     ];
     for (const [at, make] of makes.entries()) {
-        const type = at < 3 ? "object" : "Map";
-        for (const none of [null, undefined, 5, "x"] as never[])
-            fails(() => write.list(make)([none]), `at [0]: ${none} is no ${type}`);
+        const type = at < 3 ? "an object" : "a Map";
+        for (const [shown, none] of Object.entries({ null: null, undefined, 5: 5, string: "x" }))
+            fails(() => write.list(make)([none as never]), `at [0]: ${shown} is not ${type}`);
     }
     for (const none of [[1], new Set([1]), { a: 1 }] as never[])
-        fails(() => makes[3](none), /^[A-Z][a-z]+ is no Map$/);
+        fails(() => makes[3](none), /^[A-Z][a-z]+ is not a Map$/);
     // What String cannot show is told by its class.
     for (const none of [Object.create(null), [Symbol()]] as never[])
-        fails(() => write.integer(none), /^(nameless object|Array) is no integer$/);
-    fails(() => write.integer(Symbol("s") as never), "Symbol(s) is no integer");
+        fails(() => write.integer(none), /^(nameless object|Array) is not an integer$/);
+    fails(() => write.integer(Symbol("s") as never), "symbol is not an integer");
+});
+
+test("a typed encoder tells the type of a value, not its text, which may be long or escape", () => {
+    for (const value of ["\x1b[31m\n", "x".repeat(1e6)])
+        fails(() => write.integer(value as never), "string is not an integer");
+    fails(() => write.integer((() => "\x1b") as never), "function is not an integer");
+    const Odd = class {};
+    Object.defineProperty(Odd, "name", { value: Symbol("\x1b") });
+    fails(() => encode([new Odd() as never]), "at [0]: Symbol(\\x{1b}) is not a term");
+});
+
+test("a typed encoder visits each element, also holes and those of a subclass", () => {
+    const integers = write.list(write.integer);
+    fails(() => integers([1, , 2] as never), "at [1]: undefined is not an integer");
+    /** Its constructor takes elements, not a length. */
+    class One extends Array<number> {
+        constructor(element: number) {
+            super();
+            this.push(element);
+        }
+    }
+    const made = integers(new One(7));
+    assert.ok(Object.getPrototypeOf(made) === Array.prototype);
+    assert.equal(hex(encode(made)), "836b000107");
+});
+
+test("what is given for an encoder and is none is refused when it is given", () => {
+    const none = undefined as never;
+    for (const make of [
+        () => write.list(none),
+        () => write.tuple(write.integer, none),
+        () => write.object({ a: none }),
+        () => write.record("r", { a: none }),
+        () => write.nativeRecord("m", "r", { a: none }),
+        () => write.dict(write.string, none),
+        () => write.dict(none, write.string),
+        () => write.nullable(none),
+        () => write.map(none, write.integer),
+        () => write.map((value) => value, none),
+    ])
+        assert.throws(make, { name: "TypeError", message: /^an encoder or a function is missing/ });
+});
+
+test("a list of bytes whose getters change it has the length and the bytes that were read", () => {
+    const made = (get: (items: number[]) => number, items: number[]) =>
+        hex(encode(Object.defineProperty(items, 0, { get: () => get(items) })));
+    assert.equal(
+        made((items) => (items.length < 3 ? items.push(9) : 0) && 1, [0, 2]),
+        "836b00020102",
+    );
+    let reads = 0;
+    assert.equal(
+        made(() => (reads++ ? 300 : 1), [0, 2]),
+        "836b00020102",
+    );
+    // Where a getter makes it shorter, undefined stands for those that are missing.
+    assert.equal(
+        made((items) => ((items.length = 1), 1), [0, 2]),
+        hex(encode([1, undefined])),
+    );
+});
+
+test("an object with the tag of another class is an object", () => {
+    for (const name of ["Uint8Array", "Map"]) {
+        const tagged = Object.assign(Object.create(null) as object, {
+            [Symbol.toStringTag]: name,
+            a: 1,
+        });
+        const bytes = hex(encode({ a: 1 }));
+        assert.equal(hex(encode(tagged as never)), bytes);
+        const keyed = encoder({ deterministic: true }).encode(new Map([[tagged as never, 1]]));
+        assert.equal(hex(keyed), `837400000001${bytes.slice(2)}6101`);
+        class Tagged {
+            readonly [Symbol.toStringTag] = "Uint8Array";
+            readonly length = 4;
+        }
+        fails(() => encode(new Tagged() as never), "Tagged is not a term");
+        assert.throws(() => decode(tagged as never), /^TypeError: the input must be a Uint8Array/);
+    }
 });
 
 test("a value that holds itself is an error of encoding to a typed encoder, too", () => {
@@ -196,26 +275,26 @@ test("in order the same is refused as out of it", () => {
 });
 
 test("a name that cannot be written is named", () => {
-    const text = "text with a lone surrogate";
+    const text = "the text has a lone surrogate";
     for (const names of [1, 70]) {
         const object: { [name: string]: number } = { ["\ud800"]: 1 };
         for (let at = 1; at < names; at++) object[`k${at}`] = at;
         fails(() => encode({ a: object }), `at .a["\\ud800"]: ${text}`);
     }
     const long = "x".repeat(256);
-    const name = "an atom's name is a string of at most 255 characters";
+    const name = "an atom's name must be a string of at most 255 characters";
     fails(() => encoder({ keys: "atom" }).encode([{ [long]: 1 }]), `at [0].${long}: ${name}`);
     // No key writes to a terminal what is not the message's.
-    fails(() => encode({ "\x1b\x9bq": NaN }), 'at ["\\u001b\\u{9b}q"]: NaN is no term');
+    fails(() => encode({ "\x1b\x9bq": NaN }), 'at ["\\u001b\\u{9b}q"]: NaN is not a term');
 });
 
-test("a local term stands alone, to the measure too", () => {
+test("a local term must be the whole value, to the measure too", () => {
     const local = new LocalTerm(Uint8Array.of(1));
     assert.equal(byteSize(local), encode(local).length);
     for (let count = 1000; count < 1040; count++) {
         const value = [...Array<Encodable>(count).fill([]), local];
-        fails(() => byteSize(value), /a local term stands alone$/);
-        fails(() => encode(value), /a local term stands alone$/);
+        fails(() => byteSize(value), /a local term must be the whole value$/);
+        fails(() => encode(value), /a local term must be the whole value$/);
     }
 });
 
@@ -274,7 +353,7 @@ test("what deflate gives has to be a zlib stream", () => {
     for (const deflate of given as ((bytes: Uint8Array) => Uint8Array)[])
         assert.throws(
             () => encoder({ deflate }).encode(text),
-            /^TypeError: what deflate gives is no zlib stream$/,
+            /^TypeError: deflate must return a zlib stream$/,
         );
     for (const level of [0, 1, 6, 9])
         assert.equal(
@@ -287,12 +366,15 @@ test("options and values of another kind are told in words", () => {
     const refused = (run: () => unknown, message: string) =>
         assert.throws(run, { name: "TypeError", message });
     for (const none of [null, 1, "x", []] as never[])
-        refused(() => byteSize(1, none), "options are an object");
-    refused(() => encoder({ minorVersion: "1" as never }), 'minorVersion is 0|1|2, not "1"');
-    refused(() => encoder({ deflate: {} as never }), "deflate is function, not {}");
-    refused(() => encoder({ codegen: (() => 1) as never }), "codegen is false|true, not function");
-    fails(() => encode([new Error("x") as never]), "at [0]: Error is no term");
-    fails(() => encode(Int8Array.of(1) as never), "Int8Array is no term");
+        refused(() => byteSize(1, none), "options must be an object");
+    refused(() => encoder({ minorVersion: "1" as never }), 'minorVersion must be 0|1|2, not "1"');
+    refused(() => encoder({ deflate: {} as never }), "deflate must be function, not {}");
+    refused(
+        () => encoder({ codegen: (() => 1) as never }),
+        "codegen must be false|true, not function",
+    );
+    fails(() => encode([new Error("x") as never]), "at [0]: Error is not a term");
+    fails(() => encode(Int8Array.of(1) as never), "Int8Array is not a term");
 });
 
 test("what stands in a message cannot pass for a line or a colour of its own", () => {

@@ -84,7 +84,7 @@ test("local terms and funs of long ago, which no node here can be asked about, a
     }
     const local = decodeTerm(unhex("837901020304610a")) as LocalTerm;
     assert.deepEqual(local.bytes, Uint8Array.of(1, 2, 3, 4, 97, 10));
-    assert.throws(() => encode([local]), /a local term stands alone/);
+    assert.throws(() => encode([local]), /a local term must be the whole value/);
 });
 
 test("frames come out whole however the stream is cut", () => {

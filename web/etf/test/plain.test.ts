@@ -153,7 +153,7 @@ test("records are those that were given when the decoder was made", () => {
     for (const wrong of [[1], [undefined], [, "a"], ["a", "a"], ["__proto__"], "ab", { 0: "a" }, 5])
         assert.throws(
             () => plainDecoder({ records: { person: wrong as string[] } }),
-            /^TypeError: records: wrong fields/,
+            /^TypeError: records: fields must be different names/,
         );
 });
 
@@ -269,7 +269,7 @@ test("sets of keys with one hash are told apart", () => {
 
 test("text that is not UTF-8 is refused with the option that takes it", () => {
     const bytes = encode(Uint8Array.of(255));
-    assert.throws(() => decode(bytes), /text is not UTF-8: see binaries: "either"/);
+    assert.throws(() => decode(bytes), /text is not UTF-8: try binaries: "either"/);
     assert.deepEqual(plainDecoder({ binaries: "either" }).decode(bytes), Uint8Array.of(255));
 });
 

@@ -64,7 +64,7 @@ export function refused(value: Date, encodes: TermEncoder): void {
         id: number;
     }
     const user: User = { id: 1 };
-    // An interface may be extended by what is no term; a type may not.
+    // An interface may be extended by what is not a term; a type may not.
     // @ts-expect-error
     encode(user);
     encode({ ...user });

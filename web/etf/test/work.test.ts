@@ -132,11 +132,11 @@ test("a list of bytes counts as many elements as it has", () => {
                 [5, 6, 7, 8],
             ],
         ])
-            assert.throws(() => decoder.decode(encode(list)), /the 9 of maxElements/);
+            assert.throws(() => decoder.decode(encode(list)), /exceeds maxElements \(9\)/);
         // As the tail of a list, too.
         const tail = Uint8Array.of(131, 108, 0, 0, 0, 5, 97, 1, 97, 1, 97, 1, 97, 1, 97, 1);
         const whole = Uint8Array.of(...tail, ...encode([1, 2, 3, 4, 5]).subarray(1));
-        assert.throws(() => decoder.decode(whole), /the 9 of maxElements/);
+        assert.throws(() => decoder.decode(whole), /exceeds maxElements \(9\)/);
     }
     // By default, 17 MB of them in 17 kB.
     const row = Uint8Array.of(107, 255, 255, ...new Uint8Array(65535));
@@ -147,7 +147,7 @@ test("a list of bytes counts as many elements as it has", () => {
     ]);
     const size = [24, 16, 8, 0].map((shift) => (rows.length >>> shift) & 255);
     const bomb = Uint8Array.of(131, 80, ...size, ...deflateSync(rows));
-    assert.throws(() => decode(bomb), /the 16777216 of maxElements/);
+    assert.throws(() => decode(bomb), /exceeds maxElements \(16777216\)/);
 });
 
 test("integers past 8 bytes as keys of a Map count for the keys before them", () => {
@@ -298,7 +298,7 @@ test("long keys, which engines hash by their length alone, are bounded", () => {
     }
     const bytes = Buffer.concat([Uint8Array.of(131), terms]);
     for (const decoder of decoders)
-        assert.throws(() => decoder.decode(bytes), /the 16777216 of maxElements/);
+        assert.throws(() => decoder.decode(bytes), /exceeds maxElements \(16777216\)/);
     const few = bytes.subarray(0, 6 + 900 * entry);
     few.writeUInt32BE(900, 2);
     for (const decoder of decoders) decoder.decode(few);
@@ -311,7 +311,7 @@ test("a bit string counts as the memory that it takes", () => {
         const tuples = (count: number) =>
             Buffer.concat([Uint8Array.of(131, 104, count), ...Array<Uint8Array>(count).fill(bits)]);
         decoder.decode(tuples(2));
-        assert.throws(() => decoder.decode(tuples(3)), /the 34 of maxElements/);
+        assert.throws(() => decoder.decode(tuples(3)), /exceeds maxElements \(34\)/);
     }
 });
 
@@ -325,7 +325,7 @@ test("fields of a native record count before they are read", () => {
     for (const decoder of [plainDecoder({ limits }), termDecoder({ limits })])
         assert.throws(
             () => decoder.decode(Uint8Array.of(...record(40), ...fields)),
-            /over the 39 of maxElements \(at byte 13\)/,
+            /exceeds maxElements \(39\) \(at byte 13\)/,
         );
     const whole = Uint8Array.of(...record(40), ...fields, ...Array<number>(40).fill(106));
     assert.equal((decodeTerm(whole) as ErlRecord).values.length, 40);
