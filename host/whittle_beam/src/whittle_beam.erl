@@ -21,7 +21,7 @@
 
 -export_type([beam/0, chunk_id/0, strip_options/0, need/0, error/0]).
 
--type chunk_id() :: <<_:32>>.                   % <<"AtU8">>
+-type chunk_id() :: <<_:32>>.                   % such as "AtU8"
 
 -type strip_options() ::
         #{keep => [chunk_id()] | all,           % chunks to keep beside those that the
