@@ -47,7 +47,8 @@ compare("names") ->
     Names = [Name || Name <- All, not is_local_fun(Name)],
     Among = fun(Some) -> fun() -> term(oneof([oneof(Some), plain()])) end end,
     holds("terms with names of both nodes", property(Among(Names), fun named_said/1))
-        %% A fun's external format names its node: the reader's for the other's funs.
+        %% A fun's external format names its creator. For a fun of the other node, that is the
+        %% node that read it.
         ++ holds("terms with funs of both nodes", property(Among(All), fun(_) -> [] end))
         ++ lists:append([funs(F, G) || {F, G} <- lists:zip(agree:own(), ask(own)),
                                        is_function(F)]);
