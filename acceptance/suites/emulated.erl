@@ -34,8 +34,7 @@ start(#{emulator := Emulator}, File, Arguments, Env) ->
     by(Emulator, File, Arguments, Env).
 
 %% Starts it in an emulator, even if this machine could run it directly, so that all targets run
-%% under comparable conditions. qemu's name for a
-%% processor is the first word of the triple.
+%% under comparable conditions. qemu's name for a processor is the first word of the triple.
 -spec start_emulated(target(), file:filename(), [string()], [{string(), string()}]) -> port().
 start_emulated(#{emulator := [], triple := Triple}, File, Arguments, Env) ->
     by(["qemu-" ++ hd(string:lexemes(Triple, "-"))], File, Arguments, Env);
