@@ -46,7 +46,8 @@ evidence(#{evidence_file := File, missing := Missing} = Options) ->
            fun(Bytes) ->
                    case whittle_shake_evidence:from_binary(Bytes) of
                        {ok, Evidence} ->
-                           %% A cold function loads when the program calls it, so keep it.
+                           %% With `load', missing code loads at its first call, so the build
+                           %% need not refuse functions that only the recording has.
                            Seen = case Missing of load -> keep; crash -> refuse end,
                            {ok, maps:merge(#{seen => Seen, evidence => Evidence},
                                            maps:remove(evidence_file, Options))};
