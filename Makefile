@@ -1,5 +1,5 @@
-# Whittle's commands for people. `make demo` and `make test` are all that a
-# newcomer needs; each installs what is missing (tools/setup) and says so.
+# Commands for developers. A newcomer needs only `make demo` and `make test`. Each one installs
+# missing packages (tools/setup) and prints their names.
 
 OTP ?= 29
 PART ?=
@@ -17,11 +17,11 @@ all: setup-build ## compile the command
 demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
 	@tools/demo
 
-test: setup-build+test+cross+board+web+lib all $(RUNTIMES) ## all tests; PART="web lib" runs only these parts
+test: setup-build+test+cross+board+web+lib all $(RUNTIMES) ## run all tests; PART="web lib" runs only these parts
 	@WHITTLE_TARGETS="$(TARGETS)" WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" tools/test $(PART)
 
-# The long waits come first, and are visible: both VMs, the stock OTP and its suites. What
-# is there already is not spoken of.
+# The long builds come first and show their progress: both VMs, the stock OTP and its suites. A
+# build that is in the cache prints nothing.
 runtimes: all
 	@./whittle build examples/hello -o out/hello
 	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
@@ -30,61 +30,61 @@ runtimes: all
 			>out/agree.txt || exit 1; done
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
-check: setup-build+test all format ## format, warnings, xref, dialyzer, tests
+check: setup-build+test all format ## check the format, run xref and dialyzer, test the host tools
 	@rebar3 xref
 	@rebar3 dialyzer
 	@tools/test host
 
-format: ## no tabs, no trailing white space, no line past 100 columns
+format: ## reject tabs, trailing white space and lines of more than 100 columns
 	@tools/format
 
-matrix: setup-build+test all ## VMs of the other OTP releases and flavours (an hour and more)
+matrix: setup-build+test all ## test VMs of the other OTP releases and flavours (more than an hour)
 	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true
 	@rebar3 ct --suite acceptance/suites/matrix_SUITE --group matrix --readable=true
 
-otp-suites: all ## OTP's own suites on our VM (hours; goes on where it was ended)
+otp-suites: all ## run OTP's own suites on Whittle's VM (hours; continues an interrupted run)
 	@acceptance/otp-suites
 
-# 1 is a whole table too: of failures that nobody has explained yet.
-otp-suites-table: all ## write what they came to into docs/
+# Exit code 1 also gives a complete table, with failures that have no known reason yet.
+otp-suites-table: all ## write the results of OTP's suites into docs/
 	@mkdir -p out/otp-suites
 	@acceptance/otp-suites --table >out/otp-suites/table || [ $$? = 1 ]
 	@[ -s out/otp-suites/table ]
 	@sed "s|$(CURDIR)/||g" out/otp-suites/table >out/otp-suites/table.md
 	@mv out/otp-suites/table.md docs/otp-suites-results.md
 
-beam-files: setup-build+test all ## every BEAM file here and of OTP 25, 27, 29, rewritten (minutes)
+beam-files: setup-build+test all ## rewrite and check every BEAM file here and of OTP 25, 27, 29 (minutes)
 	@acceptance/beam-files
 	@acceptance/beam-files "$$(tools/otp-root 25)" "$$(tools/otp-root 27)" "$$(tools/otp-root 29)"
 
-board: setup-build+test+board all ## the drivers on a real kernel, in qemu (makes a VM for ARMv7)
+board: setup-build+test+board all ## test the drivers on a real kernel, in qemu (builds a VM for ARMv7)
 	@rebar3 ct --suite acceptance/suites/board_SUITE --readable=true
 
-targets: setup-build+test+cross+targets all ## every target: built, run by qemu-user, compared
+targets: setup-build+test+cross+targets all ## build for every target, run with qemu-user, compare the results
 	@mkdir -p out/targets
 	@acceptance/targets >out/targets/table; code=$$?; cat out/targets/table; exit $$code
 	@cp out/targets/table docs/targets-results.md
 	@WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" \
 		rebar3 ct --suite acceptance/suites/agree_SUITE --readable=true
 
-otp-suites-targets: setup-build+test+cross all ## a quick part of OTP's suites on armv7 and mips (TARGETS=... others)
+otp-suites-targets: setup-build+test+cross all ## run a quick part of OTP's suites on armv7 and mips (or TARGETS=...)
 	@for target in $(TARGETS); do acceptance/otp-suites --quick --target $$target || exit 1; done
 
-natives: setup-build+test+cross+targets all ## jiffy, yaws and the NIFs of ejabberd, from Debian's sources, linked in
+natives: setup-build+test+cross+targets all ## build jiffy, yaws and ejabberd's NIFs from Debian's sources, and test them
 	@escript acceptance/natives/natives.escript x86_64 armv7
 
-programs: all ## real programs of Debian, whole and shaken (makes VMs of OTP 25 if need be)
+programs: all ## build real programs of Debian with and without tree shaking, compare (builds VMs of OTP 25)
 	@escript acceptance/programs/programs.escript
 	@escript acceptance/programs/servers.escript
 
-web: setup-web ## the web packages
+web: setup-web ## test the web packages
 	@$(MAKE) -C web test
 
-# All groups of a target at once, so that what is missing is said once.
+# One call installs all groups of a target, so that it lists the missing packages once.
 setup-%:
 	@tools/setup $(subst +, ,$*)
 
-clean: ## remove what was built here; the cache of VMs (README.md) stays
+clean: ## remove the build directories; the cache of VMs (README.md) stays
 	@rm -rf _build out
 
 help:

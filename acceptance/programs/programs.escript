@@ -1,19 +1,19 @@
 #!/usr/bin/env escript
-%% Real programs of Debian's packages: what is left of each, and does it still work?
+%% Builds real programs of Debian's packages, and compares how they work and how large they are.
 %%
-%% Each is built whole, shaken (`--shake functions', what is missing is loaded), and shaken
-%% with `--missing crash', and then used; what comes of it has to be the same all three times.
-%% The whole one is recorded by `whittle trace' as it is used, and the record is held against
-%% the third (`--evidence'): each function in it that would have been cut is a line. What the
-%% second one had to load (its log) is another.
+%% It builds each program whole, with tree shaking (`--shake functions'; missing code loads), and
+%% with `--missing crash', and then uses it. The results must be the same all three times.
+%% `whittle trace' records the whole program during its use. The script compares the recording
+%% with the third build (`--evidence') and prints a line for each recorded function that the build
+%% would remove. It prints another line for the code that the second build loaded (by its log).
 %%
-%% Model: bytes are those of the account of `whittle build --json' and are the same in every
-%% run; there are no times. Packages come by apt, which checks their signatures, and are
-%% unpacked below out/programs: nothing is installed. What is there already is used again, so
-%% a run that was ended goes on; remove out/programs to begin anew.
+%% Model: bytes are those of the ledger of `whittle build --json' and are the same in every run;
+%% the script measures no times. apt fetches the packages and checks their signatures. The script
+%% unpacks them below out/programs and installs nothing. It uses existing files again, so a new run
+%% continues an interrupted one; remove out/programs to start again.
 %%
 %% usage: escript acceptance/programs/programs.escript [PROGRAM...]    default: all of them
-%% exit:  0 all the same, 1 something else (it says what)
+%% exit:  0 all results are the same, 1 there is a difference (the output names it)
 -mode(compile).
 
 main(Words) ->
@@ -43,7 +43,7 @@ known(Word, Known) ->
             halt(2)
     end.
 
-%% The tests' way to run programs and to visit the server; JSON is read as mochiweb reads it.
+%% Compiles the tests' modules that run programs and visit the server. mochiweb reads JSON.
 shared() ->
     [begin
          {ok, Module, Code} = compile:file(filename:join([get(root), "acceptance", "suites", Name]), [binary]),
@@ -76,9 +76,9 @@ program(Name) ->
 
 fail(Format, Arguments) -> throw({programs, io_lib:format(Format, Arguments)}).
 
-%% What is known of each: where it is (path), what of Debian it needs beside OTP (libs), the
-%% release of OTP that it is for, what --missing crash has to be told, and how it is used:
-%% use(Command, Env, Way) gives what has to be the same, and what was printed.
+%% Describes each program: its place (path), the Debian packages that it needs beside OTP (libs),
+%% its OTP release, the declarations for --missing crash, and its use: use(Command, Env, Way) returns
+%% the results that must be the same, and the output.
 
 given(pages) ->
     #{path => running:fixture("pages"), otp => "29",
@@ -177,8 +177,8 @@ build(Name, Way, Options, #{path := Path, otp := Otp, libs := Libs}) ->
             fail("~s was not built: ~ts", [Way, Log])
     end.
 
-%% What was called, as the record has it, and would be cut with all doors declared shut: what
-%% has to be told, or what the analysis has no way to.
+%% Lists the recorded functions that a build with all dynamic calls closed would remove: they need a
+%% declaration, or the analysis cannot find them.
 unplanned(Name, Record, #{path := Path, otp := Otp, libs := Libs, told := Told}) ->
     os:putenv("ERL_LIBS", lists:append(lists:join(":", Libs))),
     {Code, Said} = running:run(whittle(), ["build", Path, "-o", work([Name, "seen"]), "--otp", Otp,
@@ -210,7 +210,7 @@ used(Name, Way, Command, Env, #{use := Use}) ->
     ok = file:write_file(work([Name, [atom_to_list(Way), ".txt"]]), Printed),
     Same.
 
-%% Each start of the program is a record of its own: one of them all.
+%% Merges the recordings of the program's starts into one.
 recorded(Name, Record, Given) ->
     Dir = work([Name, "traces"]),
     _ = file:del_dir_r(Dir),
@@ -229,8 +229,7 @@ evidence(File) ->
     {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
     Evidence.
 
-%% What was called, as the record has it, and is cold in the second build: how many functions of
-%% which modules.
+%% Counts the recorded functions that are cold in the second build, by module.
 cold(Record, File) ->
     {ok, Account} = whittle_plan_file:read(File),
     [io_lib:format("~ts: ~b", [M, length(Cold)])
@@ -239,8 +238,8 @@ cold(Record, File) ->
                         FA <- [{F, A}], lists:member(FA, Functions)]],
         Cold =/= []].
 
-%% What the log of the second says that it had to load: once for each module. A handler of its own: tsung has nothing go to the one
-%% that there is.
+%% Reads from the second build's log which modules it loaded, each once. The log needs its own
+%% handler, because tsung sends nothing to the existing one.
 said(Name, #{use := Use}) ->
     Log = work([Name, "said.log"]),
     _ = file:delete(Log),
@@ -264,7 +263,7 @@ start([Program | Words], More, Env, Dir) ->
 
 run(Command, More, Env, Dir) -> running:ended(start(Command, More, Env, Dir)).
 
-%% A server of mochiweb
+%% A server with mochiweb
 visit(Command, Env, Dir) ->
     {Server, Port, _} = serve(Command, Env, Dir),
     Answers = visits:all(Port),
@@ -276,14 +275,14 @@ serve(Command, Env, Dir) ->
     Before = running:until(Server, <<"pages on port ">>),
     {Server, binary_to_integer(running:line(Server)), Before}.
 
-%% tsung as its script starts it, but for the web pages of its controller (`-n'): a release of
-%% the package's two applications and of what they call, with its settings from the environment.
-%% tsung itself is not loaded at the start: the controller does that. os_mon's programs are the
-%% build machine's and do not ride along: what it measures of the machine is off.
+%% Starts tsung as its script does, without the web pages of its controller (`-n'). The release has
+%% the package's two applications and those that they call, with settings from the environment.
+%% The start does not load tsung itself: the controller does that. os_mon's programs belong to the
+%% build machine and are not in the output: the measurements of the machine are off.
 %%
-%% The package is of OTP 25. For 29 its sources are compiled anew: what it brings none of (its
-%% copy of mochiweb, for which Debian's stands in; codecs of other protocols than HTTP) or what
-%% no longer compiles (SNMP) is left out.
+%% The package is for OTP 25. For OTP 29 the script compiles its sources again. It omits the parts
+%% that the package lacks (its copy of mochiweb, which Debian's replaces; codecs of other
+%% protocols than HTTP) or that no longer compile (SNMP).
 tsung(Otp, Package) ->
     Dir = work(["tsung_" ++ Otp, "release"]),
     _ = file:del_dir_r(Dir),
@@ -341,7 +340,7 @@ of_mochiweb(Ebin) ->
      || Module <- ["mochijson2", "mochinum", "mochiutf8", "mochiweb_charref", "mochiweb_headers",
                    "mochiweb_html", "mochiweb_util"]].
 
-%% The package's .app files list a module that is not there, and not one that is.
+%% The package's .app files list a module that does not exist, and omit one that does.
 listed(From, To) ->
     [Name] = filelib:wildcard("*.app", From),
     {ok, [{application, App, Props}]} = file:consult(filename:join(From, Name)),
@@ -363,8 +362,8 @@ version(Pattern) ->
         [] -> fail("there is no ~ts", [Pattern])
     end.
 
-%% A load of 40 users who ask three times each, on the server of mochiweb built whole. The
-%% numbers of tsung's log are what was asked for.
+%% Puts the load of 40 users, with three requests each, on the server of mochiweb that was built
+%% whole. The numbers in tsung's log must equal the numbers of requests.
 load(Command, Env, Dir) ->
     filelib:is_regular(file(pages, whole)) orelse build(pages, whole, [], given(pages)),
     {Server, Port, _} = serve([file(pages, whole)], [], Dir),
@@ -395,8 +394,8 @@ load(Command, Env, Dir) ->
                            [Code, Counted, Other, Printed])
     end.
 
-%% The last dump has the sums: of a counter the last number, of what has a mean the first and
-%% the last one. It may have a line twice, of before and after.
+%% Reads the sums from the last dump: the last number of a counter, and the first and last number of
+%% a value with a mean. The dump may have a line twice, for before and after.
 counted(Log) ->
     Dump = lists:last(binary:split(Log, <<"# stats: dump">>, [global])),
     [{Name, lists:sum([binary_to_integer(Number) || Number <- Numbers])}
@@ -410,11 +409,11 @@ counted(Log) ->
                             <<"page">>, <<"connect">>, <<"match">>, <<"200">>, <<"size_rcv">>,
                             <<"size_sent">>])].
 
-%% A project with includes, a parse transform, a lexer, a grammar and tests: built, tested, and
-%% whatever else rebar3 does with the OTP that is in the file; with a test that fails and one
-%% that is no Erlang. Debian's source of OTP has not the scripts that common_test's pages load,
-%% which it asks for without `--basic_html'. What the project calls of OTP and rebar3 does not
-%% comes in by a door: `--code'.
+%% Runs rebar3 on a project with includes, a parse transform, a lexer, a grammar and tests: it
+%% builds and tests the project, and does all else that rebar3 does with the OTP in the file. One test
+%% fails and one is not Erlang. Debian's source of OTP lacks the scripts of common_test's pages,
+%% which common_test requires without `--basic_html'. Functions of OTP that the project calls and
+%% rebar3 does not are declared by `--code'.
 project(Command, Env, Dir) ->
     Project = filename:join(Dir, "project"),
     _ = file:del_dir_r(Project),
@@ -452,7 +451,7 @@ project(Command, Env, Dir) ->
       | [{What, Ended, plain(Printed)} || {What, {Ended, Printed}} <- Runs]],
      [Said | [Printed || {_, {_, Printed}} <- Runs]]}.
 
-%% Without colours, how long it took, whose processes, and what `whittle trace' says.
+%% Removes colours, durations, process identifiers, and the lines of `whittle trace'.
 plain(Said) ->
     lists:foldl(fun({Pattern, Instead}, Text) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])
@@ -461,7 +460,7 @@ plain(Said) ->
                             {"\\S+: [0-9]+ functions of [0-9]+ modules, .* called in .*\n", ""},
                             {"whittle: note: .* without a last reading, .*\n", ""}]).
 
-%% An Elixir application, as `mix release' of Debian's package makes it.
+%% Builds an Elixir application with `mix release' of Debian's package.
 mix(Program, App, Source) ->
     Elixir = package(Program, "elixir", "usr/lib/elixir"),
     Dir = work([Program, "source"]),
@@ -475,13 +474,13 @@ mix(Program, App, Source) ->
         {_, Said} -> fail("mix release: ~ts", [Said])
     end.
 
-%% What it prints, and its exit code.
+%% Returns the output and the exit code.
 greet(Command, Env, Dir) ->
     answers([run(Command, [], Env, Dir),
              run(Command, ["one", "two"], [{"GREETING", "Good morning"} | Env], Dir)]).
 
-%% All that the program can do, what it cannot, and an environment that is wrong (what it says
-%% then comes from two processes, in any order).
+%% Uses all functions of the program, including failing ones, and an invalid environment. In that
+%% case the output comes from two processes, in any order.
 work(Command, Env, Dir) ->
     All = ["drawers", "stuck", "tasks", "agent", "words", "dates", "terms", "evaluated"],
     {Answers, Printed} =

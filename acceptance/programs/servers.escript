@@ -1,25 +1,25 @@
 #!/usr/bin/env escript
-%% Two large servers of Debian's packages, RabbitMQ and ejabberd: do they work when Whittle has
-%% built them, and what do they cost?
+%% Tests and measures two large servers of Debian's packages, RabbitMQ and ejabberd, as outputs.
 %%
 %% Each server runs in five ways: as the packages start it on the stock OTP (`stock'), built
-%% whole (`whole'), with cold code that is loaded on demand (`load'), with only the traced code
-%% at hand (`seen'), and without the code that it cannot reach (`crash'). A client that is
-%% written by others (pika, slixmpp) uses each of them: first with an empty data directory, then
-%% after a restart. All answers have to be the same as those of `stock'.
+%% whole (`whole'), with cold code that loads on demand (`load'), with only the traced code in
+%% memory (`seen'), and without unreachable code (`crash'). A third-party client (pika, slixmpp)
+%% uses each of them: first with an empty data directory, then after a restart. All answers must
+%% equal those of `stock'.
 %%
-%% Model. Bytes are the size of the file; for `stock' they are those of the release, VM included.
-%% The server is at rest ten seconds after its first start is complete; RSS and its anonymous
-%% part are the kernel's (VmRSS, RssAnon) of the VM's own process. The start is the time from
-%% the command until the server says that its start is complete, with the data directory of the
+%% Model. Bytes are the size of the file; for `stock' they are those of the release with its VM.
+%% The server is at rest ten seconds after its first start is complete. RSS and its anonymous
+%% part are the kernel's values (VmRSS, RssAnon) for the VM's own process. The start time runs from
+%% the command until the server reports that its start is complete, with the data directory of the
 %% first use: the median of five.
 %%
-%% Packages come by apt, which checks their signatures; the clients by pip, which checks their
-%% hashes. Both are unpacked below out/programs. Nothing is installed. A build or a result that is
-%% there is used again; remove out/programs/SERVER to begin anew. Servers listen on 127.0.0.1 only.
+%% apt fetches the packages and checks their signatures; pip fetches the clients and checks their
+%% hashes. The script unpacks both below out/programs and installs nothing. It uses an existing
+%% build or result again; remove out/programs/SERVER to start again. Servers listen on 127.0.0.1
+%% only.
 %%
 %% usage: escript acceptance/programs/servers.escript [rabbitmq|ejabberd]...    default: both
-%% exit:  0 all the same, 1 something else (it says what), 2 usage error
+%% exit:  0 all answers are the same, 1 there is a difference (the output names it), 2 usage error
 -mode(compile).
 
 -define(OTP, "25").
@@ -72,7 +72,7 @@ server(Module, Here) ->
             failed
     end.
 
-%% What each way starts: #{way => #{file, size, ...}}.
+%% Returns the program of each way: #{way => #{file, size, ...}}.
 builds(Module, Python, Here, #{path := Path, options := Given, told := Told} = Source) ->
     Options = ["--otp", ?OTP | Given],
     Build = fun(Way, More) ->
@@ -88,7 +88,7 @@ builds(Module, Python, Here, #{path := Path, options := Given, told := Told} = S
       crash => Build(crash, Shaken ++ ["--missing", "crash", "--evidence", Trace,
                                "--seen", "keep" | Told])}.
 
-%% What the server calls while the client uses it: one record of all its starts.
+%% Records the server's calls while the client uses it, as one recording of all its starts.
 recorded(Module, Python, Here, Whole) ->
     Record = debian:work([Module, "trace"]),
     case filelib:is_file(Record) of
@@ -152,7 +152,7 @@ used_now(Module, Python, Here, Way, Built) ->
               end || _ <- lists:seq(1, ?STARTS)],
     Memory#{answers => Answers, starts => lists:sort(Starts)}.
 
-%% Starts a server, measures it at rest and has the client use it.
+%% Starts a server, measures it at rest, and runs the client.
 client(Module, Python, Here, {Way, Built}, Dir, Phase) ->
     #{client := Client, phases := [First | _]} = Module:use(),
     {Server, _} = started(Module, Way, Built, Dir),

@@ -1,6 +1,6 @@
-%% A VM that was built for another processor agrees with this machine's: two nodes, of
-%% which one may have other words and another byte order, exchange every kind of term, and
-%% compute a table of results of OTP's own functions (fixtures/agree).
+%% Compares a VM for another processor with this machine's. Two nodes exchange every kind of term
+%% and compute a table of results of OTP's own functions (fixtures/agree). One of them may have
+%% another word size and another byte order.
 -module(agree_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -9,14 +9,14 @@
          end_per_group/2]).
 -export([terms/1, names/1, results/1, signatures/1, idle/1, older_kernel/1]).
 
-%% Each nap of the idle program is one timer. The VM makes 20 to 30 system calls in one, for
-%% timers of its own as well; a thread that is woken for nothing makes thousands.
+%% The number of timers of the idle program. The VM makes 20 to 30 system calls for one, also for
+%% its own timers; a thread that wakes up for nothing makes thousands.
 -define(NAPS, 5).
 -define(CALLS_A_NAP, 200).
 
 all() -> [{group, Group} || {Group, _, _} <- groups()].
 
-%% A group for each target.
+%% Each target has a group.
 groups() ->
     [{list_to_atom(Name), [], [terms, names, results, signatures, idle, older_kernel]}
      || #{name := Name} <- emulated:targets()].
@@ -25,7 +25,7 @@ init_per_suite(Config) ->
     Proper = running:directory("agree/proper", Config),
     {0, _} = erl(["-eval", "agreement:compile_again(init:get_plain_arguments()), halt().",
                   "-extra", filename:dirname(code:which(proper)), Proper]),
-    %% As rebar3 compiles it for the other node: each knows the other's funs.
+    %% rebar3 compiles the same file for the other node, so each node knows the other's funs.
     Ours = running:directory("agree/ours", Config),
     [{ok, _} = compile:file(File, [debug_info, {outdir, Ours}])
      || File <- filelib:wildcard(filename:join(running:fixture("agree"), "src/*.erl"))],
@@ -48,8 +48,8 @@ init_per_group(Group, Config) ->
 
 end_per_group(_, _) -> ok.
 
-%% Random terms of every type: they come back as they were, and both VMs say the same of
-%% their external format, hashes, order and print.
+%% Random terms of every type come back unchanged. Both VMs agree on their external format,
+%% hashes, order and print.
 terms(Config) -> agreed("terms", Config).
 
 %% The same with processes, ports, references and funs of both nodes.
@@ -57,12 +57,12 @@ names(Config) -> agreed("names", Config).
 
 results(Config) -> agreed("results", Config).
 
-%% What one side signs or seals, the other verifies or opens.
+%% Each side verifies the other's signatures and decrypts the other's data.
 signatures(Config) -> agreed("signatures", Config).
 
-%% A VM that has nothing to do waits until its timer is due, and asks the kernel for that
-%% with 64-bit times: on 32 bits the old calls read another layout, and not every kernel
-%% has them. (qemu gives the new ones no name.)
+%% An idle VM waits until its timer is due, and uses the system calls with 64-bit times. On 32 bits
+%% the old calls have another layout, and not every kernel has them. (qemu prints no names of
+%% the new calls.)
 idle(Config) ->
     Target = proplists:get_value(target, Config),
     Log = filename:join(running:directory("agree", Config),
@@ -81,8 +81,8 @@ idle(Config) ->
                                      "clock_nanosleep|timerfd_settime|rt_sigtimedwait|utimensat)"
                                      "\\().*", [{capture, first, binary}])).
 
-%% Kernels before Linux 5.1 have no call with 64-bit times for it: ERTS's own library, linked
-%% with a C library that says so, still waits as long as it should.
+%% Kernels before Linux 5.1 lack the call with 64-bit times. ERTS's own library then still waits as
+%% long as it should; the C library of this test simulates such a kernel.
 older_kernel(Config) ->
     case proplists:get_value(target, Config) of
         #{word_size := 32} = Target ->
@@ -95,7 +95,7 @@ older_kernel(Config) ->
             {skip, "64-bit times are the only ones there are"}
     end.
 
-%% With what the VM of the other cases was linked from.
+%% Links with the parts from which the VM of the other cases was linked.
 compiled(Source, #{name := Name, triple := Triple, cc := Cc, ldflags := Ldflags,
                    kernel_headers := Headers}, Program) ->
     {ok, #{dir := Dir}} =
@@ -147,7 +147,7 @@ agreed(What, Config) ->
         catch running:signal(Other, "KILL")
     end.
 
-%% This machine's, of the OTP that the other node is of.
+%% Runs this machine's erl, of the other node's OTP.
 erl(Words) ->
     running:run(filename:join([running:otp_root(), "bin", "erl"]),
                 ["-noinput", "-pa", filename:dirname(code:which(agreement)) | Words]).

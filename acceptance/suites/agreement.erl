@@ -1,20 +1,20 @@
-%% The stock VM of this machine asks a node that was built for another what it makes of
-%% terms and of OTP's functions, and compares. It runs in a node of its own
-%% (agree_SUITE), for the suites' own OTP is another.
+%% Compares the stock VM of this machine with a node for another target: it asks that node for
+%% properties of terms and for results of OTP's functions. It runs in a separate node
+%% (agree_SUITE), because the suites use another OTP.
 -module(agreement).
 
 -include_lib("proper/include/proper.hrl").
 
 -export([main/1, compile_again/1]).
 
-%% An emulated VM that others leave no time for.
+%% Long enough for an emulated VM on a busy machine.
 -define(PATIENCE_MS, 600_000).
 
-%% Lists of terms for one property. Each has up to 12.
+%% The number of lists of terms for one property. Each has up to 12 terms.
 -define(LISTS, 500).
 
-%% The words: what to do, the other node, and what its target's description says of it.
-%% Ends the node: with 0 if all agrees.
+%% Runs the comparison and ends the node, with 0 if both sides agree. The words are the task, the
+%% other node, and facts from its target's description.
 -spec main([string()]) -> no_return().
 main([What, Node, WordSize, Endian]) ->
     ok = io:setopts([{encoding, unicode}]),
@@ -27,8 +27,8 @@ main([What, Node, WordSize, Endian]) ->
     _ = ask(stop),
     halt(case Faults of [] -> 0; _ -> 1 end).
 
-%% Another OTP's BEAM files do not all load: the library of properties is compiled from the
-%% code that they carry. The words: from, to.
+%% Compiles the property library again from the abstract code in its BEAM files, because not all
+%% files of another OTP load. The words are the source and the destination.
 -spec compile_again([file:filename()]) -> ok.
 compile_again([From, To]) ->
     lists:foreach(
@@ -42,12 +42,13 @@ compile_again([From, To]) ->
 compare("terms") ->
     holds("plain terms", property(fun() -> term(plain()) end, fun plain_said/1));
 compare("names") ->
-    %% Those of both nodes, within all the rest.
+    %% The names of both nodes, among all other terms.
     All = agree:own() ++ ask(own),
     Names = [Name || Name <- All, not is_local_fun(Name)],
     Among = fun(Some) -> fun() -> term(oneof([oneof(Some), plain()])) end end,
     holds("terms with names of both nodes", property(Among(Names), fun named_said/1))
-        %% A fun is written with who has made it: the node that read it, for the other's.
+        %% A fun's external format names its creator. For a fun of the other node, that is the
+        %% node that read it.
         ++ holds("terms with funs of both nodes", property(Among(All), fun(_) -> [] end))
         ++ lists:append([funs(F, G) || {F, G} <- lists:zip(agree:own(), ask(own)),
                                        is_function(F)]);
@@ -96,13 +97,13 @@ holds(What, Property) ->
 
 plain_said(Said) -> Said.
 
-%% A name of the other node's is written another way than one's own, and phash/2 is of
-%% that too.
+%% The external format of the other node's names differs from that of one's own, and phash/2
+%% depends on it too.
 named_said(Said) ->
     [maps:update_with(hash, fun([Hash, Wide, _]) -> [Hash, Wide] end,
                       maps:without([printed, external], Of)) || Of <- Said].
 
-%% A fun of the other node's does here what one's own does.
+%% A fun of the other node gives the same result here as our own fun.
 funs(Ours, Theirs) ->
     Arguments = case erlang:fun_info(Ours, arity) of
                     {arity, 0} -> none;
@@ -168,20 +169,20 @@ odd_float() ->
            1.7976931348623157e308, -1.7976931348623157e308, 1.0e22, 0.1, 9007199254740993.0,
            float()]).
 
-%% Some of 255 characters of up to four bytes; few of each, for no node forgets an atom.
+%% Atoms of 255 characters with up to four bytes. They are few, because a node forgets no atom.
 an_atom() ->
     oneof([oneof([a, '', 'A b', true, 'Ünïcode', 'снег', '漢字', '\x{1f600}']),
            ?LET({N, Char}, {range(0, 255), oneof([$a, 16#e9, 16#6f22, 16#1f600])},
                 list_to_atom(lists:duplicate(N, Char)))]).
 
-%% Too long for a heap: more than 64 bytes.
+%% A binary of more than 64 bytes, which does not lie on a process's heap.
 long_binary() -> ?LET(N, range(60, 1000), binary(N)).
 
 part() ->
     ?LET(Whole, long_binary(),
          ?LET({From, Length}, {range(0, 30), range(0, 30)}, binary:part(Whole, From, Length))).
 
-%% Bits at any offset of something longer.
+%% Bits at any offset of a longer bit string.
 bits_within() ->
     ?LET({Whole, Offset, Length}, {long_binary(), range(0, 70), range(0, 400)},
          begin
@@ -201,7 +202,7 @@ table(Module) ->
         ++ lists:append([agree([atom_to_list(Module), ": ", atom_to_list(Name)], Value,
                                proplists:get_value(Name, There)) || {Name, Value} <- Here]).
 
-%% Faults: where two terms first differ.
+%% Returns the faults: the places where two terms first differ.
 agree(_, Same, Same) -> [];
 agree(What, Here, There) ->
     {Path, A, B} = difference(Here, There, []),

@@ -1,5 +1,5 @@
-%% Every BEAM file below some directories: checked, or rewritten where it is. Called
-%% by acceptance/beam-files, which compiles it with the OTP that it runs in.
+%% Checks every BEAM file below some directories, or rewrites it in place. acceptance/beam-files
+%% compiles this module with the OTP in which it runs.
 -module(beam_files).
 
 -export([main/1]).
@@ -42,7 +42,7 @@ alone(Fun, File) ->
         {'DOWN', Monitor, process, _, Reason} -> {wrong, Reason}
     end.
 
-%% What is not stripped, and what is; and with half of its exports.
+%% Checks the file unstripped, stripped, and with half of its exports.
 check(File) ->
     {ok, Bytes} = file:read_file(File),
     {ok, Beam} = whittle_beam:read(Bytes),

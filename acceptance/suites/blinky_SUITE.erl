@@ -1,5 +1,5 @@
-%% examples/blinky, two instances at the ends of a line that breaks (blinky_line.c): both of
-%% this machine, both for ARMv7 in its emulator, and one of each.
+%% Tests examples/blinky with two instances at the ends of an unreliable line (blinky_line.c): both
+%% for this machine, both for ARMv7 in its emulator, and one of each.
 -module(blinky_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -24,14 +24,14 @@ init_per_suite(Config) ->
     {0, <<>>} = running:run(os:find_executable("cc"),
                             ["-O2", "-Wall", "-Wextra", "-Werror", "-o", Line,
                              filename:join(running:root(), "acceptance/suites/blinky_line.c")]),
-    %% Where `whittle build' finds whittle_io.
+    %% `whittle build' finds whittle_io there.
     Before = os:getenv("ERL_LIBS", ""),
     true = os:putenv("ERL_LIBS", filename:dirname(code:lib_dir(whittle_io))),
     [{line, Line}, {libs, Before} | Config].
 
 end_per_suite(Config) -> os:putenv("ERL_LIBS", proplists:get_value(libs, Config)).
 
-%% What is built is as it is shipped, but for configuration from the command line.
+%% The builds equal the shipped ones, except for configuration from the command line.
 init_per_group(Group, Config) ->
     Dir = running:directory("blinky", Config),
     Names = case Group of
@@ -60,8 +60,8 @@ program(Out, Target) ->
                            "--feature", "+terms"])
     end.
 
-%% An end: what runs, where, its boot number once the other has heard it, how many presses it
-%% has taken, and what it has printed, the latest first.
+%% One end: its program and place, its boot number (as soon as the other end knows it), the number
+%% of presses that it accepted, and its output, the latest line first.
 -record(e, {target, program, device, port, boot, taken = 0, lines = []}).
 
 init_per_testcase(_, Config) ->
@@ -85,7 +85,7 @@ cut(Config) -> broken("c", Config).
 
 garbled(Config) -> broken("g", Config).
 
-%% Nothing comes through. What is pressed meanwhile is shown when it does again.
+%% The line delivers nothing for a while. Afterwards the other end shows the presses of that time.
 broken(How, Config) ->
     {A, B, Line} = met(Config),
     line(How, Line),
@@ -98,21 +98,21 @@ partly_garbled(Config) -> damaged("p", Config).
 
 doubled(Config) -> damaged("d", Config).
 
-%% It never gets better.
+%% The line stays damaged.
 damaged(How, Config) ->
     {A, B, Line} = met(Config),
     line(How, Line),
     finish(Line, exchanged(press(10, A), press(10, B))).
 
-%% The processes of either side, with presses under way.
+%% The test kills the processes of either side, while presses are on their way.
 killed(Config) ->
     {A, B, Line} = met(Config),
     Kill = fun(Name, End) -> press(2, command("kill " ++ Name, "^killed$", press(2, End))) end,
     Names = ["owner", "lamp", "owner", "lamp"],
     finish(Line, exchanged(lists:foldl(Kill, A, Names), lists:foldl(Kill, B, Names))).
 
-%% The next instance shows what was pressed while there was none, from its first number on,
-%% and nothing that the one before has shown.
+%% The next instance shows the presses from the time without an instance, from its first number
+%% on. It shows none that the instance before has shown.
 receiver_restarted(Config) ->
     {A, B, Line} = met(Config),
     {A1, B1} = exchanged(press(2, A), press(3, B)),
@@ -125,8 +125,8 @@ receiver_restarted(Config) ->
     ?assertEqual([3, 4, 5], shown(A4, B4)),
     finish(Line, exchanged(press(1, A4), press(1, B4)), {3, 1}).
 
-%% What it had taken, and nobody heard of, ends with it: the other side knows from which
-%% number on.
+%% The presses that the other side has not received end with the sender. The other side learns
+%% from which number on.
 sender_restarted(Config) ->
     {A, B, Line} = met(Config),
     {A1, B1} = exchanged(A, press(2, B)),
@@ -141,7 +141,7 @@ sender_restarted(Config) ->
     ?assertEqual([1, 2], shown(B1, A4)),
     finish(Line, {A4, B5}).
 
-%% What was not taken is counted.
+%% The sender counts the presses that it refuses.
 too_many(Config) ->
     {A, B, Line} = met(Config),
     line("c", Line),
@@ -154,7 +154,7 @@ too_many(Config) ->
 
 %%% Both ends
 
-%% Both, once they have heard of each other.
+%% Returns both ends after they have heard of each other.
 met(Config) ->
     [A, B] = ends(Config),
     {A1, B1} = meet(start(A), start(B)),
@@ -167,7 +167,7 @@ meet(A, B) ->
 
 boot(#e{lines = [Up | _]}) -> lists:last(string:lexemes(Up, " ")).
 
-%% Both, once either has shown the last press of the other.
+%% Returns both ends after each has shown the other's last press.
 exchanged(A, B) -> {shows_last(B, A), shows_last(A, B)}.
 
 shows_last(#e{taken = 0}, End) -> End;
@@ -177,10 +177,10 @@ shows_last(#e{taken = Taken} = Other, End) ->
         false -> wait(io_lib:format(" shown ~s ~b: ", [Other#e.boot, Taken]), End)
     end.
 
-%% No press was shown twice, none was left out, and each turned the LED over.
+%% Checks that each press appeared once, none is missing, and each turned the LED over.
 finish(Line, Ends) -> finish(Line, Ends, {1, 1}).
 
-%% First are the numbers that each end's presses begin with where they are shown.
+%% First holds the numbers of the first presses of each end that the other end shows.
 finish(Line, {A, B}, {FirstOfA, FirstOfB}) ->
     [begin
          ?assertEqual(lists:seq(First, From#e.taken), shown(From, To)),
@@ -192,13 +192,13 @@ finish(Line, {A, B}, {FirstOfA, FirstOfB}) ->
      end || {From, First, To} <- [{A, FirstOfA, B}, {B, FirstOfB, A}]],
     true = port_close(Line).
 
-%% The numbers of the presses of one that the other has shown, in its order.
+%% Returns the numbers of one end's presses that the other end has shown, in its order.
 shown(#e{boot = Boot}, To) ->
     [list_to_integer(lists:takewhile(fun(C) -> C =/= $: end, Number))
      || {_, Text} <- reports(To), ["shown", By, Number | _] <- [string:lexemes(Text, " ")],
         By =:= Boot].
 
-%% By their numbers; a lamp that was killed may have printed one twice.
+%% Sorts the reports by number. A killed lamp may have printed one twice.
 reports(#e{lines = Lines}) ->
     lists:usort([{list_to_integer(Number), Text}
                  || Line <- Lines, [Number, Text] <- [string:split(Line, " ")],
@@ -211,7 +211,7 @@ start(#e{target = Target, program = Program, device = Device} = End) ->
     Port = emulated:start(Target, Program, [], [{"ERL_FLAGS", lists:flatten(Flags)}]),
     End#e{port = Port}.
 
-%% Killed, as by a loss of power, and what is left to be started again.
+%% Kills an end, as a loss of power does, and returns what a new start needs.
 ended(#e{port = Port, program = Program, target = Target, device = Device}, Line) ->
     running:signal(Port, "KILL"),
     {_, _} = running:ended(Port),
@@ -229,11 +229,11 @@ command(Command, Answer, #e{port = Port} = End) ->
 
 heard(What, End) -> wait("^[0-9]+ " ++ What ++ " ", End).
 
-%% That the other has ended, and the last number that was had from it.
+%% Waits until this end reports the end of the other, with the last number from it.
 told_of_end(#e{boot = Boot}, Last, End) ->
     wait(io_lib:format(" gap ~s after ~b: it has ended", [Boot, Last]), End).
 
-%% The end, once it has printed such a line.
+%% Returns the end after it has printed a matching line.
 wait(Pattern, #e{port = Port, lines = Lines} = End) ->
     Line = binary_to_list(running:line(Port)),
     End1 = End#e{lines = [Line | Lines]},

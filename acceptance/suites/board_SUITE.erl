@@ -1,5 +1,5 @@
-%% whittle_gpio and whittle_serial on a real kernel's drivers: one executable, built from
-%% fixtures/board for ARMv7, is all that an emulated board has beside Debian's kernel.
+%% Tests whittle_gpio and whittle_serial with the drivers of a real kernel. An emulated board has
+%% only Debian's kernel and one executable, which is fixtures/board for ARMv7.
 -module(board_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -18,7 +18,7 @@ init_per_suite(Config) ->
 built(Config) ->
     Dir = running:directory("board", Config),
     {ok, Kernel} = machine:kernel(filename:join([running:root(), "_build", "board"])),
-    %% The drivers lie where make has compiled them.
+    %% make has compiled the drivers there.
     Before = os:getenv("ERL_LIBS", ""),
     true = os:putenv("ERL_LIBS", filename:join(running:root(), "_build/default/lib")),
     Program = try running:build(running:fixture("board"), filename:join(Dir, "board"),
@@ -32,7 +32,7 @@ built(Config) ->
 
 end_per_suite(_Config) -> ok.
 
-%% The kernel's own user of the button is left out, so that it is free.
+%% The test omits the kernel's own user of the button, so that the line is free.
 lines_and_uart(Config) ->
     Machine = start(Config, "initcall_blacklist=gpio_keys_init"),
     try
@@ -43,7 +43,7 @@ lines_and_uart(Config) ->
         ?assertEqual(<<"taken {error,ebusy}">>, said(Machine)),
         [begin
              ?assertEqual(iolist_to_binary(io_lib:format("lines ~b", [Bits])), said(Machine)),
-             %% The register has them, and nobody else's lines with them.
+             %% The register shows these levels, and no other line changes.
              ?assertEqual(Bits, machine:lines(Machine)),
              press(Machine, 2 * N - 1)
          end || {N, Bits} <- [{1, 4}, {2, 0}, {3, 5}, {4, 2}, {5, 7}]],
@@ -66,10 +66,10 @@ press(Machine, First) ->
     {match, [F, S, Ms]} = re:run(said(Machine), "^pressed ([0-9]+) ([0-9]+) ([0-9]+) ms$",
                                  [{capture, all_but_first, list}]),
     ?assertEqual({First, First + 1}, {list_to_integer(F), list_to_integer(S)}),
-    %% qemu holds it down for 100 ms of the board's time.
+    %% qemu holds the button down for 100 ms of the board's time.
     ?assert(list_to_integer(Ms) >= 50).
 
-%% The UART's inputs are up when somebody is at the other end.
+%% The inputs of the UART are up while a client is at the other end.
 uart(Machine) ->
     ?assertEqual(<<"wires [cd,cts,dsr,dtr,rts]">>, said(Machine)),
     ?assertEqual(<<"serial">>, said(Machine)),
@@ -81,8 +81,8 @@ uart(Machine) ->
     ?assert(Bytes =:= Back),
     ?assertEqual(<<"exchanged 50000">>, said(Machine)).
 
-%% XOFF holds up what the board sends. All of that is thrown away when its close has waited,
-%% but for what the hardware had, which is less than its FIFO's 16 bytes.
+%% XOFF stops the board's output. After its close has waited, the kernel discards all of it,
+%% except the bytes in the hardware, which are fewer than the 16 bytes of its FIFO.
 lingers(Machine) ->
     ?assertEqual(<<"holding">>, said(Machine)),
     Socket = machine:uart(Machine),
@@ -98,7 +98,7 @@ last_word(Socket, Zeros) when Zeros < 16 ->
             <<First/binary, Rest/binary>>
     end.
 
-%% With its own user the kernel holds the line.
+%% The kernel holds the line if it has a user of its own.
 taken_by_the_kernel(Config) ->
     Machine = start(Config, ""),
     try
@@ -114,7 +114,7 @@ start(Config, Words) ->
     machine:start(proplists:get_value(kernel, Config), proplists:get_value(initramfs, Config),
                   Words).
 
-%% What the program says next; the kernel's words between are none of ours.
+%% Returns the program's next line and skips the kernel's messages.
 said(Machine) ->
     case machine:line(Machine) of
         <<"board: ", Text/binary>> -> Text;

@@ -1,6 +1,6 @@
-%% What is cut by `--shake functions --missing load' is loaded when it is called, and nobody
-%% sees a difference: the table of docs/shaking.md. Each case has the fixture `cut' answer a
-%% question twice, in a stock OTP and built with a plan that leaves out what is asked about.
+%% Tests that code which `--shake functions --missing load' makes cold loads at its first call,
+%% without any other difference: the table of docs/shaking.md. In each case the fixture `cut'
+%% answers a question twice: in a stock OTP, and in a build whose plan omits the code in question.
 -module(cold_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -48,7 +48,7 @@ funs_to_a_stock_node(Config) ->
     ?assertEqual({0, Answer}, stock("fun_in", [Shaken], Config)),
     same("fun_in", [Shaken], Config).
 
-%% Also where what is cut is gone: the funs that are left are those that they were.
+%% The remaining funs keep their identity, also without the cold code.
 funs_where_the_rest_is_gone(Config) ->
     Kept = "cut_checks:fun_in/1,cut_checks:fun_out/1",
     Cut = running:build(running:fixture("cut"), file("gone", Config),
@@ -68,7 +68,7 @@ calls(Config) -> same("calls", [], Config).
 
 errors(Config) -> same("errors", [], Config).
 
-%% Of cold functions, of a cold module that nobody calls, and one that is nowhere.
+%% Atoms of cold functions, of a cold module without callers, and one that exists nowhere.
 atoms(Config) ->
     same("atoms", ["nobody_says_this", "in_a_literal", "cut_word_of_nobody"], Config),
     ?assertEqual({0, <<"[\"family_specification\",family_specification]">>},
@@ -89,18 +89,18 @@ handlers(Config) -> same("handlers", [], Config).
 
 tracing(Config) -> same("tracing", [], Config).
 
-%% Calls of one half of a module by the other one are nobody's.
+%% A tracer does not see the calls between the two halves of a module.
 tracing_all(Config) -> same("tracing_all", [], Config).
 
 loops(Config) -> same("loops", [], Config).
 
-%% Its companion is a part of a module where a process is in it.
+%% The companion counts as a part of its module if a process runs in it.
 purging(Config) -> same("purging", [], Config).
 
-%% c:lm() would load them.
+%% c:lm() would load such modules.
 modified(Config) -> same("modified", [], Config).
 
-%% Modules are made smaller in any output.
+%% Every output has shrunk modules, also without tree shaking.
 modified_unshaken(Config) ->
     Whole = running:build(running:fixture("cut"), file("unshaken", Config)),
     same("modified", [], [{cut, Whole} | proplists:delete(cut, Config)]).
@@ -114,18 +114,18 @@ modified_where_the_rest_is_gone(Config) ->
 
 infos(Config) -> same("infos", [], Config).
 
-%% Nothing of them is at hand. To ask for the module's name is a way to have it loaded.
+%% The VM has nothing of these modules. A question with the module's name loads the module.
 infos_of_late(Config) ->
     ?assertEqual({0, <<"[{false,cut_late,true,true},{false,dict,true,true}]">>},
                  cut("infos_of_late", [], Config)).
 
-%% Of which the program has all at hand, or loads nothing for it.
+%% The program has all of these modules in memory, or loads nothing for the question.
 infos_of_all(Config) ->
     ?assertEqual({0, <<"{true,[],[],[]}">>}, cut("infos_of_all", [], Config)).
 
 at_once(Config) -> same("at_once", [], Config).
 
-%% The stock node has them.
+%% The stock node has these.
 no_descriptors(Config) ->
     {0, <<"{some,", Answers/binary>>} = stock("no_descriptors", ["0"], Config),
     Words = ["-c", "ulimit -n 80; exec \"$@\"", "sh", proplists:get_value(cut, Config),
@@ -135,14 +135,14 @@ no_descriptors(Config) ->
 nothing_cold_at_start(Config) ->
     ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Config)).
 
-%% What a person is told
+%% Messages for a person
 
 said_once(Config) ->
     {0, Said} = cut("said", [], Config),
     ?assertEqual(<<"{\"cut_lib:far/1 was called and had to be loaded: keep it (whittle build "
                    "--keep) to have it at hand\",no_more}">>, Said).
 
-%% By logger's own handler too, where its level lets it.
+%% logger's own handler also writes the message, if its level permits.
 said_to_the_terminal(Config) ->
     Port = running:start(proplists:get_value(cut, Config), ["cut_checks", "stay"],
                          #{env => [{"ERL_FLAGS", "-kernel logger_level info"}]}),
@@ -150,7 +150,7 @@ said_to_the_terminal(Config) ->
     ok = running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
-%% Also of a module of which nothing is at hand.
+%% The same for a module of which the VM has nothing.
 said_of_modules(Config) ->
     File = file("late_fun", Config),
     {0, _} = stock("late_fun_out", [File], Config),
@@ -159,7 +159,7 @@ said_of_modules(Config) ->
     ?assertEqual({0, iolist_to_binary(io_lib:format("~0p", [Said]))},
                  cut("said_of_modules", [File], Config)).
 
-%% Hot and cold apart, both together little more than what is not shaken.
+%% Hot and cold code together are little larger than the code without tree shaking.
 sizes(Config) ->
     Whole = running:build(running:fixture("cut"), file("whole", Config)),
     Cut = proplists:get_value(cut, Config),
@@ -182,7 +182,7 @@ doors_are_noted(Config) ->
                         "function \\(cut:run/1\\); what is called so and was not seen is loaded "
                         "then$")).
 
-%% And the way to a smaller one.
+%% The note also shows how to get a smaller output.
 cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
@@ -199,7 +199,8 @@ in_directory(Config) ->
     Answer = stock("calls", [], Config),
     ?assertEqual(Answer, answer(running:run(filename:join(Dir, "cut"), ["cut_checks", "calls"]))).
 
-%% Of a run that asked one thing only: all else is answered as well, and a start loads nothing.
+%% The recording asked one question only. The program answers all others too, and its start loads
+%% nothing.
 only_what_was_seen(Config) ->
     [Whole, Trace, Only] = [file("seen." ++ Name, Config)
                             || Name <- ["whole", "trace", "only"]],
@@ -216,7 +217,7 @@ only_what_was_seen(Config) ->
                        "not call it. The way to it:\n  ", _/binary>>},
                  running:whittle(["why", Cut, "supervisor:handle_cast/2"])).
 
-%% Plans that are wrong about everything
+%% Plans with wrong contents
 
 only_the_boot_at_hand(Config) ->
     Hello = planned:build(running:example("hello"),
@@ -229,7 +230,7 @@ any_half_at_hand(Config) ->
      || Check <- ["funs", "introspection", "calls", "errors", "handlers", "tracing", "loops",
                   "at_once"]].
 
-%% Internal
+%% Internal functions
 
 same(Check, Arguments, Config) ->
     {0, Answer} = stock(Check, Arguments, Config),
@@ -238,7 +239,7 @@ same(Check, Arguments, Config) ->
 cut(Check, Arguments, Config) ->
     answer(running:run(proplists:get_value(cut, Config), ["cut_checks", Check | Arguments])).
 
-%% With all modules of the application loaded, as a release starts.
+%% Loads all modules of the application, as the start of a release does.
 stock(Check, Arguments, Config) ->
     answer(running:run(filename:join([running:otp_root(), "bin", "erl"]),
                        ["-noshell", "-pa", proplists:get_value(ebin, Config), "-eval",
@@ -247,7 +248,7 @@ stock(Check, Arguments, Config) ->
 
 answer({Code, Output}) -> {Code, string:trim(Output)}.
 
-%% As `whittle build` compiles it: by the OTP that it runs on.
+%% Compiles as `whittle build' does, with the OTP on which it runs.
 compiled("src", Ebin) ->
     Src = filename:join(running:fixture("cut"), "src"),
     {ok, [{application, Name, Props}]} = file:consult(filename:join(Src, "cut.app.src")),

@@ -1,12 +1,12 @@
-%% Executables for a target, run by its emulator where this machine needs one: as
-%% `whittle run' does it, but with an environment of the test's own.
+%% Runs executables for a target, with its emulator if this machine needs one. It works like
+%% `whittle run', but with the environment of the test.
 -module(emulated).
 
 -export([targets/0, lacks/1, start/4, start_emulated/4, start_traced/5, flavours/1]).
 
 -type target() :: whittle_target:target().
 
-%% Those that WHITTLE_TARGETS names, with blanks between; all without it.
+%% Returns the targets that WHITTLE_TARGETS names, separated by blanks; without it, all targets.
 -spec targets() -> [target()].
 targets() ->
     Named = string:lexemes(os:getenv("WHITTLE_TARGETS", ""), " "),
@@ -15,7 +15,7 @@ targets() ->
     Unknown =:= [] orelse error({no_such_target, Unknown}),
     [T || T = #{name := Name} <- All, Named =:= [] orelse lists:member(Name, Named)].
 
-%% What this machine lacks to run a target's programs, for a person.
+%% Names, for a person, what this machine lacks to run a target's programs.
 -spec lacks(target()) -> none | string().
 lacks(#{emulator := []}) ->
     none;
@@ -33,16 +33,16 @@ flavours(#{flavours := Flavours}) -> [atom_to_list(Flavour) || Flavour <- Flavou
 start(#{emulator := Emulator}, File, Arguments, Env) ->
     by(Emulator, File, Arguments, Env).
 
-%% The same, by an emulator also where this machine could do without: what is compared
-%% with others under theirs. Of its name, qemu's words are the processor's.
+%% Starts it in an emulator, even if this machine could run it directly, so that all targets run
+%% under comparable conditions. qemu's name for a processor is the first word of the triple.
 -spec start_emulated(target(), file:filename(), [string()], [{string(), string()}]) -> port().
 start_emulated(#{emulator := [], triple := Triple}, File, Arguments, Env) ->
     by(["qemu-" ++ hd(string:lexemes(Triple, "-"))], File, Arguments, Env);
 start_emulated(Target, File, Arguments, Env) ->
     start(Target, File, Arguments, Env).
 
-%% The same, by an emulator, which writes the system calls of the program (not of what that
-%% starts) to a file.
+%% Starts it in an emulator that writes the program's system calls to a file, without those of its
+%% child processes.
 -spec start_traced(file:filename(), target(), file:filename(), [string()],
                    [{string(), string()}]) -> port().
 start_traced(Log, Target, File, Arguments, Env) ->

@@ -1,6 +1,6 @@
-%% The first code of every VM, native/launcher/entry.c, in a small program with a pack, as
-%% this machine and the emulators of the others run it: a file that is cut off says so, and
-%% one whose bytes were changed does not run.
+%% Tests the first code of every VM, native/launcher/entry.c, in a small program with a pack. This
+%% machine and the emulators of the others run it. A truncated file reports that, and a file with
+%% changed bytes does not run.
 -module(entry_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -19,7 +19,7 @@
 all() ->
     [x86_64, armv7, armv6, mips, aarch64, riscv64, without_a_sum, started_by_other_paths].
 
-%% Each case has the same places, whichever ran before.
+%% Each case has the same places, in any order of the cases.
 init_per_testcase(_, Config) ->
     _ = rand:seed(exsss, {19, 5, 200}),
     Config.
@@ -32,7 +32,7 @@ armv6(Config) ->
     checked("arm-linux-gnueabi-gcc", ["-march=armv6kz+fp", "-mfloat-abi=softfp"], "qemu-arm", 12,
             Config).
 
-%% Without what position-independent code needs, as the target's own flags say.
+%% Without the parts for position-independent code, as the target's own flags require.
 mips(Config) ->
     checked("mips-linux-gnu-gcc", ["-march=mips32r2", "-mno-abicalls", "-fno-pic", "-G0"],
             "qemu-mips", 12, Config).
@@ -68,7 +68,7 @@ checked(Vm, Emulator, Places) ->
     [?assertEqual({At, Expected}, {At, Run(flipped(At, Whole))})
      || At <- places(Places, ?CHECKED_FROM, Loaded), is_loaded(At, Bytes)].
 
-%% A VM that the packer has not touched runs unchecked, as in what --format dir makes.
+%% A VM without a pack runs unchecked; `--format dir' writes such VMs.
 without_a_sum(Config) ->
     Vm = linked("musl-gcc", [], Config),
     {ok, Bytes} = file:read_file(Vm),
@@ -81,7 +81,7 @@ without_a_sum(Config) ->
     {Code, _} = run(none, Vm, []),
     ?assertNotEqual(0, Code).
 
-%% By a link, by a descriptor, and unreadable.
+%% The program starts through a link, through a descriptor, and without read permission.
 started_by_other_paths(Config) ->
     Vm = linked("musl-gcc", [], Config),
     {ok, Bytes} = file:read_file(Vm),
@@ -101,7 +101,7 @@ started_by_other_paths(Config) ->
     ?assertEqual({1, <<"link: this file is damaged; get it again: it is cut off\n">>},
                  running:run(Link, ["word"])).
 
-%% Below, what the cases share
+%% Shared functions
 
 linked(Compiler, Flags, Config) ->
     Dir = running:directory("entry-" ++ Compiler, Config),
@@ -116,7 +116,7 @@ linked(Compiler, Flags, Config) ->
                Object(filename:join(Launcher, "note.c"), [])],
     Main = filename:join(running:root(), "acceptance/suites/entry_main.c"),
     Vm = filename:join(Dir, "program"),
-    %% Their own C library is made for position-independent code on mips.
+    %% On mips, the compiler's own C library is for position-independent code.
     Own = [Flag || Flag <- Flags, not lists:member(Flag, ["-mno-abicalls", "-fno-pic", "-G0"])],
     ran(Compiler, Own ++ ?OPTIONS ++ ?LINK ++ ["-s", "-o", Vm | Objects] ++ [Main]),
     Vm.
@@ -138,7 +138,7 @@ flipped(At, Bytes) ->
     <<Before:At/binary, Byte, After/binary>> = Bytes,
     <<Before/binary, (Byte bxor (1 bsl (rand:uniform(8) - 1))), After/binary>>.
 
-%% Between the segments of a file may be bytes that nobody reads.
+%% Tells whether the program uses a byte: between a file's segments may be unused bytes.
 is_loaded(At, Bytes) ->
     lists:any(fun({From, Size}) -> From =< At andalso At < From + Size end, loads(Bytes)).
 
@@ -161,7 +161,7 @@ offset_at(2) -> 8.
 filesz_at(1) -> 16;
 filesz_at(2) -> 32.
 
-%% A byte that a start does not need.
+%% Finds a byte that a start does not need.
 last_constant(Bytes) ->
     {At, _} = lists:last(binary:matches(Bytes, <<"!!!!!!!!">>)),
     At.

@@ -1,5 +1,5 @@
-%% The executable's own file while it runs: another takes its place, its pages are the
-%% code, and nobody runs it with neither a home nor anything else around it.
+%% Tests the running executable's own file: another file takes its place, its pages are the code,
+%% and it runs for a user without a home and without other files.
 -module(executable_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,8 +15,8 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% As an update does it: the other file is there at once, by the same name, and is no
-%% program of ours. What it runs of itself, and modules it loads, are still its own.
+%% An update replaces the file at once, under the same name, by a program that is not Whittle's. The
+%% running program still starts its own programs and loads its own modules.
 replaced(Config) ->
     Dir = running:directory("executable/replaced", Config),
     [Program, Other] = [filename:join(Dir, Name) || Name <- ["program", "other"]],
@@ -29,7 +29,7 @@ replaced(Config) ->
                  running:run(Program, ["replaced", Program, Other])),
     ?assertMatch({1, _}, running:run(Program, [])).
 
-%% So that all processes that run it share its pages: no code is a copy.
+%% All processes of the program share its pages: none has a copy of the code.
 mapped(Config) ->
     Port = running:start(proplists:get_value(probe, Config), ["wait"]),
     <<"ready ", Pid/binary>> = running:line(Port),
@@ -42,7 +42,7 @@ mapped(Config) ->
     ?assertEqual([Itself], lists:usort(Files)),
     ?assert(lists:sum(Sizes) > 1_000_000).
 
-%% What is mapped to be executed, but by the kernel itself ([vdso]), and its size.
+%% Lists the executable mappings and their sizes, without the kernel's own ([vdso]).
 code(Maps) ->
     {match, Found} = re:run(Maps, "^([0-9a-f]+)-([0-9a-f]+) ..x. \\S+ \\S+ \\d+ *+(?!\\[)(.*)$",
                             [multiline, global, {capture, [1, 2, 3], list}]),
@@ -51,7 +51,7 @@ code(Maps) ->
 nobody_without_home(Config) ->
     ?assertEqual({0, <<"[\"args\"]\n">>}, alone(["args"], [], Config)).
 
-%% Its cookie is made up, or given: there is no ~/.erlang.cookie to be read or written.
+%% The cookie is generated or given: the program can read and write no ~/.erlang.cookie.
 named_nobody_without_home(Config) ->
     Env = [{"RELEASE_NODE", "nobody"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())}],
     {0, Cookie} = alone(["cookie"], Env, Config),

@@ -1,5 +1,5 @@
-%% vm.args and ERL_FLAGS are read as erl reads them: native/launcher/flags.c,
-%% whittle_vm_args and a real erl say the same.
+%% Tests that native/launcher/flags.c and whittle_vm_args read vm.args and ERL_FLAGS as a real erl
+%% does.
 -module(flags_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -25,14 +25,14 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% Two implementations of one tokenizer.
+%% Two implementations of one tokenizer agree.
 one_tokenizer(Config) ->
     holds(300, fun(Text) ->
                        #{"init" := Words} = read(Config, Text),
                        Words =:= whittle_vm_args:words(Text)
                end).
 
-%% The reference: behind -extra all words of the file are the program's.
+%% erl is the reference: after -extra all words of the file are the program's.
 as_erl_does(Config) ->
     Erl = os:find_executable("erl"),
     Say = "io:format(\"~w.\", [init:get_plain_arguments()]), halt().",
@@ -44,7 +44,7 @@ as_erl_does(Config) ->
                       {ok, Tokens, _} = erl_scan:string(binary_to_list(Said)),
                       {ok, Words} = erl_parse:parse_term(Tokens),
                       #{"extra" := Ours} = read(Config, [<<"-extra ">>, Text]),
-                      %% erlexec ends them with a `--'.
+                      %% erlexec adds a `--' at the end.
                       [list_to_binary(Word) || Word <- Words] =:= Ours ++ [<<"--">>]
               end).
 
@@ -63,10 +63,10 @@ variables(Config) ->
     #{"init" := Words} = read(Config, Text),
     ?assertEqual([<<"-a">>, <<"value">>, <<"value">>, <<"xy">>, <<"8080">>, <<"some">>,
                   <<"$HOME">>, <<"${open">>], Words),
-    %% -env sets, for what comes after it too.
+    %% -env sets a variable also for the flags after it.
     #{"init" := Set} = read(Config, "-env WHITTLE_TEST_NEW 'a b' -b"),
     ?assertEqual([<<"-b">>], Set),
-    %% In a variable # means nothing.
+    %% In a variable # has no special meaning.
     os:putenv("WHITTLE_TEST_FLAGS", "-a b#c #d"),
     ?assertMatch(#{"init" := [<<"-a">>, <<"b#c">>, <<"#d">>]},
                  said(Config, ["x", "WHITTLE_TEST_FLAGS"])).
@@ -99,16 +99,15 @@ by_a_program(Config) ->
                  running:run(Probe, ["env", "WHITTLE_TEST_SET"], #{env => Flags})),
     ?assertEqual({0, <<"[\"args\",\"-x\",\"y\"]\n">>},
                  running:run(Probe, ["y"], #{env => [{"ERL_ZFLAGS", "-extra args -x"}]})),
-    %% A dump is wanted where one is asked for, also in vm.args.
+    %% The VM writes a dump if vm.args asks for one.
     Dump = filename:join(proplists:get_value(priv_dir, Config), "erl_crash.dump"),
     {1, _} = running:run(Probe, ["abort"],
                          #{env => [{"ERL_FLAGS", "-env ERL_CRASH_DUMP " ++ Dump}]}),
     ?assert(filelib:is_regular(Dump)).
 
-%% Internal
+%% Internal functions
 
-%% Texts of what parts words and what keeps them together; no flags, so that all
-%% words come into one list.
+%% Generates texts of separators and quotes, without flags, so that all words come into one list.
 holds(Samples, Property) ->
     Letters = proper_types:list(proper_types:oneof([$a, $b, $\s, $\t, $\n, $", $', $\\, $#])),
     made:holds(Samples, Letters, fun(L) -> Property(list_to_binary(L)) end).

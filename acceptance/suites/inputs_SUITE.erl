@@ -1,6 +1,6 @@
-%% Inputs that another tool has made, built into a file and run where there is nothing
-%% else: a release of relx, with its configuration, and an escript. What Debian's
-%% Elixir makes needs another OTP: matrix_SUITE.
+%% Tests inputs from other tools: a release of relx with its configuration, and an escript. The
+%% outputs run in an empty root directory. Releases of Debian's Elixir need another OTP:
+%% matrix_SUITE.
 -module(inputs_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -37,7 +37,7 @@ rebar3(Words, Dir) ->
 
 end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
-%% A release: what the application is told
+%% A release: the settings of its application
 
 sys_config(Config) ->
     ?assertEqual({0, <<"\"from sys.config\"\n">>}, alone(settled, ["colour"], [], Config)).
@@ -49,7 +49,7 @@ sys_config_of_the_machine(Config) ->
                   here(Release, ["colour"], [{"RELX_CONFIG_PATH", File}], Config))
      || Release <- [settled, filled]].
 
-%% Filled in where no file can be written, from a descriptor.
+%% The program fills it in from a descriptor, on a machine where it can write no file.
 sys_config_src(Config) ->
     Env = [{"COLOUR", "bl\x{e5}"}, {"SHADE", "dark"}],
     {0, Said} = alone(filled, ["colour"], Env, Config),
@@ -61,7 +61,7 @@ sys_config_src_without_its_variables(Config) ->
     ?assertEqual({0, <<"[[],\"-\"]\n">>},
                  alone(filled, ["colour"], [{"COLOUR", false}, {"SHADE", false}], Config)).
 
-%% The limit is rounded up to a power of two, and is not Whittle's own.
+%% The VM rounds the limit up to a power of two. The limit is not Whittle's default.
 vm_args(Config) ->
     ?assertEqual({0, <<"131072\n">>}, alone(settled, ["limit"], [], Config)),
     ?assertEqual({0, <<"{ok,[[\"two words\"]]}\n">>},
@@ -76,14 +76,14 @@ vm_args_of_the_machine(Config) ->
     ?assertEqual({0, <<"{ok,[[\"another\"]]}\n">>},
                  here(settled, ["flag", "words"], Env, Config)).
 
-%% The last name that was given, of either kind.
+%% The last given name counts, of either kind.
 name_at_start(Config) ->
     Env = [{"ERL_FLAGS", "-name other@127.0.0.1"}],
     ?assertEqual({0, <<"{ok,[[\"other@127.0.0.1\"]]}\n">>},
                  here(settled, ["flag", "name"], Env, Config)),
     ?assertEqual({0, <<"error\n">>}, here(settled, ["flag", "sname"], Env, Config)).
 
-%% Its own file finds it by the name that both have in them.
+%% A second start of the same file finds the node by the name in both files.
 name_in_vm_args(Config) ->
     Port = running:start(proplists:get_value(settled, Config), ["wait"],
                          #{env => env(Config)}),
@@ -102,7 +102,7 @@ no_cookie(Config) ->
     {0, Cookie} = here(settled, ["cookie"], [{"RELEASE_COOKIE", false}], Config),
     ?assertEqual(nomatch, binary:match(Cookie, <<"baked_in">>)).
 
-%% What relx's start script tells its application.
+%% relx's start script sets these variables for its application.
 variables_of_the_script(Config) ->
     [?assertEqual({Name, {0, <<"\"", Value/binary, "\"\n">>}},
                   {Name, alone(settled, ["env", Name], [], Config)})
@@ -122,7 +122,7 @@ escript_error(Config) ->
     {127, Said} = alone(escript, ["fall"], [], Config),
     ?assertMatch({match, _}, re:run(Said, "exception error: on_purpose\n.*teller:main/1")).
 
-%% An application whose libraries lie elsewhere
+%% An application with libraries in another directory
 
 application_with_libraries(Config) ->
     Sensors = filename:join(proplists:get_value(priv_dir, Config), "inputs/sensors"),
@@ -143,7 +143,7 @@ application_with_libraries(Config) ->
     running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
-%% Below, what the cases share
+%% Shared functions
 
 alone(Name, Words, Env, Config) ->
     running:alone(proplists:get_value(Name, Config), Words, #{env => env(Config) ++ Env}).

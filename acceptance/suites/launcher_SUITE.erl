@@ -1,5 +1,5 @@
-%% One file that behaves like a Unix program: what the launcher in native/ does; and a
-%% directory that does, but for what needs one file.
+%% Tests that one file behaves like a Unix program (the launcher in native/). A directory output
+%% behaves in the same way, except for tests that need one file.
 -module(launcher_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -24,9 +24,9 @@ all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
-     %% What does not behave so when it is shaken: all its modules are there.
+     %% Without the cases that need all modules.
      {shaken, [], one_file() -- early_signals() -- [start_code]},
-     %% And where nothing is at hand but what OTP itself does until it is up.
+     %% Only the code that OTP itself uses during its start is in memory.
      {cold, [], one_file() -- early_signals() -- [start_code]}].
 
 early_signals() -> [terminate_early, interrupt_early, quit_early, user_signal_early].
@@ -98,8 +98,8 @@ pipe_in_and_out(Config) ->
 
 %% Signals
 
-%% As if ended by SIGPIPE, but in order: the application's stop/1 is called and comes to
-%% its end, though it prints.
+%% The program ends as if by SIGPIPE, but in order: the application's stop/1 runs completely,
+%% although it prints.
 closed_pipe(Config) ->
     File = filename:join(directory(Config, "closed_pipe"), "stopped"),
     {0, Output} = in_shell(Config, "{ \"$0\" cat; echo $? >&2; } | head -n 1",
@@ -108,7 +108,7 @@ closed_pipe(Config) ->
     ?assertMatch(nomatch, re:run(Output, "Writer crashed")),
     ?assertEqual({ok, <<"stopped">>}, file:read_file(File)).
 
-%% It goes on to its end, and says so once.
+%% The program runs to its end and reports the error once.
 full_device(Config) ->
     {1, Output} = in_shell(Config, "\"$0\" cat >/dev/full", []),
     ?assertMatch({match, [_]},
@@ -133,8 +133,8 @@ interrupt(Config) ->
     {130, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^stopped$", [multiline])).
 
-%% At every millisecond of the first hundred: before there is a VM the signal ends the
-%% process, as it does any; then it is kept until the kernel hears of it.
+%% Sends the signal at every millisecond of the first hundred. Before the VM exists, the signal
+%% ends the process as usual. Afterwards the VM keeps it until the kernel process receives it.
 terminate_early(Config) ->
     Codes = [Code || Time <- lists:seq(0, 99), {Code, _} <- [signalled("TERM", Time, Config)]],
     ?assertEqual([], [Code || Code <- Codes, Code =/= 0, Code =/= 128 + 15]),
@@ -181,13 +181,13 @@ signalled(Signal, Time, Config) -> running:ended(signal_at(Signal, Time, Config)
 signal_at(Signal, Time, Config) ->
     Shell = open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", "read pid; kill -" ++ Signal
                                                               ++ " $pid"]}]),
-    %% Whoever runs the tests in the background may have SIGINT ignored, and the program then
-    %% begins so.
+    %% In the background the tests may run with SIGINT ignored, and the program would inherit
+    %% that.
     Port = running:start(os:find_executable("env"),
                          ["--default-signal=" ++ Signal, proplists:get_value(probe, Config),
                           "wait"]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    %% Before it runs our file it is a process of erl_child_setup, which ignores SIGTERM.
+    %% Before exec, the process belongs to erl_child_setup, which ignores SIGTERM.
     executed(Pid, list_to_binary([filename:basename(proplists:get_value(probe, Config)), $\n])),
     wait_until(erlang:monotonic_time(microsecond) + Time * 1000),
     true = port_command(Shell, [integer_to_list(Pid), $\n]),
@@ -200,15 +200,15 @@ executed(Pid, Name) ->
         {ok, _} -> executed(Pid, Name)
     end.
 
-%% Busily: when the signal comes is what is tested.
+%% Waits busily, because the test depends on the time of the signal.
 wait_until(Time) ->
     case erlang:monotonic_time(microsecond) >= Time of
         true -> ok;
         false -> wait_until(Time)
     end.
 
-%% Somebody who means it: a program that hangs while it stops must still end, and
-%% this one never would by itself.
+%% A program that hangs during its stop must end at a second interrupt. This one would never end
+%% by itself.
 interrupt_twice(Config) ->
     Port = waiting(Config, "hang"),
     running:signal(Port, "INT"),
@@ -216,14 +216,14 @@ interrupt_twice(Config) ->
     running:signal(Port, "INT"),
     ?assertMatch({130, _}, running:ended(Port)).
 
-%% Its application is being stopped; reports of others may come before.
+%% Waits until the application stops. Reports of other applications may come before.
 stopping(Port) ->
     case running:line(Port) of
         <<"stopped">> -> stopped;
         _ -> stopping(Port)
     end.
 
-%% Where it runs
+%% The place of the file
 
 empty_root(Config) ->
     Alone = fun(Words) -> running:alone(proplists:get_value(probe, Config), Words, #{}) end,
@@ -253,11 +253,11 @@ read_only_file_system(Config) ->
             end,
     case Apart(["/bin/true"]) of
         {0, _} -> ?assertEqual({0, <<"[\"args\"]\n">>}, Apart(["/bin/sh", "-c", Script]));
-        %% As within a chroot.
+        %% The kernel gives this error within a chroot.
         {_, Said} -> {skip, "no file system can be mounted here: " ++ binary_to_list(Said)}
     end.
 
-%% Its children are run from a descriptor, modules are read from the mapping.
+%% The program runs its children from a descriptor and reads modules from the mapping.
 file_deleted(Config) ->
     Program = filename:join(directory(Config, "deleted"), "program"),
     {ok, _} = file:copy(proplists:get_value(probe, Config), Program),
@@ -293,8 +293,8 @@ start_block_given_back(Config) ->
                                 [{capture, [1], list}]),
     ?assertMatch({match, _}, re:run(Log, "munmap\\(" ++ Address ++ ", " ++ Size)).
 
-%% Whatever part of the work each scheduler had: the paths are right, and what is loaded
-%% is what is there to be read.
+%% With any division of work between schedulers, the paths are right and the loaded code is the
+%% code in the file.
 start_code(Config) ->
     [begin
          {0, Output} = probe(Config, ["code"], #{env => [{"ERL_FLAGS", Schedulers}]}),
@@ -321,7 +321,7 @@ priv_files(Config) ->
 no_include_files(Config) ->
     ?assertEqual({0, <<"[{error,enoent},{error,enoent}]\n">>}, probe(Config, ["include"])).
 
-%% The application's own, and OTP's.
+%% Include files of the application and of OTP.
 include_files(Config) ->
     {0, Output} = probe(Config, ["include"]),
     [{ok, Own}, {ok, Otp}] = term(Output),
@@ -330,7 +330,7 @@ include_files(Config) ->
     ?assertEqual(Written, Own),
     ?assertMatch({_, _}, binary:match(Otp, <<"-record(file_info,">>)).
 
-%% It finds its parts by its own place, whatever the working directory is.
+%% The directory output finds its parts by its own place, in any working directory.
 moved(Config) ->
     Dir = filename:dirname(proplists:get_value(probe, Config)),
     There = filename:join(directory(Config, "moved to"), "another name"),
@@ -364,7 +364,7 @@ null_device(Config) ->
     {0, Output} = probe(Config, ["discard"]),
     ?assertEqual({ok, eof}, term(Output)).
 
-%% What a system needs of the machine
+%% A system's requirements of the machine
 
 ports(Config) ->
     {0, Output} = probe(Config, ["port", "/bin/sh", "-c", "echo out; exit 5"]),
@@ -373,8 +373,8 @@ ports(Config) ->
 commands(Config) ->
     ?assertEqual({0, <<"one\ntwo\n">>}, probe(Config, ["command", "echo one; echo two"])).
 
-%% A command without a directory is the machine's, but for OTP's own programs: nothing looks
-%% for it in the pack.
+%% A command without a directory comes from the machine, except for OTP's own programs. Nothing
+%% looks for it in the pack.
 bare_words(Config) ->
     Bin = filename:join([filename:dirname(proplists:get_value(probe, Config)), "tree", "bin"]),
     Script = filename:join(Bin, "packed_word"),
@@ -404,7 +404,7 @@ udp(Config) ->
 sockets(Config) ->
     ?assertEqual({0, <<"{ok,<<\"over socket\">>}\n">>}, probe(Config, ["socket"])).
 
-%% Our own flags
+%% Whittle's own flags
 
 own_flags(Config) ->
     {0, Help} = probe(Config, ["--whittle-help"]),
@@ -425,7 +425,7 @@ info(Config) ->
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 
-%% Any byte of the pack: three here, each of them in whittle_pack_reader_SUITE.
+%% A changed byte of the pack: three of them here, every one in whittle_pack_reader_SUITE.
 damaged(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
@@ -436,7 +436,7 @@ damaged(Config) ->
                       changed("damaged", [Before, Byte bxor 1, After], Config))
      end || Offset <- [Start + 40, (Start + byte_size(Bytes)) div 2, byte_size(Bytes) - 1]].
 
-%% A download that broke off, anywhere in the pack.
+%% A download that stopped anywhere in the pack.
 cut_off(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
@@ -453,7 +453,7 @@ not_a_pack(Config) ->
                        "the pack does not begin as one\n">>},
                  changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
 
-%% strip takes the pack away: it is in no section.
+%% strip removes the pack, because it is in no section.
 stripped(Config) ->
     File = filename:join(directory(Config, "stripped"), "probe"),
     {0, _} = running:run(os:find_executable("strip"),
@@ -468,7 +468,7 @@ changed(Name, Bytes, Config) ->
     ok = file:change_mode(File, 8#755),
     running:run(File, ["args"]).
 
-%% What overrides what was packed
+%% Settings that override the packed ones
 
 settings_that_say_nothing(Config) ->
     [?assertEqual({Code, <<"probe: ", Said/binary, "\n">>},
@@ -512,7 +512,7 @@ flags_variables(Config) ->
                   probe(Config, ["colour"], #{env => [{Name, "-probe colour '\"from a flag\"'"}]}))
      || Name <- ["ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"]].
 
-%% Below, what the cases share
+%% Shared functions
 
 probe(Config, Words) -> probe(Config, Words, #{}).
 

@@ -1,9 +1,9 @@
-%% An emulated ARM board for tests: qemu's `virt' with Debian's kernel, and one program as
-%% its only file.
+%% Emulates an ARM board for tests: qemu's `virt' with Debian's kernel and one program as its only
+%% file.
 %%
-%% Its PL061 is gpiochip0, of which line 3 is a button (press/1); the other lines' levels
-%% can be read from outside (lines/1). A 16550 is ttyS0, a socket at our end (uart/1). Its
-%% console is the PL011, ttyAMA0: line/1 gives what is written there.
+%% Its PL061 is gpiochip0. Line 3 of it is a button (press/1); lines/1 reads the levels of the
+%% other lines from outside. A 16550 is ttyS0, a socket on the test's side (uart/1). The console is
+%% the PL011, ttyAMA0: line/1 returns its output.
 -module(machine).
 
 -export([missing/0, kernel/1, initramfs/2]).
@@ -14,27 +14,27 @@
 
 -opaque machine() :: #{port := port(), monitor := gen_tcp:socket(), uart := gen_tcp:socket()}.
 
-%% With its PCI bridge where 32-bit kernels want it (highmem=off): Debian's finds no
-%% UART else.
+%% highmem=off puts the PCI bridge where 32-bit kernels expect it; otherwise Debian's kernel finds
+%% no UART.
 -define(QEMU, "qemu-system-arm").
 -define(BOARD, "virt,highmem=off").
-%% 30 times what it takes to boot here (2 s).
+%% 30 times the duration of a boot here (2 s).
 -define(PATIENCE_MS, 60_000).
 
-%% The data register of the PL061, with the bits of its address that choose all lines.
+%% The data register of the PL061, with the address bits that select all lines.
 -define(PL061_DATA, "0x090303fc").
 
-%% Device nodes: without a program that mounts anything there is no other way to have
-%% them. The majors of ttys are fixed; gpiochip's is the first that the kernel gives out
-%% (254; /proc/devices of Debian 12's says so).
+%% Device nodes. The board has no program that mounts anything, so they must be in the initramfs.
+%% The major numbers of ttys are fixed. gpiochip's is the first that the kernel assigns (254,
+%% according to /proc/devices of Debian 12).
 -define(NODES, [{"console", 5, 1}, {"null", 1, 3}, {"ttyAMA0", 204, 64}, {"ttyS0", 4, 64},
                 {"gpiochip0", 254, 0}]).
 
-%% @doc What this machine lacks for it.
+%% @doc Lists the programs that this machine lacks for the board.
 -spec missing() -> [string()].
 missing() -> [Name || Name <- [?QEMU], os:find_executable(Name) =:= false].
 
-%% @doc The kernel; fetched by apt into a directory where it is not there yet.
+%% @doc Returns the kernel. apt fetches it into a directory if it is not there yet.
 -spec kernel(file:filename()) -> {ok, file:filename()} | {error, binary()}.
 kernel(Directory) ->
     Fetch = filename:join([running:root(), "acceptance", "suites", "board", "fetch-kernel"]),
@@ -43,7 +43,7 @@ kernel(Directory) ->
         {_, Output} -> {error, Output}
     end.
 
-%% @doc Writes an initramfs (cpio, newc) that holds a program as /init and device nodes.
+%% @doc Writes an initramfs (cpio, newc) with a program as /init and device nodes.
 -spec initramfs(file:filename(), file:filename()) -> ok.
 initramfs(Program, To) ->
     {ok, Bytes} = file:read_file(Program),
@@ -53,7 +53,7 @@ initramfs(Program, To) ->
     Numbered = lists:zip(lists:seq(1, length(Entries)), Entries),
     file:write_file(To, [entry(Inode, Entry) || {Inode, Entry} <- Numbered]).
 
-%% Header, name and data each end at a multiple of four bytes.
+%% Pads the header, the name and the data to multiples of four bytes.
 entry(Inode, {Name, Mode, Data, {Major, Minor}}) ->
     Size = length(Name) + 1,
     Fields = [Inode, Mode, 0, 0, 1, 0, byte_size(Data), 0, 0, Major, Minor, Size, 0],
@@ -62,7 +62,7 @@ entry(Inode, {Name, Mode, Data, {Major, Minor}}) ->
 
 padding(Size) -> lists:duplicate(-Size band 3, 0).
 
-%% @doc Boots a kernel with an initramfs; Words are added to the kernel's.
+%% @doc Boots a kernel with an initramfs and additional words on the kernel's command line.
 -spec start(file:filename(), file:filename(), string()) -> machine().
 start(Kernel, Initramfs, Words) ->
     %% A socket's path must be short.
@@ -80,14 +80,14 @@ start(Kernel, Initramfs, Words) ->
                       {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
     {os_pid, Os} = erlang:port_info(Port, os_pid),
     outlived(self(), Port, Os),
-    %% It waits for the UART's other end before it does anything else.
+    %% qemu first waits for the client of the UART.
     UartSocket = connect(Uart, Port, []),
     MonitorSocket = connect(Monitor, Port, []),
     _ = reply(MonitorSocket, <<>>),
     ok = file:del_dir_r(Dir),
     #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
 
-%% A test that is killed switches nothing off, and qemu does not mind that its port is closed.
+%% Ends qemu after a killed test, which ends nothing itself. qemu ignores the closed port.
 outlived(Test, Port, Os) ->
     spawn(fun() ->
                   monitor(port, Port),
@@ -110,7 +110,7 @@ connect(Path, Port, Said) ->
             end
     end.
 
-%% @doc The next line on the console; `ended' if the machine is off.
+%% @doc Returns the next line on the console, or `ended' if the machine is off.
 -spec line(machine()) -> binary() | ended.
 line(Machine) -> line(Machine, <<>>).
 
@@ -123,7 +123,7 @@ line(#{port := Port} = Machine, Before) ->
     after ?PATIENCE_MS -> error(silent)
     end.
 
-%% @doc Waits until it is off.
+%% @doc Waits until the machine is off.
 -spec ended(machine()) -> ok.
 ended(Machine) ->
     case line(Machine) of
@@ -131,7 +131,7 @@ ended(Machine) ->
         _ -> ended(Machine)
     end.
 
-%% @doc Switches it off, if it still runs.
+%% @doc Switches the machine off if it still runs.
 -spec stop(machine()) -> ok.
 stop(#{port := Port} = Machine) ->
     case erlang:port_info(Port) of
@@ -141,20 +141,20 @@ stop(#{port := Port} = Machine) ->
             ended(Machine)
     end.
 
-%% @doc Presses the button: line 3 goes up and after 100 ms down again.
+%% @doc Presses the button: line 3 goes up, and after 100 ms down again.
 -spec press(machine()) -> ok.
 press(Machine) ->
     _ = ask(Machine, "system_powerdown"),
     ok.
 
-%% @doc The levels of the PL061's lines, bit 0 that of line 0.
+%% @doc Returns the levels of the PL061's lines; bit 0 is line 0.
 -spec lines(machine()) -> 0..255.
 lines(Machine) ->
     Answer = ask(Machine, "xp /1wx " ++ ?PL061_DATA),
     {match, [Hex]} = re:run(Answer, "[0-9a-f]+: 0x([0-9a-f]{8})", [{capture, [1], list}]),
     list_to_integer(Hex, 16).
 
-%% @doc Our end of ttyS0, passive.
+%% @doc Returns the test's end of ttyS0, a passive socket.
 -spec uart(machine()) -> gen_tcp:socket().
 uart(#{uart := Uart}) -> Uart.
 
@@ -162,7 +162,7 @@ ask(#{monitor := Monitor}, Words) ->
     ok = gen_tcp:send(Monitor, [Words, "\n"]),
     reply(Monitor, <<>>).
 
-%% Up to the prompt that waits for the next words: what it echoes has them behind one.
+%% Reads the reply up to the next prompt. The echo of the command comes after the first prompt.
 reply(Monitor, Before) ->
     {ok, Text} = gen_tcp:recv(Monitor, 0, ?PATIENCE_MS),
     All = <<Before/binary, Text/binary>>,

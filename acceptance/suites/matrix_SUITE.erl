@@ -1,7 +1,6 @@
-%% The other releases of OTP and the other flavour, from the command to the finished
-%% file, and what needs one of them: Elixir and rebar3 as Debian has them. `make
-%% matrix` runs the group; it builds VMs for an hour when nothing is in the cache,
-%% so all/0 leaves it out of `make test`.
+%% Tests the other releases of OTP and the other flavour, from the command to the output, and the
+%% tools that need one of them: Debian's Elixir and rebar3. `make matrix` runs the group. It
+%% builds VMs for an hour if the cache is empty, so all/0 omits it from `make test`.
 -module(matrix_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -20,7 +19,7 @@ otp_25(Config) -> hello(["--otp", "25"], "flavour size, OTP 25", Config).
 otp_27(Config) -> hello(["--otp", "27"], "flavour size, OTP 27", Config).
 speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
 
-%% Its shell needs a terminal.
+%% The shell of this release needs a terminal.
 release_25(Config) ->
     File = release("25", Config),
     ?assertEqual({2, <<"settled: --whittle-remote: needs a terminal; --whittle-eval does "
@@ -30,8 +29,8 @@ release_25(Config) ->
 
 release_27(Config) -> release("27", Config).
 
-%% Its sys.config, one of the machine that holds nothing, and one that is none: reading it
-%% comes before the code server.
+%% With its sys.config, with one on an otherwise empty machine, and with an invalid one. The VM
+%% reads it before the code server starts.
 release(Otp, Config) ->
     Dir = running:copy("probe", running:directory(Otp, Config)),
     {0, _} = tool("rebar3", ["release", "-n", "settled"], [], Dir),
@@ -51,8 +50,8 @@ release(Otp, Config) ->
     ?assertMatch({match, _}, re:run(Error, "error in config file .*other.config")),
     File.
 
-%% Debian's Elixir asks for Debian's OTP. The variable is read by runtime.exs on
-%% the machine where the file runs.
+%% Debian's Elixir needs Debian's OTP. runtime.exs reads the variable on the machine where the file
+%% runs.
 mix_release(Config) ->
     Dir = running:copy("greeter", proplists:get_value(priv_dir, Config)),
     {0, _} = tool("mix", ["release"], [{"MIX_ENV", "prod"}, {"HEX_OFFLINE", "1"}], Dir),
@@ -64,8 +63,7 @@ mix_release(Config) ->
                                #{env => [{"GREETING", "Good morning"}]})),
     asked_in_elixir(File).
 
-%% Its operator writes Elixir, and Erlang where he says so; its shell is IEx, in which Ctrl-C
-%% shows no menu.
+%% The operator writes Elixir, or Erlang on request. The shell is IEx; in it, Ctrl-C shows no menu.
 asked_in_elixir(File) ->
     Epmd = running:free_port(),
     Env = [{"RELEASE_NODE", "greeter"}, {"RELEASE_COOKIE", "crumb"},
@@ -101,8 +99,8 @@ asked_in_elixir(File) ->
         running:end_epmd(Epmd)
     end.
 
-%% It compiles a project that includes its own header and one of OTP's, on a path
-%% that leads to no other Erlang.
+%% rebar3 compiles a project that includes its own header and one of OTP's, with a PATH without
+%% another Erlang.
 rebar3(Config) ->
     Dir = running:copy("counted", proplists:get_value(priv_dir, Config)),
     File = running:build(os:find_executable("rebar3"), filename:join(Dir, "rebar3"),

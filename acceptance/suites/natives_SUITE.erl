@@ -1,5 +1,5 @@
-%% What needs C beyond ERTS, or a disk: crypto, TLS, mnesia; and C that an application
-%% brings.
+%% Tests programs that need C beyond ERTS, or a disk: crypto, TLS, mnesia, and the C code of an
+%% application.
 -module(natives_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -30,7 +30,7 @@ crypto(Config) ->
                        "true,<<\"text\">>,true,16}\n">>},
                  keeper(Config, ["crypto"])).
 
-%% An error of crypto names the line of its C as on the stock VM.
+%% An error of crypto names the same line of its C source as on the stock VM.
 mistake(Config) ->
     Eval = "try crypto:hash(nonsense, \"abc\")"
         " catch error:Reason -> io:format(\"~0tp~n\", [Reason]) end, halt().",
@@ -42,8 +42,8 @@ mistake(Config) ->
 tls(Config) ->
     ?assertEqual({0, <<"{'tlsv1.3',{ok,<<\"hellohello\">>}}\n">>}, keeper(Config, ["tls"])).
 
-%% Distribution over TLS, also for the node that asks: it finds ssl in the pack, and
-%% how to use it in the node's own flags, of either kind.
+%% Distribution over TLS works, also for the node that asks. That node finds ssl in the pack, and
+%% its settings in the node's own flags of either kind.
 asked_over_tls(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
     [Key, Cert, Options] = [filename:join(Dir, Name) || Name <- ["key.pem", "cert.pem", "dist"]],
@@ -68,22 +68,22 @@ asked(Config, Flags) ->
     ?assertMatch({0, _}, running:run(Keeper, ["--whittle-stop"], #{env => Env})),
     ?assertMatch({0, _}, running:ended(Node)).
 
-%% Those that were packed, where the machine has none: two of this machine's.
+%% The packed certificates serve a machine without certificates: two of this machine's.
 certificates(Config) ->
     [_, _] = Sums = [erlang:md5(Root) || {_, Root, _} <- proplists:get_value(roots, Config)],
     ?assertEqual({0, iolist_to_binary(io_lib:format("~0tp~n", [lists:sort(Sums)]))},
                  running:alone(proplists:get_value(keeper, Config), ["certificates"], #{})).
 
-%% Each start finds what the one before has written.
+%% Each start finds the data of the start before.
 database_on_disk(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "database"),
     ?assertEqual({0, <<"{true,1}\n">>}, keeper(Config, ["count", Dir])),
     ?assertEqual({0, <<"{false,2}\n">>}, keeper(Config, ["count", Dir])),
     ?assert(filelib:is_regular(filename:join(Dir, "schema.DAT"))).
 
-%% A NIF in C and C++, loaded and upgraded; another with a function of the same name; a
-%% driver, which is loaded already, as one of ERTS's own is not. A source that includes
-%% another, a flag with all that sh reads, and a handshake by OpenSSL's libssl.
+%% Tests a NIF in C and C++, with an upgrade; another NIF with a function of the same name; a
+%% driver that is already loaded, unlike ERTS's own; a source that includes another source; a
+%% flag with all characters special to sh; and a handshake by OpenSSL's libssl.
 brought(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "grains"),
     Grains = running:build(running:fixture("grains"), Out, []),

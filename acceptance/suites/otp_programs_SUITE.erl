@@ -1,5 +1,5 @@
-%% Programs of OTP in a built file: those of os_mon, erl with the nodes that it starts, and
-%% how the processes are called.
+%% Tests programs of OTP in an output: those of os_mon, erl for nodes that it starts, and the names
+%% of the processes.
 -module(otp_programs_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -25,7 +25,7 @@ end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 init_per_testcase(Case, Config) -> [{node, atom_to_list(Case)} | Config].
 
-%% Of os_mon
+%% os_mon
 
 os_mon(Config) ->
     {0, Output} = watcher(["machine"], Config),
@@ -36,7 +36,7 @@ os_mon(Config) ->
     ?assert(Processes > 0),
     ?assertMatch([{[_ | _], Size, _} | _] when is_integer(Size), Disks).
 
-%% Without a shell, df and /proc it tells what the kernel itself does, and goes on.
+%% Without a shell, df and /proc, os_mon reports the kernel's own facts and continues.
 os_mon_alone(Config) ->
     {0, Output} = running:alone(proplists:get_value(watcher, Config), ["machine"], #{}),
     #{load := Load, processes := Processes, disks := Disks} = term(said(Output)),
@@ -44,7 +44,7 @@ os_mon_alone(Config) ->
     ?assert(Processes > 0),
     ?assertEqual([{"none", 0, 0}], Disks).
 
-%% As erl
+%% The output as erl
 
 erl_executed(Config) ->
     Say = "io:format(\"~0p\", [{code:root_dir(), watcher:double(4), whereis(watcher_sup), "
@@ -56,7 +56,7 @@ erl_executed(Config) ->
                   executed([Program | Words], Config))
      || Program <- ["/.whittle/bin/erl", "/.whittle/bin/erlexec", "/.whittle/erts-17.1/bin/erl"]].
 
-%% As os_mon, and those who call `slave', write it.
+%% os_mon and callers of `slave' write the command in this way.
 erl_spawned(Config) ->
     [?assertEqual({3, <<"said">>}, spawned(Command, Config))
      || Command <- ["/.whittle/bin/erl -noshell -eval 'io:format(\"said\"), halt(3).'",
@@ -68,7 +68,7 @@ erl_found(Config) ->
     ?assertEqual({0, <<"\"/.whittle/bin/erl\"">>}, watcher(["find", "erl"], Config)),
     ?assertEqual({0, <<"\"/.whittle/bin/epmd\"">>}, watcher(["find", "epmd"], Config)).
 
-%% As RabbitMQ does it.
+%% RabbitMQ starts epmd in this way.
 erl_starts_epmd(Config) ->
     Port = running:free_port(),
     Env = [{"ERL_EPMD_PORT", integer_to_list(Port)}],
@@ -82,7 +82,7 @@ erl_starts_epmd(Config) ->
         running:end_epmd(Port)
     end.
 
-%% It asks the epmd of this node; without one it says so.
+%% The command asks this node's epmd, and reports if there is none.
 epmd_by_name(Config) ->
     {0, Printed} = watcher(["spawn", "epmd -names"], named(Config), Config),
     {0, Names} = term(Printed),
@@ -94,7 +94,7 @@ epmd_by_name(Config) ->
                                #{env => Nobodys}),
     ?assertMatch({match, _}, re:run(Refused, "epmd: Cannot connect to local epmd\n")).
 
-%% One that is not there is a mistake, and the file's own starts the program once more.
+%% A missing boot file is an error; the file's own boot file starts the program again.
 other_boot(Config) ->
     {Code, _} = executed(["/.whittle/bin/erl", "-boot", "/nowhere/else", "-noshell"], Config),
     ?assertNotEqual(0, Code),
@@ -106,7 +106,7 @@ other_boot(Config) ->
                      {0, said(Printed)}
                  end).
 
-%% The caller goes on at once; the node ends when the one who waits for it lets it.
+%% The caller continues at once. The node ends when its waiting client permits that.
 detached(Config) ->
     {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Listen),
@@ -125,8 +125,8 @@ peer_by_tcp(Config) ->
     ?assertEqual({0, <<"{nonode@nohost,42,[stdlib,kernel]}">>},
                  watcher(["peer", "tcp"], Config)).
 
-%% With a cookie that was given, and with one that was made up.
-%% Where the node has made its cookie up, it says so, and hands the cookie to its peer.
+%% The cookie is given or generated. A node with a generated cookie reports that, and passes the
+%% cookie to its peer.
 named_peer(Config) ->
     Expected = <<"{true,42,[stdlib,kernel]}">>,
     ?assertEqual({0, Expected}, watcher(["peer", "named"], named(Config), Config)),
@@ -138,7 +138,7 @@ named_peer(Config) ->
 
 %% Processes
 
-%% One process has the program's name, and of the others each its own.
+%% One process has the program's name, and each other process its own.
 names_of_processes(Config) ->
     Port = running:start(proplists:get_value(watcher, Config), ["wait"],
                          #{env => named(Config)}),
@@ -151,7 +151,7 @@ names_of_processes(Config) ->
     running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
-%% epmd is left; it has its own name, and the file is nobody's.
+%% epmd stays. It has its own name, and does not keep the file busy.
 copied_while_epmd_runs(Config) ->
     Program = filename:join(running:directory("copied", Config), "copied"),
     {ok, _} = file:copy(proplists:get_value(watcher, Config), Program),
@@ -171,11 +171,11 @@ copied_while_epmd_runs(Config) ->
         running:end_epmd(Epmd)
     end.
 
-%% Below, what the cases share
+%% Shared functions
 
 watcher(Words, Config) -> watcher(Words, [], Config).
 
-%% os_mon reports alarms, and its programs say at the end that Erlang has closed.
+%% Starts os_mon, which reports alarms. At the end its programs report that Erlang has closed.
 watcher(Words, Env, Config) ->
     {Code, Output} = running:run(proplists:get_value(watcher, Config), Words, #{env => Env}),
     {Code, said(Output)}.
@@ -186,7 +186,7 @@ said(Output) ->
         nomatch -> Output
     end.
 
-%% Waits until it is up: its process.
+%% Waits until the program runs, and returns its process.
 ready(Port) ->
     _ = running:until(Port, <<"watcher: ready ">>),
     binary_to_list(running:line(Port)).
@@ -195,7 +195,7 @@ named(Config) ->
     [{"RELEASE_NODE", proplists:get_value(node, Config)}, {"RELEASE_COOKIE", "crumb"},
      {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}].
 
-%% What a program that the watcher runs ends with, and prints.
+%% Returns the exit code and the output of a program that the watcher runs.
 executed(Words, Config) -> ran(watcher(["execute" | Words], Config)).
 
 spawned(Command, Config) -> ran(watcher(["spawn", Command], Config)).
@@ -211,7 +211,7 @@ running_now() ->
     {ok, Names} = file:list_dir("/proc"),
     [Name || Name <- Names, {_, ""} <- [string:to_integer(Name)]].
 
-%% The processes that a process has started, and those that they have.
+%% Lists the child processes of a process, and theirs.
 below(Pid) -> below([Pid], [{Of, parent(Of)} || Of <- running_now()]).
 
 below([], _) -> [];

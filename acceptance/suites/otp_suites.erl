@@ -1,5 +1,5 @@
-%% The command acceptance/otp-suites: which suites are to be run, what has been run, and
-%% what it comes to.
+%% Implements the command acceptance/otp-suites: it selects the suites, runs them and summarizes
+%% their results.
 -module(otp_suites).
 
 -export([main/2]).
@@ -29,14 +29,14 @@ exit code: 0 every failure has its reason in acceptance/otp-suites.config; 1 one
 not; 2 usage error
 ").
 
-%% What most goes through for its time: see docs/otp-suites.md.
+%% The suites that exercise most for their time: see docs/otp-suites.md.
 -define(QUICK,
         [{"emulator", ["smoke_test", "big", "decode_packet"]},
          {"kernel", ["os", "prim_file", "ram_file", "standard_error", "zlib",
                      "error_handler"]},
          {"stdlib", ["io", "lists", "math"]}]).
 
-%% Where words and byte order show, for less than six minutes of an emulator's time.
+%% The suites that show word size and byte order, in less than six minutes of an emulator.
 -define(QUICK_ELSEWHERE,
         [{"emulator", ["atomics", "beam_literals", "big", "bs_bincomp", "bs_bit_binaries",
                        "bs_construct", "bs_match_bin", "bs_match_int", "bs_match_misc",
@@ -125,7 +125,7 @@ run(Options = #{show := Show, code := Code, target := Target}, Root) ->
             verdict(Chosen, Parts, Options, Root, Out)
     end.
 
-%% Two suites cannot run in one tree. flock(1) ends when we do.
+%% Locks the tree, because two suites cannot run in one. flock(1) ends when this VM ends.
 lock(Out) ->
     ok = filelib:ensure_path(Out),
     Port = open_port({spawn_executable, os:find_executable("flock")},
@@ -143,7 +143,7 @@ parts(Code, Target) ->
     #{otp => Otp, suites => Suites, runtime => runtime(Target, Release, static), code => Code,
       target => Target}.
 
-%% What makes it of OTP's, and so decides about the result.
+%% Lists Whittle's modules that produce such code, because a result depends on them.
 made_by(stock) -> [];
 made_by(rewritten) -> of_application(whittle_beam);
 made_by(shaken) ->
@@ -196,8 +196,8 @@ is_quick({App, Suite}, IsHere) ->
 
 %%% Running
 
-%% The static VM first; what fails there once more on the stock interpreter, to see
-%% whose fault it is; what a static VM cannot do on the dynamic one.
+%% Runs the static VM first; then its failures on the stock interpreter, to find their cause; then
+%% on the dynamic VM the cases that a static VM cannot run.
 all_variants(Which, _Known, Parts, Options = #{variants := [_ | _] = Named}, Out) ->
     lists:foreach(fun(Variant) -> ensure(Variant, Which, Parts, Options, Out) end, Named);
 all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Out) ->
@@ -213,7 +213,7 @@ all_variants(Which = {App, Suite}, Known, Parts, Options = #{quick := Quick}, Ou
 ensure(Variant, Which = {App, Suite}, Parts, Options, Out) ->
     #{limit := Limit, again := Again} = Options,
     case kept(Variant, Which, Parts, Out) of
-        %% One that was ended may come to its end if it is given longer.
+        %% A suite that exceeded its time may finish with more time.
         #{cases := Cases, ended := Ended}
           when not Again, Ended =:= finished orelse Ended =:= died
                orelse element(2, Ended) >= Limit ->
@@ -253,7 +253,7 @@ tree_parts(Variant, Parts = #{otp := Otp = #{otp := Release}, suites := Suites, 
             Common#{vm => Vm, cc => Target}
     end.
 
-%% What a result depends on. The dynamic VM is made of what the static one is.
+%% Returns all inputs of a result. The dynamic VM has the same inputs as the static one.
 key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id := Runtime},
                code := Code}) ->
     Of = {Suites, Otp, case Variant of stock -> stock; _ -> {Variant, Runtime} end},
@@ -262,7 +262,7 @@ key(Variant, #{otp := #{id := Otp}, suites := #{id := Suites}, runtime := #{id :
         By -> {By, Of}
     end.
 
-%%% Results, each in a file of its own
+%%% Results, each in a separate file
 
 kept(Variant, Which, Parts, Out) ->
     Key = key(Variant, Parts),
@@ -281,7 +281,7 @@ keep(Variant, Which, Parts, Result, Out) ->
 file(Variant, {App, Suite}, Out) ->
     filename:join([Out, "results", atom_to_list(Variant), App ++ "." ++ Suite ++ ".config"]).
 
-%% What is of another target alone comes first.
+%% The reasons for one target come first.
 known(Root, #{code := Code, target := Target}) ->
     Of = fun(Name) ->
                  {ok, Known} = file:consult(filename:join([Root, "acceptance", Name])),

@@ -1,5 +1,5 @@
-%% The command that runs OTP's own suites: what it makes of what a node said, and of
-%% the known reasons. That it runs suites is shown by `tools/test otp'.
+%% Tests how the command for OTP's own suites reads a node's output and the known reasons.
+%% `tools/test otp' tests that it runs suites.
 -module(otp_suites_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -1,12 +1,12 @@
-%% Writes what common_test says of each case, as it says it, one Erlang term a line:
-%% so that a node that dies in the middle has left what it had found out, and the
-%% case that it died in. Runs inside the node under test, compiled by its OTP.
+%% Writes common_test's events for each case at once, one Erlang term in a line. So a node that dies
+%% leaves its results and the name of the running case. This module runs inside the node under
+%% test, compiled by its OTP.
 -module(otp_suites_events).
 -behaviour(gen_event).
 
 -export([init/1, handle_event/2, handle_call/2, handle_info/2, terminate/2]).
 
-%% Reasons are for a person; the whole one is in common_test's own log.
+%% A reason is for a person; common_test's own log has all of it.
 -define(DEPTH, 40).
 -define(LENGTH, 1500).
 
@@ -15,7 +15,7 @@ init(File) ->
     {ok, Handle} = file:open(File, [write, raw]),
     {ok, Handle}.
 
-%% The first element is common_test's record name; the header is not of every OTP.
+%% The first element is common_test's record name. Not every OTP has its header file.
 handle_event({event, tc_start, _Node, {_Suite, What}}, Handle) ->
     say({started, name(What)}, Handle);
 handle_event({event, tc_done, _Node, {_Suite, What, Result}}, Handle) ->
@@ -46,7 +46,7 @@ name(What) -> What.
 
 result(ok) -> {passed, ""};
 result({skipped, Reason}) -> {skipped, words(Reason)};
-%% What is required is a laboratory of its makers: machines with certain names.
+%% The suite requires the makers' laboratory: machines with certain names.
 result({auto_skipped, {require_failed, _} = Reason}) -> {skipped, words(Reason)};
 result({auto_skipped, Reason}) -> {lost, words(Reason)};
 result({failed, Reason}) -> {failed, words(Reason)}.

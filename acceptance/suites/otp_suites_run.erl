@@ -1,13 +1,13 @@
-%% Runs one suite in a node of its own, and reads what came of it.
+%% Runs one suite in a separate node, and reads its result.
 -module(otp_suites_run).
 
 -export([suite/4, result/2]).
 -export_type([result/0, 'case'/0]).
 
 -type 'case'() ::
-        {Path :: string(),              % "group/case", as common_test named it
+        {Path :: string(),              % "group/case", common_test's name
          passed | failed | skipped | lost,
-                                        % lost: what comes before it failed
+                                        % lost: an earlier step failed
          Reason :: string()}.
 
 -type result() ::
@@ -17,12 +17,11 @@
           seconds := non_neg_integer(),
           cases := ['case'()]}.
 
-%% Everything that a suite starts carries this in its environment, with the tree, by
-%% which it is found and ended: suites start daemons, and nodes that heart starts again.
+%% All processes of a suite have this variable with the tree in their environment, so that the
+%% command can find and end them: suites start daemons, and nodes that heart starts again.
 -define(MARK, "WHITTLE_OTP_SUITE").
 
-%% Runs a suite in a tree for at most so many seconds; what its node says goes to the
-%% file Log.
+%% Runs a suite in a tree for at most the given seconds. The node's output goes to the file Log.
 -spec suite(file:filename(), {string(), string()}, pos_integer(), file:filename()) ->
           result().
 suite(Tree, {App, Suite}, Seconds, Log) ->
@@ -32,7 +31,7 @@ suite(Tree, {App, Suite}, Seconds, Log) ->
     _ = file:delete(Events),
     ok = file:write_file(filename:join(Tests, "one.spec"), spec(Tests, App, Suite)),
     Mark = ?MARK ++ "=" ++ Tree,
-    ok = end_all(Mark),                 % of a call that was itself ended
+    ok = end_all(Mark),                 % of an interrupted call
     Begun = erlang:monotonic_time(second),
     Ended = run(node_words(Tests, Server, Tree, Events), Server,
                 [{?MARK, Tree} | otp_suites_tree:environment(Tree)], Seconds, Log),
@@ -41,8 +40,8 @@ suite(Tree, {App, Suite}, Seconds, Log) ->
     #{app => App, suite => Suite, ended => Outcome, cases => Cases,
       seconds => erlang:monotonic_time(second) - Begun}.
 
-%% What the application's own specification says of all suites, for one: its
-%% benchmarks are left out there.
+%% Uses the application's own specification for one suite. The specification omits the
+%% application's benchmarks.
 spec(Tests, App, Suite) ->
     {ok, Terms} = file:consult(filename:join(Tests, App ++ ".spec")),
     [io_lib:format("~tp.~n", [Term]) || T <- Terms, Term <- one(T, list_to_atom(Suite))].
@@ -56,8 +55,8 @@ one({skip_suites, Dir, Suites, Why}, Suite) ->
     [{skip_suites, Dir, [Suite], Why} || lists:member(Suite, Suites)];
 one(Term, _) -> [Term].
 
-%% As OTP's ts starts it in batch mode (ts_run:make_command/3), but for the node's
-%% name: another checkout's tests may run on this machine.
+%% Starts the node as OTP's ts does in batch mode (ts_run:make_command/3), but with another name:
+%% the tests of another checkout may run on this machine.
 node_words(Tests, Server, Tree, Events) ->
     Config = [filename:join(Server, File) || File <- ["ts.config", "ts.unix.config"]],
     Options = [{abort_if_missing_suites, true}, {spec, ["one.spec"]},
@@ -99,7 +98,7 @@ copy(Port, Timer, Seconds, Handle) ->
             {late, Seconds}
     end.
 
-%% Again until there is none: one may be starting another.
+%% Repeats until no process is left, because one may start another.
 end_all(Mark) ->
     case marked(Mark) of
         [] -> ok;
@@ -119,7 +118,7 @@ events(File) ->
         {error, enoent} -> []
     end.
 
-%% The last line may not be whole.
+%% The last line may be incomplete.
 terms(Lines) ->
     lists:append([case erl_scan:string(unicode:characters_to_list(Line)) of
                       {ok, Tokens, _} ->
@@ -130,8 +129,8 @@ terms(Lines) ->
                       {error, _, _} -> []
                   end || Line <- Lines]).
 
-%% The cases of a suite, from what otp_suites_events wrote. Those that had begun and
-%% did not come to their end have failed by what ended the node.
+%% Reads the cases of a suite from the output of otp_suites_events. A case that started and did not
+%% finish has failed, for the reason that ended the node.
 -spec result([term()], died | {late, pos_integer()}) ->
           {finished | died | {late, pos_integer()}, ['case'()]}.
 result(Events, Ended) ->
@@ -171,11 +170,11 @@ event({done, Name, Outcome, Reason}, {Done, Open, Groups})
   when Name =:= init_per_suite; Name =:= end_per_suite ->
     {[{path([Name]), Outcome, Reason} || Outcome =:= failed] ++ Done,
      lists:delete([Name], Open), Groups};
-%% A case that was skipped names its group itself, and did not start.
+%% The event of a skipped case names its group, and the case has no start event.
 event({done, {Name, Group}, Outcome, Reason}, {Done, Open, Groups}) ->
     {[{path([Name, Group]), Outcome, Reason} | Done], Open, Groups};
 event({done, Name, Outcome, Reason}, {Done, Open, Groups}) ->
-    %% Cases of a parallel group may end after another group has begun.
+    %% Cases of a parallel group may end after the start of another group.
     Path = case [P || P = [N | _] <- Open, N =:= Name] of
                [Begun | _] -> Begun;
                [] -> [Name | Groups]

@@ -1,14 +1,13 @@
-%% Shakes kernel and stdlib of an installation, where they lie, as `whittle build --shake
-%% functions' does for a program that starts and is done: what is left over is in companions,
-%% which are loaded when they are called. For OTP's own suites, which call all of it.
-%%
+%% Shakes kernel and stdlib of an OTP installation in place, for OTP's own suites, which call all of
+%% it. It works like `whittle build --shake functions' for a program that starts and ends. The
+%% other functions become companions, which the VM loads at the first call.
 %% ```
-%% otp/lib/{kernel,stdlib}-VSN/ebin/M.beam    what is hot
-%% otp/companions/M~cold.beam                 what is cold
+%% otp/lib/{kernel,stdlib}-VSN/ebin/M.beam    the hot code
+%% otp/companions/M~cold.beam                 the cold code
 %% '''
 %%
-%% What loads it, `whittle_start_cold', is in kernel here, and each boot script loads it first,
-%% those too that suites make.
+%% The loader, `whittle_start_cold', is a part of kernel here. Each boot script loads it first, also
+%% the scripts that suites create.
 -module(otp_suites_shaken).
 
 -export([shake/1]).
@@ -18,7 +17,7 @@ shake(Otp) ->
     Lib = filename:join(Otp, "lib"),
     Companions = filename:join(Otp, "companions"),
     ok = filelib:ensure_path(Companions),
-    %% Nothing is stripped: the suites read debug information.
+    %% Strip nothing: the suites read debug information.
     {ok, #{system := Shaken}} = whittle_make:system(
                                   #{input => running:example("hello"), otp_lib => Lib,
                                     passes => [whittle_make_shake],
@@ -47,7 +46,7 @@ place(Module, Ebin, Companions) ->
         none -> Ebin
     end.
 
-%% As on a device, but for where it looks.
+%% The same loader as on a device, but it searches in another place.
 loader(Companions, Ebin) ->
     Source = proplists:get_value(source, whittle_start_cold:module_info(compile)),
     {ok, _} = compile:file(Source, [{outdir, Ebin}, {d, 'COMPANIONS', Companions}, report]),
@@ -65,7 +64,7 @@ with_loader(Boot) ->
         lists:splitwith(fun(I) -> element(1, I) =/= primLoad end, Instructions),
     term_to_binary({script, Id, Before ++ [{primLoad, [whittle_start_cold | First]} | After]}).
 
-%% The modules that scripts load first are a list in a function.
+%% A function contains the list of modules that boot scripts load first.
 making_with_loader(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     {ok, Maker} = whittle_beam:disassemble(Beam),

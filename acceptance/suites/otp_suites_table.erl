@@ -1,17 +1,17 @@
-%% What the results of OTP's suites come to: counts, failures with their reasons, and
-%% what of the known reasons is wrong. Pure.
+%% Summarizes the results of OTP's suites: counts, failures with their reasons, and wrong known
+%% reasons. All functions are pure.
 -module(otp_suites_table).
 
 -export([account/2, reason/4, explained/1, markdown/2, json/1, summary/1]).
 -export_type([known/0, account/0, failure/0]).
 
-%% A line of acceptance/otp-suites.config. Case is as in the table; a `*' at its end stands
-%% for anything.
+%% A line of acceptance/otp-suites.config. Case has the form of the table; a `*' at its end matches
+%% anything.
 -type known() ::
         {App :: string(), Suite :: string(), Case :: string(),
-         ours                           % this project's doing
+         ours                           % a fault of this project
          | environment                  % the stock interpreter fails too, or can
-         | static,                      % nothing can be loaded into a static VM
+         | static,                      % a static VM can load nothing
          Reason :: string()}.
 
 -type failure() ::
@@ -26,7 +26,7 @@
 -type account() ::
         #{rows := [row()],
           failures := [failure()],
-          stale := [known()]}.          % that explain nothing of what was run
+          stale := [known()]}.          % reasons that explain no result of this run
 
 -type row() ::
         #{app := string(), suite := string(), variant := static | dynamic,
@@ -34,7 +34,7 @@
           skipped := non_neg_integer(), lost := non_neg_integer(),
           seconds := non_neg_integer()}.
 
-%% The account of all results, by variant.
+%% Summarizes all results by variant.
 -spec account([{otp_suites_tree:variant(), otp_suites_run:result()}], [known()]) ->
           account().
 account(Results, Known) ->
@@ -72,14 +72,14 @@ failure(Variant, #{app := App, suite := Suite}, {Path, failed, Said}, Known, Out
     {Kind, Why} =
         case {reason(App, Suite, Path, Known), Variant, On(dynamic)} of
             {{static, Reason}, static, passed} -> {static, Reason};
-            %% What loads nothing fails on the dynamic VM too.
+            %% The dynamic VM fails too, so loading is not the reason.
             {{static, _}, _, _} -> {none, ""};
             {Found, _, _} -> Found
         end,
     #{app => App, suite => Suite, variant => Variant, 'case' => Path, said => Said,
       kind => Kind, why => Why, stock => On(stock), dynamic => On(dynamic)}.
 
-%% Of what comes before and after cases only failures are named in a result.
+%% Before and after cases, a result names only failures.
 unnamed(Path, [_ | _]) ->
     case lists:last(string:split(Path, "/", all)) of
         "init_per_" ++ _ -> passed;
@@ -89,7 +89,7 @@ unnamed(Path, [_ | _]) ->
 unnamed(_, []) ->
     unknown.
 
-%% The first known reason for a case: the special ones come before those with a `*'.
+%% Finds the first known reason for a case. Exact names come before those with a `*'.
 -spec reason(string(), string(), string(), [known()]) ->
           {ours | environment | static, string()} | {none, string()}.
 reason(App, Suite, Path, Known) ->
@@ -115,21 +115,21 @@ explains_any(Known, Failures) ->
                       matches(Known, App, Suite, Path)
               end, Failures).
 
-%% Whether each failure has its reason.
+%% Tells whether each failure has a known reason.
 -spec explained(account()) -> boolean().
 explained(#{failures := Failures}) ->
     [] =:= [F || F = #{kind := none} <- Failures].
 
-%% One line; failures that have their reason are counted apart.
+%% Formats one line, which counts failures with known reasons separately.
 -spec summary(account()) -> unicode:chardata().
 summary(#{rows := Rows, failures := Failures}) ->
     Unknown = [F || F = #{kind := none} <- Failures],
     [number(sum(passed, Rows)), " passed, ", number(length(Unknown)), " failed, ",
      number(length(Failures) - length(Unknown)), " failed for known reasons"].
 
-%%% For people
+%%% Output for people
 
-%% Of what: "OTP 29.1.1, VM 0123...". All: how many suites there are.
+%% Formats the table. 'of' is "OTP 29.1.1, VM 0123..."; all is the number of suites.
 -spec markdown(account(), #{'of' := string(), all := non_neg_integer()}) ->
           unicode:chardata().
 markdown(#{rows := Rows, failures := Failures, stale := Stale}, #{'of' := What, all := All}) ->
@@ -163,7 +163,7 @@ sum(Key, Rows) ->
 name(#{app := App, suite := Suite, variant := Variant}) ->
     [App, " ", Suite, case Variant of static -> ""; dynamic -> ", dynamic" end].
 
-%% What a static VM cannot load is one line a suite.
+%% For cases that a static VM cannot load there is one line in each suite.
 line(#{app := App, suite := Suite, kind := static, why := Why} = Failure, Failures) ->
     Like = [F || F = #{app := A, suite := S, kind := static, why := W} <- Failures,
                  {A, S, W} =:= {App, Suite, Why}],
@@ -179,7 +179,7 @@ line(#{'case' := Path, kind := Kind, why := Why, said := Said, stock := Stock} =
 
 number(N) -> integer_to_list(N).
 
-%%% For programs
+%%% Output for programs
 
 -spec json(account()) -> iodata().
 json(#{rows := Rows, failures := Failures, stale := Stale}) ->

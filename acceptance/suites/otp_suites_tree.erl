@@ -1,45 +1,44 @@
-%% The place where suites run: a copy of the stock installation in which the VM under
-%% test stands for `beam.smp' and for ERTS's small programs, and a copy of the suites,
-%% which write where they lie.
+%% Creates the tree in which suites run. It has a copy of the stock installation, in which the VM
+%% under test replaces `beam.smp' and ERTS's small programs. It also has a copy of the suites,
+%% because they write into their own directories.
 %%
 %% ```
-%% DIR/otp                  the installation; `erl' of it is first on the PATH
+%% DIR/otp                  the installation; its `erl' is first on the PATH
 %% DIR/APP_test             the suites of an application
-%% DIR/test_server          OTP's own means to compile the suites' C parts
-%% DIR/home, DIR/logs       the user's; common_test's
-%% DIR/tree.config          what it was made of; written last
+%% DIR/test_server          OTP's own tools that compile the suites' C parts
+%% DIR/home, DIR/logs       the user's home; common_test's logs
+%% DIR/tree.config          the inputs of the tree; written last
 %% '''
 %%
-%% Suites run as an ordinary user: as root, half of what file permissions mean could
-%% not be tested. Root runs them as nobody.
+%% Suites run as an ordinary user, because root cannot test half of the file permissions. Root runs
+%% them as nobody.
 -module(otp_suites_tree).
 
 -export([ensure/3, user/0, environment/1]).
 -export_type([variant/0, code/0, parts/0]).
 
-%% static: the VM as it is shipped. dynamic: the same objects, linked so that NIFs and
-%% drivers can be loaded. stock: the stock interpreter, to tell our failures from the
-%% environment's.
+%% static: the shipped VM. dynamic: the same objects, linked so that the VM can load NIFs and
+%% drivers. stock: the stock interpreter, to separate Whittle's failures from the environment's.
 -type variant() :: static | dynamic | stock.
 
-%% What kernel and stdlib are: OTP's, or all of it rewritten by whittle_beam, or shaken, with
-%% companions of what is cold.
+%% The code of kernel and stdlib: OTP's; all of it rewritten by whittle_beam; or shaken, with
+%% companions of the cold code.
 -type code() :: stock | rewritten | shaken.
 
 -type parts() ::
         #{otp := whittle_runtime:otp(),
           suites := whittle_runtime:suites(),
           vm := file:filename() | none,  % none: the stock interpreter
-          %% What compiles the suites' C parts: a command, or a target's.
+          %% The compiler of the suites' C parts: a command, or a target's.
           cc := string() | whittle_target:target(),
           emulator => [string()],        % the words that run the VM (default: none)
           code := code(),
-          key := term()}.                % what all of it depends on
+          key := term()}.                % all inputs of the tree
 
 -define(NOBODY, "65534").
 -define(ROLES, ["erl_child_setup", "inet_gethost", "heart"]).
 
-%% The tree of a variant below Base, made now unless it is there.
+%% Returns the tree of a variant below Base, and creates it if it does not exist.
 -spec ensure(variant(), parts(), file:filename()) -> file:filename().
 ensure(Variant, Parts = #{key := Key}, Base) ->
     Dir = filename:join(reachable(Base), atom_to_list(Variant)),
@@ -59,12 +58,12 @@ ensure(Variant, Parts = #{key := Key}, Base) ->
 here() -> filename:dirname(code:which(?MODULE)).
 
 remove(Dir) ->
-    %% Suites leave directories without permissions behind.
+    %% Suites may leave directories without permissions.
     _ = sh("test ! -e \"$DIR\" || { chmod -R u+rwX \"$DIR\"; rm -rf \"$DIR\"; }",
            [{"DIR", Dir}], "/"),
     ok.
 
-%% nobody has to be able to go there; a checkout below root's home is out of reach.
+%% The user nobody must be able to enter the tree; a checkout below root's home is not reachable.
 reachable(Base) ->
     ok = filelib:ensure_path(Base),
     case sh(words(user(), ["test", "-x", Base]), [], "/") of
@@ -95,7 +94,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "    \"$TESTS/beam-files\" --rewrite \"$DIR\"/otp/lib/$app-*/ebin",
                "done",
                "cd \"$DIR\"/otp/erts-*/bin",
-               %% The nodes that suites start take what is called beam.smp.
+               %% The nodes that suites start use the program beam.smp.
                "case $VM,$EMULATOR in",
                "  ,) cp -f beam.emu beam.smp ;;",
                "  *,) cp -f \"$VM\" beam.smp; ln -f beam.smp beam.emu",
@@ -118,7 +117,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "     cp -f \"${VM%/*}/epmd\" epmd.target; chmod 755 epmd.target; rm -f epmd",
                "     sed 's|/vm\"|/epmd.target\"|' beam.smp >epmd; chmod 755 epmd ;;",
                "esac",
-               %% Debian's source comes without these two, which only dress reports.
+               %% Debian's source lacks these two files, which only style the reports.
                "(cd \"$DIR\"/otp/lib/common_test-*/priv &&"
                " touch jquery-latest.js jquery.tablesorter.min.js)",
                "\"$OTP/bin/erlc\" -o \"$DIR/test_server\" \"$TESTS/otp_suites_events.erl\"",
@@ -126,13 +125,13 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "mkdir home logs"]),
             Variables, Dir)),
     _ = [otp_suites_shaken:shake(filename:join(Dir, "otp")) || Code =:= shaken],
-    %% The installation too: suites add applications to it.
+    %% Also the installation, because suites add applications to it.
     done(sh("[ \"$(id -u)\" != 0 ] || chown -R " ?NOBODY ":" ?NOBODY " .", [], Dir)),
     Install = words(user(), ["erl", "-noinput", "-eval",
                              "ok = ts_install:install(install_local, []), halt()."]),
     done(sh(Install, [{"CC", Cc} | environment(Dir)], filename:join(Dir, "test_server"))).
 
-%% Its command, and the lines that make what it needs.
+%% Returns the compiler's command, and the lines that create its files.
 compiler(Target, Dir) when is_map(Target) ->
     #{cc := Cc} = Target,
     {Cc ++ " -idirafter " ++ Dir ++ "/kernel",
@@ -143,7 +142,7 @@ compiler(Cc, _) ->
 done({0, _}) -> ok;
 done({_, Output}) -> throw({failed, "cannot make the suites' place", Output}).
 
-%% The words before a command that make it the ordinary user's.
+%% Returns the words that run a command as the ordinary user.
 -spec user() -> [string()].
 user() ->
     case os:cmd("id -u") of
@@ -151,7 +150,7 @@ user() ->
         _ -> []
     end.
 
-%% Nothing of the caller's environment but what is named here.
+%% Returns the environment, which contains only these variables.
 -spec environment(file:filename()) -> [{string(), string() | false}].
 environment(Dir) ->
     [{Name, false} || Setting <- os:getenv(), [Name | _] <- [string:split(Setting, "=")]]
@@ -162,7 +161,7 @@ environment(Dir) ->
 words(User, Words) ->
     lists:join(" ", [[$', W, $'] || W <- User ++ Words]).
 
-%% Runs lines of sh: the exit code and all that was said.
+%% Runs lines of sh, and returns the exit code and the output.
 sh(Script, Variables, Dir) ->
     running:run("/bin/sh", ["-c", unicode:characters_to_list(Script)],
                 #{env => Variables, cd => Dir}).

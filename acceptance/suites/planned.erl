@@ -1,12 +1,12 @@
-%% Builds a program with a plan of the test's own: what is hot is not what the program can
-%% reach, but what a test says. All else is cold, so nothing may depend on a good plan.
+%% Builds a program with a test's own plan. The test chooses the hot functions and all others are
+%% cold, so the program must work with any plan.
 -module(planned).
 
 -export([build/3, called_at_boot/0, a_half/1]).
 
 -type choice() :: fun((mfa()) -> boolean()).
 
-%% For the OTP that tests run on, flavour `size'.
+%% Builds for the tests' OTP, flavour `size'.
 -spec build(file:filename(), file:filename(), choice()) -> file:filename().
 build(Path, Out, IsHot) ->
     {ok, #{system := Whole, otp := #{lib := Lib}}} = whittle_make:system(#{input => Path}),
@@ -19,7 +19,7 @@ build(Path, Out, IsHot) ->
                                   shake => #{unit => functions, only => Hot}}),
     Out.
 
-%% What a stock node has called when it is up: seen by the counters of the JIT.
+%% Returns the functions that a stock node calls during its start, by the counters of the JIT.
 -spec called_at_boot() -> choice().
 called_at_boot() ->
     Count = "[io:format(\"~0tp.~n\", [{M, [FA || {FA, true} <- code:get_coverage(function, M)]}])"
@@ -29,7 +29,7 @@ called_at_boot() ->
                             ["+JPcover", "function", "-noshell", "-eval", Count]),
     {ok, Terms} = terms(binary_to_list(Said)),
     Called = maps:from_list([{{M, F, A}, []} || {M, FAs} <- Terms, {F, A} <- FAs]),
-    true = map_size(Called) > 500,    % else this emulator does not count
+    true = map_size(Called) > 500,    % otherwise this emulator does not count
     fun(Mfa) -> is_map_key(Mfa, Called) end.
 
 terms(Text) ->
@@ -39,6 +39,6 @@ terms(Text) ->
               Term
           end || Line <- string:lexemes(Text, "\n")]}.
 
-%% Any half of all functions: a number chooses which.
+%% Chooses half of all functions; the number selects which.
 -spec a_half(integer()) -> choice().
 a_half(Seed) -> fun(Mfa) -> erlang:phash2({Seed, Mfa}, 2) =:= 0 end.

@@ -1,5 +1,5 @@
-%% Programs that lie in an application's priv directory run from the one file: no
-%% shell and no kernel would find them there.
+%% Tests that programs in an application's priv directory run from the one file, where no shell and
+%% no kernel finds them.
 -module(programs_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -33,12 +33,12 @@ program(Config) ->
     ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b c\\n\">>}\n">>},
                  probe(Config, ["port", path("say"), "a", "b c"])).
 
-%% open_port({spawn, Command}, _), as os:cmd/1 of a program alone.
+%% open_port({spawn, Command}, _), as os:cmd/1 does for a single program.
 by_a_command(Config) ->
     ?assertEqual({0, <<"{4,<<\"", (path("say"))/binary, " 3 b\\n\">>}\n">>},
                  probe(Config, ["spawn", <<(path("say"))/binary, " a b">>])).
 
-%% Where there is neither a shell nor /proc.
+%% The machine has neither a shell nor /proc.
 alone(Config) ->
     Dir = running:directory("programs/alone", Config),
     {Enter, Words} = running:in_empty_root(proplists:get_value(probe, Config), Dir),

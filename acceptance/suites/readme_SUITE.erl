@@ -1,5 +1,5 @@
-%% The README shows what happens: its commands on the examples are run here, its bars are
-%% kept, and its links lead somewhere.
+%% Tests the README: it runs the commands on the examples, checks the size limits and follows the
+%% links.
 -module(readme_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -7,10 +7,10 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([build/1, sizes/1, shaken/1, links/1]).
 
-%% Sizes may differ by this much: another compiler, the same picture.
+%% Sizes may differ by this share, because compilers differ.
 -define(TOLERANCE, 0.03).
 
-%% The bars for hello, in bytes: its VM, the file, the file under xz -9e.
+%% The limits for hello, in bytes: its VM, the file, the file under xz -9e.
 -define(VM, 2_900_000).
 -define(FILE_SIZE, 4_400_000).
 -define(COMPRESSED, 2_720_000).
@@ -26,15 +26,15 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% The first command, with its ledger: the same words in the same places, and the
-%% numbers as they are shown. Then what the file prints where there is nothing else.
+%% The first command prints the ledger with the same words in the same places, and the numbers of
+%% the README. Then the output runs in an empty root directory.
 build(Config) ->
     {Shown, Said} = proplists:get_value(ledger, Config),
     same(Shown, Said),
     {0, Printed} = running:alone(proplists:get_value(hello, Config), [], #{}),
     ?assertMatch({_, _}, binary:match(readme(), [<<"\nhello\n", Printed/binary>>])).
 
-%% Exact, with no tolerance.
+%% The limits are exact.
 sizes(Config) ->
     Hello = proplists:get_value(hello, Config),
     {ok, #{size := Size, vm := Vm}} = whittle_pack:read(Hello),
@@ -42,7 +42,7 @@ sizes(Config) ->
     Sizes = [{Vm, ?VM}, {Size, ?FILE_SIZE}, {byte_size(Compressed), ?COMPRESSED}],
     ?assertEqual([], [{Is, Bar} || {Is, Bar} <- Sizes, Is > Bar]).
 
-%% Shaking: what is refused, in its very words; what is built then, and asked.
+%% Tree shaking prints the README's refusal, and then builds the output and explains it.
 shaken(Config) ->
     Others = proplists:get_value(others, Config),
     ?assertMatch({match, _}, re:run([C || {C, _} <- Others], "--shake")),
@@ -59,8 +59,7 @@ links(_Config) ->
     {match, Links} = re:run(readme(), "\\]\\(([^)#]+)\\)", [global, {capture, [1], list}]),
     ?assertEqual([], [L || [L] <- Links, not filelib:is_file(filename:join(running:root(), L))]).
 
-%% The commands on the examples and on what was built of them, each with the output that
-%% is shown below it.
+%% Returns the README's commands on the examples and their outputs, each with the printed lines.
 shown() ->
     {match, Blocks} = re:run(readme(), "^```\n((?s).*?)^```$",
                              [multiline, global, {capture, [1], binary}]),

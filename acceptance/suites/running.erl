@@ -1,4 +1,4 @@
-%% Running programs from tests: the command itself and what it has built.
+%% Runs programs for tests: the command itself and its outputs.
 -module(running).
 
 -export([whittle/1, build/2, build/3, shaken/1]).
@@ -7,21 +7,21 @@
 -export([free_port/0, end_epmd/1]).
 -export([in_empty_root/2, alone/3]).
 
-%% How long anything here may be silent before a test gives up on it and says what came
-%% before: less than the half hour after which common_test says nothing.
+%% The time without output after which a test gives up and prints the earlier output. It is less
+%% than the half hour after which common_test ends a case without a message.
 -define(PATIENCE_MS, 1_500_000).
 
-%% What a program is started with; of the caller's environment it sees only what cleared/0
-%% keeps, unless that is `keep'.
+%% The settings for a program. From the caller's environment it receives only the variables of
+%% cleared/0, unless the setting is `keep'.
 -type options() :: #{env => [{string(), string()}] | keep, cd => file:filename(),
                      input => iodata()}.
 
-%% The command's exit code, and its output with its errors.
+%% Runs the command, and returns its exit code and its output with its errors.
 -spec whittle([string()]) -> {non_neg_integer(), binary()}.
 whittle(Arguments) ->
     run(filename:join(root(), "whittle"), Arguments, #{env => keep}).
 
-%% An executable built from a fixture or any other path.
+%% Builds an executable from a fixture or any other path.
 -spec build(file:filename(), file:filename()) -> file:filename().
 build(Path, Out) -> build(Path, Out, []).
 
@@ -32,9 +32,9 @@ build(Path, Out, Options) ->
         {Code, Output} -> error({build_failed, Code, Output})
     end.
 
-%% The options with which a fixture is built from what it can reach, and these functions,
-%% which other nodes call. What it makes atoms of is no function's name, and it is asked by
-%% its own file and a shell.
+%% Returns the options that build a fixture from its reachable functions and from functions that
+%% other nodes call. The fixture creates atoms that are no function names. Its own file and a
+%% shell ask it.
 -spec shaken(string()) -> [string()].
 shaken(Remote) ->
     ["--shake", "functions", "--missing", "crash", "--atoms", "none", "--data", "none",
@@ -46,7 +46,7 @@ run(Program, Arguments) -> run(Program, Arguments, #{}).
 
 -spec run(file:filename(), [string()], options()) -> {non_neg_integer(), binary()}.
 run(Program, Arguments, #{input := Input} = Options) ->
-    %% A port cannot close the program's input: the shell does, by a file.
+    %% A port cannot close the program's input, so a shell redirects it from a file.
     File = filename:join(["/tmp", "whittle-input-" ++ os:getpid() ++ "-"
                           ++ integer_to_list(erlang:unique_integer([positive]))]),
     ok = file:write_file(File, Input),
@@ -59,7 +59,7 @@ run(Program, Arguments, #{input := Input} = Options) ->
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
 
-%% A program that goes on; see line/1, until/2, signal/2, ended/1.
+%% Starts a program that continues; see line/1, until/2, signal/2, ended/1.
 -spec start(file:filename(), [string()]) -> port().
 start(Program, Arguments) -> start(Program, Arguments, #{}).
 
@@ -73,17 +73,17 @@ start(Program, Arguments, Options) ->
               [{args, Arguments}, {env, Env}, exit_status, binary, stderr_to_stdout,
                hide] ++ [{cd, Dir} || #{cd := Dir} <- [Options]]).
 
-%% Neither the tests' own node nor what its user has set may show through.
+%% Removes the settings of the tests' own node and of its user.
 cleared() ->
     [{Name, false} || Setting <- os:getenv(), [Name | _] <- [string:split(Setting, "=")],
                       not lists:member(Name, ["PATH", "HOME", "LANG", "LC_ALL", "TERM",
                                               "TMPDIR"])].
 
-%% The output before its next newline.
+%% Returns the output before the next newline.
 -spec line(port()) -> binary().
 line(Port) -> until(Port, <<"\n">>).
 
-%% The output before that text, which has to come; what follows it is kept.
+%% Waits for a text, returns the output before it and keeps the output after it.
 -spec until(port(), binary()) -> binary().
 until(Port, Text) -> until(Port, Text, kept(Port)).
 
@@ -113,7 +113,7 @@ signal(Port, Signal) ->
     [] = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
     ok.
 
-%% Waits for the end: the exit code and the rest of the output.
+%% Waits for the end, and returns the exit code and the rest of the output.
 -spec ended(port()) -> {non_neg_integer(), binary()}.
 ended(Port) -> ended(Port, [kept(Port)]).
 
@@ -124,11 +124,11 @@ ended(Port, Output) ->
     after ?PATIENCE_MS -> error({still_running, iolist_to_binary(Output)})
     end.
 
-%% The project's directory.
+%% Returns the project's directory.
 -spec root() -> file:filename().
 root() -> above(proplists:get_value(source, module_info(compile))).
 
-%% The tests are compiled in a copy below _build.
+%% rebar3 compiles the tests in a copy below _build.
 above(Path) ->
     Dir = filename:dirname(Path),
     case filelib:is_regular(filename:join(Dir, "rebar.config")) of
@@ -136,7 +136,7 @@ above(Path) ->
         false -> above(Dir)
     end.
 
-%% Where the stock OTP lies that the programs were built from.
+%% Returns the root of the stock OTP whose applications the programs contain.
 -spec otp_root() -> file:filename().
 otp_root() ->
     case os:getenv("WHITTLE_OTP_ROOT", "") of
@@ -144,28 +144,29 @@ otp_root() ->
         Root -> Root
     end.
 
-%% Not below test/: rebar3 compiles all that is there, twice where it was built in place.
+%% Fixtures are not below test/, because rebar3 compiles everything there, and twice after a build
+%% in place.
 -spec fixture(string()) -> file:filename().
 fixture(Name) -> filename:join([root(), "fixtures", Name]).
 
 -spec example(string()) -> file:filename().
 example(Name) -> filename:join([root(), "examples", Name]).
 
-%% A directory of a suite's own, by its configuration; the suites of one run share theirs.
+%% Returns a directory below the suite's priv_dir, which the suites of one run share.
 -spec directory(file:filename(), [{atom(), term()}]) -> file:filename().
 directory(Name, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Name),
     ok = filelib:ensure_path(Dir),
     Dir.
 
-%% A fixture's files in a directory of its own, where its tools may write.
+%% Copies a fixture's files into a separate directory, where its tools may write.
 -spec copy(string(), file:filename()) -> file:filename().
 copy(Fixture, Below) ->
     Dir = filename:join(Below, Fixture),
     {0, <<>>} = run("/bin/cp", ["-R", fixture(Fixture), Dir]),
     Dir.
 
-%% A port of TCP that nobody listens on.
+%% Returns a TCP port without a listener.
 -spec free_port() -> inet:port_number().
 free_port() ->
     {ok, Socket} = gen_tcp:listen(0, []),
@@ -173,20 +174,20 @@ free_port() ->
     ok = gen_tcp:close(Socket),
     Port.
 
-%% Ends the epmd that named programs have started on that port.
+%% Ends the epmd that named programs have started on a port.
 -spec end_epmd(inet:port_number()) -> ok.
 end_epmd(Port) ->
     Epmd = filename:join([otp_root(), "bin", "epmd"]),
     _ = run(Epmd, ["-port", integer_to_list(Port), "-kill"]),
     ok.
 
-%% Puts an executable into a directory and gives the words that run it there as
-%% nobody, with the directory for its root: as root, or in a user namespace.
+%% Copies an executable into a directory, and returns the words that run it there as nobody, with
+%% that directory as its root: as root, or in a user namespace.
 -spec in_empty_root(file:filename(), file:filename()) -> {file:filename(), [string()]}.
 in_empty_root(File, Dir) ->
     Program = filename:join(Dir, "program"),
     ok = filelib:ensure_dir(Program),
-    %% The epmd of an earlier start may still run from it: that file cannot be written.
+    %% The epmd of an earlier start may still run from this file, which is then not writable.
     _ = file:delete(Program),
     {ok, _} = file:copy(File, Program),
     ok = file:change_mode(Program, 8#755),
@@ -197,8 +198,8 @@ in_empty_root(File, Dir) ->
             {os:find_executable("unshare"), ["--map-root-user", "--root", Dir, "/program"]}
     end.
 
-%% Runs an executable in a root directory of its own, which still holds nothing else
-%% when it has ended.
+%% Runs an executable in a separate root directory, and checks that the directory still holds
+%% nothing else afterwards.
 -spec alone(file:filename(), [string()], options()) -> {non_neg_integer(), binary()}.
 alone(File, Words, Options) ->
     Dir = File ++ ".root",

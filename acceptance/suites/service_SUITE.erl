@@ -1,5 +1,5 @@
-%% A built program as a service: a named node, asked and stopped by its own file,
-%% connected with a stock node of the same OTP.
+%% Tests an output as a service: a named node that its own file asks and stops, and that connects to
+%% a stock node of the same OTP.
 -module(service_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,7 +15,7 @@
 
 all() -> [{group, whole}, {group, shaken}, {group, cold}].
 
-%% `cold': any half of all functions is loaded when it is called.
+%% In the group `cold', half of all functions load at their first call.
 groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cold]].
 
 cases() ->
@@ -48,14 +48,14 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1 % two"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval=erlang", "1+1"])),
-    %% The dot of a character ends nothing.
+    %% The dot of a character does not end the expression.
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$."])),
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$.."])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1. % two"])),
     ?assertMatch({2, <<"probe: cannot read 1 +: ", _/binary>>},
                  ask(Config, ["--whittle-eval", "1 +"])),
     ?assertMatch({2, <<"probe: ", _/binary>>}, ask(Config, ["--whittle-eval=elixir", "1+1"])),
-    %% What is asked prints here; there is nothing to read.
+    %% The expression's output appears here; it has no input.
     ?assertEqual({0, <<"here\neof\n">>},
                  ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
@@ -68,15 +68,15 @@ stopped_by_its_own_file(Config) ->
     ?assertEqual({0, <<"ok\n">>}, ask(Config, ["--whittle-stop"])),
     ?assertEqual({0, <<"stopped\n">>}, running:ended(Port)).
 
-%% On a terminal, as a person has it: the running node answers, and goes on when the
-%% shell is left by its menu.
+%% On a terminal, as a person uses it: the running node answers, and continues after the user has
+%% left the shell by its menu.
 shell_in_it(Config) ->
     {Port, <<"ready ", Pid/binary>>} = node(Config, []),
     Shell = shell(Config, Pid),
     %% Three times to the left, then a digit before the plus.
     true = port_command(Shell, "1+2.\e[D\e[D\e[D4\r"),
     ?assertMatch({match, _}, re:run(running:until(Shell, <<")3> ">>), "\\n16\r")),
-    %% Ctrl-C interrupts what runs in the shell, and shows no menu.
+    %% Ctrl-C interrupts the evaluation in the shell, and shows no menu.
     true = port_command(Shell, "receive never -> ok end.\r"),
     _ = running:until(Shell, <<"ok end.\r\n">>),
     true = port_command(Shell, "\^C"),
@@ -89,8 +89,8 @@ shell_in_it(Config) ->
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 
-%% It stops between the connection and its first answer: its application_controller is a
-%% process that ends the node when it is asked.
+%% The node stops between the connection and its first answer: its application_controller is a
+%% process that ends the node at the first question.
 shell_of_a_node_that_ends(Config) ->
     Name = proplists:get_value(node, Config),
     Do = "unregister(application_controller), register(application_controller, self()), "
@@ -103,7 +103,7 @@ shell_of_a_node_that_ends(Config) ->
                  re:run(Said, ["^probe: ", Name, "@[^ ]+ ended before it answered\n$"])),
     {0, _} = running:ended(Port).
 
-%% One that has answered.
+%% Starts a shell and waits for its first answer.
 shell(Config, Pid) ->
     Program = ["exec '", proplists:get_value(probe, Config), "' --whittle-remote"],
     Shell = running:start(os:find_executable("script"),
@@ -117,7 +117,7 @@ shell(Config, Pid) ->
                                     ++ "\"}")),
     Shell.
 
-%% What heart runs is this file again; that one is left without heart, and ends.
+%% heart runs this file again. The second node has no heart, and ends.
 killed_with_heart(Config) ->
     Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
                       ++ "' args again >&2", Config),
@@ -125,7 +125,7 @@ killed_with_heart(Config) ->
     {137, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
 
-%% Whoever stops it means it.
+%% heart does not restart a node that its user stops.
 stopped_with_heart(Config) ->
     Port = with_heart("echo started again >&2", Config),
     running:signal(Port, "TERM"),
@@ -190,7 +190,7 @@ cookie_file_read_by_others(Config) ->
                                            {"WHITTLE_COOKIE_FILE", File}]),
     ?assertMatch({match, _}, re:run(Output, "chmod 600")).
 
-%% The others than root cannot give a file away to show it.
+%% Only root can change the owner of a file, so other users skip this case.
 cookie_file_of_somebody_else(Config) ->
     File = cookie_file(Config, 8#600),
     case file:change_owner(File, 65534) of
@@ -217,7 +217,7 @@ fixed_port_without_epmd(Config) ->
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
     stop(Node).
 
-%% The example: a line of one node's client comes to the client of the other.
+%% In the example, a line from a client of one node reaches the client of the other.
 relay_between_nodes(Config) ->
     {One, OnePort} = relay(Config, "relay_one", []),
     Host = string:trim(os:cmd("hostname -s")),
@@ -227,8 +227,8 @@ relay_between_nodes(Config) ->
     relayed(Sender, Reader),
     [stop(Port) || Port <- [One, Other]].
 
-%% A line that was sent before the nodes have found each other comes back to its sender
-%% only; then it is time for the next one.
+%% Before the nodes have found each other, a line comes back to its sender only. Then the test sends
+%% the next one.
 relayed(Sender, Reader) ->
     ok = gen_tcp:send(Sender, "hello over there\n"),
     receive
@@ -236,9 +236,9 @@ relayed(Sender, Reader) ->
         {tcp, Sender, _} -> relayed(Sender, Reader)
     end.
 
-%% Below, what the cases share
+%% Shared functions
 
-%% A named node that waits, and its first line.
+%% Starts a named node that waits, and returns its first line.
 node(Config, Env) ->
     Port = running:start(proplists:get_value(probe, Config), ["wait"],
                          #{env => env(Config) ++ Env}),
@@ -263,14 +263,14 @@ ask(Config, Words) -> ask(Config, Words, []).
 ask(Config, Words, Env) ->
     running:run(proplists:get_value(probe, Config), Words, #{env => env(Config) ++ Env}).
 
-%% A later setting of a name wins in open_port/2.
+%% In open_port/2 the last setting of a name wins.
 env(Config) ->
     [{"RELEASE_NODE", proplists:get_value(node, Config)}, {"RELEASE_COOKIE", "crumb"},
      {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}].
 
 erl() -> filename:join([running:otp_root(), "bin", "erl"]).
 
-%% Atoms are printed with quotes only where they need them.
+%% The VM prints atoms with quotes only if they need them.
 requoted(Output, Name) ->
     binary:replace(binary:replace(Output, <<"'">>, <<>>, [global]), Name,
                    <<"'", Name/binary, "'">>).

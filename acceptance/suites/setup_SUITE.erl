@@ -1,5 +1,5 @@
-%% What tools/setup says of a machine, by the commands that it finds there, and what
-%% make does where all is made.
+%% Tests the messages of tools/setup about a machine, by the commands that it finds there, and that
+%% make does nothing if everything is built.
 -module(setup_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -12,8 +12,8 @@ all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
      made_once, packages_are_well_formed].
 
-%% The tests run, so this machine has it all; by packages, and where there are none. What
-%% is missing all the same is not installed by a test.
+%% The tests run, so this machine has everything, with Debian's packages or without. A test never
+%% installs anything.
 all_there(Config) ->
     ?assertEqual({0, <<>>}, install(without(["apt-get"], Config))),
     ?assertEqual({0, <<>>}, install(without(["apt-get", "dpkg-query"], Config))).
@@ -32,11 +32,11 @@ missing_without_rights(Config) ->
     {2, Said} = install(Bin),
     ?assertMatch({match, _}, re:run(Said, "^setup: no rights .*\n  apt-get install "
                                     "--no-install-recommends .*\\bzstd\\b.*\\bstrace\\b.*\n$")),
-    %% Known by the package only: what is not installed there is missing.
+    %% Only its package identifies this one, so a machine without packages lacks it.
     ?assertMatch({match, _}, re:run(Said, "\\bdpkg-dev\\b")),
     ?assertEqual(nomatch, re:run(Said, "\\bpatch\\b")).
 
-%% sudo hands on nothing of the environment; no package's question may wait for an answer.
+%% sudo passes on no environment, and no package may ask a question.
 asks_nothing(Config) ->
     Bin = without(["dpkg-query", "zstd", "id", "sudo", "apt-get"], Config),
     Said = filename:join(Bin, "said"),
@@ -47,14 +47,14 @@ asks_nothing(Config) ->
     ?assertMatch({0, <<"setup: installing ", _/binary>>}, install(Bin)),
     ?assertEqual({ok, <<"update \ninstall noninteractive\n">>}, file:read_file(Said)).
 
-%% Before anything else is done.
+%% The message comes before any other work.
 said_at_once(_Config) ->
     {0, Commands} = running:run(os:find_executable("make"),
                                 ["-n", "--no-print-directory", "-C", running:root(), "test"]),
     ?assertMatch([<<"tools/setup build test cross board web lib">> | _],
                  binary:split(Commands, <<"\n">>)).
 
-%% Neither a module nor a VM, of which each step would be told.
+%% make compiles no module and builds no VM: each such step would print a line.
 made_once(_Config) ->
     Before = beams(),
     {0, Said} = running:run(os:find_executable("make"), ["-C", running:root(), "runtimes"],
@@ -80,7 +80,7 @@ install(Path) ->
     running:run(filename:join(running:root(), "tools/setup"), ["build", "test"],
                 #{env => [{"PATH", Path}]}).
 
-%% A directory of all commands but those.
+%% Creates a directory with all commands except these.
 without(Names, Config) ->
     Bin = running:directory(lists:flatten(lists:join($-, ["without" | Names])), Config),
     [_ = file:make_symlink(Command, filename:join(Bin, Name))

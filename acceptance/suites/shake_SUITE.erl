@@ -1,7 +1,6 @@
-%% What is built with --shake --missing crash: as small as it has to be, no different to look
-%% at, and told about in lines that can be acted on. That it still does all that it did is
-%% shown by the groups `shaken' of launcher_SUITE and service_SUITE; --missing load is in
-%% cold_SUITE.
+%% Tests outputs of --shake with --missing crash: their size, their unchanged behaviour, and
+%% messages that tell the user what to do. The groups `shaken' of launcher_SUITE and service_SUITE
+%% test that the programs still work; cold_SUITE tests --missing load.
 -module(shake_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -16,7 +15,7 @@
 -export([dynamic_calls/1, all_dynamic_calls/1, who_asks/1, feature_that_is_called/1, keep/1,
          bad_keep/1, plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
 
-%% The bars of docs/shaking.md: bytes of the pack, notices and all.
+%% The limits of docs/shaking.md: bytes of the pack, with the licence notices.
 -define(HELLO, 350_000).
 -define(RELAY, 600_000).
 
@@ -28,13 +27,13 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% How small
+%% Sizes
 
 hello_size(Config) ->
     Hello = proplists:get_value(hello, Config),
     ?assertEqual({0, <<"Hello from one file.\n">>}, running:alone(Hello, [], #{})),
     ?assert(pack(Hello) =< ?HELLO),
-    %% The port mapper is for nodes of a network.
+    %% Only networked nodes need the port mapper.
     {ok, #{pack := #{entries := Entries}}} = whittle_pack:read(Hello),
     ?assertEqual([], [Path || #{path := <<"bin/", _/binary>> = Path} <- Entries]).
 
@@ -43,7 +42,7 @@ relay_size(Config) ->
                           functions() ++ ["--remote", "none"]),
     ?assert(pack(Relay) =< ?RELAY).
 
-%% Each module that is there has all its functions; the rest is gone.
+%% Each remaining module has all its functions; the other modules are gone.
 whole_modules(Config) ->
     Hello = running:build(running:example("hello"), out("modules", Config),
                           ["--shake", "modules", "--missing", "crash"]),
@@ -52,8 +51,8 @@ whole_modules(Config) ->
     {0, Why} = running:whittle(["why", Hello, "lists:enumerate/1"]),
     ?assertMatch({match, _}, re:run(Why, "its module is kept whole")).
 
-%% Reports of crashes, restarts, formatted text, the exit code: only the order in which two
-%% processes print differs from start to start.
+%% Reports of crashes, restarts, formatted text and the exit code are the same. Only the order of
+%% the output of two processes differs between starts.
 same_faults(Config) ->
     [{Code, Whole}, {CodeOfShaken, Shaken}] =
         [begin
@@ -66,7 +65,7 @@ same_faults(Config) ->
     ?assert(length(Whole) > 400),
     ?assertEqual({[], []}, {Whole -- Shaken, Shaken -- Whole}).
 
-%% What is another one in each start.
+%% Removes the parts that differ in each start.
 same(Output) ->
     lists:foldl(fun({Pattern, Instead}, Text) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])
@@ -78,7 +77,7 @@ same_bytes(Config) ->
     Again = running:build(running:example("hello"), out("again/hello", Config), functions()),
     ?assertEqual(file:read_file(proplists:get_value(hello, Config)), file:read_file(Again)).
 
-%% Where a feature is off, one line says what to build with, and nothing goes on half set.
+%% If a feature is off, one line names the option that turns it on, and the program stops there.
 without_terms(Config) ->
     Hello = proplists:get_value(hello, Config),
     [begin
@@ -96,21 +95,21 @@ without_control(Config) ->
                  running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
                              #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
 
-%% Nothing is read there, and the process of standard input is the one that asks.
+%% The program reads nothing there, and the process of standard input itself asks.
 end_of_input(_) ->
     [?assertEqual(erl_scan:tokens([], eof, At), whittle_start_without:terms([], eof, At))
      || At <- [1, {3, 1}]],
     ?assertEqual(erl_scan:tokens([], eof, 1, [text]),
                  whittle_start_without:terms([], eof, 1, [text])).
 
-%% What the program calls in kernel and stdlib turns on each feature that it goes through, and
-%% no other; so it does what it did.
+%% The program's calls in kernel and stdlib turn on the features that they use, and no others. So
+%% the program behaves as before.
 direct_calls(Config) ->
     {ok, Calls} = file:consult(filename:join(running:fixture("direct"), "calls.config")),
     Whole = running:build(escript("whole", [["main([\"", atom_to_list(Name), "\"]) -> print(catch ",
                                             Call, ")"] || {Name, Call, _} <- Calls], Config),
                           out("direct/whole", Config)),
-    %% Two at a time where there are two cores: most of a build is on one.
+    %% Two builds at a time on two cores, because a build mostly uses one core.
     Each = whittle_work:map(fun({Name, Call, On}) ->
                                     {Shaken, Features} = direct(Name, Call, Config),
                                     {Name, {said(Whole, Name, Config), On},
@@ -118,7 +117,7 @@ direct_calls(Config) ->
                             end, Calls),
     ?assertEqual([], [Different || {_, Expected, Got} = Different <- Each, Got =/= Expected]).
 
-%% The program, and the features that are on.
+%% Builds the program, and returns the features that are on.
 direct(Name, Call, Config) ->
     Shaken = out("direct/" ++ atom_to_list(Name), Config),
     Source = escript("direct_" ++ atom_to_list(Name), [["main(_) -> print(catch ", Call, ")"]],
@@ -160,12 +159,12 @@ direct_calls_are_not_off(Config) ->
              {"logs", "logger:add_handler(h, logger_disk_log_h, #{})", "disk_log",
               "logger_disk_log_h"}]].
 
-%% Explaining
+%% Explanations
 
 why_in(Config) ->
     Hello = proplists:get_value(hello, Config),
     {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
-    %% The way that it takes, not two names that are mentioned somewhere.
+    %% This is the path of the calls, and not two names that appear anywhere.
     ?assertMatch(<<"hello:start/2 is in\n"
                    "  called by application_master:start_it_old/4, which applies its name to a "
                    "module; the module's name is in the application hello\n"
@@ -192,7 +191,7 @@ why_cut(Config) ->
      || {Name, Code} <- [{"nobody:f/1", <<"\"code\":\"no_such_function\"">>},
                          {"nobody", <<"\"code\":\"no_such_module\"">>}],
         {Exit, Json} <- [running:whittle(["why", "--json", Hello, Name])]],
-    %% Of a module a line for each of its functions.
+    %% For a module there is a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
     ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),
     ?assertMatch({match, [_]}, re:run(Lists, "^lists: \\d+ functions were cut, since nothing that "
@@ -208,7 +207,7 @@ by_reason(Config) ->
     ?assertMatch({match, _}, re:run(Text, "(?m)^the boot script +[0-9,]+ +[0-9,]+ +\\d+")),
     ?assertMatch({match, _}, re:run(Text, "^packed code, by the application or root that brings it "
                                     "+functions")),
-    %% All functions of the program's own module that are at hand.
+    %% All hot functions of the program's own module.
     {0, Own} = running:whittle(["why", proplists:get_value(hello, Config), "hello"]),
     [Line] = [Line || <<"the application hello", _/binary>> = Line
                           <- binary:split(Text, <<"\n">>, [global])],
@@ -216,7 +215,7 @@ by_reason(Config) ->
     {match, Kept} = re:run(Own, "^hello:[a-z_]+/\\d+:", [multiline, global]),
     ?assert(list_to_integer(Functions) >= length(Kept)),
     ?assertMatch({match, _}, re:run(Text, "(?m)^shell +\\d,\\d\\d\\d ")),
-    %% No feature is on: no table of them.
+    %% No feature is on, so there is no table of features.
     ?assertEqual(nomatch, re:run(Text, "features that are on")),
     {0, Json} = running:whittle(Size ++ ["--json"]),
     ?assertMatch({match, _}, re:run(Json, "\"on\":\\[\\]")).
@@ -225,8 +224,8 @@ features_are_listed(_) ->
     {0, Text} = running:whittle(["features"]),
     ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +other nodes")).
 
-%% Functions that only data names are called as in the whole system: the start of the .app file,
-%% its environment, attributes, the list of modules, keys of maps, files of terms, and schemas.
+%% Data names these functions: the start in the .app file, its environment, attributes, the list of
+%% modules, keys of maps, files of terms, and schemas. The program calls them as in a whole system.
 names_in_data(Config) ->
     [Whole, Shaken] = [running:run(running:build(running:fixture("named"), out(Name, Config),
                                                  Options), [])
@@ -240,9 +239,9 @@ names_in_data(Config) ->
                  running:whittle(["why", out("named/shaken", Config),
                                   "named_calls:from_nowhere/0"])).
 
-%% The `undef' of a function that was removed says so to the process that catches it, and in the
-%% log. That of a function which never existed is as ever, and OTP takes callbacks that were removed
-%% for callbacks that a module does not have.
+%% The `undef' of a removed function says so to the process that catches it, and in the log. The
+%% `undef' of a function that never existed is unchanged. OTP treats removed callbacks as callbacks
+%% that a module does not have.
 removed_functions(Config) ->
     File = running:build(running:fixture("removed"), out("removed", Config),
                          functions() ++ ["--atoms", "none"]),
@@ -293,7 +292,7 @@ removed_functions(Config) ->
     ?assertMatch({0, <<"removed_parts:gone/1 was cut", _/binary>>},
                  running:whittle(["why", File, "removed_parts:gone/1"])).
 
-%% Functions, bytes and memory before and after, and of each application.
+%% Functions, bytes and memory before and after, in total and for each application.
 costs(Config) ->
     [begin
          {0, Said} = running:whittle(["build", running:example("hello"), "-o", out("costs", Config),
@@ -305,7 +304,7 @@ costs(Config) ->
                       "^hello +\\d+ +\\d+ +\\d+$"]]
      end || {Missing, Rest} <- [{"load", "cold"}, {"crash", "removed"}]].
 
-%% The price of a dynamic call, who opens it, and what closes it.
+%% The price of a dynamic call, the code that opens it, and the option that closes it.
 costs_of_dynamic_calls(Config) ->
     Source = escript("costly", [["main([X]) -> print({file:consult(X), 1})"]], Config),
     Build = fun(Options) ->
@@ -325,7 +324,7 @@ costs_of_dynamic_calls(Config) ->
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
                                     "\"closed_by\":\"declared, or a system without costly\"")).
 
-%% A person who asks a running program is told before it runs that it does not answer.
+%% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->
     Notes = fun(Options) ->
                     {0, Said} = running:whittle(["build", running:example("hello"), "-o",
@@ -337,7 +336,7 @@ control_is_removed(Config) ->
                  [Notes(Options) || Options <- [[], ["--feature", "+control", "--remote", "none"],
                                                 ["--feature", "-control"]]]).
 
-%% What is refused
+%% Refusals
 
 dynamic_calls(Config) ->
     ?assertEqual(
@@ -355,7 +354,7 @@ dynamic_calls(Config) ->
              "them with --code M[:F[/A]],... or --code none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
 
-%% In one error, so that they are not found one after another, with words that declare all.
+%% One error lists all dynamic calls, with the words that declare them all.
 all_dynamic_calls(Config) ->
     Source = escript("all_calls", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
                                     "code:load_abs(X)})"]], Config),
@@ -371,7 +370,7 @@ all_dynamic_calls(Config) ->
     running:build(Source, out("all_calls", Config),
                   functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).
 
-%% Who is told what is left, and not what there was.
+%% A note names the functions that ask for all functions or modules: they see the remaining ones.
 who_asks(Config) ->
     Build = ["build", running:fixture("cut"), "-o", out("asks", Config), "--data", "none",
              "--atoms", "cut_checks", "--code", "none" | functions()],
@@ -389,7 +388,7 @@ feature_that_is_called(Config) ->
 
 keep(Config) ->
     File = out("keep", Config),
-    %% The second is of the feature `eval', which stays off.
+    %% The second function belongs to the feature `eval', which stays off.
     ok = file:write_file(File, "% for later\nsofs:image/2\nerl_lint:format_error/1\n"),
     Kept = running:build(running:example("hello"), out("kept", Config), functions() ++ ["--keep",
                                                                                         File]),
@@ -433,14 +432,14 @@ plans_of_others(Config) ->
     ok = file:write_file(Other, "x", [append]),
     ?assertEqual(Says("is the plan of another build: build again"), Why()).
 
-%% A build that is not shaken leaves no older plan beside its output.
+%% A build without tree shaking removes an older plan beside its output.
 plan_goes_with_it(Config) ->
     Out = running:build(running:example("hello"), out("twice", Config), functions()),
     ?assert(filelib:is_regular(Out ++ ".plan")),
     Out = running:build(running:example("hello"), Out),
     ?assertNot(filelib:is_regular(Out ++ ".plan")).
 
-%% What has a plan's name and is none is the user's.
+%% A file with a plan's name and other contents belongs to the user.
 file_with_a_plans_name(Config) ->
     Out = out("mine", Config),
     ok = file:write_file(Out ++ ".plan", "mine"),
@@ -460,7 +459,7 @@ file_with_a_plans_name(Config) ->
                  running:whittle(["build", running:example("hello"), "-o", Dir] ++ functions())),
     ?assertNot(filelib:is_file(Dir)).
 
-%% Internal
+%% Internal functions
 
 functions() -> ["--shake", "functions", "--missing", "crash"].
 

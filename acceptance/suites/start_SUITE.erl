@@ -1,5 +1,5 @@
-%% A start that cannot go well ends with one line, and takes nothing from its environment
-%% that it should not.
+%% Tests that a start which must fail ends with one line, and that a start takes nothing forbidden
+%% from its environment.
 -module(start_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,7 +15,7 @@
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
-%% No user of a machine.
+%% No user of a machine has this number.
 -define(NOBODY, 65534).
 
 all() ->
@@ -40,11 +40,11 @@ end_per_testcase(_, Config) -> file:del_dir_r(public(Config)).
 
 %% The file itself (entry_SUITE has the other processors)
 
-%% Of the first page the kernel reads the headers, and the check lies in it.
+%% The kernel reads the headers in the first page, and the check lies in it.
 -define(CHECKED_FROM, 4096).
 -define(PLACES, 200).
 
-%% Longer first, so that one file is cut again and again.
+%% The longest length comes first, so that the test can truncate one file again and again.
 cut_anywhere(Config) ->
     {File, Bytes} = copied("start_cut", Config),
     Sizes = lists:reverse(lists:usort(places(byte_size(Bytes)))),
@@ -58,7 +58,7 @@ cut_anywhere(Config) ->
     Expected = {1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
     ?assertEqual([], [Wrong || {_, Answer} = Wrong <- Said, Answer =/= Expected]).
 
-%% Of what is loaded of the VM; the pack has its own sum (launcher_SUITE).
+%% Changes a bit in the loaded parts of the VM. The pack has its own checksum (launcher_SUITE).
 a_bit_anywhere(Config) ->
     {File, Bytes} = copied("start_bit", Config),
     {ok, Pack} = whittle_elf:pack(Bytes),
@@ -74,7 +74,7 @@ a_bit_anywhere(Config) ->
                 {At, Answer}
             end || At <- places(byte_size(Vm))],
     Expected = {1, <<"probe: this file is damaged; get it again: the VM's checksum is wrong\n">>},
-    %% Between what is loaded of the VM and the pack are section headers, up to two pages.
+    %% Section headers, up to two pages, lie between the VM's loaded parts and the pack.
     ?assertEqual([], [Wrong || {At, Answer} = Wrong <- Said, Answer =/= Expected,
                                At < byte_size(Vm) - 8192]).
 
@@ -101,7 +101,7 @@ copied(Name, Config) ->
     {ok, Bytes} = file:read_file(File),
     {File, Bytes}.
 
-%% Not open while it runs: the kernel does not run what somebody writes.
+%% Closes the file before it runs: the kernel does not run a file that is open for writing.
 changed(File, Change) ->
     {ok, Io} = file:open(File, [read, write, raw, binary]),
     Change(Io),
@@ -111,9 +111,9 @@ places(Size) ->
     [?CHECKED_FROM, Size - 1
      | [?CHECKED_FROM + rand:uniform(Size - ?CHECKED_FROM) - 1 || _ <- lists:seq(1, ?PLACES)]].
 
-%% Rights that the file gives to whoever starts it
+%% Rights that the file gives to each user who starts it
 
-%% The first is seen to work; each of the others would do as much harm.
+%% The test shows that the first setting works; each of the others would do as much harm.
 -define(HOSTILE, [{"ERL_FLAGS", "-env MINE mine"}, {"ERL_AFLAGS", "-eval halt(0)"},
                   {"WHITTLE_SELF_FD", "0"}, {"WHITTLE_TREE", "/tmp"}, {"HOME", "/tmp"}]).
 
@@ -129,7 +129,7 @@ file_capabilities(Config) ->
                  Config)
     end.
 
-%% main chooses heart by this name, and heart runs HEART_COMMAND.
+%% main selects heart by this name, and heart runs HEART_COMMAND.
 own_program_with_lent_rights(Config) ->
     as_nobody(Config, fun(File) ->
         ok = file:change_mode(File, 8#4755),
@@ -138,7 +138,7 @@ own_program_with_lent_rights(Config) ->
         ?assertMatch({match, _}, re:run(Said, "is setuid or setgid"))
     end).
 
-%% This is how a service manager gives them, and only to whom it starts.
+%% A service manager gives capabilities in this way, and only to the programs that it starts.
 ambient_capabilities(Config) ->
     as_nobody(Config, fun(File) ->
         Given = ["--inh-caps", "+net_bind_service", "--ambient-caps", "+net_bind_service"],
@@ -149,7 +149,7 @@ ambient_capabilities(Config) ->
         end
     end).
 
-%% Without setuid, setgid or capabilities the file is not to blame for it.
+%% Without setuid, setgid or capabilities, the file is not the cause of the secure mode.
 secure_mode_of_a_security_module(Config) ->
     case erlang:system_info(system_architecture) of
         "x86_64" ++ _ ->
@@ -166,7 +166,7 @@ secure_mode_of_a_security_module(Config) ->
         Other -> {skip, "secure_mode.c is for x86-64, not " ++ Other}
     end.
 
-%% `erl -detached' where no further process may be started.
+%% `erl -detached' where the user may start no further process.
 detached_without_a_process(Config) ->
     as_nobody(Config, fun(File) ->
         {1, Said} = run_as_nobody([os:find_executable("prlimit"), "--nproc=0", "bash", "-c",
@@ -176,7 +176,7 @@ detached_without_a_process(Config) ->
                                         "\\(-detached\\): Resource temporarily unavailable\n$"))
     end).
 
-%% Without the rights the same variables do what they say.
+%% Without the rights the same variables have their effect.
 lent(Lend, Config) ->
     as_nobody(Config, fun(File) ->
         ?assertEqual({0, <<"\"mine\"\n">>}, run_as_nobody([File, "env", "MINE"], [hd(?HOSTILE)])),
@@ -189,7 +189,7 @@ lent(Lend, Config) ->
                                         "environment could run any code with its rights"))
     end).
 
-%% Calls with a copy of the program that belongs to root and that nobody can reach.
+%% Calls Test with a copy of the program that belongs to root and that no other user can reach.
 as_nobody(Config, Test) ->
     Public = public(Config),
     File = filename:join(Public, "probe"),
@@ -215,12 +215,12 @@ run_as_nobody(Options, Words, Env) ->
                 ["--reuid", Nobody, "--regid", Nobody, "--clear-groups"] ++ Options ++ Words,
                 #{env => [{"HOME", "/"} | Env]}).
 
-%% Where others may go, which they may not in a suite's own directory.
+%% Creates a directory for other users, who may not enter a suite's own directory.
 public(Config) ->
     filename:join("/tmp", "whittle-start-" ++ os:getpid() ++ "-"
                   ++ filename:basename(proplists:get_value(priv_dir, Config))).
 
-%% Words that the environment gives
+%% Words from the environment
 
 words_that_look_like_flags(Config) ->
     File = cookie_file(Config, "-secret\n"),
@@ -241,7 +241,7 @@ begins_with_dash() ->
     "a cookie cannot begin with -, because the VM reads such a word as a flag; choose another "
         "cookie".
 
-%% No cookie is written to disk, whatever the flags say.
+%% No flag makes the VM write a cookie to disk.
 cookie_on_the_command_line(Config) ->
     Home = running:directory("home", Config),
     Cookie = fun(Flags) -> named(Config, ["cookie"], [{"ERL_FLAGS", Flags}, {"HOME", Home}]) end,
@@ -264,7 +264,7 @@ paths_with_a_dash(Config) ->
                  Run(["colour"], [{"RELX_CONFIG_PATH", "-mine"}])),
     ?assertEqual({0, <<"{ok,[[\"./-eval\"]]}\n">>}, Run(["flag", "home"], [{"HOME", "-eval"}])).
 
-%% A longer one was cut, and was another cookie than its owner thought.
+%% The VM truncated a longer cookie, so it differed from its owner's.
 long_cookies(Config) ->
     [begin
          Cookie = lists:duplicate(Length, $c),
@@ -287,7 +287,8 @@ cookie_file_of_one_word(Config) ->
                       [{"WHITTLE_COOKIE_FILE", cookie_file(Config, [<<"a">>, 0, <<"b\n">>])}]),
     ?assertMatch({match, _}, re:run(Said, "has a zero byte in it")).
 
-%% The VM answered it with crash reports. A cookie from elsewhere keeps the VM from reading it.
+%% The VM printed crash reports for such a cookie file. It does not read the file if it has a cookie
+%% from elsewhere.
 home_cookie_of_another_kind(Config) ->
     Home = running:directory("home", Config),
     File = filename:join(Home, ".erlang.cookie"),
@@ -470,7 +471,7 @@ descriptor_of_nobody(Config) ->
 
 %% The port mapper
 
-%% By the kernel's own table: addresses that the port is listened on.
+%% The kernel's own table shows the addresses on which the port listens.
 mapper_listens_where_the_node_is(Config) ->
     [begin
          Port = running:free_port(),
@@ -496,7 +497,7 @@ mapper_listens_where_the_node_is(Config) ->
                  {"192.0.2.1", [{"ERL_EPMD_ADDRESS", "127.0.0.1"}], ["127.0.0.1"]},
                  {"127.0.0.1", [{"ERL_EPMD_ADDRESS", "0.0.0.0"}], ["0.0.0.0"]}]].
 
-%% By the setting that docs/launcher.md names.
+%% docs/launcher.md names this setting.
 node_listens_where_told(Config) ->
     [begin
          Port = integer_to_list(running:free_port()),
@@ -523,7 +524,7 @@ listening(Port) ->
         binary_to_integer(Number, 16) =:= Port,
         Address <- [address(binary:decode_hex(Figures))]].
 
-%% In words of 32 bits of this machine's order.
+%% The kernel prints addresses in 32-bit words of this machine's byte order.
 address(Bytes) ->
     Network = << <<Word:32>> || <<Word:32/native>> <= Bytes >>,
     case Network of
@@ -531,9 +532,9 @@ address(Bytes) ->
         _ -> list_to_tuple([Part || <<Part:16>> <= Network])
     end.
 
-%% Below, what the cases share
+%% Shared functions
 
-%% A node with a name, but without a cookie and without a home that has one.
+%% Starts a node with a name, but without a cookie and without a home that has one.
 named(Config, Words, Env) ->
     probe(Config, Words, [{"RELEASE_NODE", "start_suite"}, {"HOME", "/"},
                           {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}

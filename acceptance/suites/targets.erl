@@ -1,5 +1,5 @@
-%% The command acceptance/targets: builds the examples for every target and flavour, runs them by
-%% the target's emulator, and prints what came of it as a table.
+%% Implements the command acceptance/targets: it builds the examples for every target and flavour,
+%% runs them in the target's emulator, and prints the results as a table.
 -module(targets).
 
 -export([main/2]).
@@ -23,7 +23,7 @@ exit code: 0 everything ran; 1 something did not; 2 usage error
           vm := {pos_integer(), pos_integer()},     % bytes, raw and compressed
           hello := {pos_integer(), pos_integer()},
           passed := [string()],
-          failed := [{string(), string()}],         % with what it said
+          failed := [{string(), string()}],         % with the output
           ratios := [float()]}.
 
 -spec main([string()], file:filename()) -> 0..2.
@@ -92,7 +92,7 @@ build(#{name := Name}, Flavour, Example, Out) ->
                   filename:join(Out, lists:join("-", [Example, Name, Flavour])),
                   ["--target", Name, "--vm", Flavour]).
 
-%% Without a pack, as the cache has it: hello has just been built with it.
+%% Returns the VM without a pack from the cache; the build of hello has just put it there.
 vm(#{name := Name}, Flavour) ->
     {ok, #{executable := File}} =
         whittle_runtime:ensure(#{target => Name, otp => whittle_runtime:default_otp(),
@@ -103,7 +103,7 @@ sizes(File) ->
     {0, Said} = running:run("/bin/sh", ["-c", "xz -9e -c \"$0\" | wc -c", File]),
     {filelib:file_size(File), binary_to_integer(string:trim(Said))}.
 
-%%% What is run
+%%% Runs
 
 tried(Do) ->
     try
@@ -116,7 +116,7 @@ tried(Do) ->
 hello(Target, File) ->
     {0, <<"Hello from one file.\n">>} = running:ended(emulated:start(Target, File, [], [])).
 
-%% Two nodes: a line of one's client comes to the other's.
+%% Two nodes run: a line from a client of one reaches the client of the other.
 relay(Target, File) ->
     Epmd = running:free_port(),
     Nodes = [relay(Target, File, Epmd, Name, Others)
@@ -139,8 +139,8 @@ port(Node) ->
     {match, [Port]} = re:run(running:line(Node), "port (\\d+)", [{capture, [1], list}]),
     list_to_integer(Port).
 
-%% One that was sent before the nodes have found each other comes to its sender only. Those of
-%% a target before may be in the mailbox still.
+%% Before the nodes have found each other, a line reaches its sender only. The mailbox may still
+%% hold lines of the target before.
 relayed(Sender, Reader, Tries) ->
     ok = gen_tcp:send(Sender, "hello over there\n"),
     receive

@@ -1,5 +1,5 @@
-%% `whittle trace' on what runs for real: executables of Whittle's, the stock VMs of two OTP
-%% releases, commands that end badly; and what `whittle build --evidence' makes of it.
+%% Tests `whittle trace' with real programs: Whittle's outputs, the stock VMs of two OTP releases,
+%% and commands that fail. Tests `whittle build --evidence' with the recordings.
 -module(trace_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -32,9 +32,9 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% What is recorded
+%% The recording
 
-%% Before the kernel and after the last application; what nobody called is not there.
+%% It holds calls before the kernel and after the last application, and no function without a call.
 from_first_to_last(Config) ->
     Hello = proplists:get_value(hello, Config),
     File = out("first.trace", Config),
@@ -47,7 +47,7 @@ from_first_to_last(Config) ->
                       {{hello, start, 2}, true}, {{hello, stop, 1}, true}, {{hello, wait, 0}, true},
                       {{sofs, set, 1}, false}]].
 
-%% Of several releases of OTP, and one after the other in one command.
+%% Nodes of several OTP releases, one after the other in one command.
 two_nodes(Config) ->
     File = out("two.trace", Config),
     {0, Output} = trace(File, ["sh", "-c", "\"$0\" -noshell -s sets new -s init stop && "
@@ -57,7 +57,7 @@ two_nodes(Config) ->
     ?assert(is_called({sets, new, 0}, File)),
     ?assert(is_called({orddict, new, 0}, File)).
 
-%% What was called long before a node's end is there, however it ends.
+%% It holds calls from long before a node's end, however the node ends.
 killed(Config) ->
     File = out("killed.trace", Config),
     ?assertMatch({137, _}, trace(File, node_that("os:cmd(\"kill -9 \" ++ os:getpid())"))),
@@ -68,7 +68,7 @@ halted(Config) ->
     ?assertMatch({5, _}, trace(File, node_that("halt(5)"))),
     ?assert(is_called({sofs, empty_set, 0}, File)).
 
-%% A module that comes after the recorder, and again.
+%% A module that loads after the recorder, and loads again.
 loaded_late(Config) ->
     File = out("late.trace", Config),
     {0, _} = trace(File, node_that("code:unstick_mod(sofs), code:purge(sofs),"
@@ -77,7 +77,7 @@ loaded_late(Config) ->
     ?assert(is_called({sofs, empty_set, 0}, File)),
     ?assert(is_called({sofs, set, 1}, File)).
 
-%% It goes on once its record has a call, and not after a time.
+%% The node continues after its recording has a call, and not after a time.
 node_that(Goes) ->
     ["erl", "-noshell", "-eval",
      "false = code:is_loaded(sofs), sofs:empty_set(),"
@@ -86,7 +86,7 @@ node_that(Goes) ->
      " case binary:match(Bytes, <<\"empty_set\">>) of nomatch -> Wait(Wait); _ -> ok end end,"
      "Wait(Wait), " ++ Goes ++ "."].
 
-%% It is over long before the second reading, and is read once more.
+%% The escript ends long before the second reading, and the recorder reads once more at its end.
 escript_that_returns(Config) ->
     [begin
          File = out("returns.trace", Config),
@@ -103,7 +103,7 @@ escript_that_fails(Config) ->
     ?assertEqual(nomatch, binary:match(Output, <<"note">>)),
     [?assert(is_called(Mfa, File)) || Mfa <- [{words, main, 1}, {erl_error, format_exception, 3}]].
 
-%% Of what halts by itself it is said that its end may be missing.
+%% For a program that halts by itself, a message says that its end may be missing.
 without_a_last_reading(Config) ->
     [begin
          {3, Output} = trace(out("last.trace", Config),
@@ -127,7 +127,7 @@ nothing_of_the_programs_own(Config) ->
                              "is halted soon after its start ends unread; see docs/shaking.md\n$"))
      end || Erl <- ["erl", stock()]].
 
-%% A VM that loads nothing by itself goes on, recorded or not.
+%% A VM that loads no modules by itself runs with and without the recorder.
 embedded(Config) ->
     [begin
          {_, Output} = trace(out("embedded.trace", Config),
@@ -136,14 +136,14 @@ embedded(Config) ->
          ?assertMatch(<<"ran\n", _/binary>>, Output)
      end || Erl <- [os:find_executable("erl"), stock()]].
 
-%% As for what is started when the command has ended.
+%% The same holds for a program that starts after the end of the command.
 recorder_gone(Config) ->
     File = out("gone.trace", Config),
     ?assertEqual({1, <<"ran\n", (nothing(File, "erl"))/binary>>},
                  trace(File, ["sh", "-c", "rm -r \"$WHITTLE_TRACE\"; erl -noshell -eval "
                               "'io:put_chars(\"ran\\n\"), init:stop().'"])).
 
-%% The recorder is compiled by the host's OTP; a VM that is older cannot load it.
+%% The host's OTP compiles the recorder, so an older VM cannot load it.
 recorder_of_a_newer(Config) ->
     case release("erl") < release(stock()) of
         false -> {skip, "the stock OTP is no newer than the host's"};
@@ -176,7 +176,7 @@ the_commands_own(Config) ->
                                          "read -r x; echo \"$x $1\"; erl -noshell -s init stop;"
                                          " exit 3", "sh", "a  b"],
                              #{input => "in\n", env => [{"ERL_AFLAGS", "-s sets new"}]})),
-    %% The flags of its user hold too.
+    %% The user's own flags work too.
     ?assert(is_called({sets, new, 0}, File)),
     Closed = "\"$0\" trace -o \"$1\" -- sh -c 'exit 3' <&-",
     ?assertMatch({3, _}, running:run("/bin/sh", ["-c", Closed, whittle(), File])).
@@ -199,7 +199,7 @@ no_command(Config) ->
              {2, ["-o"], "--out needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).
 
-%% Said before the command runs.
+%% The message comes before the command runs.
 nowhere_to_write(Config) ->
     Dir = filename:dirname(out("x", Config)),
     [?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
@@ -210,7 +210,7 @@ nowhere_to_write(Config) ->
                           [Dir, "/no/x cannot be written (no such file or directory): name "
                            "another place with -o"]}]].
 
-%% What comes in between is no reason to lose an hour's record.
+%% A failure during the run must not lose the recording of an hour.
 not_written(Config) ->
     File = out("between.trace", Config),
     {1, Output} = trace(File, ["sh", "-c", "mkdir \"$0\"; erl -noshell -s sets new -s init stop",
@@ -222,8 +222,8 @@ not_written(Config) ->
     {ok, _} = file:copy(Kept, out("moved.trace", Config)),
     ok = file:del_dir_r(filename:dirname(Kept)).
 
-%% A program's path like an assignment; a directory for what is temporary that is relative,
-%% and a pattern.
+%% A program's path that looks like an assignment; a temporary directory with a relative path, or
+%% with a pattern in its name.
 odd_names(Config) ->
     Dir = filename:dirname(out("odd/x", Config)),
     Program = filename:join(Dir, "A=b it's"),
@@ -238,7 +238,7 @@ odd_names(Config) ->
     ?assert(is_called({sets, new, 0}, filename:join(Dir, "odd.trace"))),
     ?assertEqual({ok, []}, file:list_dir(filename:join(Dir, Temporary))).
 
-%% A variable of its user's, which the script has for itself.
+%% The user has set a variable that the script uses itself.
 traced_is_ours(Config) ->
     File = out("ours/x", Config),
     ok = file:write_file(File, "mine"),
@@ -247,11 +247,11 @@ traced_is_ours(Config) ->
                                      #{env => [{"WHITTLE_TRACED", filename:dirname(File)}]})),
     ?assertEqual({ok, <<"mine">>}, file:read_file(File)).
 
-%% Those that are sent to the command alone.
+%% Signals that go to the command alone.
 signals_are_passed_on(Config) ->
     File = out("signals.trace", Config),
     [begin
-         %% Under `nohup' the tests themselves have it ignored.
+         %% Under `nohup' the tests themselves ignore this signal.
          Trace = running:start("/usr/bin/env",
                                ["--default-signal=HUP", whittle(), "trace", "-o", File, "--",
                                 "erl", "-noshell", "-eval", "io:put_chars(\"ready\\n\")."]),
@@ -261,7 +261,7 @@ signals_are_passed_on(Config) ->
      end || {Signal, Code} <- [{"HUP", 129}, {"TERM", 0}]],
     ?assert(is_called({init, stop, 0}, File)).
 
-%% Typed, it is for the program; what is recorded is written none the less.
+%% A typed Ctrl-C is for the program; the command still writes the recording.
 control_c(Config) ->
     File = out("typed.trace", Config),
     Typed = out("typed", Config),
@@ -275,7 +275,7 @@ control_c(Config) ->
     ?assertMatch({match, _}, re:run(Output, "typed.trace: \\d+ functions ")),
     ?assert(is_called({init, stop, 0}, File)).
 
-%% What whittle's own VM is told is not for what it starts.
+%% Settings of whittle's own VM do not reach the program.
 crash_dump(Config) ->
     Dump = out("dump", Config),
     {1, _} = running:run(whittle(), ["run", proplists:get_value(probe, Config), "abort"],
@@ -288,11 +288,11 @@ crash_dump(Config) ->
 
 %% The build
 
-%% All that the whole system called is in what is shaken, or is answered for.
+%% The shaken output contains every function that the whole system called, or an entry explains it.
 plan_holds(Config) ->
     ?assertMatch({0, _}, build("holds", ["--evidence", out("hello.trace", Config)], Config)).
 
-%% A setting given at start, which is read as a term.
+%% The program reads a setting from its start as a term.
 feature_that_was_used(Config) ->
     File = out("terms.trace", Config),
     Set = [{"ERL_FLAGS", "-hello foo 1"}],
@@ -317,14 +317,14 @@ edge_that_is_missing(Config) ->
     {0, _} = build("edge", ["--evidence", File, "--seen", "keep"], Config),
     ?assertEqual({0, <<"sofs:empty_set/0 is in\n  called by the evidence\n\n">>},
                  running:whittle(["why", out("edge", Config), "sofs:empty_set/0"])),
-    %% What is not cut, only cold, is at hand when it was seen.
+    %% A cold function that the recording contains becomes hot.
     Load = out("edge_load", Config),
     {0, _} = running:whittle(["build", example(), "-o", Load, "--shake", "functions",
                               "--evidence", File]),
     ?assertEqual({0, <<"sofs:empty_set/0 is in\n  called by the evidence\n\n">>},
                  running:whittle(["why", Load, "sofs:empty_set/0"])).
 
-%% Of another OTP than the one that is built for.
+%% The recording comes from another OTP than the build's.
 other_build(Config) ->
     File = out("other.trace", Config),
     {0, _} = trace(File, ["erl", "-noshell", "-s", "init", "stop"]),
@@ -333,7 +333,7 @@ other_build(Config) ->
                                     "not the one that is built; record it again with `whittle "
                                     "trace'\n$")).
 
-%% Tests are Erlang themselves, on the host's OTP; what they call there alone is no matter.
+%% The tests are Erlang programs on the host's OTP; functions that only they call do not count.
 driver_of_another_otp(Config) ->
     case release("erl") =:= release(stock()) of
         true -> {skip, "the stock OTP is the host's"};
@@ -347,14 +347,14 @@ driver_of_another_otp(Config) ->
             ?assert(is_called({digraph, new, 0}, File)),
             {0, Said} = build("driver", ["--evidence", File], Config),
             ?assertMatch({_, _}, binary:match(Said, <<"the evidence is of 1 of the 2 VMs ">>)),
-            %% The driver alone is none.
+            %% The driver alone is no recording of the program.
             Alone = out("alone.trace", Config),
             {0, _} = trace(Alone, ["erl", "-noshell", "-eval", "digraph:new(), init:stop()."]),
             {1, Line} = build("driver", ["--evidence", Alone], Config),
             ?assertMatch({_, _}, binary:match(Line, <<"the evidence is of another build: its ">>))
     end.
 
-%% On the same OTP: they have no more than that in common. Whatever becomes of the rest.
+%% Another program on the same OTP shares nothing else with it, whatever happens to the rest.
 other_program(Config) ->
     Line = <<"whittle: the evidence names no function of the program: record it with `whittle "
              "trace' from a build without --shake\n">>,
@@ -375,14 +375,14 @@ own_in_another_version(Config) ->
     {0, Output} = trace(File, ["sh", "-c", "\"$0\" && \"$1\"", proplists:get_value(hello, Config),
                                running:build(Dir, out("changed_hello", Config))]),
     ?assertMatch(<<"Hello from one file.\nGood bye from one file.\n", _/binary>>, Output),
-    %% One of both is the one that is built.
+    %% One of both programs is the program of the build.
     ?assertMatch({0, _}, build("changed_build", ["--evidence", File], Config)),
     {0, _} = trace(File, [out("changed_hello", Config)]),
     ?assertEqual({1, <<"whittle: the evidence is of another build: its hello is not the one that "
                        "is built; record it again with `whittle trace'\n">>},
                  build("changed_build", ["--evidence", File], Config)).
 
-%% As `whittle trace' wrote them once.
+%% An earlier `whittle trace' wrote this format.
 old_file(Config) ->
     File = out("old.trace", Config),
     ok = file:write_file(File, "whittle evidence 1\n"),
@@ -412,7 +412,7 @@ bad_words(Config) ->
                           {["--shake", "functions", "--seen", "keep"],
                            "--seen needs --evidence FILE"}]].
 
-%% Internal
+%% Internal functions
 
 whittle() -> filename:join(running:root(), "whittle").
 
@@ -426,7 +426,7 @@ release(Erl) ->
                                            "halt().'", Erl]),
     Release.
 
-%% What is said where no VM could be recorded, by the command in that VM.
+%% Returns the command's message for a VM that it cannot record.
 nothing(File, Erl) ->
     iolist_to_binary(["whittle: nothing was recorded, and ", File, " not written: the command "
                       "started no Erlang VM of OTP ", release(Erl), " or newer, or none that "
@@ -447,7 +447,7 @@ is_called({M, F, A}, File) ->
     lists:any(fun({Of, _, Functions}) -> Of =:= M andalso lists:member({F, A}, Functions) end,
               whittle_shake_evidence:calls(Evidence)).
 
-%% Compiled where it is, when it was built.
+%% The directory where the build compiled the example.
 ebin() -> filename:join(example(), "_build/default/lib/hello/ebin").
 
 example() -> filename:join([running:root(), "examples", "hello"]).

@@ -1,37 +1,37 @@
-%% What visitors do with the server of the fixture pages, and what they get: for its tests and
-%% for acceptance/programs.
+%% Visits the server of the fixture pages and records its answers, for its tests and for
+%% acceptance/programs.
 -module(visits).
 
 -export([start/2, stop/2, all/1]).
 
-%% An answer, without what is another one each time.
+%% An answer without the parts that differ each time.
 -type answer() :: {Code :: 100..599, Headers :: [{binary(), binary()}], Body :: binary()}
                 | closed.
 
 -define(HEADERS, [<<"Content-Type">>, <<"Content-Length">>, <<"Content-Range">>,
                   <<"Transfer-Encoding">>, <<"Connection">>]).
 
-%% How long an answer may take, that a test does not wait for ever.
+%% The longest time for an answer, so that a test always ends.
 -define(PATIENCE_MS, 60_000).
 
-%% Many at a time, and how often each asks on its connection.
+%% The number of simultaneous visitors, and of requests on each connection.
 -define(VISITORS, 100).
 -define(TIMES, 5).
 
-%% The program, and the port that it serves on.
+%% Starts the program, and returns it with its port.
 -spec start(file:filename(), [{string(), string()}]) -> {port(), inet:port_number()}.
 start(File, Env) ->
     Program = running:start(File, ["0"], #{env => Env}),
     _ = running:until(Program, <<"pages on port ">>),
     {Program, binary_to_integer(running:line(Program))}.
 
-%% Has it end in order: its exit code, and what it printed.
+%% Stops the program in order, and returns its exit code and its output.
 -spec stop(port(), inet:port_number()) -> {non_neg_integer(), binary()}.
 stop(Program, Port) ->
     _ = ask(post("/stop", "text/plain", ""), Port),
     running:ended(Program).
 
-%% All that there is to be visited, each with its answers.
+%% Makes all visits, and returns the answers of each.
 -spec all(inet:port_number()) -> [{atom(), [answer()]}].
 all(Port) ->
     [{What, Visit(Port)}
@@ -55,7 +55,7 @@ all(Port) ->
                           {at_once, fun at_once/1},
                           {many, fun many/1}]].
 
-%% Internal
+%% Internal functions
 
 got(Path) -> request("GET", Path, [], "").
 
@@ -79,7 +79,7 @@ request(Method, Path, Headers, Body) ->
     [Method, " ", Path, " HTTP/1.1\r\nHost: localhost\r\n",
      [[Header, "\r\n"] || Header <- Headers ++ Length], "\r\n", Body].
 
-%% Each on a connection of its own.
+%% Makes each request on a separate connection.
 asked(Requests) -> fun(Port) -> [ask(Request, Port) || Request <- Requests] end.
 
 ask(Request, Port) -> seen(exchange(Request, Port)).
@@ -96,7 +96,7 @@ session(Port) ->
     [Cookie | _] = binary:split(proplists:get_value(<<"Set-Cookie">>, Headers), <<";">>),
     [seen(Answer), ask(request("GET", "/session", [["Cookie: ", Cookie]], ""), Port)].
 
-%% One after the other on one connection; the last one ends it.
+%% Makes requests in turn on one connection; the last one closes it.
 kept_alive(Port) ->
     Socket = connect(Port),
     Requests = [got("/"), form("a=1"), got("/files/style.css"), got("/chunks/2"),
@@ -107,7 +107,7 @@ kept_alive(Port) ->
                end || Request <- Requests],
     Answers ++ [answer(Socket, got("/"))].
 
-%% Without waiting for the answers.
+%% Sends all requests without waiting for the answers.
 at_once(Port) ->
     Socket = connect(Port),
     Requests = [got("/?name=" ++ [C]) || C <- "abcd"],
@@ -116,7 +116,7 @@ at_once(Port) ->
     ok = gen_tcp:close(Socket),
     Answers.
 
-%% The answers that there were; all visitors ask when all are connected.
+%% Collects the answers. All visitors send their requests after all have connected.
 many(Port) ->
     Sockets = [connect(Port) || _ <- lists:seq(1, ?VISITORS)],
     Visitors = [begin

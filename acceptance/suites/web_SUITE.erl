@@ -1,6 +1,6 @@
-%% A web server that others have written: mochiweb as Debian has it, built whole and shaken,
-%% answers the same (acceptance/suites/visits.erl). acceptance/programs does this with more of
-%% Debian's programs.
+%% Tests a third-party web server: Debian's mochiweb gives the same answers with and without tree
+%% shaking (acceptance/suites/visits.erl). acceptance/programs does the same with more of Debian's
+%% programs.
 -module(web_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -10,7 +10,7 @@
 
 all() -> [whole, loads, crashes, smaller].
 
-%% mochiweb is taken from where the erl of the tests has it, and nothing else is.
+%% The build takes mochiweb, and nothing else, from the place where the tests' erl has it.
 init_per_suite(Config) ->
     Libs = running:directory("web/libs", Config),
     ok = file:make_symlink(code:lib_dir(mochiweb), filename:join(Libs, "mochiweb")),
@@ -20,7 +20,7 @@ init_per_suite(Config) ->
                                  filename:join(filename:dirname(Libs), Way), Options)}
              || {Way, Options} <-
                     [{"whole", []}, {"loads", ["--shake", "functions"]},
-                     %% A server's name is made of text; inets and ssl read their own terms.
+                     %% The server's name comes from text; inets and ssl read their own terms.
                      {"crashes", ["--shake", "functions", "--missing", "crash", "--atoms", "none",
                                   "--data", "none"]}]],
     true = os:putenv("ERL_LIBS", Before),
@@ -42,12 +42,12 @@ loads(Config) -> ?assertEqual(visited("whole", Config), visited("loads", Config)
 
 crashes(Config) -> ?assertEqual(visited("whole", Config), visited("crashes", Config)).
 
-%% The compiler, the shell and what else nobody reaches are gone: less than half is left.
+%% The unreachable code, such as compiler and shell, is gone: less than half remains.
 smaller(Config) ->
     [Whole, Crashes] = [pack(file(Way, Config)) || Way <- ["whole", "crashes"]],
     ?assert(Crashes < Whole div 2).
 
-%% Internal
+%% Internal functions
 
 visited(Way, Config) ->
     {Program, Port} = visits:start(file(Way, Config), []),

@@ -1,4 +1,4 @@
-/* What expat's configure would find: musl on Linux, as expat is built by default. */
+/* The results of expat's configure with its defaults, for musl on Linux. */
 #define HAVE_GETRANDOM 1
 #define XML_CONTEXT_BYTES 1024
 #define XML_DTD 1

@@ -1,9 +1,9 @@
-%% Packages of Debian and of Python for the programs that the bench builds, and where it works.
+%% Provides packages of Debian and of Python for the programs, and the work directory.
 -module(debian).
 
 -export([packages/1, source/2, application/1, python/1, otp_root/1, build/3, work/1, fail/2]).
 
-%% Unpacks packages below out/programs/packages, and gives their directories.
+%% Unpacks packages below out/programs/packages, and returns their directories.
 -spec packages([string()]) -> [file:filename()].
 packages(Names) -> [package(Name) || Name <- Names].
 
@@ -27,9 +27,9 @@ package(Name) ->
             end
     end.
 
-%% The unpacked source of a package, of that major version, of Debian 12 or, where the
-%% archive has it no longer, of Debian 13. An archive may hold the
-%% author's part of a package and not Debian's; apt has checked that file, too.
+%% Returns the unpacked source of a package of a major version, from Debian 12, or from Debian 13
+%% if the archive of Debian 12 no longer has it. An archive may hold only the author's part of a
+%% package and not Debian's; apt has checked that file, too.
 -spec source(string(), string()) -> file:filename().
 source(Package, Major) ->
     Dir = work(["sources", Package]),
@@ -60,13 +60,13 @@ shell(Script, Words) ->
         {_, Said} -> fail("~ts: ~ts", [Script, Said])
     end.
 
-%% The term of an .app file.
+%% Reads the term of an .app file.
 -spec application(file:filename()) -> {atom(), [{atom(), term()}]}.
 application(File) ->
     {ok, [{application, Name, Keys}]} = file:consult(File),
     {Name, Keys}.
 
-%% A Python with the packages of a requirements file, made once for each content of that file.
+%% Returns a Python with the packages of a requirements file, installed once for each content.
 -spec python(file:filename()) -> file:filename().
 python(Requirements) ->
     {ok, Text} = file:read_file(Requirements),
@@ -84,13 +84,13 @@ python(Requirements) ->
             end
     end.
 
-%% The stock OTP of a release.
+%% Returns the stock OTP of a release.
 -spec otp_root(string()) -> file:filename().
 otp_root(Otp) ->
     {ok, #{root := Root}} = whittle_runtime:otp(Otp, #{}),
     Root.
 
-%% Builds a path with `whittle build --json', unless its output is there; gives what that said.
+%% Builds a path with `whittle build --json' if the output does not exist, and returns the JSON.
 -spec build([atom() | string()], file:filename(), [string()]) -> map().
 build(Parts, Path, Options) ->
     Out = work(Parts),
@@ -114,13 +114,13 @@ build(Parts, Path, Options) ->
             end
     end.
 
-%% The bytes of the stock release, from what `whittle build --json' prints.
+%% Returns the bytes of the stock release, from the output of `whittle build --json'.
 stock(Json) ->
     {match, [Bytes]} = re:run(Json, "\"stock\":\\{[^}]*\"size\":(\\d+)",
                               [{capture, all_but_first, list}]),
     list_to_integer(Bytes).
 
-%% A path below out/programs, whose directory exists.
+%% Returns a path below out/programs, and creates its directory.
 -spec work([atom() | string() | iolist()]) -> file:filename().
 work(Parts) ->
     Path = filename:join([running:root(), "out", "programs"

@@ -1,8 +1,8 @@
-%% ejabberd as Debian's packages have it, with its NIFs from the packages' sources.
+%% Builds and starts ejabberd from Debian's packages, with its NIFs from the packages' sources.
 %%
-%% The release holds what ejabberd.app names, the applications that ejabberd starts by itself
-%% beside those, and `vm.args' with the flags of the package's own script. The libraries in C are
-%% described in acceptance/programs/ejabberd.
+%% The release has the applications of ejabberd.app, those that ejabberd starts itself beside them,
+%% and `vm.args' with the flags of the package's own script. acceptance/programs/ejabberd describes
+%% the libraries in C.
 -module(ejabberd).
 
 -export([source/1, use/0, words/1, command/3, ready/0]).
@@ -17,7 +17,7 @@
                    "erlang-p1-stun", "erlang-p1-tls", "erlang-p1-utils", "erlang-p1-xml",
                    "erlang-p1-xmpp", "erlang-p1-yaml", "erlang-p1-yconf", "erlang-p1-zlib",
                    "erlang-unicode-util-compat"]).
-%% What ejabberd calls or starts, and its .app file does not name.
+%% Applications that ejabberd calls or starts, and its .app file does not name.
 -define(ROOTS, [ejabberd, mnesia, os_mon, inets, compiler, fast_xml, fast_tls, fast_yaml, xmpp,
                 pkix, p1_acme, stringprep, cache_tab, mqtree, ezlib, yconf, jose, jiffy, idna,
                 p1_utils, stun, eimp, base64url]).
@@ -27,11 +27,11 @@
                   {fast_yaml, "erlang-p1-yaml", "1"}, {jiffy, "erlang-jiffy", "1"},
                   {mqtree, "erlang-p1-mqtree", "1"}, {stringprep, "erlang-p1-stringprep", "1"},
                   {xmpp, "erlang-p1-xmpp", "1"}]).
-%% Further sources that are compiled with one of them: where to, package, version, directories.
+%% Further sources for one of them: destination, package, version, directories.
 -define(WITH, [{fast_xml, "c_src/expat", "expat", "2", "expat/lib"},
                {fast_yaml, "c_src/libyaml", "libyaml", "0", "."}]).
 
-%% What `whittle build' is given: a release and the options of each way.
+%% Returns the arguments of `whittle build': a release and the options of each way.
 -spec source(string()) -> #{path := file:filename(), options := [string()], told := [string()]}.
 source(Otp) ->
     {Stock, Release} = releases(Otp),
@@ -46,11 +46,11 @@ use() -> #{client => "ejabberd_client.py", phases => ["first", "again"]}.
 words(Dir) ->
     [integer_to_list(?XMPP), integer_to_list(?HTTP), filename:join(Dir, "certificate.pem")].
 
-%% Its last listener of the configuration is the one for users.
+%% The last listener in its configuration is the one for users.
 -spec ready() -> binary().
 ready() -> <<" for ejabberd_c2s">>.
 
-%% How to start it in a data directory.
+%% Returns the command that starts it in a data directory.
 -spec command(atom(), map(), file:filename()) ->
           {file:filename(), [string()], [{string(), string()}]}.
 command(stock, #{otp := Otp, stock_path := Release}, Dir) ->
@@ -60,7 +60,7 @@ command(stock, #{otp := Otp, stock_path := Release}, Dir) ->
 command(_, #{file := File}, Dir) ->
     {File, [], [{"ERL_FLAGS", lists:append(lists:join(" ", mnesia("\\\"", Dir)))} | settings(Dir)]}.
 
-%% The value is an Erlang string, so its quotes have to reach the VM.
+%% The value is an Erlang string, so its quotes must reach the VM.
 mnesia(Quote, Dir) -> ["-mnesia", "dir", Quote ++ filename:join(Dir, "db") ++ Quote].
 
 settings(Dir) ->
@@ -83,7 +83,7 @@ settings(Dir) ->
     [{"HOME", Dir}, {"EJABBERD_CONFIG_PATH", Config}, {"ERL_EPMD_ADDRESS", "127.0.0.1"},
      {"RELEASE_COOKIE", "bench"}, {"EJABBERD_LOG_PATH", filename:join(Dir, "ejabberd.log")}].
 
-%% What the packages hold, and the same with the modules that load the NIFs of the sources.
+%% Returns the packages' files, and the same with the modules that load the NIFs of the sources.
 releases(Otp) ->
     Dirs = debian:packages(?PACKAGES),
     Files = [File || Dir <- Dirs,
@@ -97,7 +97,7 @@ releases(Otp) ->
     [loader(Source, Release) || Source <- ?SOURCES],
     {Stock, Release}.
 
-%% A NIF and the module that loads it have to be of one version: that of the source.
+%% A NIF and the module that loads it must have one version: that of the source.
 loader({App, Package, Major}, Release) ->
     Source = debian:source(Package, Major),
     [Ebin] = filelib:wildcard(filename:join([Release, "lib", lists:concat([App, "-*"]), "ebin"])),
@@ -109,7 +109,7 @@ loader({App, Package, Major}, Release) ->
                             [debug_info, {outdir, Ebin} | Includes])
      || {nif, Name, _} <- Natives].
 
-%% The description of an application's NIFs, in the directory of its source.
+%% Writes the description of an application's NIFs into the directory of its source.
 native({App, Package, Major}) ->
     Dir = debian:source(Package, Major),
     [begin

@@ -1,8 +1,8 @@
-%% RabbitMQ with its management plugin, as Debian's package `rabbitmq-server' has it.
+%% Builds and starts RabbitMQ with its management plugin, from Debian's package `rabbitmq-server'.
 %%
-%% The release holds the package's applications that the management plugin needs, and `vm.args'
+%% The release has the package's applications that the management plugin needs, and `vm.args'
 %% with the flags of the package's own script. `rabbit:boot/0' starts all of them, so the release
-%% starts none. `mnesia' is in no `.app' file of theirs: the release names it.
+%% starts none. No `.app' file of the package names `mnesia', so the release names it.
 -module(rabbitmq).
 
 -export([source/1, use/0, words/1, command/3, ready/0]).
@@ -14,12 +14,12 @@
                   "-kernel prevent_overlapping_partitions false",
                   "-kernel inet_dist_use_interface {127,0,0,1}"]).
 
-%% What `whittle build` is given: a release and the options of each way.
+%% Returns the arguments of `whittle build': a release and the options of each way.
 -spec source(string()) -> #{path := file:filename(), options := [string()], told := [string()]}.
 source(Otp) ->
     #{path => release(Otp), options => [], told => told()}.
 
-%% Names of functions that RabbitMQ makes from text or reads from data; docs/shaking.md.
+%% Names of functions that RabbitMQ creates from text or reads from data; docs/shaking.md.
 told() -> ["--atoms", "none", "--code", "none", "--data", "none", "--remote", "none"].
 
 -spec use() -> #{client := string(), phases := [string()]}.
@@ -31,7 +31,7 @@ words(_Dir) -> [integer_to_list(Port) || Port <- [?AMQP, ?HTTP]].
 -spec ready() -> binary().
 ready() -> <<"Server startup complete">>.
 
-%% How to start it in a data directory.
+%% Returns the command that starts it in a data directory.
 -spec command(atom(), map(), file:filename()) ->
           {file:filename(), [string()], [{string(), string()}]}.
 command(stock, #{otp := Otp, path := Release}, Dir) ->
@@ -60,7 +60,7 @@ settings(Dir, Plugins) ->
      {"RABBITMQ_ADVANCED_CONFIG_FILE", filename:join(Dir, "advanced")},
      {"ERL_EPMD_ADDRESS", "127.0.0.1"}].
 
-%% A release directory of the package's applications.
+%% Creates a release directory of the package's applications.
 release(Otp) ->
     [Package] = debian:packages(["rabbitmq-server"]),
     [Plugins] = filelib:wildcard(filename:join(Package, "usr/lib/rabbitmq/lib/*/plugins")),

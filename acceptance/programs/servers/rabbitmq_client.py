@@ -91,7 +91,7 @@ def drain(port):
     channel.cancel()
     print("read back", count, "wrong", wrong, "redelivered", redelivered)
 
-    # Routing by topic, a message that nobody takes, and a queue that nobody has.
+    # Routing by topic, a message without a consumer, and a queue that does not exist.
     channel = connection.channel()
     channel.exchange_declare("news", "topic")
     bound = channel.queue_declare("", exclusive=True).method.queue

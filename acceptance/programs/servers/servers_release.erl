@@ -3,8 +3,8 @@
 
 -export([make/2]).
 
-%% `found' maps an application to its directory and the keys of its .app file; `roots' are the
-%% applications that the server starts by itself. OTP has what is not found.
+%% `found' maps an application to its directory and the keys of its .app file. `roots' are the
+%% applications that the server starts itself. The other applications come from OTP.
 -type spec() :: #{name := string(), otp := string(), vm_args := [string()],
                   found := #{atom() => {file:filename(), [{atom(), term()}]}},
                   roots := [atom()]}.

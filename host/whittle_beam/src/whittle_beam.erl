@@ -1,52 +1,50 @@
-%% @doc BEAM files: read, check, rewrite.
+%% @doc Reads, checks and rewrites BEAM files.
 %%
-%% Pure: bytes in, values or bytes out. {@link read/1} checks everything that
-%% the loader reads before it comes to the instructions, so that a damaged file
-%% is found while building and not on the board; {@link loads_on/2} looks at the
-%% instructions too.
+%% All functions are pure: they take bytes and return values or bytes. {@link read/1} checks
+%% everything that the loader reads before the instructions. So a build finds a damaged file, and
+%% not the board. {@link loads_on/2} also checks the instructions.
 %%
-%% The format is the one that `erts/emulator/beam/beam_file.c' reads and
-%% `lib/compiler/src/beam_asm.erl' writes: an IFF form `FOR1' of type `BEAM'
-%% with chunks that are padded to four bytes.
+%% `erts/emulator/beam/beam_file.c' reads this format and `lib/compiler/src/beam_asm.erl' writes
+%% it: an IFF form `FOR1' of type `BEAM', with chunks that are padded to four bytes.
 -module(whittle_beam).
 
-%% Read
+%% Reading
 -export([read/1, module/1, size/1, chunks/1, chunk/2]).
-%% Ask
+%% Queries
 -export([atoms/1, all_atoms/1, imports/1, exports/1, attributes/1, mentions/2,
          needs_otp/1, loads_on/2, has_on_load/1, identity/1]).
-%% Rewrite
+%% Rewriting
 -export([strip/2]).
-%% Take apart: see whittle_beam_module for what to do with what comes out
+%% Disassembling: whittle_beam_module works on the result
 -export([disassemble/1, assemble/2, literal/1]).
 -export([format_error/1]).
 
 -export_type([beam/0, chunk_id/0, strip_options/0, need/0, error/0]).
 
--type chunk_id() :: <<_:32>>.                   % <<"AtU8">>
+-type chunk_id() :: <<_:32>>.                   % such as "AtU8"
 
 -type strip_options() ::
-        #{keep => [chunk_id()] | all,           % beside what the loader reads;
-                                                % default: none
-          types => keep | drop,                 % `Type', which only the JIT
+        #{keep => [chunk_id()] | all,           % chunks to keep beside those that the
+                                                % loader reads; default: none
+          types => keep | drop,                 % the chunk `Type', which only the JIT
                                                 % uses; default: keep
-          paths => keep | drop,                 % directories of source files that
-                                                % `Line' names by absolute paths;
-                                                % default: keep
-          literals => keep | {plain, pos_integer()}}. % not deflated, as that
-                                                % OTP release can read it;
+          paths => keep | drop,                 % directories of source files in the
+                                                % chunk `Line', if the paths are
+                                                % absolute; default: keep
+          literals => keep | {plain, pos_integer()}}. % plain: uncompressed, in a form
+                                                % that this OTP release reads;
                                                 % default: keep
 
 -type need() :: #{otp := pos_integer(),         % oldest OTP release that loads it
-                  why := binary()}.             % what says so
+                  why := binary()}.             % the reason
 
 -type error() ::
-        {not_beam, binary()}                    % what it begins with
+        {not_beam, binary()}                    % the first bytes of the file
       | {damaged, {chunk_id() | file, atom()}}
       | {obsolete, module_of_otp_20_or_older}
-      | {too_old, [Opcode :: pos_integer()]}    % no OTP from 25 on loads them
-      | {too_many_atoms, pos_integer()}         % in this VM, with this module's
-      | {missing, {Caller :: name(), Called :: name()}} % not in the module
+      | {too_old, [Opcode :: pos_integer()]}    % no OTP from 25 on loads these
+      | {too_many_atoms, pos_integer()}         % in this VM, together with the module
+      | {missing, {Caller :: name(), Called :: name()}} % Called is not in the module
       | {no_lambda, {atom(), arity(), Index :: non_neg_integer()}}
       | {no_label, {name() | none, pos_integer()}}
       | {label_twice, name()}
@@ -61,14 +59,14 @@
                chunks :: [{chunk_id(), binary()}]}).     % in the file's order
 -opaque beam() :: #beam{}.
 
-%% Of the VM's atoms so many stay free: reading a file must not end the VM, however
-%% many names are in it, and others read at the same time.
+%% This share of the VM's atoms stays free. A file with many names, or several at once, must not
+%% end the VM.
 -define(ATOM_RESERVE, 4).                       % a fourth
 
-%% Attributes and the compiler's facts of a module are far smaller.
+%% A module's attributes and compiler information are far smaller.
 -define(MAX_TERM, 16 * 1024 * 1024).
 
-%% @doc Reads and checks a BEAM file; one that is gzipped whole is inflated.
+%% @doc Reads and checks a BEAM file. It inflates a gzipped file.
 -spec read(binary()) -> {ok, beam()} | {error, error()}.
 read(Bytes) ->
     try
@@ -80,20 +78,20 @@ read(Bytes) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc The module's name.
+%% @doc Returns the module's name.
 -spec module(beam()) -> module().
 module(#beam{module = Module}) -> Module.
 
-%% @doc Bytes of each chunk with its header and padding, in the file's order.
+%% @doc Returns the size of each chunk with its header and padding, in the file's order.
 -spec size(beam()) -> [{chunk_id(), pos_integer()}].
 size(#beam{chunks = Chunks}) ->
     [{Id, whittle_beam_form:size(Data)} || {Id, Data} <- Chunks].
 
-%% @doc The chunks, in the file's order.
+%% @doc Returns the chunks, in the file's order.
 -spec chunks(beam()) -> [{chunk_id(), binary()}].
 chunks(#beam{chunks = Chunks}) -> Chunks.
 
-%% @doc One chunk's bytes.
+%% @doc Returns the bytes of one chunk.
 -spec chunk(chunk_id(), beam()) -> {ok, binary()} | error.
 chunk(Id, #beam{chunks = Chunks}) ->
     case lists:keyfind(Id, 1, Chunks) of
@@ -101,12 +99,11 @@ chunk(Id, #beam{chunks = Chunks}) ->
         false -> error
     end.
 
-%% @doc The atom table; the first is the module's name.
+%% @doc Returns the atom table. The first atom is the module's name.
 -spec atoms(beam()) -> [atom()].
 atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
 
-%% @doc The atoms that exist once it is loaded: those of the table and those in literals;
-%% sorted.
+%% @doc Returns the atoms that loading creates: those of the table and of literals, sorted.
 -spec all_atoms(beam()) -> [atom()].
 all_atoms(Beam) ->
     <<_:32, Terms/binary>> = case inflated_literals(Beam) of
@@ -124,48 +121,51 @@ atoms_in(Fun) when is_function(Fun) ->
     [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name]];
 atoms_in(_) -> [].
 
-%% @doc The functions that the module calls by name in other modules.
+%% @doc Returns the functions of other modules that the module calls by name.
 -spec imports(beam()) -> [mfa()].
 imports(#beam{atoms = Atoms} = Beam) ->
     [{element(M, Atoms), element(F, Atoms), A}
      || <<M:32, F:32, A:32>> <= entries(<<"ImpT">>, Beam)].
 
-%% @doc The functions that the module exports.
+%% @doc Returns the functions that the module exports.
 -spec exports(beam()) -> [{atom(), arity()}].
 exports(#beam{atoms = Atoms} = Beam) ->
     [{element(F, Atoms), A}
      || <<F:32, A:32, _Label:32>> <= entries(<<"ExpT">>, Beam)].
 
-%% @doc The module's attributes; `[]' where they were stripped or are not a
-%% term that this host can read.
+%% @doc Returns the module's attributes.
+%%
+%% The result is `[]' if the file has none, or if this host cannot read them as a term.
 -spec attributes(beam()) -> [{atom(), term()}].
 attributes(Beam) -> term_chunk(<<"Attr">>, Beam).
 
-%% @doc Whether the module holds that atom, in its code or in a literal.
+%% @doc Tells whether the module contains an atom, in its code or in a literal.
 %%
-%% Sound, not exact: `false' means that the atom is not there; `true' may come
-%% from a string in a literal that has the same bytes.
+%% The answer `false' is always right. The answer `true' may come from a string in a literal with
+%% the same bytes.
 -spec mentions(atom(), beam()) -> boolean().
 mentions(Atom, #beam{atoms = Atoms} = Beam) ->
     lists:member(Atom, tuple_to_list(Atoms)) orelse
         begin
             Name = atom_to_binary(Atom),
-            %% Each of the four atom tags of the external format has the
-            %% length's low byte right before the name.
+            %% In each of the four atom formats of the external format, the low byte of the
+            %% length comes right before the name.
             Pattern = <<(byte_size(Name)):8, Name/binary>>,
             binary:match(inflated_literals(Beam), Pattern) =/= nomatch
         end.
 
-%% @doc The oldest OTP release that can load the module, and what says so: the
-%% newest instruction in it, a newer form of a chunk, or the compiler's version
-%% where it is still recorded.
+%% @doc Returns the oldest OTP release that can load the module, and the reason.
+%%
+%% The reason is the newest instruction, a newer form of a chunk, or the compiler's version if
+%% the file records it.
 -spec needs_otp(beam()) -> need().
 needs_otp(Beam) ->
     Needs = [opcode_need(Beam)] ++ format_needs(Beam) ++ compiler_need(Beam),
     hd(lists:sort(fun(#{otp := A}, #{otp := B}) -> A >= B end, Needs)).
 
-%% @doc Whether an OTP release loads the module. It may be too new for it, or so
-%% old that it uses instructions which that release has dropped.
+%% @doc Tells whether an OTP release loads the module.
+%%
+%% The module may be too new, or so old that it uses instructions that the release has dropped.
 -spec loads_on(Otp :: pos_integer(), beam()) ->
           ok | {error, {needs_newer, need()}
                      | {too_old, [Opcode :: pos_integer()]}
@@ -175,13 +175,13 @@ loads_on(Otp, Beam) ->
         #{otp := Least} = Need when Least > Otp -> {error, {needs_newer, Need}};
         _ ->
             case compiler_need(Beam) of
-                %% What the three releases before it compiled, each loads.
+                %% Each release loads the modules of the three releases before it.
                 [#{otp := By}] when By >= Otp - 3 -> ok;
                 _ -> loads_instructions(Otp, Beam)
             end
     end.
 
-%% @doc Whether the module has a function that is called when it is loaded.
+%% @doc Tells whether the module has an `on_load' function.
 -spec has_on_load(beam()) -> boolean().
 has_on_load(Beam) ->
     {ok, Code} = chunk(<<"Code">>, Beam),
@@ -191,9 +191,11 @@ has_on_load(Beam) ->
         error -> false
     end.
 
-%% @doc The MD5 by which the VM knows a module of these chunks, `Module:module_info(md5)': the
-%% identity of the module's funs. What the file itself says, in its chunk `Whtl', goes before
-%% what its chunks sum up to: see {@link whittle_beam_module:set_identity/3}.
+%% @doc Returns the MD5 by which the VM identifies a module with these chunks.
+%%
+%% It is `Module:module_info(md5)', the identity of the module's funs. The file's chunk `Whtl'
+%% takes precedence over the MD5 of its chunks: see
+%% {@link whittle_beam_module:set_identity/3}.
 -spec identity([{chunk_id(), binary()}]) -> <<_:128>>.
 identity(Chunks) ->
     case lists:keyfind(<<"Whtl">>, 1, Chunks) of
@@ -207,37 +209,39 @@ summed() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
      <<"Meta">>, <<"Recs">>, <<"DbgB">>].
 
-%% Without the older marks of funs.
+%% The MD5 does not include the older identities of funs.
 summed(<<"FunT">>, <<Count:4/binary, Funs/binary>>) ->
     [Count, [<<Fun/binary, 0:32>> || <<Fun:20/binary, _:32>> <= Funs]];
 summed(_, Data) ->
     Data.
 
-%% @doc The file without what the loader does not read. It says who it was where it could
-%% not be told any more.
+%% @doc Removes the chunks that the loader does not read.
+%%
+%% It records the module's MD5 in the file if the MD5 would change.
 -spec strip(strip_options(), beam()) -> binary().
 strip(Options, #beam{chunks = Chunks} = Beam) ->
     Kept = [{Id, rewrite(Id, Data, Options, Beam)} || {Id, Data} <- Chunks, is_kept(Id, Options)],
     Md5 = identity(Chunks),
     whittle_beam_form:write(Kept ++ [{<<"Whtl">>, Md5} || identity(Kept) =/= Md5]).
 
-%% @doc The module as functions, with every table resolved.
+%% @doc Disassembles the module into functions and resolves every table.
 -spec disassemble(beam()) -> {ok, whittle_beam_module:t()} | {error, error()}.
 disassemble(#beam{atoms = Atoms, literals = Literals, chunks = Chunks}) ->
     whittle_beam_disasm:module(#{atoms => Atoms, literals => Literals, chunks => Chunks}).
 
-%% @doc The file of a module. Of one that was only taken apart it loads as before,
-%% and for what OTP's compiler wrote it has the same bytes.
+%% @doc Assembles the file of a module.
+%%
+%% An unchanged module loads as before. If OTP's compiler wrote the file, the bytes are the same.
 -spec assemble(whittle_beam_asm:options(), whittle_beam_module:t()) ->
           {ok, binary()} | {error, error()}.
 assemble(Options, Module) ->
     whittle_beam_asm:module(Options, Module).
 
-%% @doc The term that a literal stands for.
+%% @doc Decodes a literal into its term.
 -spec literal(binary()) -> {ok, term()} | {error, error()}.
 literal(Term) ->
     try
-        %% Its size bounds how many atoms are in it.
+        %% The size of a literal limits the number of atoms in it.
         ok = room_for_atoms(byte_size(Term) div 3),
         {ok, binary_to_term(Term)}
     catch
@@ -245,7 +249,7 @@ literal(Term) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc One line for a person; whoever read the file puts its name before it.
+%% @doc Formats an error as one line for a person. The caller puts the file name before it.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_beam, <<>>}) ->
     "is empty, and no BEAM file; compile the module again";
@@ -285,7 +289,7 @@ format_error({obsolete, _}) ->
     "was compiled by OTP 20 or older; compile the module again with OTP 25 or "
     "newer".
 
-%% Internal: read
+%% Internal functions: reading
 
 read_chunks(Chunks) ->
     {Max, _Labels} = code_header(need(<<"Code">>, Chunks)),
@@ -313,8 +317,8 @@ need(Id, Chunks) ->
         false -> damaged(Id, missing)
     end.
 
-%% A negative count means that lengths are written as compact terms (OTP 28).
-%% Names become atoms only when all of them are known to be there.
+%% A negative count means that the lengths are compact terms (OTP 28). This function creates
+%% atoms only after it has found all names.
 read_atoms(<<Count:32/signed, Rest/binary>>) ->
     Names = case Count of
                 _ when Count >= 0 -> short_names(Count, Rest);
@@ -380,7 +384,7 @@ literals(Chunks) ->
 inflated_literals(#beam{literals = none}) -> <<>>;
 inflated_literals(#beam{literals = {_, Plain}}) -> Plain.
 
-%% Internal: checks, the loader's own
+%% Internal functions: the loader's own checks
 
 check_tables(#beam{atoms = Atoms, chunks = Chunks} = Beam) ->
     Last = tuple_size(Atoms),
@@ -397,7 +401,7 @@ check_tables(#beam{atoms = Atoms, chunks = Chunks} = Beam) ->
             <<F:32, _:32, L:32, _:96>> <= entries(<<"FunT">>, Beam)],
     ok.
 
-%% The entries of a table, once they are known to be as many as it says.
+%% Returns the entries of a table, after a check of their number.
 entries(Id, #beam{chunks = Chunks}) ->
     Width = case Id of <<"FunT">> -> 24; _ -> 12 end,
     case need(Id, Chunks) of
@@ -423,7 +427,7 @@ check_terms(_, _) -> damaged(<<"LitT">>, cut_off).
 -spec damaged(chunk_id() | file, atom()) -> no_return().
 damaged(Where, Why) -> throw({?MODULE, {damaged, {Where, Why}}}).
 
-%% Internal: which OTP
+%% Internal functions: the OTP release
 
 opcode_need(#beam{max_opcode = Max}) ->
     #{otp => whittle_beam_op:newest_otp(Max),
@@ -451,8 +455,8 @@ loads_instructions(Otp, Beam) ->
             {error, {damaged, {<<"Code">>, no_instruction}}}
     end.
 
-%% A module of a newer compiler may call functions that an older OTP lacks,
-%% even where every instruction is known.
+%% A module of a newer compiler may call functions that an older OTP lacks, even if the older
+%% OTP knows every instruction.
 compiler_need(Beam) ->
     case proplists:get_value(version, term_chunk(<<"CInf">>, Beam)) of
         Version when is_list(Version) ->
@@ -486,7 +490,7 @@ term_chunk(Id, Beam) ->
             []
     end.
 
-%% Internal: write
+%% Internal functions: writing
 
 is_kept(_, #{keep := all}) -> true;
 is_kept(<<"Type">>, #{types := drop}) -> false;
@@ -494,9 +498,8 @@ is_kept(<<"Type">>, _) -> true;
 is_kept(Id, Options) ->
     lists:member(Id, loader_chunks() ++ maps:get(keep, Options, [])).
 
-%% What beam_file.c reads to run the code; `Type' apart, which it can do
-%% without, and `Attr' and `CInf', which it only keeps for module_info. `Whtl' is
-%% ours (native/patches).
+%% The chunks that beam_file.c reads to run the code. It can do without `Type'. It keeps `Attr'
+%% and `CInf' only for module_info. `Whtl' is Whittle's own chunk (native/patches).
 loader_chunks() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>,
      <<"LitT">>, <<"Line">>, <<"Meta">>, <<"Recs">>, <<"DbgB">>, <<"Whtl">>,
@@ -513,7 +516,7 @@ rewrite(<<"Line">>, Data, #{paths := drop}, _) ->
     whittle_beam_code:without_directories(Data);
 rewrite(_, Data, _, _) -> Data.
 
-%% Internal: words
+%% Internal functions: texts
 
 why(cut_off) -> "is cut off";
 why(missing) -> "is missing";

@@ -1,9 +1,8 @@
-%% @hidden Puts a module together again: the tables are made anew from what the
-%% functions refer to.
+%% @hidden Assembles a module into a BEAM file, with new tables for what its functions refer to.
 %%
-%% An entry stands in its table where the first that refers to it put it, and labels
-%% count up from the first function, as OTP's compiler does it. So what it compiled
-%% comes out byte for byte, and what nobody refers to is gone.
+%% Like OTP's compiler, it adds an entry to a table at the first reference to it, and it numbers
+%% labels from the first function on. So an unchanged module of OTP's compiler has the same bytes,
+%% and entries without a reference disappear.
 -module(whittle_beam_asm).
 
 -export([module/2]).
@@ -11,14 +10,14 @@
 -export_type([options/0]).
 
 -type options() ::
-        #{literals => keep | deflated | stored | plain, % `plain' needs OTP 28, `stored' is
-                                                % for older ones; default: keep
+        #{literals => keep | deflated | stored | plain, % `plain' needs OTP 28; `stored' is
+                                                % for older releases; default: keep
           types => keep | drop}.                % hints to the JIT; default: keep
 
 %% The tables so far, each entry with its index.
 -record(d, {names :: #{whittle_beam_op:name() => tuple()},
-            module :: module(),             % whose functions they are
-            from = none :: none | {atom(), arity()}, % the function at hand
+            module :: module(),             % the module of the functions
+            from = none :: none | {atom(), arity()}, % the present function
             labels = #{} :: #{pos_integer() => pos_integer()},
             entries :: #{{atom(), arity()} => pos_integer()},
             max :: non_neg_integer(),
@@ -34,10 +33,10 @@
             places = #{<<>> => 0} :: #{binary() => non_neg_integer()},
             strings = <<>> :: binary()}).
 
-%% No compiler makes so much of them; a damaged file can ask for any amount.
+%% No compiler writes this many bytes of strings, but a damaged file can ask for any amount.
 -define(MAX_STRINGS, 16 * 1024 * 1024).
 
-%% @doc The BEAM file.
+%% @doc Assembles the BEAM file.
 -spec module(options(), whittle_beam_module:t()) ->
           {ok, binary()} | {error, whittle_beam:error()}.
 module(Options, Module) ->
@@ -47,7 +46,7 @@ module(Options, Module) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% Internal: the file
+%% Internal functions: the file
 
 put_together(Options, #{module := Module, functions := Functions, records := Records,
                         form := #{chunks := Chunks} = Form} = Value) ->
@@ -88,14 +87,14 @@ put_together(Options, #{module := Module, functions := Functions, records := Rec
                <<"Recs">> => Recs},
     whittle_beam_form:write(with_added(Tables, rewritten(Tables, Chunks))).
 
-%% In the place of the old ones; those that have become empty go.
+%% Replaces the old tables and removes the empty ones.
 rewritten(Tables, Chunks) ->
     [case Tables of
          #{Id := New} when is_binary(New) -> {Id, New};
          #{} -> {Id, Data}
      end || {Id, Data} <- Chunks, maps:get(Id, Tables, keep) =/= none].
 
-%% What had no lambdas or no literals can have some now.
+%% Adds the lambdas or literals of a module that had none.
 with_added(Tables, Chunks) ->
     Added = [{Id, New} || Id <- [<<"FunT">>, <<"LitT">>], not lists:keymember(Id, 1, Chunks),
                           New <- [maps:get(Id, Tables)], New =/= none],
@@ -104,8 +103,7 @@ with_added(Tables, Chunks) ->
 
 key(#{name := Name, arity := Arity}) -> {Name, Arity}.
 
-%% The labels of a function in their order, how many lines it tells, and its debug
-%% items.
+%% Returns a function's labels in order, its number of lines, and its debug items.
 shape(#{line := Line, code := Code}) ->
     shape(Code, [], case Line of none -> 0; _ -> 1 end, []).
 
@@ -124,7 +122,7 @@ shape([_ | Code], Labels, Lines, Debug) ->
 shape([], Labels, Lines, Debug) ->
     {lists:reverse(Labels), Lines, Debug}.
 
-%% Each function with its labels and the new number of its first.
+%% Assigns to each function its labels and the new number of the first label.
 place([{Function, {Labels, _, _}} | More], Next, Placed) ->
     place(More, Next + 2 + length(Labels), [{Function, Labels, Next} | Placed]);
 place([], Next, Placed) ->
@@ -133,7 +131,7 @@ place([], Next, Placed) ->
 ranks(Indexes) ->
     maps:from_list([{Index, Rank} || {Rank, Index} <- lists:enumerate(lists:usort(Indexes))]).
 
-%% Internal: tables
+%% Internal functions: tables
 
 atoms(#{atoms := Form}, #d{atoms = Atoms}) ->
     Names = [atom_to_binary(Atom) || Atom <- by_index(Atoms)],
@@ -152,12 +150,12 @@ imports(#d{imports = Imports, atoms = Atoms}) ->
                       [<<(map_get(M, Atoms)):32, (map_get(F, Atoms)):32, A:32>>
                        || {extfunc, M, F, A} <- by_index(Imports)]]).
 
-%% By their own names, and by others.
+%% Exports functions by their own names and by their aliases.
 exports(Functions) ->
     [{F, Function} || #{name := F, exported := true} = Function <- Functions]
         ++ [{Alias, Function} || #{alias := Alias} = Function <- Functions].
 
-%% The compiler writes them last first.
+%% The compiler writes these entries in reverse order.
 entries(Named, #d{atoms = Atoms, entries = Entries}) ->
     iolist_to_binary([<<(length(Named)):32>> |
                       [<<(map_get(As, Atoms)):32, A:32, (map_get({F, A}, Entries)):32>>
@@ -181,7 +179,7 @@ aliases(Functions, D) ->
     lists:foldl(fun(Alias, Each) -> element(2, atom(Alias, Each)) end, D,
                 [Alias || #{alias := Alias} <- Functions]).
 
-%% A lambda stays as long as its function does: its fun may come from outside.
+%% A lambda stays as long as its function: its fun may come from outside.
 rest_of_lambdas(Functions, D) ->
     lists:foldl(fun({F, A, #{index := Index}}, #d{lambdas = Lambdas} = Each) ->
                         Operand = {lambda, F, A, Index},
@@ -223,7 +221,7 @@ types(_, #d{types = drop}) -> none;
 types(#{types := {Version, _}}, #d{types = Types}) ->
     iolist_to_binary([<<Version:32, (map_size(Types)):32>> | by_index(Types)]).
 
-%% Their atoms and literals come last.
+%% The atoms and literals of the debug chunk come last.
 debug(#d{items = Items} = D) ->
     Instructions = lists:append([Item || {_, Item} <- lists:sort(Items)]),
     {Out, Done} = code(Instructions, D#d{from = none, labels = #{}}, []),
@@ -241,7 +239,7 @@ by_index(Table) ->
 
 bytes(Reversed) -> iolist_to_binary(lists:reverse(Reversed)).
 
-%% Internal: instructions
+%% Internal functions: instructions
 
 functions([{Function, Labels, Info} | More], D0, Out0) ->
     #{name := F, arity := A, line := Line, info := OldInfo, entry := OldEntry,
@@ -389,7 +387,7 @@ line({location, File, _} = Location, #d{lines = Lines, files = Files} = D) ->
                                 end}}
     end.
 
-%% Where it is in the strings already, or behind them.
+%% Finds a string among the strings, or appends it.
 string(String, #d{places = Places, strings = Strings} = D) ->
     case Places of
         #{String := Offset} -> {Offset, D};
@@ -400,8 +398,8 @@ string(String, #d{places = Places, strings = Strings} = D) ->
                     Offset = byte_size(Strings),
                     Offset + byte_size(String) =< ?MAX_STRINGS orelse
                         throw({?MODULE, {damaged, {<<"StrT">>, too_large}}}),
-                    %% Not its place: with what stood before it may be found further
-                    %% in front from now on.
+                    %% Do not record the offset: together with the bytes before it, a later
+                    %% search may find the string at a smaller offset.
                     {Offset, D#d{strings = <<Strings/binary, String/binary>>}}
             end
     end.

@@ -1,9 +1,9 @@
-%% @hidden What can be had from compact terms without taking them apart: which
-%% instructions a module uses, where its functions are, and its table of lines.
+%% @hidden Reads facts from compact terms without disassembling them.
 %%
-%% The `Code' chunk is a list of instructions, each an opcode and its operands
-%% as compact terms. A function starts with a label, perhaps a line, `func_info'
-%% and its entry's label, and ends where the next one starts.
+%% The facts are the instructions that a module uses, the places of its functions, and its table
+%% of lines. The `Code' chunk is a list of instructions; each is an opcode with its operands as
+%% compact terms. A function starts with a label, perhaps a line, `func_info' and its entry's
+%% label. It ends where the next function starts.
 -module(whittle_beam_code).
 
 -export([opcodes/1, functions/1, without_directories/1]).
@@ -12,17 +12,18 @@
 
 -type slice() ::
         #{info := pos_integer(),                % label before func_info
-          entry := pos_integer(),               % label behind it
+          entry := pos_integer(),               % label after func_info
           line := none | non_neg_integer(),     % operand of the line before func_info
           name := pos_integer(),                % index of an atom
           module := pos_integer(),
           arity := non_neg_integer(),
           low := pos_integer(),                 % smallest and largest label in it
           high := pos_integer(),
-          body := binary()}.                    % the instructions behind the entry
+          body := binary()}.                    % the instructions after the entry
 
-%% @doc The opcodes that a `Code' chunk uses, ascending; `error' if it holds what
-%% is no instruction.
+%% @doc Lists the opcodes that a `Code' chunk uses, in ascending order.
+%%
+%% It returns `error' if the chunk contains an invalid instruction.
 -spec opcodes(binary()) -> {ok, [whittle_beam_op:opcode()]} | error.
 opcodes(<<Size:32, _:Size/binary, Code/binary>>) ->
     try
@@ -33,8 +34,9 @@ opcodes(<<Size:32, _:Size/binary, Code/binary>>) ->
 opcodes(_) ->
     error.
 
-%% @doc The functions of a `Code' chunk in its order; `error' if it is no list of
-%% functions.
+%% @doc Lists the functions of a `Code' chunk, in its order.
+%%
+%% It returns `error' if the chunk is not a list of functions.
 -spec functions(binary()) -> {ok, [slice()]} | error.
 functions(<<Size:32, _:Size/binary, Code/binary>>) ->
     try
@@ -45,9 +47,10 @@ functions(<<Size:32, _:Size/binary, Code/binary>>) ->
 functions(_) ->
     error.
 
-%% @doc A `Line' chunk in which each source file that is named by an absolute path
-%% has its last part only, as the option `deterministic' of the compiler names it.
-%% What is no such chunk is left as it is: it carries no instruction.
+%% @doc Shortens each absolute path of a source file in a `Line' chunk to its last part.
+%%
+%% The compiler's option `deterministic' has the same effect. A binary that is not such a chunk
+%% stays unchanged, because it has no influence on the instructions.
 -spec without_directories(binary()) -> binary().
 without_directories(<<0:32, _Flags:32, _Instructions:32, Lines:32, Count:32,
                       Rest/binary>> = Chunk) ->
@@ -71,10 +74,10 @@ file_name(Name) -> counted(Name).
 
 counted(Name) -> [<<(byte_size(Name)):16>>, Name].
 
-%% Internal
+%% Internal functions
 
-%% Each is a line; where it is in another file than the one before, the file's
-%% number (tag 2) stands before it.
+%% Skips lines. If a line is in another file than the line before, the number of the file (tag 2)
+%% comes before it.
 skip_lines(0, Rest) -> Rest;
 skip_lines(Lines, <<_:5, 2:3, _/binary>> = File) ->
     {_, Line} = number(File),
@@ -94,8 +97,8 @@ walk(<<Opcode, Rest/binary>>, Ops, Seen) ->
 walk(_, _, _) ->
     damaged().
 
-%% From the end of the code backwards would be no easier: the length of an
-%% instruction is known only from its start.
+%% Walking backwards from the end of the code would not be easier: the length of an instruction
+%% is known only from its start.
 slices(<<1, Operand/binary>> = Here, Code, Ops, Open, Done) ->
     {Label, Rest} = number(Operand),
     case header(Rest) of
@@ -125,7 +128,7 @@ close(none, _, Done) -> Done;
 close(#{body := Body} = Open, Left, Done) ->
     [Open#{body := binary:part(Body, 0, byte_size(Body) - Left)} | Done].
 
-%% What follows the label that stands before func_info.
+%% Reads the instructions after the label before func_info.
 header(<<153, Operand/binary>>) ->              % line
     case number(Operand) of
         {Line, <<2, _/binary>> = FuncInfo} -> func_info(FuncInfo, Line);
@@ -154,7 +157,7 @@ skip_operands(Opcode, Rest, Ops) when Opcode >= 1, Opcode =< tuple_size(Ops) ->
 skip_operands(_, _, _) ->
     damaged().
 
-%% The first two clauses take nearly all operands, without building anything.
+%% The first two clauses take nearly all operands and allocate nothing.
 skip([], Rest) -> Rest;
 skip([_ | More], <<Byte, Rest/binary>>) when Byte band 8 =:= 0, Byte band 7 =/= 7 ->
     skip(More, Rest);
@@ -162,7 +165,7 @@ skip([_ | More], <<Byte, _, Rest/binary>>) when Byte band 16 =:= 0, Byte band 7 
     skip(More, Rest);
 skip([_ | More], Rest) -> skip(More, skip_operand(Rest)).
 
-%% As many as a list tells.
+%% Skips as many operands as the list has.
 skip_list(0, Rest) -> Rest;
 skip_list(N, <<Byte, Rest/binary>>) when Byte band 8 =:= 0, Byte band 7 =/= 7 ->
     skip_list(N - 1, Rest);
@@ -170,7 +173,7 @@ skip_list(N, <<Byte, _, Rest/binary>>) when Byte band 16 =:= 0, Byte band 7 =/= 
     skip_list(N - 1, Rest);
 skip_list(N, Rest) -> skip_list(N - 1, skip_operand(Rest)).
 
-%% Tag 7 is extended; the higher bits say how.
+%% Tag 7 is the extended tag; the higher bits select its kind.
 skip_operand(<<1:4, 7:4, Rest/binary>>) ->              % list
     {Size, Terms} = number(Rest),
     skip_list(Size, Terms);

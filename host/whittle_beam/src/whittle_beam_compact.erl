@@ -1,9 +1,9 @@
-%% @hidden Compact terms: a tag of three bits and a number, in as few bytes as can be.
+%% @hidden Reads and writes compact terms: a tag of three bits and a number.
 %%
-%% Four bits of number fit into the tag's byte and eleven into two bytes; longer
-%% ones have a count of bytes, which is such a term itself when it is above 8.
-%% `lib/compiler/src/beam_asm.erl' writes them, `erts/emulator/beam/beam_file.c'
-%% reads them.
+%% A term takes the fewest possible bytes. A number of four bits fits into the byte of the tag,
+%% and one of eleven bits into two bytes. A longer number has a count of bytes before it; a count
+%% above 8 is a compact term itself. `lib/compiler/src/beam_asm.erl' writes compact terms and
+%% `erts/emulator/beam/beam_file.c' reads them.
 -module(whittle_beam_compact).
 
 -export([number/1, integer/1, put/3]).
@@ -12,11 +12,11 @@
 
 -type tag() :: 0..7.
 
-%% No compiler writes integers of more than 16 bytes into code (they are literals);
-%% the bound keeps a damaged length from making a huge one.
+%% No compiler writes integers of more than 16 bytes into code; it uses literals for them. This
+%% limit prevents a huge number from a damaged length.
 -define(MAX_BYTES, 4096).
 
-%% @doc The number of the term at the start, whatever its tag, and what follows.
+%% @doc Reads the number of the first term, with any tag, and returns the remaining bytes.
 -spec number(binary()) -> {non_neg_integer(), binary()} | error.
 number(<<Byte, Rest/binary>>) when Byte band 8 =:= 0 -> {Byte bsr 4, Rest};
 number(<<Byte, Low, Rest/binary>>) when Byte band 16 =:= 0 ->
@@ -29,8 +29,9 @@ number(Term) ->
         error -> error
     end.
 
-%% @doc As {@link number/1}, for a term with the tag of integers: those of more than
-%% two bytes have a sign.
+%% @doc Reads a number as {@link number/1} does, from a term with the tag of integers.
+%%
+%% A number of more than two bytes has a sign.
 -spec integer(binary()) -> {integer(), binary()} | error.
 integer(Term) ->
     case long(Term) of
@@ -40,7 +41,7 @@ integer(Term) ->
         error -> number(Term)
     end.
 
-%% The size of a number in bytes of its own, with at least those.
+%% Reads the size of a number that has bytes of its own, and checks that they exist.
 long(<<7:3, 3:2, _:3, Count/binary>>) ->
     case number(Count) of
         {More, Bytes} -> held(More + 9, Bytes);
@@ -52,7 +53,7 @@ long(_) -> error.
 held(Size, Bytes) when Size =< ?MAX_BYTES, byte_size(Bytes) >= Size -> {Size, Bytes};
 held(_, _) -> error.
 
-%% @doc Puts a term before what is there; the bytes come out in reverse.
+%% @doc Puts a term before an accumulator. The bytes are in reverse order.
 -spec put(tag(), integer(), [byte() | binary()]) -> [byte() | binary()].
 put(Tag, N, Reversed) when N >= 0, N < 16 -> [N bsl 4 bor Tag | Reversed];
 put(Tag, N, Reversed) when N >= 0, N < 16#800 ->
@@ -64,7 +65,7 @@ put(Tag, N, Reversed) ->
         Size -> [Bytes | put(0, Size - 9, [2#11111000 bor Tag | Reversed])]
     end.
 
-%% In two's complement, in as few bytes as hold the sign, two at least.
+%% Encodes in two's complement, in the fewest bytes that hold the sign, but at least two.
 signed(N) when N >= -16#8000, N < 16#8000 -> <<N:16>>;
 signed(N) ->
     Magnitude = binary:encode_unsigned(abs(N)),

@@ -1,9 +1,9 @@
-%% @hidden Takes a BEAM file apart: every table resolved, every function on its own.
+%% @hidden Disassembles a BEAM file into separate functions and resolves every table.
 %%
-%% Indexes into tables become what they stand for, so that an instruction says all
-%% that it needs: `{call_ext, [2, {extfunc, lists, map, 2}]}'. Where a table is not
-%% there (stripped, or of a version that no loader of OTP 25 to 29 reads) its
-%% indexes stay as numbers, as the loader too ignores them.
+%% It replaces each index into a table with the entry, so that an instruction is complete:
+%% `{call_ext, [2, {extfunc, lists, map, 2}]}'. If a table is missing (stripped, or of a version
+%% that no loader of OTP 25 to 29 reads), its indexes stay as numbers. The loader ignores such
+%% indexes too.
 -module(whittle_beam_disasm).
 
 -export([module/1]).
@@ -13,7 +13,7 @@
           literals := {deflated | plain, binary()} | none, % its table, inflated
           chunks := [{whittle_beam:chunk_id(), binary()}]}.
 
-%% The tables as operands, shared by all who refer to an entry.
+%% The tables as operands. All references to an entry share one term.
 -record(t, {ops :: tuple(),
             atoms :: tuple(),
             imports :: tuple(),
@@ -24,10 +24,10 @@
             debug :: tuple() | none,
             strings :: binary(),
             entries = #{} :: #{pos_integer() => tuple()},
-            low = 1 :: integer(),               % labels of the function at hand
+            low = 1 :: integer(),               % labels of the present function
             high = 0 :: integer()}).
 
-%% Each of these holds one of two registers and a number below 16: shared terms.
+%% All uses of these common registers share one term.
 -define(X, {{x, 0}, {x, 1}, {x, 2}, {x, 3}, {x, 4}, {x, 5}, {x, 6}, {x, 7}, {x, 8}, {x, 9},
             {x, 10}, {x, 11}, {x, 12}, {x, 13}, {x, 14}, {x, 15}}).
 -define(Y, {{y, 0}, {y, 1}, {y, 2}, {y, 3}, {y, 4}, {y, 5}, {y, 6}, {y, 7}, {y, 8}, {y, 9},
@@ -36,7 +36,7 @@
 %% The loader's MAX_REG.
 -define(REGISTERS, 1024).
 
-%% @doc The module as a value.
+%% @doc Disassembles the module.
 -spec module(input()) -> {ok, whittle_beam_module:t()} | {error, whittle_beam:error()}.
 module(Input) ->
     try
@@ -45,7 +45,7 @@ module(Input) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% Internal: the module
+%% Internal functions: the module
 
 take_apart(#{atoms := Atoms, literals := Literals, chunks := Chunks}) ->
     Module = element(1, Atoms),
@@ -108,13 +108,13 @@ function(#{info := Info, entry := Entry, line := Line, low := Low, high := High,
       line => case Line of none -> none; _ -> named($i, 0, Line, [], T) end,
       code => instructions(Body, Own, [])}.
 
-%% Internal: tables
+%% Internal functions: tables
 
 imports(Atoms, Chunks) ->
     list_to_tuple([{extfunc, element(M, Atoms), element(F, Atoms), A}
                    || <<M:32, F:32, A:32>> <= entries(<<"ImpT">>, Chunks)]).
 
-%% Where each exported function is entered.
+%% Maps the entry label of each exported function to its name.
 exported(Atoms, Entries, Chunks) ->
     maps:from_list(
       [case Entries of
@@ -130,7 +130,7 @@ literal_items(0, _) -> [];
 literal_items(N, <<Size:32, Term:Size/binary, Rest/binary>>) ->
     [{literal, Term} | literal_items(N - 1, Rest)].
 
-%% Each lambda as others refer to it, and what its function has to remember.
+%% Returns each lambda as an operand, with the data that its function must keep.
 lambdas(Atoms, Entries, Chunks) ->
     [case Entries of
          #{Label := {local, Name, A}} when Name =:= element(F, Atoms), Free =< A ->
@@ -143,7 +143,7 @@ entries(Id, Chunks) ->
     <<_:32, Entries/binary>> = need(Id, Chunks),
     Entries.
 
-%% Of another version than 0 the loader takes nothing.
+%% The loader ignores a table of a version other than 0.
 lines(Chunks) ->
     case lists:keyfind(<<"Line">>, 1, Chunks) of
         {_, <<0:32, Flags:32, _:32, Items:32, Names:32, Rest/binary>>} ->
@@ -195,8 +195,8 @@ type_item(Version, N, Extra, Types) ->
         _ -> damaged(<<"Type">>, cut_off)
     end.
 
-%% For each `debug_line' of the code what can be seen there, as instructions; the
-%% first of each has 0 as its operand.
+%% Returns the debug information of each `debug_line' as instructions. The first instruction of
+%% each has the operand 0.
 debug(T, Chunks) ->
     case lists:keyfind(<<"DbgB">>, 1, Chunks) of
         {_, <<1:32, Count:32, _Terms:32, Code/binary>>} ->
@@ -215,7 +215,7 @@ debug_items([{call, [0, _]} = First | More], Items) ->
 debug_items([], Items) -> lists:reverse(Items);
 debug_items(_, _) -> damaged(<<"DbgB">>, no_instruction).
 
-%% The native records that the module defines.
+%% Returns the native records that the module defines.
 records(T, Chunks) ->
     case lists:keyfind(<<"Recs">>, 1, Chunks) of
         {_, <<0:32, Count:32, _Fields:32, Code/binary>>} ->
@@ -236,7 +236,7 @@ need(Id, Chunks) ->
 
 each(Fun, List) -> list_to_tuple(lists:map(Fun, List)).
 
-%% Internal: instructions
+%% Internal functions: instructions
 
 instructions(<<Opcode, Rest/binary>>, #t{ops = Ops} = T, Done)
   when Opcode >= 1, Opcode =< tuple_size(Ops) ->
@@ -284,7 +284,7 @@ list(N, Term, T) ->
     {More, End} = list(N - 1, Rest, T),
     {[Operand | More], End}.
 
-%% Tag 7 with its further kinds, and numbers of more than eleven bits.
+%% Reads the further kinds of tag 7, and numbers of more than eleven bits.
 extended(_, <<2:4, 7:4, Index/binary>>, _, _) ->
     case number(Index) of
         {N, Rest} when N < ?REGISTERS -> {{fr, N}, Rest};
@@ -330,7 +330,7 @@ allocation(N, Term, Done) when length(Done) < 3 ->
     allocation(N - 1, Rest, [{element(Kind + 1, {words, floats, funs}), Size} | Done]);
 allocation(_, _, _) -> damaged(<<"Code">>, no_instruction).
 
-%% The segments of bs_create_bin: type, number, unit, flags, value, size.
+%% Resolves the segments of bs_create_bin: type, number, unit, flags, value, size.
 segments([{atom, string} = Type, Seg, Unit, Flags, Offset, Size | More], T) ->
     Length = case Size of
                  {integer, Bytes} -> Bytes;
@@ -348,7 +348,7 @@ string(Offset, Size, #t{strings = Strings})
 string(_, _, _) ->
     damaged(<<"StrT">>, wrong_index).
 
-%% What a tag and a number stand for in a place.
+%% Returns the operand for a tag and a number with a given role.
 named(Role, 0, N, Before, T) -> untagged(Role, N, Before, T);
 named(_, 3, N, _, _) when N < 16 -> element(N + 1, ?X);
 named(_, 4, N, _, _) when N < 16 -> element(N + 1, ?Y);

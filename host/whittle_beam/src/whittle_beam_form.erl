@@ -1,6 +1,6 @@
-%% @hidden The form around the chunks of a BEAM file, and the stream that holds its literals.
+%% @hidden Reads and writes the IFF form of a BEAM file and the stream of its literals.
 %%
-%% An IFF form `FOR1' of type `BEAM' with chunks that are padded to four bytes.
+%% The form is `FOR1' of type `BEAM', with chunks that are padded to four bytes.
 -module(whittle_beam_form).
 
 -export([chunks/1, write/1, size/1]).
@@ -8,10 +8,10 @@
 
 -type chunk() :: {whittle_beam:chunk_id(), binary()}.
 
-%% A file that claims to inflate to more than this is taken for damaged.
+%% A file that claims to inflate to more than this counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
 
-%% @doc The chunks in the file's order; a file that is gzipped whole is inflated.
+%% @doc Returns the chunks in the file's order. It inflates a gzipped file.
 -spec chunks(binary()) -> {ok, [chunk()]} | {error, whittle_beam:error()}.
 chunks(<<31, 139, _/binary>> = Gzipped) ->
     case whittle_bounded:inflate(31, Gzipped, ?MAX_INFLATED) of
@@ -21,19 +21,20 @@ chunks(<<31, 139, _/binary>> = Gzipped) ->
 chunks(Bytes) ->
     plain(Bytes).
 
-%% @doc The file that holds these chunks.
+%% @doc Writes the file with these chunks.
 -spec write([chunk()]) -> binary().
 write(Chunks) ->
     Body = [[<<Id/binary, (byte_size(Data)):32>>, Data, padding(Data)]
             || {Id, Data} <- Chunks],
     iolist_to_binary([<<"FOR1", (4 + iolist_size(Body)):32, "BEAM">>, Body]).
 
-%% @doc Bytes of a chunk with its header and padding.
+%% @doc Returns the size of a chunk with its header and padding.
 -spec size(binary()) -> pos_integer().
 size(Data) -> 8 + padded(byte_size(Data)).
 
-%% @doc A zlib stream that holds its data as it is: the form for loaders that know
-%% no other, which an outer compressor can still see through.
+%% @doc Writes a zlib stream that stores its data uncompressed.
+%%
+%% Older loaders read only zlib streams. An outer compressor can still compress the data.
 -spec stored(binary()) -> binary().
 stored(Plain) ->
     Z = zlib:open(),
@@ -42,9 +43,9 @@ stored(Plain) ->
     ok = zlib:close(Z),
     Stream.
 
-%% Internal
+%% Internal functions
 
-%% The loader ignores bytes behind the form; we do not keep them.
+%% The loader ignores bytes after the form, so this function drops them.
 plain(<<"FOR1", Size:32, "BEAM", Rest/binary>>) when Size >= 4, Size - 4 =< byte_size(Rest) ->
     read(binary:part(Rest, 0, Size - 4), []);
 plain(<<"FOR1", _:32, "BEAM", _/binary>>) ->
@@ -57,7 +58,7 @@ read(<<Id:4/binary, Size:32, Rest/binary>>, Chunks) ->
     case Rest of
         <<Data:Size/binary, _:(Stored - Size)/binary, More/binary>> ->
             read(More, [{Id, Data} | Chunks]);
-        %% Writers other than OTP's leave the last chunk without padding.
+        %% Other writers than OTP's omit the padding of the last chunk.
         <<Data:Size/binary, Tail/binary>> when byte_size(Tail) < 4 ->
             {ok, lists:reverse(Chunks, [{Id, Data}])};
         _ ->

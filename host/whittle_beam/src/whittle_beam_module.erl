@@ -1,8 +1,8 @@
-%% @doc A module as a value: its functions, each of which says all that it refers to.
+%% @doc Represents a module as a value: a list of functions with all their references.
 %%
-%% Made by {@link whittle_beam:disassemble/1}; {@link whittle_beam:assemble/2} makes
-%% a file of it. What a table holds is not kept beside the functions: it is what
-%% they refer to. So leaving out a function leaves out what only it used.
+%% {@link whittle_beam:disassemble/1} creates the value, and {@link whittle_beam:assemble/2}
+%% writes a file of it. The value has no tables beside the functions: the assembler collects their
+%% references. So without a function, the entries that only it used disappear too.
 -module(whittle_beam_module).
 
 -export([functions/1, chunk/2, keep/2, put/2, missing/1, made/1, set_identity/3]).
@@ -12,12 +12,12 @@
 
 -type t() ::
         #{module := module(),
-          part_of => module(),              % whose functions these are, if not its own
+          part_of => module(),              % the owner of the funs, if another module
           functions := [func()],            % in the file's order
           records := [instruction()],           % native records (OTP 29)
           form := form()}.
 
-%% What the file looked like, so that it looks so again.
+%% The form of the original file, which the assembler restores.
 -type form() ::
         #{max_opcode := non_neg_integer(),
           atoms := short | long,
@@ -25,30 +25,30 @@
           lines := none | non_neg_integer(),    % flags of the chunk
           types := none | {1..4, Any :: binary()}, % version of the chunk, first entry
           debug := boolean(),
-          chunks := [{whittle_beam:chunk_id(), binary()}]}. % as they were read
+          chunks := [{whittle_beam:chunk_id(), binary()}]}. % as in the file
 
 -type func() ::
         #{name := atom(),
           arity := arity(),
           exported := boolean(),
-          alias => atom(),                      % another name that it is exported by
-          lambdas := [lambda()],                % as what it is made into a fun
-          info := pos_integer(),                % label that failing clauses jump to
+          alias => atom(),                      % another name under which it is exported
+          lambdas := [lambda()],                % the funs that the module makes of it
+          info := pos_integer(),                % label for the case that no clause matches
           entry := pos_integer(),               % label of the first instruction
-          line := none | operand(),             % where it stands in the source
-          code := [instruction()]}.             % behind the entry's label
+          line := none | operand(),             % its line in the source
+          code := [instruction()]}.             % after the label of the entry
 
-%% What a fun's identity is beside the module's MD5. It stays when others go.
+%% A fun's identity beside the module's MD5. It does not change when other funs disappear.
 -type lambda() ::
         #{index := non_neg_integer(),
-          free := non_neg_integer(),            % of the arity, values that it brings
-          uniq := non_neg_integer()}.           % of the older identity
+          free := non_neg_integer(),            % the number of free variables in the arity
+          uniq := non_neg_integer()}.           % the older identity
 
 -type instruction() :: {whittle_beam_op:name(), [operand()]}.
 
 -type operand() ::
-        non_neg_integer()                       % a size, a count, flags; also what no
-                                                % table explains
+        non_neg_integer()                       % a size, a count, flags; or an index
+                                                % whose table is missing
       | {x | y | fr, non_neg_integer()}
       | {tr, Register :: operand(), Type :: binary() | non_neg_integer()}
       | {integer, integer()} | {atom, atom()} | nil
@@ -63,9 +63,9 @@
       | {alloc, [{words | floats | funs, non_neg_integer()}]}
       | {debug, pos_integer(), [instruction()]}.
 
-%% What becomes of an atom or a literal: it is moved, stored or passed on; a guard
-%% BIF gets it; it is compared; it is the first element of a tuple that is built; it
-%% is the key of a map or the name of a record's field.
+%% The use of an atom or a literal: the code moves, stores or passes it on; a guard BIF gets it;
+%% the code compares it; it is the first element of a tuple that the code builds; it is the key
+%% of a map or the name of a record's field.
 -type use() :: value | argument | compared | tag | key.
 
 -type mention() ::
@@ -75,13 +75,12 @@
       | {atom, atom(), use()}
       | {literal, binary(), use()}.
 
-%% @doc Its functions by name and arity.
+%% @doc Returns the functions by name and arity.
 -spec functions(t()) -> #{{atom(), arity()} => func()}.
 functions(#{functions := Functions}) ->
     maps:from_list([{key(Function), Function} || Function <- Functions]).
 
-%% @doc A chunk as it was read; those that hold no table of the code come into the
-%% file as they are.
+%% @doc Returns a chunk of the original file. The assembler copies chunks without tables.
 -spec chunk(whittle_beam:chunk_id(), t()) -> {ok, binary()} | error.
 chunk(Id, #{form := #{chunks := Chunks}}) ->
     case lists:keyfind(Id, 1, Chunks) of
@@ -89,14 +88,16 @@ chunk(Id, #{form := #{chunks := Chunks}}) ->
         false -> error
     end.
 
-%% @doc The module with these functions only. Whether they call what is gone,
-%% {@link missing/1} tells, and so does assembling.
+%% @doc Removes all other functions from the module.
+%%
+%% {@link missing/1} and the assembler report calls of functions that are gone.
 -spec keep(#{{atom(), arity()} => _}, t()) -> t().
 keep(Keep, #{functions := Functions} = Module) ->
     Module#{functions := [Function || Function <- Functions, is_map_key(key(Function), Keep)]}.
 
-%% @doc The module with that function, in the place of one of the same name and
-%% arity or behind all others.
+%% @doc Adds a function to the module.
+%%
+%% It replaces a function of the same name and arity, or comes after all others.
 -spec put(func(), t()) -> t().
 put(Function, #{functions := Functions} = Module) ->
     Key = key(Function),
@@ -108,8 +109,9 @@ put(Function, #{functions := Functions} = Module) ->
             Module#{functions := Functions ++ [Function]}
     end.
 
-%% @doc The calls and funs that lead to functions of the module which are not there:
-%% who, and which.
+%% @doc Lists the calls and funs of the module that refer to missing functions of the module.
+%%
+%% Each result is a caller and the function that it refers to.
 -spec missing(t()) -> [{{atom(), arity()}, {atom(), arity()}}].
 missing(#{functions := Functions} = Module) ->
     There = functions(Module),
@@ -117,13 +119,14 @@ missing(#{functions := Functions} = Module) ->
                  || Function <- Functions, Reference <- references(Function),
                     {ok, To} <- [local(Reference)], not is_map_key(To, There)]).
 
-%% @doc The functions that are made into funs here.
+%% @doc Returns the functions that the module makes into funs.
 -spec made(t()) -> #{{atom(), arity()} => []}.
 made(#{functions := Functions}) ->
     maps:from_list([{To, []} || Function <- Functions, {lambda, To, _} <- references(Function)]).
 
-%% @doc Has the file say by which MD5 the VM knows the module, and whose its funs are
-%% (ERTS with native/patches; others pass over it).
+%% @doc Records in the file the module's MD5 for the VM and the owner of its funs.
+%%
+%% ERTS with native/patches reads this record. Other ERTS ignore it.
 -spec set_identity(<<_:128>>, module(), t()) -> t().
 set_identity(Md5, Owner, #{module := Module, form := #{chunks := Chunks} = Form} = Value) ->
     Name = case Owner of
@@ -137,28 +140,29 @@ local({local, To}) -> {ok, To};
 local({lambda, To, _}) -> {ok, To};
 local(_) -> none.
 
-%% @doc A function of instructions: in them, label 1 is the one to jump to when no
-%% clause fits, 2 the function's entry, and others are free. One that goes on to
-%% another module: `[{call_ext_only, [Arity, {extfunc, M, F, Arity}]}]'.
+%% @doc Creates a function from instructions.
+%%
+%% In the instructions, label 1 is the target when no clause matches, label 2 is the function's
+%% entry, and other labels are free. This code forwards a call to another module:
+%% `[{call_ext_only, [Arity, {extfunc, M, F, Arity}]}]'.
 -spec function(atom(), arity(), Exported :: boolean(), [instruction()]) -> func().
 function(Name, Arity, Exported, Code) ->
     #{name => Name, arity => Arity, exported => Exported, lambdas => [], info => 1, entry => 2,
       line => none, code => Code}.
 
-%% @doc What a function refers to, in its order and as often as it does.
+%% @doc Lists a function's references, in its order and with repetitions.
 -spec references(func()) -> [mention()].
 references(#{code := Code}) ->
     code_references(Code, whittle_beam_op:names(), []).
 
-%% @doc What the native records of the module refer to: the names of their fields and
-%% the values that these have when none is given.
+%% @doc Lists the references of the module's native records: field names and default values.
 -spec record_references(t()) -> [mention()].
 record_references(#{records := Records}) ->
     lists:reverse(lists:foldl(fun({call_last, [_Name, _Exported, {list, Fields}]}, Found) ->
                                       listed(Fields, "kv", "kv", Found)
                               end, [], Records)).
 
-%% Internal
+%% Internal functions
 
 key(#{name := Name, arity := Arity}) -> {Name, Arity}.
 
@@ -193,7 +197,7 @@ listed([Operand | More], [Role | Roles], Cycle, Found) ->
 listed([_ | _] = List, [], Cycle, Found) -> listed(List, Cycle, Cycle, Found);
 listed([], _, _, Found) -> Found.
 
-%% What the elements of a list are, in turn.
+%% Returns the roles of the elements of a list, as a cycle.
 cycle($S) -> "t-";
 cycle($M) -> "kv";
 cycle($K) -> "k";
@@ -207,7 +211,7 @@ used(_, $n, Found) -> Found;
 used(_, $m, Found) -> Found;                    % call_fun2: `safe' or `unsafe'
 used({Kind, What}, Role, Found) -> [{Kind, What, use(Role)} | Found].
 
-%% Where none is expected, the most that can become of it.
+%% In an unexpected place, assumes the widest use.
 use($a) -> argument;
 use($t) -> compared;
 use($g) -> tag;

@@ -1,11 +1,10 @@
-%% @hidden The instructions of BEAM files of OTP 25 to 29: number, name, and what each
-%% operand is.
+%% @hidden Describes the instructions of BEAM files of OTP 25 to 29: number, name, operands.
 %%
-%% Facts from lib/compiler/src/genop.tab of OTP 29. A number's meaning never
-%% changes: a changed instruction gets a new number, so one table serves all.
+%% The facts come from lib/compiler/src/genop.tab of OTP 29. The meaning of a number never
+%% changes: a changed instruction gets a new number. So one table serves all releases.
 %%
-%% Each operand has a letter. Some tell what a bare number or label in it means,
-%% and so what has to be rewritten when a table changes:
+%% Each operand has a letter. Some letters give the meaning of a bare number or label, and so
+%% the table that a rewrite of the operand needs:
 %%
 %% | letter | operand |
 %% |---|---|
@@ -17,13 +16,12 @@
 %% | `d' | an entry of the debug chunk |
 %% | `b' | the segments of a binary, six operands each |
 %%
-%% The others say what becomes of an atom or a literal in that place: `v' it is
-%% stored, moved or passed on; `a' a guard BIF gets it; `t' it is compared; `k' it
-%% is a key; `n' it is a name or a hint to the loader; `-' it is never one. Lists,
-%% always last: `S' compared and label in turn, `P' a tuple's elements, `M' key and
-%% value in turn, `K' keys, `G' key and register in turn, `V' values, `U' index and
-%% value in turn, `C' the commands of `bs_match'. An instruction with `x' is one that
-%% no loader of these releases takes.
+%% The other letters give the use of an atom or a literal: `v' the code stores, moves or passes it;
+%% `a' a guard BIF gets it; `t' the code compares it; `k' it is a key; `n' it is a name or a hint to
+%% the loader; `-' it never is an atom or a literal. Letters of lists, which always come last: `S'
+%% compared value and label in turn, `P' a tuple's elements, `M' key and value in turn, `K' keys,
+%% `G' key and register in turn, `V' values, `U' index and value in turn, `C' the commands of
+%% `bs_match'. `x' marks an instruction that no loader of these releases takes.
 -module(whittle_beam_op).
 
 -export([names/0, table/0, newest_otp/1, dropped/1]).
@@ -105,18 +103,17 @@
           get_record_elements => {188, "-tG"}, put_record => {189, "-kv--M"},
           is_record_accessible => {190, "-tt"}, get_record_field => {191, "-tkk-"}}).
 
-%% @doc Number and operands of each instruction by its name.
+%% @doc Returns the number and the operands of each instruction by its name.
 -spec names() -> #{name() => {opcode(), roles()}}.
 names() -> ?NAMES.
 
-%% @doc Name and operands of each instruction: the opcode's is the element of that
-%% number.
+%% @doc Returns name and operands of each instruction, as a tuple indexed by the opcode.
 -spec table() -> tuple().
 table() ->
     erlang:make_tuple(map_size(?NAMES), none, [{Opcode, {Name, Roles}}
                                                || {Name, {Opcode, Roles}} <- maps:to_list(?NAMES)]).
 
-%% @doc The OTP release that brought an instruction.
+%% @doc Returns the OTP release that introduced an instruction.
 -spec newest_otp(pos_integer()) -> pos_integer().
 newest_otp(Opcode) ->
     %% The highest instruction of each release, from genop.tab.
@@ -126,9 +123,10 @@ newest_otp(Opcode) ->
         [] -> 30
     end.
 
-%% @doc The instructions that the loader of an OTP release no longer takes: those
-%% that are marked as obsolete in its genop.tab. 26 and 28 are taken for 27 and
-%% 29, which at worst refuses what would have gone.
+%% @doc Lists the instructions that the loader of an OTP release no longer takes.
+%%
+%% Its genop.tab marks them as obsolete. The list treats 26 as 27, and 28 as 29. At worst it
+%% refuses a module that would load.
 -spec dropped(Otp :: pos_integer()) -> [opcode()].
 dropped(Otp) ->
     Before25 = lists:seq(27, 38) ++ [54, 68, 70, 71, 76] ++ lists:seq(79, 88)

@@ -1,11 +1,11 @@
-%% What is true of every BEAM file that is taken apart and put together again; for
-%% the suite of this room and for `make beam-files'.
+%% Checks properties of every BEAM file that is disassembled and assembled again. The suites of
+%% whittle_beam and `make beam-files' use this module.
 -module(beam_checks).
 
 -export([identity/1, without/2, moved/1]).
 -export([closure/2, some/2, normal/1, alike/3, loads/2]).
 
-%% As it was: how the file came out, or what is wrong with it.
+%% Assembles an unchanged module, and tells whether the bytes or the functions are the same.
 -spec identity(binary()) -> same_bytes | same_functions | {wrong, term()}.
 identity(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
@@ -19,8 +19,8 @@ identity(Bytes) ->
         {error, Error} -> {wrong, Error}
     end.
 
-%% Without what a random half of its exports does not need, and with its functions
-%% in the order of their names, so that nothing is where it was.
+%% Keeps only what a random half of the exports needs, and orders the functions by name, so that
+%% every index changes.
 -spec without(binary(), rand:state()) ->
           {Functions :: non_neg_integer(), Kept :: non_neg_integer(), binary()}
               | {wrong, term()}.
@@ -38,14 +38,14 @@ without(Bytes, Random) ->
         Wrong -> Wrong
     end.
 
-%% With its functions in the order of their names.
+%% Orders the functions by name.
 -spec moved(whittle_beam_module:t()) -> whittle_beam_module:t().
 moved(#{functions := Functions} = Module) ->
     Named = lists:sort([{{F, A}, Function} || #{name := F, arity := A} = Function <- Functions]),
     Module#{functions := [Function || {_, Function} <- Named]}.
 
-%% The file says what the value says, for us and for OTP's disassembler, and putting
-%% it together once more changes nothing.
+%% Compares the file with the value, by our disassembler and by OTP's. Assembling it once more
+%% must not change the file.
 compare(Module, Bytes, Original) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     {ok, Again} = whittle_beam:disassemble(Beam),
@@ -63,7 +63,7 @@ compare(Module, Bytes, Original) ->
                              Key <- [{F, A}], One =/= Two]}
     end.
 
-%% What functions need of their own module.
+%% Returns the functions of the module that these functions need.
 -spec closure([{atom(), arity()}], whittle_beam_module:t()) -> #{{atom(), arity()} => []}.
 closure(Roots, Module) ->
     closure(Roots, whittle_beam_module:functions(Module), #{}).
@@ -81,7 +81,7 @@ closure([Key | More], Functions, Seen) ->
 closure([], _, Seen) ->
     Seen.
 
-%% About half of them.
+%% Chooses about half of a list.
 -spec some([T], rand:state()) -> [T].
 some(List, Random) ->
     {Some, _} = lists:foldl(fun(Each, {Chosen, State}) ->
@@ -90,7 +90,7 @@ some(List, Random) ->
                             end, {[], Random}, List),
     Some.
 
-%% A function with labels counted from 1 in their order.
+%% Renumbers the labels of a function from 1, in their order.
 -spec normal(whittle_beam_module:func()) -> whittle_beam_module:func().
 normal(#{info := Info, entry := Entry, code := Code} = Function) ->
     Labels = numbered([Info, Entry | [Label || {label, [Label]} <- Code]]),
@@ -111,7 +111,7 @@ operand({list, List}, Labels) -> {list, [operand(Operand, Labels) || Operand <- 
 operand({debug, _, Item}, _) -> {debug, Item};
 operand(Operand, _) -> Operand.
 
-%% Whether OTP's disassembler sees the same in these functions of two files.
+%% Tells whether OTP's disassembler shows equal functions for two files.
 -spec alike(binary(), binary(), [{atom(), arity()}]) -> boolean().
 alike(Original, Rewritten, Names) ->
     case {disassembly(Original), disassembly(Rewritten)} of
@@ -131,7 +131,7 @@ disassembly(Bytes) ->
 
 without_indexes(Code) ->
     Labels = numbered([Label || {label, Label} <- Code]),
-    %% Label and line before func_info come in another order for the first function.
+    %% For the first function, label and line before func_info come in another order.
     {Head, Body} = lists:splitwith(fun(I) -> element(1, I) =/= func_info end, Code),
     [plain(Instruction, Labels) || Instruction <- lists:sort(Head) ++ Body].
 
@@ -147,13 +147,13 @@ plain({call_fun2, {u, _}, Arity, Fun}, _) -> {call_fun2, Arity, Fun};
 plain({call_fun2, Index, Arity, Fun}, _) when is_integer(Index) -> {call_fun2, Arity, Fun};
 plain(Tuple, Labels) when is_tuple(Tuple) ->
     list_to_tuple([plain(Each, Labels) || Each <- tuple_to_list(Tuple)]);
-%% The disassembler of OTP 25 leaves the place of a string in bs_create_bin.
+%% The disassembler of OTP 25 leaves the offset of a string in bs_create_bin.
 plain([{atom, string}, Segment, Unit, nil, {u, _} | More], Labels) ->
     [{atom, string}, Segment, Unit | plain(More, Labels)];
 plain([First | More], Labels) -> [plain(First, Labels) | plain(More, Labels)];
 plain(Other, _) -> Other.
 
-%% The loader takes it.
+%% Checks that the loader takes the file.
 -spec loads(module(), binary()) -> ok | {not_loaded, term()}.
 loads(Module, Bytes) ->
     case erlang:prepare_loading(Module, Bytes) of

@@ -1,4 +1,4 @@
-%% @doc BEAM files: every module of the OTP that runs the tests, and damage.
+%% @doc Tests reading and stripping with every module of the tests' OTP, and with damaged files.
 -module(whittle_beam_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -14,7 +14,7 @@ all() ->
      paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
      inflates_to_the_end, instructions, too_old, damaged_code].
 
-%% What beam_lib reads is what we read.
+%% whittle_beam reads the same facts as beam_lib.
 reads_as_beam_lib(_) ->
     [begin
          {ok, {Module, [{imports, Imports}, {exports, Exports}, {attributes, Attributes},
@@ -46,7 +46,7 @@ strips_as_told(_) ->
     ?assertEqual([<<"Attr">>], Ids(#{keep => [<<"Attr">>]}) -- Plain),
     ?assertEqual([Id || {Id, _} <- whittle_beam:chunks(Beam)], Ids(#{keep => all})).
 
-%% The loader is the judge: it prepares every stripped module.
+%% The loader decides: it prepares every stripped module.
 loader_takes_stripped(_) ->
     Otp = list_to_integer(erlang:system_info(otp_release)),
     [begin
@@ -54,7 +54,7 @@ loader_takes_stripped(_) ->
          Stripped = whittle_beam:strip(#{types => drop, literals => {plain, Otp}}, Beam),
          {ok, Again} = whittle_beam:read(Stripped),
          ?assertEqual(whittle_beam:imports(Beam), whittle_beam:imports(Again)),
-         %% Stripping what is stripped changes nothing.
+         %% A second strip changes nothing.
          ?assertEqual(Stripped, whittle_beam:strip(#{literals => {plain, Otp}}, Again)),
          case erlang:prepare_loading(whittle_beam:module(Beam), Stripped) of
              {error, Reason} -> error({not_loaded, whittle_beam:module(Beam), Reason});
@@ -62,8 +62,7 @@ loader_takes_stripped(_) ->
          end
      end || Bytes <- beams()].
 
-%% Files that are named by their place on the machine keep their names, and stack
-%% traces still find the right one of two.
+%% Files with absolute paths keep their names, and stack traces still distinguish two files.
 paths(_) ->
     Forms = [{attribute, 1, file, {"/home/me/app/src/placed.erl", 1}},
              {attribute, 1, module, placed},
@@ -83,7 +82,7 @@ paths(_) ->
                           [{placed, F, 0, [{file, File}, {line, At}]} | _] = Stack,
                           {File, At}
                   end || F <- [one, two]]),
-    %% A chunk without paths is left as it is; what is no chunk of lines too.
+    %% A chunk without paths stays unchanged, and so does an invalid chunk.
     [?assertEqual(Line, whittle_beam_code:without_directories(Line))
      || Each <- beams(), {ok, One} <- [whittle_beam:read(Each)],
         {ok, Line} <- [whittle_beam:chunk(<<"Line">>, One)],
@@ -97,7 +96,7 @@ raises(Name, Line) ->
             [{atom, Line, Name}]},
     {function, Line, Name, 0, [{clause, Line, [], [], [Call]}]}.
 
-%% Both forms hold the same literals, and the plain one packs better.
+%% Both forms hold the same literals, and the plain form compresses better.
 plain_literals(_) ->
     {ok, Beam} = whittle_beam:read(beam(unicode_util)),
     [{ok, Deflated}, {ok, Stored}, {ok, Plain}] =
@@ -128,7 +127,7 @@ needs_otp(_) ->
     Host = list_to_integer(erlang:system_info(otp_release)),
     {ok, Lists} = whittle_beam:read(beam(lists)),
     ?assertMatch(#{otp := Host}, whittle_beam:needs_otp(Lists)),
-    %% Stripped, only the instructions tell.
+    %% In a stripped module only the instructions show the release.
     {ok, Stripped} = whittle_beam:read(whittle_beam:strip(#{}, Lists)),
     #{otp := Least} = whittle_beam:needs_otp(Stripped),
     ?assert(Least =< Host),
@@ -142,7 +141,7 @@ obsolete(_) ->
     Bytes = form([{<<"Code">>, code_header()}, {<<"Atom">>, <<1:32, 1, "m">>}]),
     ?assertEqual({error, {obsolete, module_of_otp_20_or_older}}, whittle_beam:read(Bytes)).
 
-%% The atom table as OTP 28 may write it.
+%% OTP 28 may write the atom table in this form.
 long_atoms(_) ->
     Name = binary:copy(<<"é"/utf8>>, 200),
     Size = byte_size(Name),
@@ -175,7 +174,7 @@ refuses(_) ->
     [?assertMatch({error, {not_beam, _}}, whittle_beam:read(Bytes))
      || Bytes <- [<<>>, <<"#!/bin/sh\n">>, <<"FOR1", 4:32, "AIFF">>]].
 
-%% The same instructions as OTP's own disassembler finds.
+%% OTP's own disassembler finds the same instructions.
 instructions(_) ->
     [begin
          {ok, Beam} = whittle_beam:read(Bytes),
@@ -191,7 +190,7 @@ instructions(_) ->
          {ok, Code} = whittle_beam:chunk(<<"Code">>, Beam),
          {ok, Opcodes} = whittle_beam_code:opcodes(Code),
          Ours = lists:usort([element(1, beam_opcodes:opname(Opcode)) || Opcode <- Opcodes]),
-         %% The disassembler shows tests and arithmetic under names of its own.
+         %% The disassembler uses its own names for tests and arithmetic.
          ?assertEqual([], [Name || Name <- Ours, not lists:member(Name, Names),
                                    not is_renamed(Name)])
      end || Module <- [lists, queue, gen_server, io_lib_format, zlib]].
@@ -229,7 +228,7 @@ damaged_code(_) ->
     [error = whittle_beam_code:opcodes(Bytes)
      || Bytes <- [<<>>, <<1:32>>, <<0:32>>, <<0:32, 255>>, <<0:32, 1>>, <<0:32, 1, 16#18>>]].
 
-%% Whatever bytes are changed: an answer, and what is taken can be written.
+%% After any change of bytes, reading returns an answer, and a readable file can be written.
 damage(_) ->
     Bytes = beam(queue),
     Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
@@ -243,7 +242,7 @@ cut(_) ->
                        answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
                end).
 
-%% All bytes may be there although the end and the checksum are not.
+%% All bytes may be present although the end and the checksum are missing.
 inflates_to_the_end(_) ->
     Plain = binary:copy(<<"plain">>, 9),
     [begin
@@ -255,8 +254,8 @@ inflates_to_the_end(_) ->
      end || {Bits, Deflated} <- [{15, zlib:compress(Plain)}, {31, zlib:gzip(Plain)},
                                  {-15, zlib:zip(Plain)}]].
 
-%% A literal table of 64 bytes that claims 64 MB ends as soon as it has more
-%% than it told.
+%% A literal table of 64 bytes that inflates to 64 MB: reading stops at the size that the table
+%% claims.
 inflates_no_further(_) ->
     Bomb = zlib:compress(binary:copy(<<0>>, 64 * 1024 * 1024)),
     {ok, Beam} = whittle_beam:read(beam(lists)),
@@ -266,10 +265,10 @@ inflates_no_further(_) ->
     ?assertEqual({error, {damaged, {<<"LitT">>, wrong_size}}}, whittle_beam:read(form(Chunks))),
     {call_count, Calls} = erlang:trace_info({zlib, safeInflate, 2}, call_count),
     1 = erlang:trace_pattern({zlib, safeInflate, 2}, false, [call_count]),
-    %% Each call gives some KB; the whole would take thousands.
+    %% Each call inflates some KB; the whole table would take thousands of calls.
     ?assert(Calls < 10).
 
-%% Internal
+%% Internal functions
 
 answers(Bytes) ->
     case whittle_beam:read(Bytes) of

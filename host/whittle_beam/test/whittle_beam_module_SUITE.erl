@@ -1,5 +1,5 @@
-%% @doc BEAM files as values: every module of the OTP that runs the tests, functions
-%% removed and put in, and damage.
+%% @doc Tests modules as values: every module of the tests' OTP, functions that a test removes or
+%% adds, and damaged files.
 -module(whittle_beam_module_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,7 +15,7 @@ all() ->
      missing, stubs, lambdas, options, tables_gone, newest, misuse, atoms, literals, cut,
      lies, mutations, heap_of_strings, lines].
 
-%% As docs/beam-files.md shows it.
+%% The example of docs/beam-files.md works.
 documented(_) ->
     Bytes = beam(lists),
     {ok, Beam} = whittle_beam:read(Bytes),
@@ -27,7 +27,7 @@ documented(_) ->
     {ok, Less} = whittle_beam:assemble(#{}, Small),
     ?assertEqual(ok, beam_checks:loads(lists, Less)).
 
-%% Written as OTP's assembler writes them, and read back.
+%% Writes numbers as OTP's assembler does, and reads them back.
 numbers(_) ->
     Edges = [N + D || Bits <- [4, 8, 11, 15, 16, 31, 32, 63, 64, 72, 128, 1000],
                       N <- [1 bsl Bits], D <- [-1, 0, 1]],
@@ -43,11 +43,11 @@ numbers(_) ->
           || Size <- lists:seq(0, byte_size(Bytes) - 1)]
      end || Tag <- [0, 1, 2, 3, 4, 5], N <- lists:seq(0, 300) ++ Edges ++ [-E || E <- Edges],
             N >= 0 orelse Tag =:= 1],
-    %% No length makes a number that is larger than what any compiler writes.
+    %% A damaged length does not create a number larger than any compiler's.
     ?assertEqual(error, whittle_beam_compact:number(<<16#F8, 16#58, 255, 255, 255, 255, 255,
                                                       0:(8 * 8192)>>)).
 
-%% What OTP's compiler wrote comes out byte for byte, stripped or not.
+%% A file of OTP's compiler keeps every byte, stripped or not.
 identity(_) ->
     [begin
          {ok, Beam} = whittle_beam:read(Bytes),
@@ -56,15 +56,15 @@ identity(_) ->
          ?assertEqual(same_bytes, beam_checks:identity(whittle_beam:strip(#{}, Beam)))
      end || Bytes <- beams([kernel, stdlib, compiler]) ++ newer()].
 
-%% Kernel and stdlib of the OTP that outputs are made for, where `make test' says so.
+%% Returns kernel and stdlib of the OTP for outputs, if `make test' names it.
 newer() ->
     case os:getenv("WHITTLE_OTP_ROOT", "") of
         "" -> [];
         Root -> read(filename:join(Root, "lib/{kernel,stdlib}-*/ebin/*.beam"))
     end.
 
-%% Half of the exports and what they need, in another order: as OTP's disassembler
-%% and loader see it, and as putting it together once more has it.
+%% Keeps half of the exports and what they need, in another order. OTP's disassembler and loader
+%% accept the file, and so does a second assembly.
 functions_removed(_) ->
     Counts = [begin
                   {All, Kept, Small} = beam_checks:without(Bytes, random(Bytes)),
@@ -74,9 +74,8 @@ functions_removed(_) ->
     ?assert(lists:sum(Kept) < 0.9 * lists:sum(All)),
     ?assert(lists:sum(Ratios) < 0.95 * length(Ratios)).
 
-%% Real modules, less a random part of what is not reachable, give the same results
-%% and the same errors from the same lines. They run under other names, beside the
-%% whole ones.
+%% Real modules, without a random part of their unreachable functions, give the same results and
+%% the same errors from the same lines. They run under other names beside the complete modules.
 runs_without(_) ->
     Modules = [queue, gb_sets, gb_trees, orddict, ordsets, dict, array, proplists,
                base64, uri_string, sofs, erl_scan, erl_parse, io_lib_format, io_lib_pretty],
@@ -89,7 +88,7 @@ compare_runs(Module, Seed) ->
     Random = rand:seed_s(exsss, {Seed, erlang:phash2(Module), 0}),
     Roots = beam_checks:some(Exports, Random),
     Needed = beam_checks:closure(Roots ++ [{module_info, 0}, {module_info, 1}], Whole),
-    %% And some of what nobody needs, as it closes.
+    %% And some unneeded functions, with everything that these need.
     Unneeded = [Key || Key <- maps:keys(whittle_beam_module:functions(Whole)),
                        not is_map_key(Key, Needed)],
     Extra = beam_checks:closure(beam_checks:some(Unneeded, Random), Whole),
@@ -103,7 +102,7 @@ compare_runs(Module, Seed) ->
     Calls = [{F, Arguments} || {F, A} <- Roots, F =/= module_info, A =< 3,
                                Arguments <- arguments(A)],
     [begin
-         %% From one line: it can be in the result, in a stack.
+         %% Both calls are on one line, because it may appear in a result or a stack.
          [Expected, Got] = [outcome(Each, F, Arguments) || Each <- [Module, Name]],
          ?assertEqual({F, Arguments, Expected}, {F, Arguments, Got})
      end || {F, Arguments} <- Calls],
@@ -117,7 +116,7 @@ arguments(N) ->
             fun(X) -> X =/= 1 end, gb_trees:from_orddict([{1, a}])],
     [[First | Rest] || First <- Some, Rest <- arguments(N - 1)].
 
-%% References and funs differ by nature; of the stack what is in the module counts.
+%% References and funs always differ. Of the stack only the module's own entries count.
 outcome(Name, F, Arguments) ->
     try apply(Name, F, Arguments) of
         Result -> {result, told(Result)}
@@ -133,7 +132,7 @@ told(Term) ->
     re:replace(io_lib:format("~0tp", [Term]), "#(Fun|Ref)<[^>]*>|_less[0-9]+", "",
                [global, unicode, {return, binary}]).
 
-%% What functions refer to is what the tables hold.
+%% The references of the functions are the contents of the tables.
 references(_) ->
     [begin
          {ok, Beam} = whittle_beam:read(Bytes),
@@ -151,7 +150,7 @@ references(_) ->
          [?assertMatch({ok, _}, whittle_beam:literal(Term)) || Term <- Literals]
      end || Bytes <- beams([kernel, stdlib])].
 
-%% What becomes of an atom, in each place.
+%% Each place of an atom has its use.
 uses(_) ->
     Uses = fun(Text) ->
                    {ok, Module} = taken(made:beam("-module(m).\n-export([f/1]).\n" ++ Text)),
@@ -187,7 +186,7 @@ uses(_) ->
              {"f(X) -> X =:= there.", [argument]},
              {"f(X) -> error({X, a}, [there, X]).", [value]}]].
 
-%% A call of what is gone names both.
+%% The error for a call of a missing function names both functions.
 missing(_) ->
     {ok, Module} = taken(made:beam("-module(m).\n-export([f/1]).\n"
                                    "f(X) -> g(X), ok.\ng(X) -> self() ! X.\n")),
@@ -201,7 +200,7 @@ missing(_) ->
     ?assertEqual({error, {missing, {{f, 1}, {'-f/1-fun-0-', 1}}}},
                  whittle_beam:assemble(#{}, Alone)).
 
-%% What was removed can be answered from elsewhere.
+%% Another module can answer the calls of a removed function.
 stubs(_) ->
     {ok, Module} = taken(made:beam("-module(m_stubs).\n-export([f/1, g/1, h/0]).\n"
                                    "f(X) -> [g(X), k(X)].\ng(X) -> self() ! X.\n"
@@ -212,7 +211,7 @@ stubs(_) ->
     Undefined = whittle_beam_module:function(
                   h, 0, true, [{move, [{atom, undef}, {x, 0}]},
                                {call_ext_only, [1, {extfunc, erlang, error, 1}]}]),
-    %% With labels and a literal of its own.
+    %% This function has its own labels and a literal.
     Chooses = whittle_beam_module:function(
                 k, 1, false, [{is_eq_exact, [{f, 7}, {x, 0}, {integer, -3}]},
                               {move, [{literal, term_to_binary({three})}, {x, 0}]},
@@ -224,13 +223,13 @@ stubs(_) ->
     ?assertEqual(3, m_stubs:g(-3)),
     ?assertError(undef, m_stubs:h()),
     ?assertError(function_clause, m_stubs:f(-4)),
-    %% One that is there is replaced where it is.
+    %% put/2 replaces an existing function in its place.
     Other = whittle_beam_module:put(
               whittle_beam_module:function(g, 1, true, [{return, []}]), Whole),
     ?assertEqual([F || #{name := F} <- maps:get(functions, Whole)],
                  [F || #{name := F} <- maps:get(functions, Other)]).
 
-%% A fun keeps its index and the older mark when funs before it go.
+%% A fun keeps its index and its older identity if earlier funs disappear.
 lambdas(_) ->
     {ok, Module} = taken(made:beam("-module(m_lambdas).\n-export([a/1, b/1]).\n"
                                    "a(X) -> fun() -> {a, X} end.\nb(X) -> fun() -> {b, X} end.\n")),
@@ -246,13 +245,13 @@ lambdas(_) ->
     {ok, Again} = taken(Bytes),
     ?assertMatch(#{{'-b/1-fun-0-', 1} := #{lambdas := Made}},
                  whittle_beam_module:functions(Again)),
-    %% It stays when only its function does: a fun may come from outside.
+    %% A fun stays if only its function stays, because a fun may come from outside.
     Body = whittle_beam_module:keep(#{{'-b/1-fun-0-', 1} => []}, Module),
     {ok, Alone} = whittle_beam:assemble(#{}, Body),
     {ok, Beam} = whittle_beam:read(Alone),
     ?assertMatch({ok, <<1:32, _:20/binary, Uniq:32>>}, whittle_beam:chunk(<<"FunT">>, Beam)).
 
-%% Literals in each form, and without what only the JIT reads.
+%% Literals in each form, and a file without the chunk that only the JIT reads.
 options(_) ->
     {ok, Module} = taken(beam(uri_string)),
     Put = fun(Options) ->
@@ -272,7 +271,7 @@ options(_) ->
     {ok, Bytes} = whittle_beam:assemble(#{types => drop}, Module),
     ?assertEqual(ok, beam_checks:loads(uri_string, Bytes)).
 
-%% What only the removed ones used is gone, from every table.
+%% Entries that only the removed functions used disappear from every table.
 tables_gone(_) ->
     Text = "-module(m).\n-export([f/1, g/1]).\nf(X) -> X.\n"
         "-file(\"other.erl\", 10).\n"
@@ -291,10 +290,10 @@ tables_gone(_) ->
                  [Id || Id <- [<<"FunT">>, <<"LitT">>, <<"Code">>],
                         whittle_beam:chunk(Id, Beam) =:= error]),
     ?assertEqual([], whittle_beam:imports(Beam)),
-    %% What the compiler makes of the same function alone has the same code.
+    %% The compiler gives the same function the same code in a module of its own.
     {ok, Alone} = whittle_beam:read(
                     made:beam("-module(m).\n-export([f/1]).\nf(X) -> X.\n")),
-    %% (But for the highest instruction that the file once had.)
+    %% (Except the highest instruction, which the original file had.)
     #{form := #{max_opcode := Max}} = Whole,
     {ok, #{form := Form} = AloneWhole} = whittle_beam:disassemble(Alone),
     {ok, Same} = whittle_beam:assemble(
@@ -310,12 +309,12 @@ words() ->
     [<<"only_here">>, <<"there">>, <<"text">>, <<"string">>, <<"other.erl">>, <<"lists">>,
      <<"map">>, <<"-g/1-fun-0-">>, <<"here">>].
 
-%% Without what keeps its own record of the source.
+%% Strips the chunks that contain their own record of the source.
 uncompressed(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     whittle_beam:strip(#{literals => {plain, 28}}, Beam).
 
-%% What only OTP 28 and 29 write: native records, debug information, executable lines.
+%% Only OTP 28 and 29 write these: native records, debug information, executable lines.
 newest(Config) ->
     case os:getenv("WHITTLE_OTP_ROOT", "") of
         "" -> {skip, "WHITTLE_OTP_ROOT is not set"};
@@ -340,7 +339,7 @@ newest(Root, Dir) ->
              whittle_beam_module:record_references(Module),
          ?assertEqual({ok, [a, b]}, whittle_beam:literal(Default)),
          {ok, Same} = whittle_beam:assemble(#{}, Module),
-         %% Of the debug chunk, items that no instruction refers to go.
+         %% The debug chunk loses the items without a reference from an instruction.
          ?assert(Same =:= Bytes orelse lists:member(<<"DbgB">>, Chunks)),
          ?assertEqual(normal(Bytes), normal(Same)),
          Keys = beam_checks:closure([{all, 0}, {module_info, 0}, {module_info, 1}], Module),
@@ -359,7 +358,7 @@ newest(Root, Dir) ->
                                          {"+beam_debug_info", "+D", [<<"Recs">>, <<"DbgB">>]},
                                          {"+line_coverage", "+JPcover true", []}]].
 
-%% Those chunks cut at every length, and every byte of them changed.
+%% Cuts these chunks at every length, and changes every byte of them.
 damaged(Ids, Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     Chunks = whittle_beam:chunks(Beam),
@@ -383,7 +382,7 @@ newest_program() ->
         "Gone = try newest:gone(1) catch error:E -> E end,"
         "io:format(\"~w ~w\", [{point, X, Y, Z}, Gone]), halt().".
 
-%% Instructions that are none are the caller's mistake, not the file's.
+%% Invalid instructions are an error of the caller, not of the file.
 misuse(_) ->
     {ok, Module} = taken(beam(queue)),
     [?assertError({no_instruction, {{made, 0}, Instruction}},
@@ -405,7 +404,7 @@ misuse(_) ->
                                                              fun(All) -> [First | All] end,
                                                              Module))).
 
-%% More names than the VM has room for are refused, and the VM goes on.
+%% Reading refuses more names than the VM has room for, and the VM continues.
 atoms(_) ->
     {ok, Peer, _} = peer:start(#{connection => standard_io, args => ["+t", "40000"]}),
     try
@@ -425,7 +424,7 @@ atoms(_) ->
         peer:stop(Peer)
     end.
 
-%% A literal is a term that the loader takes: not deflated by itself.
+%% The loader takes a literal only if it is not deflated by itself.
 literals(_) ->
     Bomb = term_to_binary(lists:duplicate(1_000_000, 0), [compressed]),
     {ok, Beam} = whittle_beam:read(beam(queue)),
@@ -436,7 +435,7 @@ literals(_) ->
     ?assertEqual({ok, {a, "b"}}, whittle_beam:literal(term_to_binary({a, "b"}))),
     ?assertEqual({error, {damaged, {<<"LitT">>, not_a_term}}}, whittle_beam:literal(<<131, 104>>)).
 
-%% Every chunk, cut at every length.
+%% Cuts every chunk at every length.
 cut(_) ->
     {ok, Beam} = whittle_beam:read(everything()),
     Chunks = whittle_beam:chunks(Beam),
@@ -449,7 +448,7 @@ cut(_) ->
                 end),
     ?assert(length([refused || refused <- Answers]) > length(Answers) div 2).
 
-%% Every byte of the file, and every word, made to say something else.
+%% Replaces every byte and every word of the file by other values.
 lies(_) ->
     {ok, Beam} = whittle_beam:read(everything()),
     Bytes = whittle_beam:strip(#{keep => [<<"LocT">>]}, Beam),
@@ -473,7 +472,7 @@ lies(_) ->
                  end)
      end || Form <- Forms].
 
-%% Several at once, at random, in larger files.
+%% Changes several bytes at random, in larger files.
 mutations(_) ->
     [begin
          Place = {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()},
@@ -487,7 +486,7 @@ mutations(_) ->
                     end)
      end || Bytes <- [beam(queue), beam(base64)]].
 
-%% Strings may overlap as they like: a small file cannot ask for gigabytes of them.
+%% Strings may overlap: a small file cannot ask for gigabytes of them.
 heap_of_strings(_) ->
     Size = 1_000_000,
     Strings = << <<(rand:uniform(256) - 1)>> || _ <- lists:seq(1, Size) >>,
@@ -500,7 +499,7 @@ heap_of_strings(_) ->
     ?assertEqual({error, {damaged, {<<"StrT">>, too_large}}},
                  whittle_beam:assemble(#{}, whittle_beam_module:put(Name, Module))).
 
-%% Errors come from the line where they came from.
+%% Errors keep their lines.
 lines(_) ->
     Text = "-module(m_lines).\n-export([f/1, g/1]).\nf(X) ->\n  X + a.\n\n"
         "-file(\"other.erl\", 7).\ng(X) ->\n\n  X + b.\n",
@@ -513,13 +512,13 @@ lines(_) ->
                  catch error:badarith:Stack -> lists:keyfind(m_lines, 1, Stack)
                  end).
 
-%% Internal
+%% Internal functions
 
 taken(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     whittle_beam:disassemble(Beam).
 
-%% Whatever the bytes: a value that can be put together, or an error in one line.
+%% For any bytes the answer is a value that can be assembled, or an error of one line.
 answer(Bytes) ->
     case whittle_beam:read(Bytes) of
         {ok, Beam} ->
@@ -538,7 +537,7 @@ answer_of({error, Error}) ->
     true = is_binary(Line) andalso binary:match(Line, <<"\n">>) =:= nomatch,
     refused.
 
-%% In a process that may not have more than 64 MB.
+%% Runs a function in a process with at most 64 MB.
 bounded(Fun) ->
     Heap = #{size => 8 * 1024 * 1024, kill => true, error_logger => false},
     {_, Monitor} = spawn_opt(fun() -> exit({done, Fun()}) end, [monitor, {max_heap_size, Heap}]),
@@ -552,7 +551,7 @@ changed(At, New, Bytes) ->
     <<Before:At/binary, _:Size/binary, After/binary>> = Bytes,
     <<Before/binary, New/binary, After/binary>>.
 
-%% A small module with all chunks and kinds of operands that this compiler makes.
+%% Compiles a small module with all chunks and kinds of operands of this compiler.
 everything() ->
     made:beam("-module(everything).\n-export([f/1, g/2, h/3]).\n"
               "f(X) when is_float(X) -> X * 2.5 + 1.0;\n"

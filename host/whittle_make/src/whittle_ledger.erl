@@ -1,5 +1,6 @@
-%% @doc Sums up a build: the bytes of a stock release, of the code after each pass, and of the
-%% output. Pure.
+%% @doc Sums up the bytes of a build: a stock release, the code after each pass, the output.
+%%
+%% All functions are pure.
 -module(whittle_ledger).
 
 -export([new/1]).
@@ -29,8 +30,10 @@
           costs => whittle_shake_cost:costs(),
           passes := [line()], notes := [binary()]}.
 
-%% @doc The ledger as data. The stock release is the one that relx makes: the applications as they
-%% were read, unstripped, and the stock ERTS.
+%% @doc Computes the ledger.
+%%
+%% The stock release is the one that relx builds: the original applications, unstripped, and the
+%% stock ERTS.
 -spec new(input()) -> ledger().
 new(#{system := System, runtime := Runtime, stock_vm := StockVm,
           contents := #{size := Size, vm := Vm, code := Code}, out := Out} = Input) ->
@@ -46,8 +49,8 @@ new(#{system := System, runtime := Runtime, stock_vm := StockVm,
       passes => [line(Entry) || Entry <- Ledger],
       notes => lists:append([Notes || #{notes := Notes} <- Ledger])}.
 
-%% A release holds what is needed too, so its applications are counted after
-%% the pass that takes out the others; not Whittle's own.
+%% A stock release also contains only the applications that it needs. So this function counts
+%% them after the pass that removes the others. It does not count Whittle's own.
 stock_code(Ledger, System) ->
     Own = [Name || #{name := Name, origin := #{kind := device}} <- whittle_system:apps(System)],
     Sums = maps:from_list([{Pass, total(maps:without(Own, After))}

@@ -1,9 +1,9 @@
 %% @doc Builds an output from an application, a project, a release or an escript.
 %%
-%% The order of a build stands in this module alone: check the request, read the input, run the
+%% This module alone defines the order of a build: check the request, read the input, run the
 %% passes ({@link passes/1}), get the VM, write the output with its plan. {@link make/1} does all
-%% of it, {@link system/1} ends before the VM. The command, the tests, the benchmarks and the
-%% studies call these two.
+%% of it; {@link system/1} stops before the VM. The command, the tests, the benchmarks and the
+%% studies call these two functions.
 -module(whittle_make).
 
 -import(whittle_work, [steps/1]).
@@ -16,28 +16,28 @@
 -type request() ::
         #{input := file:filename(),         % the path of the application, release or escript
           otp => string(),                  % release, "29"; default: the newest known
-          otp_lib => file:filename(),       % `lib' of an installed OTP, in the place of one that
+          otp_lib => file:filename(),       % `lib' of an installed OTP, instead of one that
                                             % Whittle builds; for system/1 only
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavour => size | speed,          % the interpreter or the JIT; default: size
-          out => file:filename(),           % default: the system's name, here
+          out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
-                                            % Whittle's own libraries come behind them
+                                            % Whittle's own libraries come after them
           add => [whittle_system:app_name()], % applications to add; default: none
           natives => [file:filename()],     % descriptions of C to link in; default: none
           outside_links => note | refuse,   % default: note
           includes => auto | keep,          % include files; default: auto, which keeps them
-                                            % where the compiler is
-          attributes => auto | keep,        % of modules; default: auto, which keeps them where
+                                            % if the output contains the compiler
+          attributes => auto | keep,        % of modules; default: auto, which keeps them if
                                             % a module names them
           shake => none | shake(),          % default: none
-          ca_certs => file:filename(),      % PEM, for where /etc/ssl is missing; default: none
-          runtime => whittle_runtime:options(), % where the cache is, and more
-          tell => fun((event()) -> term())}.% gets each event, in the calling process
+          ca_certs => file:filename(),      % PEM, for machines without /etc/ssl; default: none
+          runtime => whittle_runtime:options(), % the cache directory, and more
+          tell => fun((event()) -> term())}.% receives each event, in the calling process
 
-%% The options of {@link whittle_shake:plan/2}, and two files that are read when the build begins.
+%% The options of {@link whittle_shake:plan/2}, and two files that the build reads at its start.
 -type shake() ::
         #{unit := modules | functions,
           missing => load | crash,
@@ -47,9 +47,9 @@
           declared => #{whittle_shake_dynamic:kind() => whittle_shake:declared()},
           seen => refuse | keep | only,     % default: keep with `load', refuse with `crash'
           keep_file => file:filename(),     % names of functions to keep
-          evidence_file => file:filename()}.% what `whittle trace' recorded
+          evidence_file => file:filename()}.% the recording of `whittle trace'
 
-%% A phase begins; a note for a person; the progress of a build of the VM.
+%% The start of a phase; a note for a person; the progress of a build of the VM.
 -type event() :: {phase, phase()}
                | {note, unicode:chardata()}
                | {runtime, whittle_runtime:progress()}.
@@ -57,7 +57,7 @@
 %% `facts', `plan', `rewrite' and `account' are parts of the pass `shake'.
 -type phase() :: read | facts | plan | rewrite | account | runtime | pack | atom().
 
-%% A system that is ready to be packed.
+%% A system that is ready for the pack.
 -type prepared() ::
         #{system := whittle_system:system(),
           otp := whittle_runtime:otp() | #{lib := file:filename()},
@@ -73,7 +73,7 @@
           runtime := whittle_runtime:runtime(),
           otp := whittle_runtime:otp(),
           size := pos_integer(),            % bytes of the output
-          sha256 := binary() | none,        % in lower-case hex; none of a directory
+          sha256 := binary() | none,        % in lower-case hex; none for a directory
           timings := [{atom(), non_neg_integer()}]}.
 
 -type reason() ::
@@ -85,7 +85,7 @@
       | whittle_make_shake:reason()
       | {input_is_output, file:filename()}.
 
-%% @doc Makes an output. The output, and its plan file beside it, are whole or not there.
+%% @doc Builds an output and its plan file. Each is complete or does not exist.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
     in_order(Request,
@@ -95,21 +95,22 @@ make(Request) ->
               {ledger, fun account/1}],
              [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
 
-%% @doc Makes the system of an output, all but the VM and the file: for tests and measurements.
+%% @doc Builds the system of an output without the VM and the file, for tests and measurements.
 -spec system(request()) -> {ok, prepared()} | {error, reason()}.
 system(Request) ->
     in_order(Request, [{check, fun check_request/1}, with_cache(to_system())],
              [system, otp, plan, costs, timings]).
 
-%% @doc The passes of a build, in order. What removes most comes first, what looks at every module
-%% comes last.
+%% @doc Lists the passes of a build, in order.
+%%
+%% The pass that removes most comes first. The passes that read every module come last.
 -spec passes(none | shake()) -> [module()].
 passes(Shake) ->
     [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_make_md5]
         ++ [whittle_make_shake || Shake =/= none]
         ++ [whittle_pass_strip, whittle_pass_literals, whittle_make_start].
 
-%% @doc One line for a person. It ends with what to do next.
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({system, Error}) -> whittle_system:format_error(Error);
 format_error({shake, Error}) -> whittle_shake:format_error(Error);
@@ -120,14 +121,15 @@ format_error({input_is_output, Out}) ->
     [Out, " is the input and would be overwritten: name another output with -o"];
 format_error(Error) -> whittle_make_shake:format_error(Error).
 
-%% @doc The lines that belong above the line of {@link format_error/1}: the last words of a program
-%% that failed, or a list.
+%% @doc Returns the lines that belong above the line of {@link format_error/1}.
+%%
+%% They are the last output of a failed program, or a list.
 -spec details(reason()) -> [unicode:chardata()].
 details({shake, Error}) -> whittle_shake:details(Error);
 details({runtime, Error}) -> whittle_runtime:last_words(Error);
 details(_) -> [].
 
-%% @doc The name of an error, for programs (docs/json.md).
+%% @doc Returns the name of an error, for programs (docs/json.md).
 -spec code(reason()) -> atom().
 code({Room, Error}) when Room =:= system; Room =:= shake; Room =:= pack; Room =:= runtime;
                          Room =:= plan_file -> name(Error);
@@ -138,19 +140,19 @@ name({in, {_File, Error}}) -> name(Error);
 name(Reason) when is_tuple(Reason), is_atom(element(1, Reason)) -> element(1, Reason);
 name(Reason) when is_atom(Reason) -> Reason.
 
-%% Internal: the order
+%% Internal functions: the order
 
 to_system() ->
     [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1},
      {check, fun name_output/1}, {passes, fun run_passes/1}].
 
-%% Nobody removes artefacts from the cache while these steps read them.
+%% Prevents the removal of artefacts from the cache while these steps read them.
 with_cache(Steps) ->
     fun(Build) ->
             whittle_runtime:reading(fun() -> run(Steps, Build) end, runtime_options(Build))
     end.
 
-%% Each step adds to the build. The result has the named keys.
+%% Runs the steps; each adds to the build. The result has the keys in Keys.
 in_order(Request, Steps, Keys) ->
     case run(Steps, #{request => with_defaults(Request), timings => []}) of
         {ok, #{timings := Timings} = Done} ->
@@ -184,7 +186,7 @@ tell(Event, #{request := #{tell := Tell}}) ->
     _ = Tell(Event),
     ok.
 
-%% Internal: the steps. What can be refused without long work comes first
+%% Internal functions: the steps. Checks without long work come first
 
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
     steps([fun(_) -> in(system, whittle_read:check(Input)) end,
@@ -199,7 +201,7 @@ check_request(#{request := #{input := Input, natives := Files, shake := Shake}} 
 check_given_output(#{request := #{out := Out}} = Build) -> check_output(Out, Build);
 check_given_output(Build) -> {ok, Build}.
 
-%% To build a missing OTP takes minutes. One that is there is read in a moment.
+%% A build of a missing OTP takes minutes; an existing one takes a moment to read.
 check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
 check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
     case whittle_runtime:has_otp(Release, runtime_options(Build)) of
@@ -241,7 +243,7 @@ name_output(#{system := System} = Build) -> check_output(whittle_system:name(Sys
 
 check_output(Given, #{request := #{input := Input, format := Format}} = Build) ->
     Out = case Format of
-              dir -> filename:join([Given]);   % without a slash at its end
+              dir -> filename:join([Given]);   % removes a slash at the end
               exe -> Given
           end,
     steps([fun(_) -> is_other_file(Input, Out) end,
@@ -297,8 +299,8 @@ account(#{system := System, runtime := Runtime, out := Out, costs := Costs, size
                                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
     {ok, Build#{ledger => Ledger}}.
 
-%% The bytes of a stock ERTS in a release, without debug information. Our own installation of an
-%% OTP has two more programs, which do not count.
+%% Returns the size of a stock ERTS in a release, without debug information. Whittle's own
+%% installation of an OTP has two more programs, which do not count.
 stock_vm(Root) ->
     Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
                      filelib:is_regular(File)],
@@ -312,7 +314,7 @@ runtime_options(#{request := #{runtime := Options}} = Build) ->
 
 pack_options(#{request := Request}) -> maps:with([format, ca_certs], Request).
 
-%% An error carries the room that it is from.
+%% Tags an error with the application that returned it.
 in(_, ok) -> ok;
 in(_, {ok, _} = Ok) -> Ok;
 in(Room, {error, Error}) -> {error, {Room, Error}}.

@@ -1,10 +1,10 @@
-%% @hidden Has `beam_lib' tell the MD5 of a module as the VM of an output does.
+%% @hidden Changes `beam_lib' so that it returns the same MD5 of a module as the output's VM.
 %%
-%% A module that was made smaller stays the module that it was: its file names the MD5 of
-%% before in the chunk `Whtl' ({@link whittle_beam:strip/2}), and the VM takes it from there.
-%% OTP's `beam_lib:md5/1' sums up what is left. `code:modified_modules/0' compares the two, and
-%% `c:lm/0' loads each module that differs. So `beam_lib' looks for that chunk first. It stays
-%% what it was itself: its MD5 and what `module_info' tells are the same.
+%% A shrunk module keeps its identity: its file records the original MD5 in the chunk `Whtl'
+%% ({@link whittle_beam:strip/2}), and the VM reads it there. OTP's `beam_lib:md5/1' computes the
+%% MD5 of the remaining chunks. `code:modified_modules/0' compares the two, and `c:lm/0' loads
+%% each module that differs. So this pass makes `beam_lib' look for that chunk first. `beam_lib'
+%% keeps its own identity: its MD5 and the result of `module_info' do not change.
 -module(whittle_make_md5).
 -behaviour(whittle_pass).
 
@@ -14,8 +14,9 @@
 -spec name() -> atom().
 name() -> md5.
 
-%% @doc The system with a `beam_lib' that looks for the chunk, where it has one. This comes before
-%% the pass that removes functions, because the new code calls one more.
+%% @doc Changes the `beam_lib' of a system, if the system has one.
+%%
+%% It runs before the pass that removes functions, because the new code calls one more function.
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
 run(System, _) ->
     {ok, lists:foldl(fun(#{modules := #{beam_lib := Bytes} = Modules} = App, Now) ->
@@ -24,9 +25,9 @@ run(System, _) ->
                         (_, Now) -> Now
                      end, System, whittle_system:apps(System))}.
 
-%% Internal
+%% Internal functions
 
-%% One of another form than OTP's answers as it did.
+%% Leaves a `beam_lib' unchanged if its form differs from OTP's.
 telling(Bytes) ->
     case taken_apart(Bytes) of
         {ok, #{functions := Functions, form := #{chunks := Chunks}} = Module} ->
@@ -53,8 +54,8 @@ taken_apart(Bytes) ->
 
 has_chunks(Functions) -> [F || #{name := chunks, arity := 3} = F <- Functions] =/= [].
 
-%% What is before the code of md5/1. Any answer of chunks/3 but
-%% `{ok, {Module, [{"Whtl", <<Md5:16/binary, _/binary>>}]}}' goes on to it.
+%% Returns the code that comes before the code of md5/1. Any answer of chunks/3 other than
+%% `{ok, {Module, [{"Whtl", <<Md5:16/binary, _/binary>>}]}}' continues there.
 asking(#{entry := Entry, info := Info, code := Code}) ->
     Absent = 1 + lists:max([Entry, Info | [Label || {label, [Label]} <- Code]]),
     [{allocate, [2, 1]},

@@ -1,7 +1,8 @@
-%% @hidden Keeps the functions that the program can reach; the others become cold, or go.
+%% @hidden Keeps the functions that the program can reach, and makes the others cold or removes
+%% them.
 %%
-%% The pass plans and carries the plan out. Its result has the plan as it is saved, and the costs
-%% of applications and dynamic calls.
+%% The pass computes a plan and applies it. Its result contains the saved form of the plan, and
+%% the costs of applications and dynamic calls.
 -module(whittle_make_shake).
 -behaviour(whittle_pass).
 
@@ -13,17 +14,17 @@
 
 -export_type([options/0, reason/0]).
 
-%% With the contents of the files that the request names.
+%% The request's options, with the contents of the files that it names.
 -type options() :: none | whittle_shake:options().
 
 -type reason() :: {unread, {keep | evidence, file:filename(), file:posix() | badarg}}
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
-%% Larger files of names or of calls are not read.
+%% The pass reads no larger file of function names or of evidence.
 -define(MAX_FILE, 64 * 1024 * 1024).
 
-%% @doc Reads the files that options of shaking name.
+%% @doc Reads the files that the options of tree shaking name.
 -spec read_files(none | whittle_make:shake()) -> {ok, options()} | {error, reason()}.
 read_files(none) -> {ok, none};
 read_files(Shake) ->
@@ -45,7 +46,8 @@ evidence(#{evidence_file := File, missing := Missing} = Options) ->
            fun(Bytes) ->
                    case whittle_shake_evidence:from_binary(Bytes) of
                        {ok, Evidence} ->
-                           %% What is loaded when it is called need not be refused.
+                           %% With `load', missing code loads at its first call, so the build
+                           %% need not refuse functions that only the recording has.
                            Seen = case Missing of load -> keep; crash -> refuse end,
                            {ok, maps:merge(#{seen => Seen, evidence => Evidence},
                                            maps:remove(evidence_file, Options))};
@@ -97,7 +99,7 @@ carry_out(Plan, System) ->
     lists:foldl(fun whittle_system:note/2, Done,
                 whittle_shake:notes(Plan) ++ whittle_shake:load_notes(Plan, System, Done)).
 
-%% @doc One line for a person. It ends with what to do next.
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unread, {Option, File, eftype}}) ->
     [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --",

@@ -8,9 +8,11 @@
 -spec name() -> atom().
 name() -> start.
 
-%% @doc The loader of cold functions cannot be cold itself. What explains an `undef' may have to
-%% do so where no module can be loaded. `whittle trace' can record only an output that was not
-%% shaken.
+%% @doc Runs the pass.
+%%
+%% The loader of cold functions cannot be cold itself. The code that explains an `undef' may run
+%% when the VM can load no module. `whittle trace' can record only an output without tree
+%% shaking.
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
 run(System, #{shake := #{missing := load}}) ->
     {ok, first([whittle_start_cold], System)};

@@ -9,20 +9,20 @@
 -type error() ::
         {not_a_plan, file:filename()}       % another file has the plan's name
       | {no_room, {file:filename(), efbig | eftype | eisdir}} % the plan cannot be written there
-      | {no_plan, file:filename()}          % the output was not shaken, or the plan was moved
-      | {not_an_output, file:filename()}    % a directory that Whittle did not make
+      | {no_plan, file:filename()}          % the build did not shake, or someone moved the plan
+      | {not_an_output, file:filename()}    % Whittle did not create this directory
       | {wrong_plan, {file:filename(), whittle_shake_saved:error()}}
       | whittle_pack:error().
 
-%% Larger files are not read: no output is, and no plan.
+%% Whittle reads no larger file: every output and every plan is smaller.
 -define(MAX_FILE, 16#1_2000_0000).
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
-%% @doc The path of the plan of an output.
+%% @doc Returns the path of an output's plan.
 -spec path(file:filename()) -> file:filename().
 path(Out) -> filename:join([Out]) ++ ".plan".
 
-%% @doc Whether a plan may be written for this output. A file that is no plan is not replaced.
+%% @doc Checks that a plan may be written for an output. It never replaces a file of another kind.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Out) ->
     case plan(Out) of
@@ -37,21 +37,23 @@ check(Out) ->
         {error, Reason} -> {error, {unreadable, {path(Out), Reason}}}
     end.
 
-%% @doc The option `beside' of {@link whittle_pack:write/4}: writes the plan, or removes that of an
-%% earlier build, which would describe another output. A file that is no plan stays.
+%% @doc Implements the option `beside' of {@link whittle_pack:write/4}.
+%%
+%% It writes the plan, or removes the plan of an earlier build, which would describe another
+%% output. It does not remove a file of another kind.
 -spec beside(file:filename(), whittle_shake_saved:saved() | none) ->
           #{beside => {file:filename(), whittle_pack:beside()}}.
 beside(Out, none) ->
     IsPlan = case plan(Out) of
                  {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
-                 {error, enoent} -> true;       % another build may be writing one
+                 {error, enoent} -> true;       % another build may write one now
                  {error, _} -> false
              end,
     maps:from_list([{beside, {path(Out), fun(_) -> none end}} || IsPlan]);
 beside(Out, Saved) ->
     #{beside => {path(Out), fun(Bytes) -> {ok, whittle_shake_saved:to_binary(Bytes, Saved)} end}}.
 
-%% @doc Reads the plan of an output, which has to be of this output.
+%% @doc Reads the plan of an output, and checks that it belongs to this output.
 -spec read(file:filename()) -> {ok, whittle_shake_saved:saved()} | {error, error()}.
 read(Out) ->
     Dir = filelib:is_dir(Out),
@@ -67,7 +69,7 @@ read(Out) ->
             end
     end.
 
-%% @doc One line for a person. It ends with what to do next.
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_a_plan, Path}) ->
     [Path, " is no plan of whittle, and the plan of this build has the same path: move it, or "
@@ -92,7 +94,7 @@ format_error({wrong_plan, {Path, Error}}) ->
 format_error(Error) ->
     whittle_pack:format_error(Error).
 
-%% Internal
+%% Internal functions
 
 plan(Out) -> whittle_file:whole(path(Out), ?MAX_PLAN).
 
@@ -102,7 +104,7 @@ without_plan(Out) ->
         _ -> {error, {no_plan, path(Out)}}
     end.
 
-%% A directory is known by its bill of materials, which has the sum of each part.
+%% A directory's bill of materials has the checksum of each part, so it identifies the directory.
 known_by(Out) ->
     case filelib:is_dir(Out) of
         true -> filename:join(Out, "tree/etc/bom.json");

@@ -1,21 +1,23 @@
 %% @hidden Fetches Debian source packages with apt, which checks their signatures.
 %%
-%% The machine's own apt is left alone: a private state (package lists, list of
-%% sources) lives in a directory that is removed again. The archive's address is
-%% the machine's own, as apt itself reports it, with the suite exchanged; what
-%% comes from there counts only if Debian's keyring has signed it. The address
-%% belongs to the machine's owner: no error shows it.
+%% This module does not touch the state of the machine's own apt. It keeps a private state
+%% (package lists, list of sources) in a directory, and removes that directory afterwards.
+%% It uses the archive address that the machine's apt reports, and replaces the suite.
+%% apt accepts a package only with a signature of Debian's keyring. The address belongs to
+%% the owner of the machine, so no error message contains it.
 -module(whittle_apt).
 
 -export([fetch/5]).
-%% Pure parts, for tests
+%% Pure functions, exported for tests
 -export([archive/2, choose/2, scrub/2, percents/1]).
 
 -define(KEYRING, "/usr/share/keyrings/debian-archive-keyring.gpg").
 
-%% @doc Downloads a package's source into a directory, from the first of the
-%% suites that holds the release; `tell' hears how much of what has come. Options for
-%% tests: `keyring' (a file), `archive' (an address instead of the machine's).
+%% @doc Downloads the source of a package into a directory.
+%%
+%% The source comes from the first suite that has the release. The function `tell' receives
+%% the progress in percent. Two options are for tests: `keyring' names a keyring file;
+%% `archive' is an address that replaces the machine's.
 -spec fetch(string(), string(), [string()], file:filename(),
             #{tell => fun((string(), 0..100) -> term()),
               keyring => file:filename(), archive => string(), _ => _}) ->
@@ -48,7 +50,7 @@ missing(Keyring, Archive) ->
 machine_archive(#{archive := Archive}) ->
     {ok, Archive};
 machine_archive(_) ->
-    %% Names the indexes that apt would fetch, without fetching any.
+    %% `--print-uris' prints the addresses of the indexes and fetches nothing.
     case whittle_program:capture("apt-get", ["update", "--print-uris"]) of
         {ok, Output} ->
             case archive(Output, codename()) of
@@ -73,9 +75,11 @@ codename() ->
             ""
     end.
 
-%% @doc The archive's address in what `apt-get update --print-uris' says: the one
-%% that serves the machine's own suite, else the first that serves a whole one
-%% (security and updates suites have a dash in their names).
+%% @doc Finds the archive's address in the output of `apt-get update --print-uris'.
+%%
+%% It prefers the address that serves the machine's own suite. Otherwise it takes the first
+%% address that serves a complete suite. The names of security and updates suites contain a
+%% dash, so the pattern does not match them.
 -spec archive(string(), string()) -> {ok, string()} | none.
 archive(Output, Codename) ->
     Pattern = "^'(\\S+)/dists/([^/'-]+)/InRelease'",
@@ -112,15 +116,15 @@ from_suite(Suite, Package, Release, Context) ->
            "-o", "Dir::Etc::SourceList=" ++ filename:join(State, "sources.list"),
            "-o", "Dir::Etc::SourceParts=-",
            "-o", "Dir::Cache=" ++ filename:join(State, "cache"),
-           %% Root would download as a user that cannot write here.
+           %% As root, apt would download as another user, who cannot write here.
            "-o", "APT::Sandbox::User=root",
-           %% Whatever this machine's owner allows for his own.
+           %% The owner of this machine may allow these; Whittle never does.
            "-o", "Acquire::AllowInsecureRepositories=false",
            "-o", "Acquire::AllowWeakRepositories=false",
            "-o", "APT::Get::AllowUnauthenticated=false",
-           %% Only the list of sources is wanted, and half of one is none.
+           %% Whittle needs only the list of sources. A partial list is an error.
            "-o", "Acquire::Languages=none",
-           %% It says on its output how much has come; percents/1 reads that.
+           %% apt then prints its progress on its output; percents/1 reads it.
            "-o", "APT::Status-Fd=1",
            "-o", "APT::Update::Error-Mode=any"],
     List = ["deb-src [signed-by=", Keyring, "] ", Archive, " ", Suite, " main\n"],
@@ -139,7 +143,7 @@ from_suite(Suite, Package, Release, Context) ->
             Error
     end.
 
-%% What apt needs before it runs.
+%% Creates the directories and the list of sources that apt needs.
 prepared(State, List) ->
     Done = [filelib:ensure_path(filename:join([State, "lists", "partial"])),
             filelib:ensure_path(filename:join([State, "cache", "archives", "partial"])),
@@ -157,7 +161,7 @@ chosen({ok, Version}, Package, Suite, Dir, Get) ->
         Error -> Error
     end.
 
-%% @doc The percentages in a piece of apt's output: "dlstatus:1:23.456:Retrieving ...".
+%% @doc Reads the percentages in apt's output, "dlstatus:1:23.456:Retrieving ...".
 -spec percents(binary()) -> [0..100].
 percents(Bytes) ->
     case re:run(Bytes, "^dlstatus:[0-9]+:([0-9]{1,3})",
@@ -187,8 +191,10 @@ failure(Output, Line, Dir) ->
         _ -> {bad_suite, Line}
     end.
 
-%% @doc The version of the source package, among those that `apt-cache showsrc'
-%% shows, whose upstream version belongs to the release.
+%% @doc Chooses the version of a source package that belongs to the release.
+%%
+%% The candidates are the versions in the output of `apt-cache showsrc'. The upstream part of
+%% a version decides.
 -spec choose(string(), string()) -> {ok, string()} | none.
 choose(Shown, Release) ->
     Versions = [string:trim(V) || "Version:" ++ V <- string:lexemes(Shown, "\n")],
@@ -197,7 +203,7 @@ choose(Shown, Release) ->
         Fitting -> {ok, lists:last(Fitting)}
     end.
 
-%% `1:29.1.1+dfsg-1' is upstream's `29.1.1'.
+%% The upstream version of `1:29.1.1+dfsg-1' is `29.1.1'.
 upstream(Version) ->
     {match, [Upstream]} = re:run(Version, "^(?:[0-9]+:)?([0-9.]+)",
                                  [{capture, all_but_first, list}]),
@@ -217,8 +223,7 @@ described(Dir, Suite) ->
             {error, {bad_suite, "apt brought no source package"}}
     end.
 
-%% @doc A message of apt without addresses: those of the archive's host, and
-%% anything that looks like a URI.
+%% @doc Removes addresses from a message of apt: the archive's host and every URI.
 -spec scrub(string(), string()) -> string().
 scrub(Text, Archive) ->
     Plain = re:replace(Text, "[a-z+]+:/\\S*", "<archive>", [global, {return, list}]),

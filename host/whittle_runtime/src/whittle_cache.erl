@@ -1,45 +1,49 @@
-%% @hidden The cache: directories that are either whole or not there.
+%% @hidden Keeps sources and artefacts in the cache, as directories that are always complete.
 %%
-%% A directory is made below `work/', in a place of its own, and renamed to its
-%% final name when it is done. A lock ({@link whittle_lock}) lets one build at a time make a
-%% given directory; a second one waits and then finds it. The directory of a build that is
-%% stopped goes at once ({@link whittle_cache_clean:undo/0}); that of one that was killed
-%% goes with the next build, of whatever name. So there is no state to repair.
+%% A build creates its directory below `work/' and renames it to the final name at the end.
+%% A lock ({@link whittle_lock}) lets one build at a time create a given directory; a second
+%% build waits and then finds the result. A build that the user stops removes its directory
+%% at once ({@link whittle_cache_clean:undo/0}). The next build, of any name, removes the
+%% directory of a build that was killed. So the cache never needs a repair.
 %%
-%% Directories that another user can change are refused. A source is held to its sums before
-%% each use (whittle_source), an artefact to those that it was built with (`verify/3',
-%% whittle_sums).
+%% The cache refuses directories that another user can change. whittle_source compares a
+%% source with its checksums before each use. `verify/3' and whittle_sums compare an artefact
+%% with the checksums that the build recorded.
 %%
 %% ```
-%% ROOT/sources/NAME/            what was fetched, and its sums
-%% ROOT/artefacts/NAME-HEX/      what was built; HEX names all that went in
-%% ROOT/logs/NAME-HEX.log        what the last build said
-%% ROOT/locks/in-use             each build holds it shared, `whittle clean --yes' alone
-%% ROOT/locks/NAME-HEX, ROOT/work
+%% ROOT/sources/NAME/            a fetched source and its checksums
+%% ROOT/artefacts/NAME-HEX/      the result of a build; HEX is a hash of all inputs
+%% ROOT/logs/NAME-HEX.log        the output of the last build
+%% ROOT/locks/in-use             builds lock it shared, `whittle clean --yes' exclusively
+%% ROOT/locks/NAME-HEX           the lock of one directory
+%% ROOT/work/                    directories that builds are writing
 %% '''
 -module(whittle_cache).
 
-%% Who uses it
+%% Locks on the whole cache
 -export([reading/2, alone/2]).
-%% What is kept
+%% Sources and artefacts
 -export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2, is_kept/3, verify/3]).
 
 -export_type([workplace/0]).
 
 -type workplace() ::
-        #{work := file:filename(),      % removed afterwards, whatever happens
+        #{work := file:filename(),      % the cache always removes it afterwards
           out := file:filename(),       % becomes the artefact
           log := file:filename(),
           id := string()}.
 
 -define(META, "whittle.config").
-%% What an artefact says of itself, beside its description: artefacts of before there were sums
-%% have other names, and are built again. Nobody could say of them what they were.
+%% The format of an artefact's own records, part of its key. Artefacts from before Whittle
+%% recorded checksums have other names. Whittle builds them again, because nothing can prove
+%% that they are unchanged.
 -define(FORM, {sums, 1}).
 
-%% @doc Calls the function while nothing is removed from the cache ({@link alone/2}). Where
-%% the cache cannot be locked (another user's, or a file system without locks) the function is
-%% called nevertheless, and finds out itself whether it can use the cache.
+%% @doc Calls the function while nobody removes anything from the cache.
+%%
+%% It excludes {@link alone/2}. If the cache cannot be locked (it belongs to another user, or
+%% the file system has no locks), it calls the function nevertheless. The function then finds
+%% out whether it can use the cache.
 -spec reading(fun(() -> Result), whittle_runtime:options()) -> Result.
 reading(Fun, Options) ->
     case in_use(Options) of
@@ -56,8 +60,10 @@ reading(Fun, Options) ->
             Fun()
     end.
 
-%% @doc Calls the function while no build reads the cache. Errors: `build_running', and those
-%% of a file that cannot be locked. Where no file can be made to lock, the function is called.
+%% @doc Calls the function while no build reads the cache.
+%%
+%% The error is `build_running', or the error of a lock file that cannot be locked. If no lock
+%% file can be created, it calls the function without a lock.
 -spec alone(fun(() -> Result), whittle_runtime:options()) ->
           Result | {error, whittle_runtime:reason()}.
 alone(Fun, Options) ->
@@ -80,7 +86,7 @@ with({ok, Lock}, Fun) ->
 with({error, _}, Fun) ->
     Fun().
 
-%% The file to lock, where a cache is or can be made.
+%% Returns the lock file, if a cache exists or can be created.
 in_use(Options) ->
     case whittle_cache_dir:root(Options) of
         {ok, Root} ->
@@ -92,8 +98,10 @@ in_use(Options) ->
         {error, _} -> error
     end.
 
-%% @doc A kept source, or the one that Make fetches into the directory it is
-%% given. Make returns the source with file names relative to that directory.
+%% @doc Returns a kept source, or lets Make fetch it.
+%%
+%% Make receives a directory and fetches the source into it. It returns the source with file
+%% names relative to that directory.
 -spec source(string(), fun((file:filename()) ->
                  {ok, whittle_source:source()} | {error, whittle_runtime:reason()}),
              whittle_runtime:options()) ->
@@ -105,7 +113,7 @@ source(Name, Make, Options) ->
         Error -> Error
     end.
 
-%% @doc The kept sources whose name is Name, or Name with a dash and more.
+%% @doc Lists the kept sources with the name Name, or Name followed by a dash and more.
 -spec sources(string(), whittle_runtime:options()) -> [whittle_source:source()].
 sources(Name, Options) ->
     case whittle_cache_dir:root(Options) of
@@ -123,8 +131,9 @@ source_in(Dir, Source = #{main := Main, sums := Sums}) ->
                                || {File, Sum} <- maps:to_list(Sums)]),
     Source#{main => filename:join(Dir, Main), sums => Absolute}.
 
-%% @doc Removes a kept source, as one whose files are damaged. What is the user's own
-%% stays.
+%% @doc Removes a kept source whose files are damaged.
+%%
+%% It does not remove a tarball that belongs to the user.
 -spec forget_source(whittle_source:source(), whittle_runtime:options()) -> ok.
 forget_source(#{main := Main}, Options) ->
     {ok, Root} = whittle_cache_dir:root(Options),
@@ -132,8 +141,9 @@ forget_source(#{main := Main}, Options) ->
     _ = [file:del_dir_r(Final) || filename:dirname(Final) =:= filename:join(Root, "sources")],
     ok.
 
-%% @doc The artefact that was made of Inputs (any term), or the one that Make
-%% makes now. Make returns a map that describes it; `dir' and `id' are added.
+%% @doc Returns the artefact for Inputs (any term), or lets Make build it.
+%%
+%% Make returns a map that describes the artefact. The cache adds `dir' and `id' to that map.
 -spec artefact(string(), term(),
                fun((workplace()) -> {ok, map()} | {error, whittle_runtime:reason()}),
                whittle_runtime:options()) ->
@@ -143,7 +153,7 @@ artefact(Name, Inputs, Make, Options) ->
     Build = fun(Place = #{out := Out}) ->
                     case Make(Place#{id => Id}) of
                         {ok, Meta} ->
-                            %% For a person who asks why two builds differ.
+                            %% For a person who wants to know why two builds differ.
                             Text = io_lib:format("~tp.~n", [Inputs]),
                             write(filename:join(Out, "inputs.config"), Text,
                                   fun() -> {ok, Meta} end);
@@ -156,7 +166,7 @@ artefact(Name, Inputs, Make, Options) ->
         Error -> Error
     end.
 
-%% @doc Whether the artefact that was made of Inputs is there.
+%% @doc Tells whether the cache has the artefact for Inputs.
 -spec is_kept(string(), term(), whittle_runtime:options()) -> boolean().
 is_kept(Name, Inputs, Options) ->
     {_, Full} = named(Name, Inputs),
@@ -169,9 +179,10 @@ named(Name, Inputs) ->
     Id = string:slice(whittle_digest:hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
     {Id, Name ++ "-" ++ string:slice(Id, 0, 16)}.
 
-%% @doc Whether a directory, if it is an artefact's, still is what was built. The files that
-%% Always names are read in any case, the others where they look changed. Errors:
-%% `changed_artefact', `open_artefact'.
+%% @doc Checks that an artefact's directory still holds the files that the build wrote.
+%%
+%% Any other directory passes. It always reads the files in Always, and reads another file only
+%% if its metadata differs. Errors: `changed_artefact', `open_artefact'.
 -spec verify(file:filename(), [file:filename()], whittle_runtime:options()) ->
           ok | {error, whittle_runtime:reason()}.
 verify(Dir, Always, Options) ->
@@ -181,7 +192,7 @@ verify(Dir, Always, Options) ->
         false -> ok
     end.
 
-%% @doc The directories of the artefacts whose name begins with Name and a dash.
+%% @doc Lists the directories of the artefacts whose name begins with Name and a dash.
 -spec artefacts(string(), whittle_runtime:options()) -> [file:filename()].
 artefacts(Name, Options) ->
     case whittle_cache_dir:root(Options) of
@@ -191,8 +202,8 @@ artefacts(Name, Options) ->
         {error, _} -> []
     end.
 
-%% Maps have no defined order in the external format before OTP 26's
-%% `deterministic': write them as sorted lists.
+%% Maps have no defined order in the external format without OTP 26's option
+%% `deterministic', so this function turns them into sorted lists.
 canonical(Term) ->
     term_to_binary(sorted(Term), [{minor_version, 2}]).
 
@@ -205,7 +216,7 @@ sorted(Tuple) when is_tuple(Tuple) ->
 sorted(Term) ->
     Term.
 
-%%% A directory that is whole or not there
+%%% Creating a complete directory
 
 kept(Kind, Name, Build, Options) ->
     case whittle_cache_dir:root(Options) of
@@ -234,14 +245,14 @@ kept(Root, Name, Final, Build, Options) ->
             Error
     end.
 
-%% A source has its sums in a file beside it, so nobody else may write either.
+%% The checksums of a source lie in a file beside it, so no other user may write either.
 files_of_source(Final) ->
     case filename:basename(filename:dirname(Final)) of
         "sources" -> filelib:wildcard(filename:join(Final, "*"));
         _ -> []
     end.
 
-%% Others may not write in what we make, whatever the user's umask is.
+%% Creates directories that no other user can write, whatever the user's umask is.
 made(Dir) ->
     case filelib:is_dir(Dir) of
         true ->
@@ -272,8 +283,8 @@ locked(Root, Name, Final, Build, Options) ->
 build(Root, Name, Final, {Build, Seal}) ->
     Works = filename:join(Root, "work"),
     ok = whittle_cache_clean:sweep(Root, Name),
-    %% A new name each time: the processes of an interrupted build may take a
-    %% second to die, and still write into the directory that was theirs.
+    %% The name is new each time: the processes of an interrupted build may live for another
+    %% second and still write into their directory.
     Unique = integer_to_list(erlang:system_time(microsecond), 36),
     Work = filename:join(Works, Name ++ "@" ++ Unique),
     Out = filename:join(Work, "out"),
@@ -291,8 +302,8 @@ build(Root, Name, Final, {Build, Seal}) ->
         whittle_cache_clean:done(Work)
     end.
 
-%% Nobody else looks into what is being built, so whatever is made there may be open to them
-%% until it is done. apt fetches sources as a user of its own.
+%% Closes an artefact's directory to other users until the build ends, so the build may create
+%% files with open permissions. A source's stays open: apt fetches as a user of its own.
 closed(Work, Final) ->
     case filename:basename(filename:dirname(Final)) of
         "artefacts" -> file:change_mode(Work, 8#700);
@@ -303,7 +314,7 @@ finish({ok, Meta}, Seal, Out, Final) ->
     Text = io_lib:format("~tp.~n", [Meta]),
     write(filename:join(Out, ?META), Text,
           fun() ->
-                  %% One without its description is not whole.
+                  %% An artefact without its description is incomplete.
                   _ = file:del_dir_r(Final),
                   case Seal(Out) of
                       ok -> renamed(file:rename(Out, Final), Final, Meta);

@@ -1,10 +1,11 @@
-%% @hidden Lists and removes what the cache holds. Nothing goes while it is being built, and a
-%% directory of the cache stays whole until it is gone: it is renamed into `work/' first, under
-%% the lock of its name.
+%% @hidden Lists and removes the contents of the cache.
 %%
-%% The cache may be a directory that other programs use too. So only what a build makes is
-%% taken for Whittle's, by its name and by what lies in it or beside it; all else is listed and
-%% left. Symbolic links are not followed.
+%% It removes nothing that a build is writing. A directory of the cache stays complete until
+%% it disappears: this module takes the lock of its name and renames it into `work/' first.
+%%
+%% Other programs may use the same directory. So this module treats only the output of builds as
+%% Whittle's: it checks the name, and the files inside or beside. It lists everything else and
+%% does not remove it. It does not follow symbolic links.
 -module(whittle_cache_clean).
 
 -include_lib("kernel/include/file.hrl").
@@ -13,31 +14,33 @@
 -export([begun/1, done/1, undo/0]).
 -export_type([kind/0, entry/0, left/0]).
 
-%% A part is a library or another piece that VMs are linked from; work is what an interrupted
-%% build left, or one that goes on has made so far.
+%% A `part' is a library or another component of VMs. `work' is the directory of a build that
+%% was interrupted or is still running.
 -type kind() :: vm | part | otp | source | work | log.
 
-%% `other' is not Whittle's.
+%% `other' does not belong to Whittle.
 -type entry() :: #{kind := kind() | other,
                    name := string(),
                    path := file:filename(),
                    bytes := non_neg_integer(),
-                   age := non_neg_integer(),       % seconds since it was made
-                   in_use := boolean()}.           % by a build that goes on
+                   age := non_neg_integer(),       % seconds since its creation
+                   in_use := boolean()}.           % by a build that is running
 
-%% Why something was not removed.
+%% The reason why an entry stays.
 -type left() :: in_use | not_ours | file:posix().
 
-%% The end of an artefact's name and of a source's, as whittle_cache and whittle_source make it,
-%% and what is added to them in work/.
+%% The ends of names: whittle_cache makes those of artefacts, whittle_source those of sources.
+%% ?TRY is the addition for directories in work/.
 -define(HEX16, "-[0-9a-f]{16}").
 -define(HEX8, "-[0-9a-f]{8}").
 -define(TRY, "@[0-9A-Z]+").
 
 -define(KINDS, ["artefacts", "sources", "work", "logs"]).
 
-%% @doc All that is in the cache, but for the locks. Errors: `cache_link' where one of its
-%% directories is a symbolic link, and those of a directory that cannot be read.
+%% @doc Lists the whole cache, except the locks.
+%%
+%% The error is `cache_link' if one of the cache's directories is a symbolic link, or the error
+%% of a directory that cannot be read.
 -spec entries(whittle_runtime:options()) -> {ok, [entry()]} | {error, whittle_runtime:reason()}.
 entries(Options) ->
     case whittle_cache_dir:root(Options) of
@@ -57,12 +60,14 @@ entries_in(Root, {error, Reason}) -> {error, whittle_cache_dir:unwritten(Reason,
 all(Root) ->
     Sized = [{Kind, Name, Path, bytes(Path)} || Sub <- ?KINDS,
                                                 {Kind, Name, Path} <- found(Root, Sub)],
-    %% Last: what is said of a build is as new as can be.
+    %% Read the locks last, so that they are as recent as possible.
     Held = held(Root),
     [entry(One, Held) || One <- Sized].
 
-%% @doc Removes an entry. `in_use' means that a build has begun with it meanwhile, `not_ours'
-%% that Whittle did not make it.
+%% @doc Removes an entry.
+%%
+%% `in_use' means that a build has begun to use the entry. `not_ours' means that Whittle did
+%% not create it.
 -spec remove(entry(), whittle_runtime:options()) -> ok | {error, left()}.
 remove(#{kind := other}, _) -> {error, not_ours};
 remove(#{in_use := true}, _) -> {error, in_use};
@@ -70,8 +75,10 @@ remove(#{path := Path, name := Name}, Options) ->
     {ok, Root} = whittle_cache_dir:root(Options),
     remove_locked(Root, lock_name(Name), Path).
 
-%% @doc Removes what interrupted builds left in `work/'. Own is the name whose lock the caller
-%% holds. What other builds are making stays, and so does what is not Whittle's.
+%% @doc Removes the remains of interrupted builds from `work/'.
+%%
+%% The caller holds the lock of the name Own. The directories of other running builds stay, and
+%% so does everything that Whittle did not create.
 -spec sweep(file:filename(), string()) -> ok.
 sweep(Root, Own) ->
     lists:foreach(fun({work, Name, Path}) ->
@@ -82,26 +89,29 @@ sweep(Root, Own) ->
                      ({other, _, _}) -> ok
                   end, found(Root, "work")).
 
-%% @doc Says that a build begins to write into a directory of `work/'.
+%% @doc Records that a build begins to write into a directory of `work/'.
 -spec begun(file:filename()) -> ok.
 begun(Work) -> persistent_term:put({?MODULE, Work}, work).
 
-%% @doc Removes such a directory.
+%% @doc Removes a directory that {@link begun/1} recorded.
 -spec done(file:filename()) -> ok.
 done(Work) ->
     _ = file:del_dir_r(Work),
     _ = persistent_term:erase({?MODULE, Work}),
     ok.
 
-%% @doc Removes all of them, and returns those that it could not remove, each with the reason.
-%% Nobody may write there any more, and the VM must end afterwards: they stay in the list. To
-%% take one out would wait for each process that has read the list, and the one that made it
+%% @doc Removes all directories that {@link begun/1} recorded.
+%%
+%% It returns those that it could not remove, each with the reason. No process may write there
+%% any more, and the VM must end afterwards: the directories stay in the list. Taking one out
+%% would wait for each process that has read the list, and the process that created the
+%% directory is suspended.
 %% is suspended.
 -spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     lists:append([undo(Work) || {{?MODULE, Work}, work} <- persistent_term:get()]).
 
-%% Internal
+%%% Internal functions
 
 undo(Work) ->
     case file:del_dir_r(Work) of
@@ -110,7 +120,7 @@ undo(Work) ->
         {error, Reason} -> [{Work, Reason}]
     end.
 
-%% Nothing below a link: it may lead to anywhere.
+%% Lists nothing below a symbolic link, because the link may lead anywhere.
 found(Root, Sub) ->
     Dir = filename:join(Root, Sub),
     Names = case type(Dir) =:= directory andalso file:list_dir(Dir) of
@@ -120,14 +130,14 @@ found(Root, Sub) ->
     [{case is_ours(Sub, Root, Name) of true -> kind(Sub, Name); false -> other end, Name,
       filename:join(Dir, Name)} || Name <- Names].
 
-%% Whether a build made it. An artefact and a source hold their description; of a directory
-%% in work/ and of a log the build has left the lock.
+%% Tells whether a build created the entry. An artefact and a source contain their description.
+%% For a directory in work/ and for a log, the build has left the lock.
 is_ours("artefacts", Root, Name) ->
     is_called(Name, ?HEX16) andalso is_described(Root, "artefacts", Name);
 is_ours("sources", Root, Name) ->
     is_called(Name, ?HEX8) andalso is_described(Root, "sources", Name);
 is_ours("work", Root, Name) ->
-    %% What is removed lies there for a moment, and a log is a file.
+    %% An artefact lies in work/ for a moment during its removal. A log is a file.
     is_called(Name, "(" ?HEX16 "|" ?HEX8 ")" ?TRY) andalso has_lock(Root, Name)
         andalso lists:member(type(filename:join([Root, "work", Name])), [directory, regular]);
 is_ours("logs", Root, Name) ->
@@ -159,7 +169,7 @@ kind("artefacts", "suites-" ++ _) -> otp;
 kind("artefacts", _) -> part.
 
 entry({Kind, Name, Path, Bytes}, Held) ->
-    %% A build reads artefacts and sources of other names than its own.
+    %% A build reads artefacts and sources with other names than its own.
     InUse = case Kind of
                 other -> false;
                 _ when Kind =:= work; Kind =:= log -> lists:member(lock_name(Name), Held);
@@ -168,7 +178,7 @@ entry({Kind, Name, Path, Bytes}, Held) ->
     #{kind => Kind, name => Name, path => Path, in_use => InUse, bytes => Bytes,
       age => max(0, erlang:system_time(second) - made(Path))}.
 
-%% `NAME-HEX@UNIQUE' in work/, `NAME-HEX.log' in logs/.
+%% The names are `NAME-HEX@UNIQUE' in work/ and `NAME-HEX.log' in logs/.
 lock_name(Name) ->
     [Before | _] = string:split(Name, "@"),
     case lists:suffix(".log", Before) of
@@ -182,7 +192,7 @@ made(Path) ->
         {error, _} -> erlang:system_time(second)
     end.
 
-%% Links are not followed: a build may have made one to anywhere.
+%% Does not follow symbolic links: a build may have created a link to anywhere.
 bytes(Path) ->
     case file:read_link_info(Path) of
         {ok, #file_info{type = directory}} ->
@@ -194,11 +204,11 @@ bytes(Path) ->
         {error, _} -> 0
     end.
 
-%% The names whose lock a build holds, `in-use' among them where one reads the cache.
+%% Lists the names that builds have locked. `in-use' is one of them if a build reads the cache.
 held(Root) ->
     case whittle_lock:held(filename:join(Root, "locks")) of
         {ok, Names} -> Names;
-        %% Nobody knows: nothing is safe to remove.
+        %% Without flock the locks are unknown, so nothing is safe to remove.
         {error, no_flock} -> ["?"]
     end.
 
@@ -215,14 +225,14 @@ remove_locked(Root, Name, Path) ->
             ok = whittle_lock:release(Held),
             case Moved of
                 ok -> removed(Aside);
-                {error, enoent} -> ok;          % another `whittle clean' was faster
+                {error, enoent} -> ok;          % another `whittle clean' removed it first
                 {error, _} = Error -> Error
             end;
         busy -> {error, in_use};
         {error, _} -> {error, eacces}
     end.
 
-%% A log is a file.
+%% Removes a directory, or a log, which is a file.
 removed(Aside) ->
     case file:del_dir_r(Aside) of
         {error, enotdir} -> file:delete(Aside);

@@ -3,8 +3,10 @@
 
 -export([root/1, unwritten/2]).
 
-%% @doc The cache's root: the option `cache', or $WHITTLE_CACHE, or
-%% $XDG_CACHE_HOME/whittle, or ~/.cache/whittle.
+%% @doc Finds the root of the cache.
+%%
+%% It is the option `cache', else $WHITTLE_CACHE, else $XDG_CACHE_HOME/whittle, else
+%% ~/.cache/whittle.
 -spec root(whittle_runtime:options()) -> {ok, file:filename()} | {error, whittle_runtime:reason()}.
 root(#{cache := Dir}) ->
     {ok, filename:absname(Dir)};
@@ -13,14 +15,14 @@ root(_) ->
               {"HOME", [".cache", "whittle"]}],
     case [filename:join([Dir | Below]) || {Name, Below} <- Places,
                                           Dir <- [os:getenv(Name, "")], Dir =/= "",
-                                          %% The XDG specification: a relative one is invalid.
+                                          %% The XDG specification calls a relative path invalid.
                                           Name =/= "XDG_CACHE_HOME"
                                               orelse filename:pathtype(Dir) =:= absolute] of
         [Root | _] -> {ok, filename:absname(Root)};
         [] -> {error, {no_cache, #{}}}
     end.
 
-%% @doc The error of a file below that directory that cannot be written.
+%% @doc Returns the error for a failed write below a directory.
 -spec unwritten(file:posix(), file:filename()) -> {atom(), map()}.
 unwritten(enospc, Dir) -> {disk_full, #{dir => Dir}};
 unwritten(Reason, Dir) -> {cache_unwritable, #{dir => Dir, reason => Reason}}.

@@ -1,17 +1,19 @@
-%% @hidden What of other people's work is linked into a runtime, with the licences
-%% that have to go with every copy.
+%% @hidden Collects the third-party components of a runtime and their licence texts.
 %%
-%% The table is `priv/components.config'; a target's description adds its C library.
+%% Every copy of a program must carry these texts. `priv/components.config' lists the
+%% components; the target's description adds its C library.
 -module(whittle_components).
 
 -export([collect/3, check/1, table/0]).
 
-%% @doc The components of a VM. Notices are copied to `licenses/' in Out. What
-%% some releases lack is passed over; a component without any notice is an error.
+%% @doc Collects the components of a VM.
 %%
-%% Trees holds the artefacts that went in: `erts', `terminfo' and `libc', and `crypto',
-%% `zstd', `soft_float' and `{native, N}' where they did. Context has the flavour, and the
-%% version of each of them.
+%% It copies the licence notices to `licenses/' in Out. It skips components and notices that a
+%% release does not have. A component without any notice is an error.
+%%
+%% Trees holds the directories of the artefacts in the VM: `erts', `terminfo', `libc',
+%% `crypto', `zstd', `soft_float' and `{native, N}'. Context has the flavour and the version
+%% of each artefact.
 -spec collect(#{erts := file:filename(),
                 atom() | {native, pos_integer()} => file:filename()},
               #{flavour := size | speed, target := whittle_target:target(),
@@ -33,8 +35,9 @@ collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc Whether the notices of what the compiler links in are here: for before the
-%% long work. The others come with the sources.
+%% @doc Checks that this machine has the notices of the libraries that the compiler links in.
+%%
+%% A build calls it before the long work. The other notices come with the sources.
 -spec check(whittle_target:target()) -> ok | {error, whittle_runtime:reason()}.
 check(#{libraries := Libraries}) ->
     case [Name || #{name := Name, notices := Notices} <- Libraries, present(Notices) =:= []] of
@@ -42,14 +45,14 @@ check(#{libraries := Libraries}) ->
         [Name | _] -> {error, {no_notice, #{component => Name}}}
     end.
 
-%% @doc The table of components, as `priv/components.config' has it.
+%% @doc Reads the table of components from `priv/components.config'.
 -spec table() -> [{string(), term(), map()}].
 table() ->
     File = filename:join(code:priv_dir(whittle_runtime), "components.config"),
     {ok, Table} = file:consult(File),
     Table.
 
-%% Which tree a component is in, if it is in at all.
+%% Returns the artefact's directory for a component, or [] if the VM does not contain it.
 tree({erts, Path}, #{erts := Tree}, _) ->
     [{erts, Tree} || filelib:is_file(filename:join(Tree, Path))];
 tree({jit, _}, #{erts := Tree}, #{flavour := Flavour}) ->
@@ -69,7 +72,7 @@ component(Name, Facts, Tree, Part, #{versions := Versions}, Out) ->
       homepage => Homepage, notices => Kept,
       version => version(Version, Tree, maps:get(Part, Versions, ""))}.
 
-%% `source': the version of the source it came in.
+%% `source' and `otp' stand for the version of the source archive.
 version(Origin, _Tree, Vsn) when Origin =:= otp; Origin =:= source ->
     Vsn;
 version({Path, Pattern}, Tree, _Vsn) ->
@@ -93,7 +96,7 @@ write(Name, Base, Notice, Out) ->
 written(ok, _Out) -> ok;
 written({error, Reason}, Out) -> throw({?MODULE, whittle_cache_dir:unwritten(Reason, Out)}).
 
-%% The comment that C source begins with, as it stands.
+%% Returns the comment at the beginning of C source, unchanged.
 comment(<<"/*", _/binary>> = Text) ->
     [Comment | _] = binary:split(Text, <<"*/">>),
     <<Comment/binary, "*/\n">>;
@@ -102,7 +105,7 @@ comment(Text) ->
     Head = lists:takewhile(fun(<<"//", _/binary>>) -> true; (_) -> false end, Lines),
     iolist_to_binary([[L, "\n"] || L <- Head]).
 
-%% One that the compiler brings along.
+%% Describes a library that the compiler links in.
 library(Library, Out) ->
     #{name := Name, license := License, copyright := Copyright,
       homepage := Homepage, version := Command, notices := Notices} = Library,
@@ -114,7 +117,7 @@ library(Library, Out) ->
     #{name => Name, license => License, copyright => Copyright,
       homepage => Homepage, notices => Kept, version => string:trim(Version)}.
 
-%% Those of the notices that are on this machine.
+%% Returns the notices that this machine has.
 present(Notices) ->
     [Path || Notice <- Notices,
              Print <- ["printf %s \"" ++ Notice ++ "\""],

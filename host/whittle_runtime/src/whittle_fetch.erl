@@ -1,19 +1,21 @@
-%% @hidden Fetches one file over http or https and keeps it only if its SHA-256 is
-%% the expected one.
+%% @hidden Fetches one file over http or https, and keeps it only if its SHA-256 is right.
 -module(whittle_fetch).
 
 -export([get/4]).
 
 -define(CONNECT_MS, 15000).
-%% A release is 60-110 MB; a slow line needs a while for that.
+%% A release has 60-110 MB, and a slow line needs this long for it.
 -define(TRANSFER_MS, 1800000).
 
-%% @doc Fetches an address into a file, which must not exist, through the proxy that
-%% the environment names (`https_proxy', `http_proxy', `no_proxy', as curl reads them).
-%% Certificates are checked against the system's, or those of the option `cacerts'
-%% (DER); `tell' hears how much of it has come, where the server says how much it is.
-%% Errors: `bad_checksum', `unreachable', `disk_full', `cache_unwritable'. After an
-%% error there is no file.
+%% @doc Fetches an address into a new file.
+%%
+%% The file must not exist. It uses the proxy that the environment names (`https_proxy',
+%% `http_proxy', `no_proxy', with curl's rules). It checks certificates against the
+%% system's, or against those of the option `cacerts' (DER). The function `tell' receives the
+%% progress in percent, if the server sends the size.
+%%
+%% Errors: `bad_checksum', `unreachable', `disk_full', `cache_unwritable'. After an error the
+%% file does not exist.
 -spec get(string(), file:filename(), whittle_source:digest(),
           #{cacerts => [public_key:der_encoded()],
             tell => fun((string(), 0..100) -> term()), _ => _}) ->
@@ -21,7 +23,7 @@
 get(Address, File, Sum, Options) ->
     {ok, _} = application:ensure_all_started(inets),
     {ok, _} = application:ensure_all_started(ssl),
-    %% A client of our own: a proxy that is set once cannot be taken back.
+    %% Use a client profile of our own, because httpc cannot unset a proxy.
     {ok, _} = inets:start(httpc, [{profile, ?MODULE}]),
     Partial = File ++ ".part",
     try request(Address, Partial, Options) of
@@ -44,7 +46,7 @@ request(Address, Partial, Options) ->
     Check = [{match_fun, public_key:pkix_verify_hostname_match_fun(https)}],
     Tls = [{verify, verify_peer}, {cacerts, Cacerts}, {depth, 5},
            {customize_hostname_check, Check}],
-    %% A connection of its own: one that is kept was verified for its opener.
+    %% Use a new connection: httpc verified a kept connection for another caller.
     Headers = [{"user-agent", "whittle"}, {"connection", "close"}],
     Proxy = proxy(),
     case file:open(Partial, [write, raw, binary]) of
@@ -87,7 +89,7 @@ receive_all(Request, Sender, Fd, State) ->
             {error, Reason}
     end.
 
-%% Tells each percent once.
+%% Reports each percentage once.
 told(More, State = #{size := Size, done := Done, told := Told, tell := Tell}) ->
     Now = Done + More,
     case Size > 0 andalso min(100, 100 * Now div Size) of
@@ -98,11 +100,11 @@ told(More, State = #{size := Size, done := Done, told := Told, tell := Tell}) ->
             State#{done := Now}
     end.
 
-%% Sets the proxies for what comes; what it gives belongs into the request.
+%% Sets the proxies of the client profile, and returns the request's options for them.
 proxy() ->
     Not = lists:append([not_through(Name)
                         || Name <- string:lexemes(variable(["no_proxy", "NO_PROXY"]), ", ")]),
-    %% HTTP_PROXY in capitals may come from a request to a server that runs us.
+    %% A request to a CGI server can set HTTP_PROXY in capitals, so it does not count.
     Set = [{Option, Parsed}
            || {Option, Names} <- [{proxy, ["http_proxy"]},
                                   {https_proxy, ["https_proxy", "HTTPS_PROXY"]}],
@@ -128,7 +130,7 @@ not_through("*") -> ["*"];
 not_through("." ++ Domain) -> ["*." ++ Domain];
 not_through(Host) -> [Host, "*." ++ Host].
 
-%% Without a system store nothing verifies, which `unreachable' then says.
+%% Without the system's certificates no server verifies; the error is then `unreachable'.
 system_cacerts() ->
     try public_key:cacerts_get() of
         Certificates -> Certificates

@@ -1,13 +1,16 @@
-%% @hidden The patches to OTP's source: `native/patches/series' says which there are
-%% and for which releases.
+%% @hidden Reads which patches belong to a release of OTP's source.
+%%
+%% `native/patches/series' lists the patches and their releases.
 -module(whittle_patches).
 
 -export([for/2]).
-%% Pure part, for tests
+%% Pure function, exported for tests
 -export([parse/1]).
 
-%% @doc The patches for a release, in order: file names in Dir, with the SHA-256
-%% of each. `bad_series' names the line that cannot be read.
+%% @doc Lists the patches for a release, in order.
+%%
+%% Each entry is a file name in Dir and the SHA-256 of the file. The error `bad_series' names
+%% the line that has the wrong form.
 -spec for(file:filename(), string()) ->
           {ok, [{string(), whittle_source:digest()}]} | {error, whittle_runtime:reason()}.
 for(Dir, Release) ->
@@ -34,7 +37,7 @@ digests([Patch | Patches], Dir, Acc) ->
         {error, Reason} -> {error, {no_native, #{file => File, reason => Reason}}}
     end.
 
-%% @doc Reads a series; on error, the number of the line.
+%% @doc Reads the text of a series file. The error is the number of the bad line.
 -spec parse(string()) -> {ok, [{string(), [string()]}]} | {error, pos_integer()}.
 parse(Text) ->
     parse(string:split(Text, "\n", all), 1, []).

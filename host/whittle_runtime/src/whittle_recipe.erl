@@ -1,16 +1,16 @@
-%% @hidden A recipe: the steps that build something, as data; and the one place that
-%% carries recipes out.
+%% @hidden Runs recipes: lists of build steps, which are data.
 %%
-%% A step is a few lines for sh. They name places only by variables (below), so
-%% that a recipe is the same on every machine and can be part of a cache's key:
+%% A step is a few lines for sh. Steps name places only by the variables below. So a recipe is
+%% the same on every machine and can be part of a cache key:
 %%
 %% <ul>
-%% <li>WORK, where each step starts; OUT, what becomes the artefact;</li>
-%% <li>JOBS, how many things to do at once;</li>
-%% <li>whatever the caller adds: SOURCE, ERTS, LAUNCHER, ...</li>
+%% <li>WORK: the directory in which each step starts;</li>
+%% <li>OUT: the directory that becomes the artefact;</li>
+%% <li>JOBS: the number of parallel jobs;</li>
+%% <li>further variables of the caller: SOURCE, ERTS, LAUNCHER, ...</li>
 %% </ul>
 %%
-%% Nothing else of the user's environment reaches a step, save PATH.
+%% Of the user's environment a step receives only PATH.
 -module(whittle_recipe).
 
 -export([run/5, essence/1]).
@@ -21,31 +21,31 @@
 
 -type step() ::
         #{name := string(),             % "configure", for a person
-          script := [string()],         % lines for sh; the first that fails ends it
-          seconds := pos_integer(),     % about what it takes (two cores); weighs
-                                        % the step in the percentage
-          lines := pos_integer()}.      % about what it prints; tells how far it is
+          script := [string()],         % lines for sh; sh stops at the first failure
+          seconds := pos_integer(),     % approximate duration on two cores: the
+                                        % step's weight in the percentage
+          lines := pos_integer()}.      % approximate lines of output, for progress
 
-%% The last lines of the output that an error carries, how much of each, and the
-%% bytes in which they are looked for. Kept here: on a full disk the log does not
-%% have them.
+%% The number of last lines that an error carries, the width of each, and the number of bytes
+%% that this module keeps to find them. The log may lack them if the disk is full.
 -define(TAIL, 15).
 -define(TAIL_WIDTH, 200).
 -define(TAIL_BYTES, 16384).
 
-%% Where the first error lies further back, the lines before it, those from it on, and the
-%% last ones that an error carries: together as many as ?TAIL, with one between.
+%% An error carries these lines if the first error lies further back: lines before it, lines
+%% from it on, and the last lines. With one line between they are ?TAIL lines.
 -define(BEFORE_FIRST, 2).
 -define(FROM_FIRST, 7).
 -define(LAST, 5).
 
-%% As compilers, linkers and configure write what they stop at; make's own words come after.
+%% The errors of compilers, linkers and configure. make prints its own messages after them.
 -define(AN_ERROR, "\\berror: |undefined reference to |: cannot find -l|: not found$").
 
-%% @doc Carries out a recipe in a workplace of the cache.
+%% @doc Runs a recipe in a work directory of the cache.
 %%
-%% `step_failed' carries the step, the log's path, and as `tail' the lines of the log around
-%% the step's first error and its last lines; `disk_full' takes its place if the log says so.
+%% The error `step_failed' carries the step, the path of the log, and `tail': the log's lines
+%% around the step's first error, and its last lines. If the log reports a full disk, the error
+%% is `disk_full' instead.
 -spec run(string(), recipe(), [{string(), string()}], whittle_cache:workplace(),
           whittle_runtime:options()) -> ok | {error, whittle_runtime:reason()}.
 run(Task, Recipe, Variables, Place, Options) ->
@@ -66,8 +66,9 @@ run(Task, Recipe, Variables, Place, Options) ->
             {error, whittle_cache_dir:unwritten(Reason, filename:dirname(Path))}
     end.
 
-%% @doc What of a recipe its result depends on: part of a cache's key. What a step
-%% is called and how long it takes is not.
+%% @doc Returns the part of a recipe that determines its result, for the cache key.
+%%
+%% The names and durations of the steps do not belong to it.
 -spec essence(recipe()) -> [[string()]].
 essence(Recipe) ->
     [Script || #{script := Script} <- Recipe].
@@ -75,7 +76,7 @@ essence(Recipe) ->
 environment(Variables, #{work := Work, out := Out}) ->
     [{"PATH", os:getenv("PATH", "/usr/bin:/bin")},
      {"HOME", Work}, {"TMPDIR", Work}, {"LC_ALL", "C"},
-     %% Bytes must not depend on the day.
+     %% A fixed date, so that the result does not depend on the day.
      {"SOURCE_DATE_EPOCH", "946684800"}, {"TZ", "UTC"},
      {"WORK", Work}, {"OUT", Out},
      {"JOBS", integer_to_list(erlang:system_info(schedulers_online))}
@@ -86,13 +87,13 @@ steps([], _Index, _Done, _State) ->
 steps([Step | Steps], Index, Done, State) ->
     #{name := Name, script := Script, seconds := Seconds, lines := Expected} = Step,
     #{log := Log, place := #{work := Work}, environment := Environment} = State,
-    %% A step that has no room either says so itself.
+    %% If the disk is full, the step itself reports that.
     _ = file:write(Log, ["=== ", Name, "\n"]),
     Shown = show(Step, Index, Done, -1, State),
     Fold = fun(Bytes, {Lines0, Shown0, Last}) ->
                    _ = file:write(Log, Bytes),
                    Lines = Lines0 + length(binary:matches(Bytes, <<"\n">>)),
-                   %% Only the step's end makes it whole.
+                   %% The step reaches its full share only at its end.
                    Share = min(0.98, Lines / Expected),
                    {Lines, show(Step, Index, Done + Seconds * Share, Shown0, State),
                     newest(<<Last/binary, Bytes/binary>>)}
@@ -106,7 +107,7 @@ newest(Bytes) ->
     binary:copy(binary:part(Bytes, byte_size(Bytes),
                             -min(byte_size(Bytes), ?TAIL_BYTES))).
 
-%% Tells each percent once.
+%% Reports each percentage once.
 show(#{name := Name}, Index, Done, Shown, State) ->
     #{task := Task, 'of' := Of, total := Total, tell := Tell} = State,
     case trunc(100 * Done / Total) of
@@ -130,7 +131,7 @@ failed(Step, Status, Last, #{place := #{log := Path, work := Work}}) ->
 cut(Line) ->
     binary:part(Line, 0, min(byte_size(Line), ?TAIL_WIDTH)).
 
-%% The lines that tell a person most. Several jobs at once go on after one has failed, so the
+%% Selects the most useful lines. Parallel jobs continue after one of them has failed, so the
 %% first error may lie hundreds of lines before the end.
 telling(Step, Path, Last) ->
     Lines = case file:read_file(Path) of
@@ -149,7 +150,7 @@ telling(Step, Path, Last) ->
             lists:nthtail(max(0, Count - ?TAIL), Lines)
     end.
 
-%% On a disk that was full for a while the log may lack the step's beginning.
+%% The log may lack the step's beginning if the disk was full for a while.
 of_step(Step, Log, Last) ->
     case binary:split(Log, iolist_to_binary(["=== ", Step, "\n"])) of
         [_, Said] when byte_size(Said) >= byte_size(Last) -> Said;

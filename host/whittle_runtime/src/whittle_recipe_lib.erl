@@ -1,35 +1,40 @@
-%% @hidden The recipes of libraries that a VM needs and its ERTS does not hold:
-%% OpenSSL's libcrypto for the NIF of crypto (and libssl, where a NIF asks for it),
-%% ncurses' terminfo for the shell,
-%% zstd's decompressor for releases of OTP that come without zstd; and below them
-%% all, for most targets, the C library.
+%% @hidden Writes the recipes of the libraries that a VM needs and ERTS does not contain.
+%%
+%% <ul>
+%% <li>OpenSSL's libcrypto, for crypto's NIF; and libssl, if a NIF needs it</li>
+%% <li>ncurses' terminfo, for the shell</li>
+%% <li>zstd's decompressor, for OTP releases without zstd</li>
+%% <li>the C library, for most targets</li>
+%% </ul>
 -module(whittle_recipe_lib).
 
 -export([soft_float/2, libc/2, openssl/4, terminfo/3, zstd/3]).
 
-%% Terminals that need no file on the machine, about 5 kB each: what people sit at,
-%% and consoles.
+%% Terminals that need no file on the machine: the usual terminal programs, and consoles. Each
+%% one needs about 5 kB.
 -define(TERMINALS, "xterm-256color,xterm,linux,vt100,screen-256color,tmux-256color").
 
-%% What OTP's crypto never calls: TLS (OTP's own ssl does that), files of keys
-%% and certificates, message formats, engines, anything loaded at run time,
-%% locked memory (which would want the kernel's headers). All ciphers and hashes
-%% that crypto names stay, so `legacy' does.
+%% Parts of OpenSSL that OTP's crypto never calls: TLS (OTP's ssl implements it), key and
+%% certificate files, message formats, engines, modules that load at run time, and locked memory
+%% (which would need the kernel's headers). All ciphers and hashes that crypto names stay, so
+%% `legacy' stays too.
 -define(OPENSSL_WITHOUT,
         ["shared", "pic", "tests", "engine", "dso", "module", "async",
          "autoload-config", "comp", "ui-console", "sock", "srtp", "ts", "cms",
          "ct", "ocsp", "gost", "cmp", "ktls", "dgram", "ssl", "tls", "dtls",
          "filenames", "rfc3779", "secure-memory"]).
 
-%% @doc The arithmetic of floats as functions, for a processor without an FPU whose gcc
-%% was made for one that has it: what libgcc's own makefile (config/t-softfp-sfdf) takes
-%% out of its soft-fp. Variables: SOURCE.
+%% @doc Returns the recipe of floating-point arithmetic in software.
+%%
+%% It is for a processor without an FPU whose gcc was built for processors with one. It compiles
+%% the part of libgcc's soft-fp that libgcc's own makefile (config/t-softfp-sfdf) selects.
+%% Variables: SOURCE.
 -spec soft_float(whittle_target:target(), whittle_source:source()) -> whittle_recipe:recipe().
 soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
     Wanted = "'libgcc/soft-fp/*' libgcc/config/" ++ Processor ++ "/sfp-machine.h"
         " include/longlong.h COPYING3 COPYING.RUNTIME",
     [#{name => "unpack", seconds => 6, lines => 5,
-       %% Debian's archive holds the publisher's.
+       %% Debian's archive contains the publisher's archive.
        script => ["mkdir src"] ++
            case Source of
                #{kind := debian} ->
@@ -54,17 +59,18 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
                   Ar ++ " rc \"$OUT/libsoft_float.a\" *.o",
                   "cp ../../COPYING3 ../../COPYING.RUNTIME \"$OUT\""]}].
 
-%% @doc musl for a target whose compiler comes with another C library: headers, start
-%% files, libc.a, and the specs by which gcc takes them. Variables: SOURCE; SOFT_FLOAT,
-%% the artefact of {@link soft_float/2}, if the target asks for it.
+%% @doc Returns the recipe of musl, for a target whose compiler has another C library.
+%%
+%% The artefact has the headers, the start files, libc.a, and the specs file with which gcc
+%% uses them. Variables: SOURCE; SOFT_FLOAT, the artefact of {@link soft_float/2}, if the target
+%% needs it.
 -spec libc(whittle_target:target(), whittle_source:source()) -> whittle_recipe:recipe().
 libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat} = Target,
      Source) ->
     [#{name => "unpack", seconds => 1, lines => 20,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 5, lines => 100,
-       %% -Os, and -O3 for copying and comparing memory: musl's own choice where it is
-       %% not told.
+       %% musl's default: -Os, and -O3 for the functions that copy and compare memory.
        script => ["cd src"] ++ time64_first(Target) ++ [
                   "export CC=\"" ++ Cc ++ "\" AR=\"" ++ Ar ++ "\" RANLIB=\"" ++ Ranlib ++ "\"",
                   "export CFLAGS=\"-fno-asynchronous-unwind-tables -fno-unwind-tables"
@@ -72,28 +78,28 @@ libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFlo
                   "./configure --target=" ++ Name ++ " --prefix=/libc --disable-shared"
                   " --enable-wrapper=gcc"]},
      #{name => "compile", seconds => 25, lines => 1400,
-       %% Without the start file of programs that may lie anywhere, which these never are.
+       %% Omit the start file of position-independent executables: Whittle builds none.
        script => ["cd src", "crt='CRT_LIBS=lib/crt1.o lib/crti.o lib/crtn.o'",
                   "make -j\"$JOBS\" \"$crt\"",
                   "make install DESTDIR=\"$WORK/installed\" \"$crt\"",
                   "cp -R ../installed/libc/include ../installed/libc/lib COPYRIGHT \"$OUT\"",
-                  %% The specs name the place where it was to be installed. gcc's own start
-                  %% files serve shared objects and tables for unwinding (on MIPS they also
-                  %% want what musl's do not give): musl itself runs constructors.
+                  %% The specs name the install directory, so replace it. Remove gcc's own
+                  %% start files: they serve shared objects and unwind tables, and on MIPS
+                  %% they need symbols that musl's lack. musl itself runs constructors.
                   "sed -E -i 's,Scrt1,crt1,;s,crt(begin|end)S.o%s,,;"
                   "s,/libc(/[^ }]*),%:getenv(LIBC \\1),g'"
                   " \"$OUT/lib/musl-gcc.specs\""]
            ++ case SoftFloat of
                   "" -> [];
-                  %% First: libgcc's functions of these names, for MIPS16, want an FPU.
+                  %% Before libgcc: its MIPS16 functions of the same names need an FPU.
                   _ -> ["cp \"$SOFT_FLOAT/libsoft_float.a\" \"$OUT/lib\"",
                         "sed -i 's,^libgcc.a%s,-lsoft_float &,' \"$OUT/lib/musl-gcc.specs\""]
               end}].
 
-%% On 32 bits musl makes the system calls with a 32-bit time first, for any time that fits.
-%% A kernel without COMPAT_32BIT_TIME lacks them, and a wait returns at once. Here it makes
-%% those with a 64-bit time first; the others stay for kernels older than 5.1. musl's locks
-%% (futex) stay as they are: both sides of one have to make the same call.
+%% On 32 bits, musl first makes the system calls with a 32-bit time, for any time that fits. A
+%% kernel without COMPAT_32BIT_TIME lacks those calls, so a wait returns at once. This edit puts
+%% the calls with a 64-bit time first. The others stay for kernels older than 5.1. musl's locks
+%% (futex) do not change: both sides of a lock have to make the same call.
 -define(TIMED, ["linux/ppoll", "linux/timerfd", "select/pselect", "select/select",
                 "signal/sigtimedwait", "stat/utimensat", "time/clock_nanosleep"]).
 
@@ -106,8 +112,9 @@ time64_first(#{word_size := 32}) ->
 time64_first(#{}) ->
     [].
 
-%% @doc OpenSSL's libcrypto.a and headers; with `ssl' its libssl.a too, which has TLS 1.0 to
-%% 1.3. Variables: SOURCE.
+%% @doc Returns the recipe of OpenSSL's libcrypto.a and headers.
+%%
+%% With `ssl' the artefact also has libssl.a, with TLS 1.0 to 1.3. Variables: SOURCE.
 -spec openssl(whittle_target:target(), size | speed, whittle_source:source(), crypto | ssl) ->
           whittle_recipe:recipe().
 openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
@@ -116,7 +123,7 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
                              ssl -> {["tls"], "libcrypto.a libssl.a"}
                          end,
     Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
-    %% OpenSSL keeps the flags as a text: they name no place.
+    %% OpenSSL stores the flags as text, so they must not contain a path.
     Flags = whittle_toolchain:cflags(Target, Flavour),
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
@@ -129,8 +136,10 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
                   "mkdir \"$OUT/lib\"", "cp " ++ Libraries ++ " \"$OUT/lib\"",
                   "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
 
-%% @doc libtinfo.a and headers, which know some terminals by themselves and the others
-%% where the machine has ncurses' files. Variables: SOURCE.
+%% @doc Returns the recipe of libtinfo.a and its headers.
+%%
+%% The library contains some terminals. It finds the others in ncurses' files on the machine.
+%% Variables: SOURCE.
 -spec terminfo(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:recipe().
 terminfo(Target = #{triple := Triple}, Flavour, Source) ->
@@ -154,8 +163,9 @@ terminfo(Target = #{triple := Triple}, Flavour, Source) ->
                   "cp include/curses.h include/term.h include/unctrl.h include/ncurses_dll.h"
                   " \"$OUT/include\"", "cp COPYING \"$OUT\""]}].
 
-%% @doc zstd's decompressor out of the source of an OTP that has it. Variables:
-%% SOURCE.
+%% @doc Returns the recipe of zstd's decompressor, from the source of an OTP that contains it.
+%%
+%% Variables: SOURCE.
 -spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:recipe().
 zstd(Target, Flavour, Source) ->
@@ -165,7 +175,7 @@ zstd(Target, Flavour, Source) ->
      #{name => "compile", seconds => 5, lines => 5,
        script => ["cd src/erts/emulator/zstd"]
            ++ whittle_toolchain:tools(Target, Flags)
-           %% Its assembler file is for one processor only.
+           %% Omit zstd's assembler file: it is for one processor only.
            ++ ["for source in common/*.c decompress/*.c; do",
                "  $CC $CFLAGS -DZSTD_DISABLE_ASM -c \"$source\"",
                "done",

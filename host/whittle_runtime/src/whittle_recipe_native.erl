@@ -1,15 +1,18 @@
-%% @hidden The recipe of a NIF or driver that an application brings: one object file, which
-%% shows the linker nothing but the function that the VM asks it for. So two of them may
-%% use one name for different things.
+%% @hidden Writes the recipe of a NIF or driver that an application brings.
 %%
-%% Compiled without LTO, which would keep the linker from joining the objects. C++ has
-%% neither exceptions nor types at run time, like the JIT's.
+%% The artefact is one object file. It exports only the function that the VM calls, so two
+%% libraries may use one name for different things.
+%%
+%% The compiler runs without LTO, because with LTO the linker cannot join the objects. C++ has
+%% neither exceptions nor run-time type information, like the JIT's.
 -module(whittle_recipe_native).
 
 -export([recipe/3, is_cxx/1, needs_openssl/1, archive/2]).
 
-%% @doc Variables: ERTS, for its headers; OPENSSL, where the library asks for that. The files
-%% lie below `src'.
+%% @doc Returns the recipe.
+%%
+%% Variables: ERTS, for its headers; OPENSSL, if the library needs it. The files lie below
+%% `src'.
 -spec recipe(whittle_target:target(), size | speed, whittle_runtime:native()) ->
           whittle_recipe:recipe().
 recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
@@ -20,7 +23,7 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, N
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted(Dir) || Dir <- Include],
-    %% There, so that the compiler calls a file what its author does.
+    %% Compile in src, so that the compiler uses the author's name of the file.
     Compile = ["(cd src && " ++ case is_cxx_file(Source) of
                    true -> "$CXX $CXXFLAGS" ++ whittle_toolchain:cxx_masks(Target);
                    false -> "$CC $CFLAGS"
@@ -45,23 +48,23 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, N
            ++ ["$CC -nostdlib -r -o native.o"
                ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
                Objcopy ++ " -G " ++ symbol(Native) ++ " native.o \"$OUT/" ++ Name ++ ".o\"",
-               %% A library of another name than it says would end as an unknown symbol.
+               %% Check the name here: the linker would only report an unknown symbol.
                "readelf -sW \"$OUT/" ++ Name ++ ".o\" |"
                " grep -q ' GLOBAL .* [0-9][0-9]* " ++ symbol(Native) ++ "$' ||"
                " { echo \"" ++ Name ++ ": there is no function " ++ symbol(Native) ++
                "; is its name another?\"; exit 1; }"]}].
 
-%% @doc Whether it is C++, so that its library has to be linked too.
+%% @doc Tells whether the library contains C++ and so needs the C++ library.
 -spec is_cxx(whittle_runtime:native()) -> boolean().
 is_cxx(#{sources := Sources}) ->
     lists:any(fun is_cxx_file/1, Sources).
 
-%% @doc Whether it calls a library of OpenSSL.
+%% @doc Tells whether the library calls a library of OpenSSL.
 -spec needs_openssl(whittle_runtime:native()) -> boolean().
 needs_openssl(#{libs := Libs}) ->
     lists:member(crypto, Libs) orelse lists:member(ssl, Libs).
 
-%% @doc The bytes of the library that is compiled already, for a target or for any.
+%% @doc Finds the precompiled archive for a target, or for any target.
 -spec archive(string(), whittle_runtime:native()) -> {ok, binary()} | none.
 archive(For, #{archives := Archives}) ->
     case Archives of
@@ -70,7 +73,7 @@ archive(For, #{archives := Archives}) ->
         #{} -> none
     end.
 
-%% The function that the VM calls, as erl_nif.h and erl_driver.h name it.
+%% Returns the function that the VM calls. erl_nif.h and erl_driver.h define its name.
 symbol(#{kind := nif, name := Name}) -> Name ++ "_nif_init";
 symbol(#{kind := driver, name := Name}) -> Name ++ "_driver_init".
 

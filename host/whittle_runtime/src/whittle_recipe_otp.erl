@@ -1,24 +1,23 @@
-%% @hidden The recipe of an OTP that is installed on this machine.
+%% @hidden Writes the recipe of an OTP installation on this machine.
 %%
-%% As its makers build it, with what the host has: the JIT where there is one,
-%% and beside it the interpreter (`erl -emu_flavor emu'), so that each flavour of
-%% a runtime has its like to be measured against. Left out are applications that
-%% draw windows or that no program ships: building them takes half as long again.
+%% It builds OTP with its makers' options and the features that the host supports: the JIT if
+%% possible, and also the interpreter (`erl -emu_flavor emu'). So each flavour of a runtime has a
+%% counterpart for measurements. It omits applications that draw windows and applications that no
+%% program ships; they would lengthen the build by half.
 %%
-%% The BEAM files are compiled with `deterministic' (no paths in them), and with
-%% debug information as usual: the passes strip it, and the baseline of the
-%% figures must be what OTP's makers install.
+%% It compiles BEAM files with `deterministic' (without paths), and with debug information as
+%% usual. Whittle's passes strip that information. The baseline of the figures must be the
+%% files that OTP's makers install.
 -module(whittle_recipe_otp).
 
 -export([recipe/1, describe/2]).
 
-%% wx and what needs it, interfaces to other languages and systems that a host
-%% would have to have, and large protocol stacks that come as libraries where
-%% they are wanted.
+%% Omitted: wx and the applications that need it, interfaces to other languages and systems that
+%% the host would have to install, and large protocol stacks that projects add as libraries.
 -define(WITHOUT, ["wx", "debugger", "observer", "et", "reltool", "dialyzer",
                   "jinterface", "odbc", "megaco", "diameter", "snmp"]).
 
-%% @doc The recipe for a source. Variables: SOURCE, the source's main file.
+%% @doc Returns the recipe for a source. Variables: SOURCE, the source's main file.
 -spec recipe(whittle_source:source()) -> whittle_recipe:recipe().
 recipe(Source) ->
     Without = [" --without-" ++ A || A <- ?WITHOUT],
@@ -26,7 +25,7 @@ recipe(Source) ->
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 40, lines => 1000,
        script => ["cd src", "export ERL_TOP=\"$PWD\"",
-                  %% Where it is installed is found at run time.
+                  %% OTP finds its install directory at run time.
                   lists:flatten(["./configure --prefix=/otp --without-javac",
                                  Without])]},
      #{name => "compile", seconds => 400, lines => 2000,
@@ -39,20 +38,20 @@ recipe(Source) ->
      #{name => "install", seconds => 12, lines => 500,
        script => ["cd src", "export ERL_TOP=\"$PWD\"",
                   "export ERL_COMPILER_OPTIONS=deterministic",
-                  %% Debian's source comes without these two, which only dress
-                  %% common_test's reports; the installation asks for them.
+                  %% Debian's source lacks these two files. They only style common_test's
+                  %% reports, but the installation requires them.
                   "(cd lib/common_test/priv && touch jquery-latest.js"
                   " jquery.tablesorter.min.js)",
                   "make install DESTDIR=\"$WORK/stage\"",
                   "mv \"$WORK\"/stage/otp/lib/erlang/* \"$OUT\"",
                   "cp bin/*-*-*/beam.emu* \"$OUT\"/erts-*/bin/",
-                  %% As distributions install it; 80 MB of symbols otherwise, and
-                  %% the ledger compares with what a release would ship.
+                  %% Strip, as distributions do: the symbols have 80 MB, and the ledger
+                  %% compares with the files that a release would ship.
                   "for file in \"$OUT\"/erts-*/bin/*; do"
                   " strip \"$file\" 2>/dev/null || true; done",
                   "cp OTP_VERSION \"$OUT\"/OTP_VERSION"]}].
 
-%% @doc What was installed in a directory.
+%% @doc Describes the OTP that is installed in a directory.
 -spec describe(file:filename(), string()) -> map().
 describe(Out, Release) ->
     {ok, Vsn} = file:read_file(filename:join(Out, "OTP_VERSION")),

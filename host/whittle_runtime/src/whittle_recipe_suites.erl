@@ -1,33 +1,33 @@
-%% @hidden The recipe of OTP's own test suites, ready to run.
+%% @hidden Writes the recipe of OTP's own test suites, ready to run.
 %%
-%% They are laid out as OTP's makefiles release them: a directory `APP_test' for
-%% each application, and `test_server' beside them, which the suites' C parts are
-%% configured and compiled with when they run (docs/otp-suites.md). The Erlang
-%% parts are compiled here, by the stock OTP of the same release: on the VM that
-%% is tested this would take several times as long.
+%% The artefact has the layout of OTP's makefiles: a directory `APP_test' for each application,
+%% and `test_server' beside them. When the suites run, they configure and compile their C parts
+%% with `test_server' (docs/otp-suites.md). The stock OTP of the same release compiles the
+%% Erlang parts here; the VM under test would take several times as long.
 -module(whittle_recipe_suites).
 
 -export([recipe/1, apps/0]).
 
-%% Where an application's tests lie in the source.
+%% The place of each application's tests in the source.
 -define(APPS, [{"emulator", "erts/emulator/test"},
                {"kernel", "lib/kernel/test"},
                {"stdlib", "lib/stdlib/test"}]).
 
-%% @doc The applications whose suites are made.
+%% @doc Lists the applications whose suites the recipe builds.
 -spec apps() -> [string()].
 apps() ->
     [App || {App, _} <- ?APPS].
 
-%% @doc The recipe for a source. Variables: SOURCE, the source's main file; OTP, the
-%% root of the stock OTP that compiles.
+%% @doc Returns the recipe for a source.
+%%
+%% Variables: SOURCE, the source's main file; OTP, the root of the stock OTP that compiles.
 -spec recipe(whittle_source:source()) -> whittle_recipe:recipe().
 recipe(Source) ->
     Top = "export ERL_TOP=\"$WORK/src\"",
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 25, lines => 500,
-       %% Only for the makefiles of the tests: nothing of lib/ is built.
+       %% Configure only for the makefiles of the tests: the recipe builds nothing of lib/.
        script => ["rm -f src/lib/*/configure", "cd src", Top,
                   "./configure --without-termcap --without-ssl --without-javac"
                   " --without-wx --without-odbc --disable-jit"]},

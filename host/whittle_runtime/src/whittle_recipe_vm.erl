@@ -1,16 +1,15 @@
-%% @hidden The recipes of the VM for a target.
+%% @hidden Writes the recipes of the VM for a target.
 %%
-%% Two recipes, so that a change in the launcher does not compile ERTS again:
+%% There are two recipes, so that a change in the launcher does not compile ERTS again:
 %% <ul>
-%% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour,
-%%     and makes its static library (`libbeam.a') and those of the libraries in
-%%     it;</li>
+%% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour. It builds
+%%     ERTS's static library (`libbeam.a') and those of the libraries in it.</li>
 %% <li>{@link link/4} compiles the launcher and ERTS's small programs, and links
-%%     all into one executable.</li>
+%%     everything into one executable.</li>
 %% </ul>
-%% Every target is built in the same, cross, way: also the machine's own.
+%% It cross-compiles for every target, also for the machine's own.
 %%
-%% What each measure gave is in docs/runtime-size.md.
+%% docs/runtime-size.md has the effect of each measure on the size.
 -module(whittle_recipe_vm).
 
 -import(whittle_toolchain, [tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2, page_size/1,
@@ -18,8 +17,8 @@
 
 -export([erts/4, link/4, separate/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
 
-%% Programs of OTP that the executable answers for; each one's main() becomes
-%% NAME_main(), and nothing else of it can be seen from outside. Those of os_mon are 3.4 KB.
+%% OTP's programs inside the executable. The main() of each becomes NAME_main(), and the linker
+%% sees no other symbol of it. Those of os_mon have 3.4 KB.
 -define(PROGRAMS,
         [{"erl_child_setup", ["erts/emulator/sys/unix/erl_child_setup.c",
                               "erts/emulator/sys/unix/sys_uds.c"]},
@@ -28,49 +27,51 @@
          {"memsup", ["lib/os_mon/c_src/memsup.c"]},
          {"cpu_sup", ["lib/os_mon/c_src/cpu_sup.c"]}]).
 
-%% NODEBUG: inet_gethost without the text of ERL_INET_GETHOST_DEBUG is 2.8 KB smaller.
+%% NODEBUG removes the text of ERL_INET_GETHOST_DEBUG from inet_gethost: 2.8 KB.
 -define(PROGRAM_FLAGS, " -DHAVE_CLOSEFROM -DNODEBUG").
 
-%% Programs that outlive the one which started them: executables of their own, for the pack.
-%% A daemon has no terminal, so epmd is compiled without its help text and without the text
-%% of -debug (docs/runtime-size.md).
+%% Programs that outlive the program which starts them: separate executables for the pack. A
+%% daemon has no terminal, so the recipe compiles epmd without its help text and without the
+%% text of -debug (docs/runtime-size.md).
 -define(SEPARATE,
         [{"epmd", [{"erts/epmd/src/epmd.c", " '-Dfprintf(...)='"},
                    {"erts/epmd/src/epmd_cli.c", ""},
                    {"erts/epmd/src/epmd_srv.c", " '-Dfprintf(...)=' '-Ddbg_tty_printf(...)='"}]}]).
 
-%% The launcher's own parts (docs/launcher.md); `entry' is linked first, so that it lies in
-%% the file's first pages.
+%% The launcher's own parts (docs/launcher.md). The linker takes `entry' first, so that it lies
+%% in the first pages of the file.
 -define(PARTS, ["entry", "main", "erl", "machine", "distribution", "pack", "flags", "input",
                 "process", "signals", "vfs", "musl", "note"]).
 
-%% Objects of ERTS in which a running program spends its time: the interpreter's
-%% loop, the collector, and what messages, bit strings and tables do; then those in
-%% which it spends its start, loading code. Compiled for speed also in flavour
-%% `size' (bench/interpreter, docs/runtime-size.md).
+%% Objects of ERTS in which a running program spends its time: the interpreter's loop, the
+%% garbage collector, and the code for messages, bit strings and tables; then the objects that
+%% load code at the start. The recipe compiles them for speed also in flavour `size'
+%% (bench/interpreter, docs/runtime-size.md).
 -define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message",
               "emu_load", "beam_load", "beam_file", "beam_transform_helpers", "utils", "copy"]).
 
-%% After the compiler's own directories, so that they hide nothing of its C library's.
+%% Search the kernel's headers after the compiler's own, so that they hide none of the C
+%% library's.
 -define(KERNEL_HEADERS, "-idirafter $WORK/kernel").
 -define(KERNEL, "\"$WORK/kernel\"").
 
-%% As ERTS's own makefile defines them for an emulator.
+%% The definitions in ERTS's own makefile for an emulator.
 -define(DEFINES, "-D_GNU_SOURCE -DHAVE_CONFIG_H -DUSE_THREADS -D_THREAD_SAFE"
         " -D_REENTRANT -DPOSIX_THREADS -D_POSIX_THREAD_SAFE_FUNCTIONS").
 
-%% @doc Whether a release's ERTS holds zstd; the launcher needs its decompressor.
+%% @doc Tells whether a release's ERTS contains zstd. The launcher needs its decompressor.
 -spec has_zstd(string()) -> boolean().
 has_zstd(Release) ->
     list_to_integer(Release) >= 28.
 
-%% @doc The programs that {@link link/4} makes beside the VM, by name.
+%% @doc Lists the names of the programs that {@link link/4} builds beside the VM.
 -spec separate() -> [string()].
 separate() -> [Name || {Name, _} <- ?SEPARATE].
 
-%% @doc ERTS as libraries. Variables: SOURCE; PATCHES, the directory of Patches,
-%% which are file names there; TERMINFO_LIB, the artefact of
-%% {@link whittle_recipe_lib:terminfo/3}.
+%% @doc Returns the recipe of ERTS as libraries.
+%%
+%% Variables: SOURCE; PATCHES, the directory of Patches, which are file names;
+%% TERMINFO_LIB, the artefact of {@link whittle_recipe_lib:terminfo/3}.
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
            [string()]) -> whittle_recipe:recipe().
 erts(Target, Flavour, Source, Patches) ->
@@ -83,22 +84,22 @@ erts(Target, Flavour, Source, Patches) ->
         || Patch <- Patches]]
         ++
     [#{name => "yielding_c_fun", seconds => 4, lines => 20,
-       %% ERTS's build runs it here; it is otherwise sought in an installed OTP
-       %% of the same version.
+       %% The build of ERTS runs this program on the host. Otherwise it would look for the
+       %% program in an installed OTP of the same version.
        script => ["gcc -O1 -w -o yielding_c_fun"
                   " -I src/erts/lib_src/yielding_c_fun"
                   " $(find src/erts/lib_src/yielding_c_fun -name '*.c'"
                   " ! -name test.c ! -path '*/test/*')"]},
      #{name => "configure", seconds => 40, lines => 500,
        script =>
-           %% Nothing of lib/ is built here, so nothing there is configured.
+           %% Do not configure lib/: the recipe builds nothing there.
            ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
                              ?KERNEL_HEADERS | cflags(Target, Flavour)] ++ lto(Flavour))
            ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavour =:= speed]
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
                "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
-           %% What this machine is must not be guessed with the target's compiler.
+           %% Guess the host with its own gcc, not with the target's compiler.
            ++ ["build=$(CC_FOR_BUILD=gcc erts/autoconf/config.guess)",
                "./configure --build=\"$build\""
                " --host=" ++ Triple ++ " " ++ jit(Flavour) ++
@@ -120,8 +121,8 @@ erts(Target, Flavour, Source, Patches) ->
             " \"$ERL_TOP/bin/" ++ Triple ++ "/libbeam.a\""]},
      #{name => "keep", seconds => 3, lines => 5,
        script =>
-           %% The table of static drivers and NIFs is written when it is known
-           %% which there are.
+           %% Remove the table of static drivers and NIFs: link/4 writes it when it
+           %% knows them.
            [Ar ++ " d src/bin/" ++ Triple ++ "/libbeam.a driver_tab.o",
             "cp src/bin/" ++ Triple ++ "/libbeam.a \"$OUT\"",
             "cp src/OTP_VERSION \"$OUT\"",
@@ -135,19 +136,20 @@ erts(Target, Flavour, Source, Patches) ->
             "rm -rf \"$OUT\"/erts/test \"$OUT\"/erts/doc"
             " \"$OUT\"/erts/emulator/test \"$OUT\"/erts/preloaded"]}].
 
-%% @doc One executable of ERTS and the launcher. Variables: ERTS, the artefact of
-%% {@link erts/4}; LAUNCHER, the directory of its sources; CXX_PARTS, that of what
-%% C++ needs; TERMINFO_LIB, OPENSSL, ZSTD and NATIVE_name, the artefacts of those, where
-%% Natives or the release ask for them. Linked dynamically it can load NIFs and drivers
-%% when it runs, which only OTP's own suites ask of it.
+%% @doc Returns the recipe of the executable that contains ERTS and the launcher.
+%%
+%% Variables: ERTS, the artefact of {@link erts/4}; LAUNCHER, the directory of the launcher's
+%% sources; CXX_PARTS, the directory of the additional sources for C++; TERMINFO_LIB, OPENSSL,
+%% ZSTD and NATIVE_name, artefacts that Natives or the release need. A dynamically linked
+%% executable can load NIFs and drivers at run time; only OTP's own suites need that.
 -spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
            static | dynamic) -> whittle_recipe:recipe().
 link(Target, {Release, Flavour}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     Cxx = Flavour =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
-    %% The debug symbols name sources: without the places of this machine. What LTO
-    %% has kept names them from here, by the workplace beside this one.
+    %% Remove this machine's paths from the debug symbols. Objects of LTO name their sources
+    %% relative to this directory, through the ERTS work directory beside it.
     Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
               {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
@@ -156,7 +158,7 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
-               %% Without LTO: it would see through the linker's --wrap.
+               %% Compile without LTO, which would bypass the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
                " -DOTP_RELEASE=" ++ Release ++
                " -c \"$LAUNCHER/$part.c\" -o launcher/$part.o",
@@ -200,13 +202,13 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                   Strip ++ " -R .comment -o \"$OUT/vm\" vm"]}].
 
-%% @doc Whether a VM with these holds OpenSSL's libcrypto.
+%% @doc Tells whether a VM with these natives contains OpenSSL's libcrypto.
 -spec needs_openssl([atom()], [whittle_runtime:native()]) -> boolean().
 needs_openssl(Natives, Brought) ->
     lists:member(crypto, Natives)
         orelse lists:any(fun whittle_recipe_native:needs_openssl/1, Brought).
 
-%% @doc Whether one of them asks for OpenSSL's libssl too.
+%% @doc Tells whether one of these natives needs OpenSSL's libssl too.
 -spec needs_ssl([whittle_runtime:native()]) -> boolean().
 needs_ssl(Brought) ->
     lists:any(fun(#{libs := Libs}) -> lists:member(ssl, Libs) end, Brought).
@@ -220,7 +222,7 @@ program({Name, Sources}, Objcopy) ->
         ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o" ++ words(objects(Name, Sources)),
             Objcopy ++ " -G " ++ Name ++ "_main programs/" ++ Name ++ ".o"].
 
-%% A program of its own, in $OUT: small also where the VM is made for speed.
+%% Returns the lines that build a separate program in $OUT, for size in every flavour.
 separate({Name, Sources}, #{strip := Strip} = Target) ->
     Flags = " -Os -fno-builtin-printf -fno-builtin-fprintf -DEPMD_PORT_NO=4369",
     [compiled(Name, Source, Flags ++ Without) || {Source, Without} <- Sources]
@@ -243,16 +245,16 @@ objects(Name, Sources) -> [object(Name, Source) || Source <- Sources].
 object(Name, Source) -> "programs/" ++ Name ++ "-" ++ filename:basename(Source, ".c") ++ ".o".
 
 native(crypto) ->
-    %% What its configure would find: without it TLS cannot compare digests.
+    %% Without this result of crypto's configure, TLS cannot compare digests.
     nif("crypto", "crypto", "$ERTS/lib/crypto/c_src",
         "-DHAVE_OPENSSL_CRYPTO_MEMCMP -I\"$OPENSSL/include\"");
 native(asn1) ->
     nif("asn1", "asn1rt_nif", "$ERTS/lib/asn1/c_src", "").
 
-%% OTP 28 calls a static NIF by its library's name, older ones by its module's,
-%% which for these two is the same.
+%% OTP 28 calls a static NIF by its library's name, older releases by its module's name. For
+%% these two NIFs the names are equal.
 nif(Name, Library, Directory, Flags) ->
-    %% There, as OTP's makefile does: errors of crypto name the source as __FILE__ does.
+    %% Compile there, like OTP's makefile: crypto's errors contain the source's __FILE__.
     ["cd \"" ++ Directory ++ "\"",
      "for source in *.c; do",
      "  case $source in otp_test_engine.c) ;; *)",
@@ -264,7 +266,7 @@ nif(Name, Library, Directory, Flags) ->
      "cd \"$WORK\"",
      "$AR rc natives/" ++ Name ++ ".a natives/" ++ Name ++ "-*.o"].
 
-%% ERTS's own generator, given what it was given when ERTS was built, and ours.
+%% Runs ERTS's own generator, with the entries of the ERTS build and with ours.
 driver_table(Natives, Brought) ->
     Libraries = [case N of crypto -> "crypto.a"; asn1 -> "asn1rt_nif.a" end
                  || N <- Natives]
@@ -291,7 +293,7 @@ includes(Triple, Flavour) ->
 flavor(size) -> "emu";
 flavor(speed) -> "jit".
 
-%% Sets $cxx to what C++ needs when it is linked.
+%% Sets $cxx to the objects and libraries that C++ needs at link time.
 cxx(_, false) ->
     ["cxx="];
 cxx(#{cxx_libs := Libs}, true) ->

@@ -1,19 +1,18 @@
-%% @doc Builds the VM for a target from source, and keeps what it built.
+%% @doc Builds the VM for a target from source, and keeps the result in a cache.
 %%
-%% Three things come out of here. A <em>runtime</em> is one static executable
-%% without an application: ERTS, Whittle's launcher and the static NIFs that
-%% were asked for. An <em>OTP</em> is the same release installed on this machine
-%% as usual: its applications are read for the pack, and it is the baseline
-%% of every figure. <em>Suites</em> are OTP's own, compiled.
+%% It builds three things. A <em>runtime</em> is one static executable without an application: it
+%% contains ERTS, Whittle's launcher and the static NIFs of the specification. An <em>OTP</em>
+%% is the same release, installed on this machine as usual: Whittle packs its applications, and
+%% it is the baseline of every figure. <em>Suites</em> are OTP's own test suites, compiled.
 %%
-%% How they are made is written in docs/runtime.md.
+%% docs/runtime.md describes the builds.
 -module(whittle_runtime).
 
-%% What the other rooms call
+%% Builds
 -export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0,
          otps/0, default_otp/0,
          format_error/1, last_words/1]).
-%% What is kept
+%% The cache
 -export([cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 -export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
@@ -23,33 +22,32 @@
         #{target := string(),           % a name that targets/0 lists
           otp := string(),              % an OTP release: "29"
           flavour := size | speed,      % the interpreter, or the JIT
-          natives := [native()],        % to link in
-          linkage => static | dynamic}. % default: static; dynamic: needs musl's
-                                        % libc.so, and can load NIFs, which OTP's
-                                        % own suites do
+          natives := [native()],        % linked into the VM
+          linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
+                                        % and can load NIFs, as OTP's own suites do
 
 -type options() ::
-        #{cache => file:filename(),     % default: see whittle_cache:root/1
+        #{cache => file:filename(),     % default: see whittle_cache_dir:root/1
           source => file:filename() | none,
                                         % OTP's source (default: WHITTLE_SOURCE);
-                                        % none: what whittle_source finds
+                                        % none: whittle_source searches
           native => file:filename(),    % the launcher and the patches
                                         % (default: this project's native/)
           progress => fun((progress()) -> term())}.
 
-%% A NIF of OTP, or C that somebody brings: whittle_system's, as it stands.
+%% A NIF of OTP, or C code of an application as whittle_system returns it.
 -type native() ::
         crypto | asn1
       | #{kind := nif | driver,
-          name := string(),             % of the library, a C identifier
-          sources := [binary()],        % of the files, those to compile
-          include := [string()],        % directories of the files
+          name := string(),             % the library's name, a C identifier
+          sources := [binary()],        % the files to compile
+          include := [string()],        % include directories among the files
           cflags := [string()],
-          libs := [crypto | ssl | zlib],% that Whittle links, when one is asked for
-          archives := #{string() => binary()},  % by target, "" for any: compiled
+          libs := [crypto | ssl | zlib],% libraries that Whittle links on demand
+          archives := #{string() => binary()},  % compiled, by target; "" is any target
           files := #{binary() => binary()},
-          paths => [binary()],          % of what was read; does not change the VM
-          module := module()}.          % that loads it
+          paths => [binary()],          % files that were read; do not change the VM
+          module := module()}.          % the module that loads it
 
 -type runtime() ::
         #{target := string(),
@@ -57,24 +55,24 @@
           otp_vsn := string(),          % "29.1.1"
           erts_vsn := string(),         % "17.1"
           flavour := size | speed,
-          natives := [atom()],          % by name
+          natives := [atom()],          % their names
           executable := file:filename(),% stripped, without a pack
-          symbols := file:filename(),   % its debug symbols
-          programs := #{string() => file:filename()}, % for the pack's bin, by name
+          symbols := file:filename(),   % the executable's debug symbols
+          programs := #{string() => file:filename()}, % by name, for the pack's bin/
           components := [component()],
-          id := string(),               % hex digits that name all inputs
+          id := string(),               % hex digits, a hash of all inputs
           dir := file:filename()}.
 
 -type otp() ::
         #{otp := string(),              % "29"
           vsn := string(),              % "29.1.1"
           erts_vsn := string(),
-          root := file:filename(),      % what code:root_dir() says in it
-          lib := file:filename(),       % the directory of the applications
+          root := file:filename(),      % its code:root_dir()
+          lib := file:filename(),       % the directory of its applications
           id := string(),
           dir := file:filename()}.
 
-%% OTP's own test suites, laid out as its makefiles release them.
+%% OTP's own test suites, in the layout of OTP's makefiles.
 -type suites() ::
         #{otp := string(),              % "29"
           vsn := string(),              % "29.1.1"
@@ -82,7 +80,7 @@
           id := string(),
           dir := file:filename()}.
 
-%% A piece of other people's work that is linked into a runtime.
+%% A third-party component that the linker puts into a runtime.
 -type component() ::
         #{name := string(),
           version := string(),
@@ -94,106 +92,116 @@
 -type progress() ::
         #{task := string(),             % "OTP 29 for x86_64, flavour size"
           step := string(),             % "configure"
-          index := pos_integer(),       % this step's place among ...
-          'of' := pos_integer(),        % ... so many
-          percent := 0..100}.           % of the task, estimated
+          index := pos_integer(),       % the number of this step
+          'of' := pos_integer(),        % the number of steps
+          percent := 0..100}.           % estimated share of the task
 
-%% The reasons of errors; format_error/1 makes a line of each.
+%% The reasons of errors. format_error/1 formats each as one line.
 -type reason() :: whittle_runtime_error:reason().
 
-%% @doc The runtime for a specification, from the cache or built now.
+%% @doc Returns the runtime for a specification, from the cache or from a new build.
 %%
-%% A build takes minutes and tells `progress' where it is, from the calling
-%% process. When the calling process or the whole VM dies, the build is ended
-%% too. Nothing half built is ever found by a later call.
+%% A build takes minutes. It calls `progress' from the calling process. When the calling process
+%% or the whole VM dies, the build ends too. A later call never finds an incomplete result.
 -spec ensure(spec(), options()) -> {ok, runtime()} | {error, reason()}.
 ensure(Spec, Options) ->
     whittle_runtime_build:runtime(Spec, Options).
 
-%% @doc An OTP release, built and installed on this machine, from the cache or
-%% built now. The same options as {@link ensure/2}.
+%% @doc Returns an OTP release on this machine, from the cache or from a new build.
+%%
+%% It takes the same options as {@link ensure/2}.
 -spec otp(string(), options()) -> {ok, otp()} | {error, reason()}.
 otp(Release, Options) ->
     whittle_runtime_build:otp(Release, Options).
 
-%% @doc Whether {@link otp/2} would find the OTP in the cache, and so build nothing.
+%% @doc Tells whether the cache has the result of {@link otp/2}, so that it would build nothing.
 -spec has_otp(string(), options()) -> boolean().
 has_otp(Release, Options) ->
     whittle_runtime_build:has_otp(Release, Options).
 
-%% @doc The `lib' directories of the OTP releases that were built here before: those in the
-%% cache.
+%% @doc Lists the `lib' directories of the OTP releases in the cache.
 -spec otp_libs(options()) -> [file:filename()].
 otp_libs(Options) ->
     [filename:join(Dir, "lib") || Dir <- whittle_cache:artefacts("otp", Options)].
 
-%% @doc OTP's own test suites, compiled by the stock OTP of the same release. The
-%% same options as {@link ensure/2}. The directory is shared: who runs them copies
-%% it first, for they write where they lie.
+%% @doc Returns OTP's own test suites, compiled by the stock OTP of the same release.
+%%
+%% It takes the same options as {@link ensure/2}. Copy the directory before you run the suites:
+%% other runs share it, and suites write into their own directory.
 -spec suites(string(), options()) -> {ok, suites()} | {error, reason()}.
 suites(Release, Options) ->
     whittle_runtime_build:suites(Release, Options).
 
-%% @doc The targets that can be built for, by name.
+%% @doc Lists the targets, ordered by name.
 -spec targets() -> [whittle_target:target()].
 targets() ->
     whittle_target:all().
 
-%% @doc The target that is taken when none is named: the first that this machine runs
-%% by itself, or else the first.
+%% @doc Returns the name of the default target.
+%%
+%% It is the first target whose programs this machine runs directly, else the first target.
 -spec default_target() -> string().
 default_target() ->
     Targets = targets(),
     [#{name := Name} | _] = [T || T = #{emulator := []} <- Targets] ++ Targets,
     Name.
 
-%% @doc The OTP releases that can be built, newest first.
+%% @doc Lists the OTP releases that Whittle can build, newest first.
 -spec otps() -> [string()].
 otps() ->
     whittle_source:releases(erlang).
 
-%% @doc The OTP release that is taken when none is named.
+%% @doc Returns the default OTP release.
 -spec default_otp() -> string().
 default_otp() ->
     hd(otps()).
 
-%% @doc What is in the cache, with sizes and ages.
+%% @doc Lists the contents of the cache, with sizes and ages.
 -spec cached(options()) -> {ok, [whittle_cache_clean:entry()]} | {error, reason()}.
 cached(Options) ->
     whittle_cache_clean:entries(Options).
 
-%% @doc Removes one of {@link cached/1} from the cache, unless a build needs it or it is not
-%% Whittle's.
+%% @doc Removes an entry of {@link cached/1} from the cache.
+%%
+%% The entry stays if a build needs it, or if Whittle did not create it.
 -spec uncache(whittle_cache_clean:entry(), options()) ->
           ok | {error, whittle_cache_clean:left()}.
 uncache(Entry, Options) ->
     whittle_cache_clean:remove(Entry, Options).
 
-%% @doc Calls the function while nobody removes anything from the cache: for a whole build, which
-%% reads artefacts until its output is written. It waits for a {@link alone/2} that goes on.
+%% @doc Calls the function while nobody removes anything from the cache.
+%%
+%% Use it around a whole build, which reads artefacts until it has written its output. It waits
+%% while an {@link alone/2} runs.
 -spec reading(fun(() -> Result), options()) -> Result.
 reading(Fun, Options) ->
     whittle_cache:reading(Fun, Options).
 
-%% @doc Calls the function while no {@link reading/2} goes on. Errors: `build_running' at once
-%% where one does, `no_tool', `cache_unwritable'.
+%% @doc Calls the function while no {@link reading/2} runs.
+%%
+%% If one runs, the error is `build_running', at once. Other errors: `no_tool',
+%% `cache_unwritable'.
 -spec alone(fun(() -> Result), options()) -> Result | {error, reason()}.
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
 
-%% @doc Removes what the builds of this VM have begun, and returns what it could not remove, each
-%% with the reason. Their programs must not run any more, and the VM must end afterwards.
+%% @doc Removes the directories that interrupted builds of this Erlang VM have begun.
+%%
+%% It returns those that it could not remove, each with the reason. The builds' programs must
+%% have ended before, and the VM must end afterwards.
 -spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     whittle_cache_clean:undo().
 
-%% @doc One line for a person. It ends with what to do next.
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) ->
     whittle_runtime_error:format(Reason).
 
-%% @doc The lines in which a step of a build says why it failed, oldest first, as text: those
-%% around its first error and the last ones; none for an error that is not about a step.
+%% @doc Returns the lines of a build step's output that explain its failure, oldest first.
+%%
+%% They are the lines around the first error, and the last lines. An error that does not
+%% concern a step has none.
 -spec last_words(reason()) -> [unicode:chardata()].
 last_words(Reason) ->
     whittle_runtime_error:last_words(Reason).

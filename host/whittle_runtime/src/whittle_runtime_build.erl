@@ -1,25 +1,25 @@
-%% @hidden Puts sources, recipes and the cache together: what `whittle_runtime' offers.
+%% @hidden Builds the artefacts of `whittle_runtime' from sources, recipes and the cache.
 %%
-%% Each artefact's key holds all that its bytes can depend on: the source's sums,
-%% the recipe, the target's description, patches and launcher by content, the keys of
-%% the artefacts that go in, and what the compiler says it is.
+%% The key of an artefact contains all that can influence its bytes: the checksums of the source,
+%% the recipe, the target's description, the content of patches and launcher, the keys of the
+%% artefacts that it uses, and the compiler's version.
 -module(whittle_runtime_build).
 
 -import(whittle_work, [steps/1]).
 
 -export([otp/2, has_otp/2, runtime/2, suites/2]).
 
-%% NIFs of OTP; others bring their sources.
+%% NIFs of OTP. Other NIFs bring their sources.
 -define(NATIVES, [crypto, asn1]).
-%% The release of OpenSSL that crypto is linked with, in priv/sources.config.
+%% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").
 
-%% Host programs that every build uses, with their packages.
+%% Host programs that every build uses, each with its Debian package.
 -define(TOOLS, [{"gcc", "gcc"}, {"make", "make"}, {"perl", "perl"},
                 {"patch", "patch"}, {"tar", "tar"}, {"xz", "xz-utils"},
                 {"tic", "ncurses-bin"}, {"infocmp", "ncurses-bin"}]).
 
-%% @doc See {@link whittle_runtime:otp/2}.
+%% @doc Implements {@link whittle_runtime:otp/2}.
 -spec otp(string(), whittle_runtime:options()) ->
           {ok, whittle_runtime:otp()} | {error, whittle_runtime:reason()}.
 otp(Release, Options) ->
@@ -27,7 +27,7 @@ otp(Release, Options) ->
            fun(_) -> whittle_source:find(erlang, Release, Options) end,
            fun(Source) -> otp_of(Source, Release, Options) end]).
 
-%% @doc See {@link whittle_runtime:has_otp/2}.
+%% @doc Implements {@link whittle_runtime:has_otp/2}.
 -spec has_otp(string(), whittle_runtime:options()) -> boolean().
 has_otp(Release, Options) ->
     case whittle_source:at_hand(erlang, Release, Options) of
@@ -54,7 +54,7 @@ otp_of(Source, Release, Options) ->
             Error
     end.
 
-%% @doc See {@link whittle_runtime:suites/2}.
+%% @doc Implements {@link whittle_runtime:suites/2}.
 -spec suites(string(), whittle_runtime:options()) ->
           {ok, whittle_runtime:suites()} | {error, whittle_runtime:reason()}.
 suites(Release, Options) ->
@@ -74,7 +74,7 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
 
-%% @doc See {@link whittle_runtime:ensure/2}.
+%% @doc Implements {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
           {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
 runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) ->
@@ -113,8 +113,8 @@ fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native)
         false -> ok
     end.
 
-%%% The libraries of a runtime, each an artefact: #{soft_float, libc, terminfo, erts,
-%%% crypto, zstd}. One that goes into another comes before it.
+%%% The libraries of a runtime. Each is an artefact: soft_float, libc, terminfo, erts, crypto,
+%%% zstd. A library comes before the libraries that use it.
 
 libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
     #{libc := Libc, soft_float := SoftFloat} = Target,
@@ -130,15 +130,15 @@ libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Opt
                    brought(Brought, Target, Flavour, Parts, Options)
            end]).
 
-%% One libcrypto is linked: with libssl where somebody asks for that.
+%% The VM contains one libcrypto. It comes with libssl if a native needs that.
 openssl(Brought) ->
     case whittle_recipe_vm:needs_ssl(Brought) of
         true -> ssl;
         false -> crypto
     end.
 
-%% Two cannot be linked under one name, nor one under OTP's; and OTP before 28 looks for a
-%% linked NIF by its module.
+%% Checks a native's name. Two libraries of one name cannot be linked, nor a library with a name
+%% of OTP's. OTP before 28 finds a linked NIF by the name of its module.
 named(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
     Twice = length([Name || #{name := N} <- Brought, N =:= Name]) > 1
         orelse lists:member(Name, ["crypto", "asn1", "asn1rt_nif"]),
@@ -148,7 +148,7 @@ named(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
         false -> ok
     end.
 
-%% What applications bring.
+%% Builds the natives of the applications.
 brought([], Target, _Flavour, Parts, _Options) ->
     {ok, {Target, Parts}};
 brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) ->
@@ -173,7 +173,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
             Error
     end.
 
-%% What it is compiled from, by content.
+%% Returns all inputs of a native's compilation; checksums stand for file contents.
 essence(#{files := Files, archives := Archives} = Native) ->
     Digest = fun(_, Bytes) -> whittle_digest:hex(crypto:hash(sha256, Bytes)) end,
     maps:without([module, paths], Native#{files := maps:map(Digest, Files),
@@ -193,7 +193,7 @@ newest(Component) ->
 libraries([], Target, _Flavour, Parts, _Options) ->
     {ok, {Target, Parts}};
 libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options) ->
-    %% A tarball that the user names is the one of the release that he wants.
+    %% The user's tarball is for the release of the VM, not for zstd's source.
     Sources = case Part of
                   zstd -> Options#{source => none};
                   _ -> Options
@@ -253,7 +253,7 @@ library(zstd, Source, Target, Flavour, Parts, Options) ->
             source => Source, inputs => #{}, variables => []},
           Target, Flavour, Parts, Options).
 
-%% A patch that does not apply is an error of its own.
+%% Gives a patch that does not apply an error of its own.
 named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
     {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
 named(Result, _) ->
@@ -271,7 +271,7 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inp
                check => fun() -> whittle_components:check(Target) end,
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
-%% What the compiler takes from artefacts of ours.
+%% Returns the keys of the toolchain's artefacts that the compiler uses.
 toolchain_ids(Parts) ->
     maps:map(fun(_, #{id := Id}) -> Id end, maps:with([soft_float, libc], Parts)).
 
@@ -339,7 +339,7 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
             Error
     end.
 
-%% For a person who looks into the cache; the name of a file has at most 255 bytes.
+%% Names the natives for a person who looks into the cache. A file name has at most 255 bytes.
 listed(Names) ->
     case length(lists:append(Names)) + length(Names) of
         Long when Long > 120 -> [integer_to_list(length(Names)) ++ "-natives"];
@@ -355,7 +355,7 @@ erts_vsn(Erts) ->
                             [multiline, {capture, all_but_first, list}]),
     Vsn.
 
-%% The files of a directory by name and content.
+%% Reads the names and contents of a directory's files.
 contents(Dir) ->
     {ok, Names} = file:list_dir(Dir),
     [{Name, element(2, {ok, _} = whittle_digest:file(File))}
@@ -363,11 +363,12 @@ contents(Dir) ->
         File <- [filename:join(Dir, Name)], filelib:is_regular(File)].
 
 native(#{native := Dir}) -> filename:absname(Dir);
-%% priv is the source tree's (rebar3 links it), so the tree's other rooms are above.
+%% rebar3 links priv to the source tree, so native/ of the project lies above it.
 native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
 
-%%% One artefact, from a job. With `verify' it is held to what was built at each use, the files
-%%% that this names by all their bytes; one that only goes into others when it does so.
+%%% Building one artefact from a job. If the job has `verify', each use compares the artefact
+%%% with the built files, and reads the files that `verify' names completely. An artefact that
+%%% only other artefacts use is verified when they use it.
 
 build(Job, Options) ->
     #{name := Name, task := Task, recipe := Recipe, variables := Variables,
@@ -392,9 +393,9 @@ build(Job, Options) ->
             Result
     end.
 
-%% All that the bytes of a job's artefact can depend on.
+%% Returns all that can influence the bytes of a job's artefact.
 key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
-    %% Renaming a key here would build every VM anew.
+    %% Do not rename a key here: that would build every VM again.
     Inputs#{plan => whittle_recipe:essence(Recipe),
             source => case Job of
                           #{source := Source} -> whittle_source:fingerprint(Source);
@@ -402,7 +403,7 @@ key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
                       end,
             compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]}.
 
-%% Files that a recipe finds where it begins to work.
+%% Writes the files that a recipe expects in its work directory.
 lay_out(Files, #{work := Work}) ->
     Written = [whittle_cache_dir:unwritten(Reason, Work)
                || {Path, Bytes} <- maps:to_list(Files), To <- [filename:join(Work, Path)],
@@ -415,7 +416,7 @@ lay_out(Files, #{work := Work}) ->
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).
 
-%% The artefacts among what a recipe finds by its variables.
+%% Verifies the artefacts among a recipe's variables.
 verified_parts(Variables, Options) ->
     steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
 
@@ -427,7 +428,7 @@ tools(Target, Tools) ->
       kernel_headers := Headers, packages := Packages} = Target,
     Own = [hd(string:lexemes(C, " ")) || C <- [Cc, Ar, Ranlib, Strip, Objcopy]],
     Absent = [T || T <- lists:usort(Own), os:find_executable(T) =:= false]
-        %% What sh expands is not known here.
+        %% Only sh knows the paths that contain a `$'.
         ++ [D || D <- Headers, not lists:member($$, D), not filelib:is_dir(D)],
     case {Absent, tools(Tools)} of
         {[], ok} ->

@@ -5,7 +5,7 @@
 
 -export_type([reason/0]).
 
-%% Each reason has a map with the facts that its line needs.
+%% Each reason has a map with the facts for its line.
 -type reason() ::
         %% Unknown names, and natives that cannot be linked
         {unsupported_otp, #{otp := string(), known := [string()]}}
@@ -44,11 +44,11 @@
       | {step_failed, #{step := string(), status := non_neg_integer(), log := file:filename(),
                         tail := [binary()]}}.
 
-%% @doc One line, without a full stop at its end.
+%% @doc Formats a reason as one line, without a full stop at its end.
 -spec format(reason()) -> unicode:chardata().
-%% Words that name nothing
+%% Unknown names
 format({unsupported_otp, #{otp := Otp, known := Known}}) ->
-    ["OTP ", Otp, " is not supported; take one of ", commas(Known)];
+    ["Whittle does not support OTP ", Otp, "; take one of ", commas(Known)];
 format({unknown_target, #{target := Target, known := Known}}) ->
     ["there is no target ", Target, "; take one of ", commas(Known)];
 format({unsupported_flavour, #{flavour := Flavour, target := Target,
@@ -56,95 +56,96 @@ format({unsupported_flavour, #{flavour := Flavour, target := Target,
     ["target ", Target, " has no flavour ", atom_to_list(Flavour),
      "; take one of ", commas([atom_to_list(K) || K <- Known])];
 format({no_cxx, #{native := Native, target := Target}}) ->
-    [Native, " has C++ in it, and target ", Target, " has no C++ compiler; take another"
-     " target, or a version of the library in C"];
+    ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; take"
+     " another target, or a version of the library in C"];
 format({native_twice, #{native := Native}}) ->
-    ["there are two libraries of the name ", Native, "; give one another name, in its C too"];
+    ["two libraries have the name ", Native, "; rename one of them, also in its C source"];
 format({native_by_module, #{native := Native, module := Module, otp := Otp}}) ->
-    [Native, " is loaded by the module ", atom_to_list(Module), ", and OTP ", Otp, " finds a linked"
-     " NIF by its module's name; give both one name, or take OTP 28 or newer"];
+    ["the module ", atom_to_list(Module), " loads the NIF ", Native, ", and OTP ", Otp, " finds a"
+     " linked NIF by its module's name; give both one name, or take OTP 28 or newer"];
 format({no_archive, #{native := Native, target := Target, known := Known}}) ->
-    [Native, " is compiled for ", commas(Known), ", not for ", Target,
-     "; add an archive for that"];
+    ["the library ", Native, " has compiled archives for ", commas(Known), ", but none for ",
+     Target, "; add an archive for ", Target];
 format({unsupported_native, #{native := Native, known := Known}}) ->
-    ["there is no native part ", atom_to_list(Native), "; there are ",
+    ["there is no native library ", atom_to_list(Native), "; take one of ",
      commas([atom_to_list(K) || K <- Known])];
 %% Sources
 format({no_source, #{component := Component, release := Release,
                      tried := Tried}}) ->
-    ["cannot get the source of ", title(Component), " ", Release, " (",
+    ["Whittle cannot get the source of ", title(Component), " ", Release, " (",
      lists:join("; ", [reason(T) || T <- Tried]), "); ", instead(Component)];
 format({unreadable_source, #{file := File, reason := Reason}}) ->
-    ["cannot read the source ", File, ": ", file:format_error(Reason),
+    ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
      "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
 format({not_a_source, #{file := File}}) ->
-    [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz)"];
+    [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz) with"
+     " WHITTLE_SOURCE=FILE"];
 format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
-    [File, " holds OTP ", Vsn, ", but OTP ", Otp,
-     " is wanted; name its tarball, or choose that OTP"];
+    [File, " contains OTP ", Vsn, ", but the build needs OTP ", Otp,
+     "; name a tarball of OTP ", Otp, ", or build for the OTP of this tarball"];
 format({bad_checksum, #{file := File, expected := Expected, actual := Actual}}) ->
     [File, " has the SHA-256 ", Actual, " instead of ", Expected,
-     "; it is damaged or not what it says: fetch it again"];
+     "; the file is damaged or another one: fetch it again"];
 format({damaged_source, #{file := File}}) ->
-    ["the cached source ", File, " was damaged and is now removed; run this"
-     " again to fetch it anew"];
+    ["the cached source ", File, " was damaged, and Whittle removed it; run the command"
+     " again to fetch the source"];
 format({no_apt, #{reason := Reason}}) ->
-    ["apt brought no source: ", Reason, "; name a tarball with WHITTLE_SOURCE=FILE"];
+    ["apt did not deliver the source: ", Reason, "; name a tarball with WHITTLE_SOURCE=FILE"];
 format({unreachable, #{address := Address, reason := Reason}}) ->
     [Address, ": ", Reason, "; check the network, or name a tarball with"
      " WHITTLE_SOURCE=FILE"];
 %% The machine
 format({no_compiler, #{missing := Missing, packages := Packages}}) ->
-    ["cannot compile here: no ", lists:join(", no ", Missing), "; install the"
+    ["this machine cannot compile, because it lacks ", commas(Missing), "; install the"
      " packages ", lists:join(" ", Packages)];
 format({no_tool, #{tool := Tool, package := Package}}) ->
-    ["there is no ", Tool, "; install the package ", Package];
+    ["this machine has no program ", Tool, "; install the package ", Package];
 format({no_notice, #{component := Component}}) ->
-    ["no licence notice of ", Component, " is here, and nobody may ship it without; a"
-     " package's lies in /usr/share/doc: install the package again with its documents"];
+    ["this machine has no licence notice of ", Component, ", and its licence requires one in every"
+     " copy; install its package again with the documents in /usr/share/doc"];
 format({disk_full, #{dir := Dir}}) ->
-    ["the disk is full (", Dir, "); make room there, or set WHITTLE_CACHE to a"
+    ["the disk is full (", Dir, "); free space there, or set WHITTLE_CACHE to a"
      " directory with 2 GB free"];
 format({no_cache, #{}}) ->
-    "HOME is not set, so there is no place for the VMs that are built; set WHITTLE_CACHE"
+    "HOME is not set, so Whittle has no place for the VMs that it builds; set WHITTLE_CACHE"
         " to a directory of yours";
 format({cache_link, #{link := Link}}) ->
-    [Link, " is a symbolic link, and `whittle clean' follows none; remove the link, or set"
+    [Link, " is a symbolic link, and `whittle clean' does not follow links; remove the link, or set"
      " WHITTLE_CACHE to the directory to use"];
 format({build_running, #{lock := Lock}}) ->
-    ["a build is running and reads the cache (it holds ", Lock, "), so nothing was removed; run"
+    ["a build is running and reads the cache (it holds ", Lock, "), so Whittle removed nothing; run"
      " `whittle clean --yes' again when the build has ended"];
 format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
     [File, " ", Why, "; remove the directory ", Dir, " and build again"];
 format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
-    [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change what is"
-     " built; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
+    [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change the"
+     " result; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
 format({open_artefact, #{file := File, dir := Dir, why := writable}}) ->
-    ["other users can write to ", File, ", and so change what is built; remove ", Dir, ", or run"
-     " chmod -R go-w ", Dir, " if you trust what is there"];
+    ["other users can write to ", File, ", and so change the result; remove ", Dir, ", or run"
+     " chmod -R go-w ", Dir, " if you trust its contents"];
 format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
-    ["cannot write in ", Dir, ": ", file:format_error(Reason),
+    ["Whittle cannot write in ", Dir, ": ", file:format_error(Reason),
      "; set WHITTLE_CACHE to a directory of yours"];
 %% Builds
 format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
     ["the patch ", Patch, " does not apply to OTP ", Otp,
-     "; correct it or the versions it is declared for (", Log, ")"];
+     "; correct the patch, or its releases in the series file (", Log, ")"];
 format({bad_series, #{file := File, line := Line}}) ->
-    [File, ":", integer_to_list(Line), " is not of the form"
-     " \"PATCH OTP[,OTP...]\"; correct it"];
+    [File, ":", integer_to_list(Line), " does not have the form"
+     " \"PATCH OTP[,OTP...]\"; correct this line"];
 format({no_native, #{file := File, reason := Reason}}) ->
-    ["cannot read ", File, ": ", file:format_error(Reason),
-     "; this installation of Whittle is not whole: get it again"];
+    ["Whittle cannot read its own file ", File, ": ", file:format_error(Reason),
+     "; install Whittle again"];
 format({step_failed, #{step := Step, status := Status, log := Log}}) ->
     ["the build failed in the step ", Step, " (exit code ",
-     integer_to_list(Status), "); read ", Log].
+     integer_to_list(Status), "); read the log ", Log].
 
 %% @doc See {@link whittle_runtime:last_words/1}.
 -spec last_words(reason()) -> [unicode:chardata()].
 last_words({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
 last_words(_) -> [].
 
-%% A log holds whatever programs print.
+%% A log may contain bytes that are not UTF-8.
 text(Line) ->
     case unicode:characters_to_list(Line) of
         Chars when is_list(Chars) -> Chars;

@@ -1,22 +1,21 @@
-%% @hidden Sources: finds the source of a component, checked, and says how to unpack
-%% it.
+%% @hidden Finds and checks the source of a component, and returns the lines that unpack it.
 %%
 %% A source is one of
 %% <ul>
-%% <li>a tarball the user names (`source', or the variable WHITTLE_SOURCE);</li>
-%% <li>Debian's source package, which apt fetches and whose signatures it checks
+%% <li>a tarball that the user names (`source', or the variable WHITTLE_SOURCE);</li>
+%% <li>Debian's source package; apt fetches it and checks its signatures
 %%     ({@link whittle_apt});</li>
-%% <li>a publisher's release whose SHA-256 is written in `priv/sources.config'
+%% <li>a publisher's release with a SHA-256 in `priv/sources.config'
 %%     ({@link whittle_fetch}).</li>
 %% </ul>
-%% What was fetched stays in the cache with the sums of its files, and is checked
-%% against them before each use. It is kept under a name that holds the ways it may
-%% come by: when those change in `priv/sources.config', it is fetched anew.
+%% The cache keeps fetched sources with the checksums of their files. This module compares them
+%% before each use. The name in the cache contains a hash of the ways to fetch the source:
+%% when those change in `priv/sources.config', this module fetches the source again.
 -module(whittle_source).
 
-%% What there is
+%% The table of sources
 -export([releases/1, supported/2]).
-%% Getting it
+%% Access to a source
 -export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1]).
 
 -export_type([source/0, component/0, digest/0]).
@@ -28,7 +27,7 @@
           release := string(),          % "29"
           vsn := string(),              % "29.1.1"
           kind := tarball | debian,
-          main := file:filename(),      % the tarball, or the .dsc
+          main := file:filename(),      % the tarball or the .dsc file
           sums := #{file:filename() => digest()},
           origin := string()}.          % for a person
 
@@ -37,13 +36,12 @@
 -type way() :: {debian, Package :: string(), Suites :: [string()], Newest :: string()}
              | {release, Vsn :: string(), Address :: string(), digest()}.
 
-%% @doc The releases of a component that `priv/sources.config' names, newest
-%% first.
+%% @doc Lists the releases of a component in `priv/sources.config', newest first.
 -spec releases(component()) -> [string()].
 releases(Component) ->
     [R || {C, R, _} <- table(), C =:= Component].
 
-%% @doc Whether a release is among them; `unsupported_otp' if not.
+%% @doc Checks that the table has a release. Otherwise the error is `unsupported_otp'.
 -spec supported(component(), string()) -> ok | {error, whittle_runtime:reason()}.
 supported(Component, Release) ->
     Known = releases(Component),
@@ -52,13 +50,12 @@ supported(Component, Release) ->
         false -> {error, {unsupported_otp, #{otp => Release, known => Known}}}
     end.
 
-%% @doc The source of a component's release.
+%% @doc Finds the source of a component's release, or fetches it.
 %%
-%% Options: `source' names a tarball (only for `erlang'); `cache' is the cache's
-%% root; `progress' as in {@link whittle_runtime:ensure/2}; `ways', for tests, stands
-%% for the row of `priv/sources.config'. Errors: `no_source'
-%% (neither network nor tarball), `bad_checksum', `not_a_source', `wrong_source',
-%% and those of the cache.
+%% Options: `source' names a tarball (only for `erlang'); `cache' is the root of the cache;
+%% `progress' is as in {@link whittle_runtime:ensure/2}; `ways', for tests, replaces the row of
+%% `priv/sources.config'. Errors: `no_source' (neither network nor tarball), `bad_checksum',
+%% `not_a_source', `wrong_source', and the errors of the cache.
 -spec find(component(), string(), #{ways => [way()], _ => _}) ->
           {ok, source()} | {error, whittle_runtime:reason()}.
 find(Component, Release, Options) ->
@@ -67,7 +64,7 @@ find(Component, Release, Options) ->
         File -> from_tarball(Component, Release, File)
     end.
 
-%% @doc The source that {@link find/3} gives, where nothing has to be fetched for it.
+%% @doc Returns the source of {@link find/3} if nothing has to be fetched for it.
 -spec at_hand(component(), string(), #{ways => [way()], _ => _}) -> {ok, source()} | none.
 at_hand(Component, Release, Options) ->
     case {local(Component, Options), supported(Component, Release)} of
@@ -86,8 +83,9 @@ at_hand(Component, Release, Options) ->
             end
     end.
 
-%% @doc Checks a source's files against their sums. One that was damaged in the
-%% cache is removed there, so that the next try fetches it anew.
+%% @doc Compares a source's files with their checksums.
+%%
+%% It removes a damaged source from the cache, so that the next call fetches it again.
 -spec verify(source(), whittle_runtime:options()) -> ok | {error, whittle_runtime:reason()}.
 verify(Source = #{sums := Sums}, Options) ->
     Wrong = [File || {File, Sum} <- maps:to_list(Sums), whittle_digest:file(File) =/= {ok, Sum}],
@@ -99,22 +97,23 @@ verify(Source = #{sums := Sums}, Options) ->
             {error, {damaged_source, #{file => File}}}
     end.
 
-%% @doc What tells a source from every other: its sums, without any path.
+%% @doc Returns a value that identifies a source: its checksums, without any path.
 -spec fingerprint(source()) -> term().
 fingerprint(#{component := Component, sums := Sums}) ->
     {Component, lists:sort(maps:values(Sums))}.
 
-%% @doc Lines for sh that unpack a source into `./src'. The variable SOURCE holds
-%% the path of its main file.
+%% @doc Returns lines for sh that unpack a source into `./src'.
+%%
+%% The variable SOURCE holds the path of the main file.
 -spec unpack(source()) -> [string()].
 unpack(#{kind := tarball}) ->
     ["mkdir src",
      "tar -xf \"$SOURCE\" -C src --strip-components=1"];
 unpack(#{kind := debian}) ->
-    %% With Debian's own patches: its stable suites carry security fixes there.
+    %% Apply Debian's own patches: in stable suites they contain security fixes.
     ["dpkg-source --extract \"$SOURCE\" src"].
 
-%%% A tarball that the user names
+%%% The user's tarball
 
 local(erlang, #{source := none}) ->
     none;
@@ -146,8 +145,8 @@ from_tarball(Component, Release, File) ->
             {error, {unreadable_source, #{file => File, reason => Reason}}}
     end.
 
-%% A tarball is checked against the sum that lies beside it (FILE.sha256, as
-%% sha256sum writes it), or the one of the release that bears its name.
+%% Finds the expected checksum of a tarball: in the file beside it (FILE.sha256, in the format of
+%% sha256sum), or in the table, for the release with the tarball's name.
 expected_sum(Main) ->
     case file:read_file(Main ++ ".sha256") of
         {ok, Bytes} ->
@@ -164,7 +163,7 @@ expected_sum(Main) ->
             end
     end.
 
-%% OTP_VERSION lies at the head of OTP's tarballs, so tar soon stops.
+%% OTP_VERSION is near the beginning of OTP's tarballs, so tar stops soon.
 check_version(Source = #{main := Main, release := Release}) ->
     Arguments = ["-xOf", Main, "--occurrence=1", "--wildcards", "*/OTP_VERSION"],
     case whittle_program:capture("tar", Arguments) of
@@ -184,7 +183,7 @@ check_version(Source = #{main := Main, release := Release}) ->
 is_of(Vsn, Release) ->
     Vsn =:= Release orelse lists:prefix(Release ++ ".", Vsn).
 
-%%% Sources that are fetched, and kept in the cache
+%%% Fetched sources in the cache
 
 fetched(Component, Release, Options) ->
     case supported(Component, Release) of
@@ -204,13 +203,13 @@ ways(Component, Release, _) ->
 name(Component, Release) ->
     atom_to_list(Component) ++ "-" ++ Release.
 
-%% The ways as text: the external format of a term is not the same in every OTP.
+%% Uses the ways as text: the external format of a term differs between OTP releases.
 kept_name(Component, Release, Ways) ->
     Text = unicode:characters_to_binary(io_lib:format("~0tp", [Ways])),
     Hex = whittle_digest:hex(crypto:hash(sha256, Text)),
     name(Component, Release) ++ "-" ++ string:slice(Hex, 0, 8).
 
-%% File names of what comes back are relative to Dir.
+%% Fetches a source. The file names in the result are relative to Dir.
 fetch(Component, Release, Ways, Dir, Options) ->
     Name = name(Component, Release),
     Older = [Source || Source <- whittle_cache:sources(Name, Options),
@@ -227,7 +226,7 @@ fetch(Component, Release, Ways, Dir, Options) ->
                   Options#{tell => Tell}, [])
     end.
 
-%%% A copy that was kept for other ways, but is what one of these names
+%%% Reusing a copy that came by other ways, if one of the present ways names the same file
 
 is_way_of(#{kind := debian, main := Main}, Ways) ->
     lists:any(fun({debian, Package, _, Newest}) ->
@@ -242,8 +241,8 @@ is_way_of(#{kind := tarball, main := Main, sums := Sums}, Ways) ->
 is_whole(#{sums := Sums}) ->
     lists:all(fun({File, Sum}) -> whittle_digest:file(File) =:= {ok, Sum} end, maps:to_list(Sums)).
 
-%% The older copy stays for who still asks for it; where the file system can, the
-%% files are the same ones.
+%% Links or copies the files. The older copy stays for callers that still ask for it. Hard
+%% links share the bytes if the file system supports them.
 take_over(Source = #{main := Main, sums := Sums}, Dir) ->
     Relative = maps:from_list([{filename:basename(File), Sum}
                                || {File, Sum} <- maps:to_list(Sums)]),
@@ -260,7 +259,7 @@ link_or_copy(File, To) ->
         {error, _} -> file:copy(File, To)
     end.
 
-%%% The ways, each in turn
+%%% Trying the ways in turn
 
 first([], Base, _Dir, _Options, Tried) ->
     #{component := Component, release := Release} = Base,

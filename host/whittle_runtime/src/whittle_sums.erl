@@ -1,12 +1,16 @@
-%% @hidden What an artefact holds, as it was when it was built: it is packed into programs, so a
-%% file that changed since then, or that another user can change, must not be.
+%% @hidden Records and checks the contents of an artefact.
 %%
-%% `whittle.sums' in the artefact has a line for each file: its SHA-256, its size, when its
-%% content and when its inode last changed, the inode, its path; or `link', the target and the
-%% path of a symbolic link. Whoever changes a file changes the second of those times too,
-%% which no program can set. So a file with all of them as recorded is taken for what it was;
-%% any other is read and summed again, and so is one that last changed within the second in
-%% which the sums were written, or later. A copied cache is as good as the first one.
+%% Whittle packs artefacts into programs. So it must not use a file that changed since the build,
+%% or that another user can change.
+%%
+%% `whittle.sums' in the artefact has a line for each file: its SHA-256, its size, the time of
+%% the last change of its content, the time of the last change of its inode, the inode, and the
+%% path. For a symbolic link the line has `link', the link's target and the path.
+%%
+%% Each change of a file also changes the time of its inode, and no program can set that time.
+%% So the check trusts a file whose recorded values are all equal. It reads every other file and
+%% computes its SHA-256 again. It does the same for a file that changed in the second in which
+%% the checksums were written, or later. A copied cache is as good as the first one.
 -module(whittle_sums).
 
 -include_lib("kernel/include/file.hrl").
@@ -14,14 +18,14 @@
 -export([record/1, narrow/1, narrow_all/1, check/2, owned/1]).
 
 -define(SUMS, "whittle.sums").
-%% Permissions of the group and of everybody to write.
+%% The write permissions of the group and of all other users.
 -define(OTHERS_WRITE, 8#022).
 
 -define(CHANGED, "has changed since Whittle built it, so Whittle does not use it").
 
 -type entry() :: {file, whittle_source:digest(), Stat :: [integer()]} | {link, file:filename()}.
 
-%% @doc Records a directory, and takes from others the permission to write there.
+%% @doc Records a directory, and removes the write permission of other users.
 -spec record(file:filename()) -> ok | {error, file:posix()}.
 record(Dir) ->
     try
@@ -33,12 +37,12 @@ record(Dir) ->
         throw:{?MODULE, {Reason, _}} -> {error, Reason}
     end.
 
-%% @doc Takes from others the permission to write to a file or in a directory.
+%% @doc Removes the write permission of other users for a file or a directory.
 -spec narrow(file:filename()) -> ok | {error, file:posix()}.
 narrow(File) ->
     try narrowed(File, info(File)) catch throw:{?MODULE, {Reason, _}} -> {error, Reason} end.
 
-%% @doc The same for a directory and all that is in it.
+%% @doc Removes the write permission of other users for a directory and everything in it.
 -spec narrow_all(file:filename()) -> ok | {error, file:posix()}.
 narrow_all(Dir) ->
     try
@@ -50,10 +54,10 @@ narrow_all(Dir) ->
         throw:{?MODULE, {Reason, _}} -> {error, Reason}
     end.
 
-%% @doc Whether a directory holds what was recorded, and nobody else can write there. The
-%% files that Always names are summed in any case; the others where they look changed.
+%% @doc Checks that a directory holds the recorded files and that no other user can write there.
 %%
-%% Errors: `changed_artefact', `open_artefact'.
+%% It always reads the files in Always. It reads another file only if its recorded values
+%% differ. Errors: `changed_artefact', `open_artefact'.
 -spec check(file:filename(), [file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 check(Dir, Always) ->
     User = user(),
@@ -77,8 +81,9 @@ check(Dir, Always) ->
                                          why => why(Reason, filename:basename(Path))}}}
     end.
 
-%% @doc Whether directories, those of them that are there, belong to us or to root, and nobody
-%% else can write in them: `open_artefact' names the first that is not so.
+%% @doc Checks that only this user or root owns the existing directories and can write there.
+%%
+%% The error `open_artefact' names the first directory that fails the check.
 -spec owned([file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 owned(Dirs) ->
     User = user(),
@@ -116,7 +121,7 @@ line(Path, {file, Sum, Stat}) ->
 line(Path, {link, To}) ->
     ["link ", encoded(To), $\s, encoded(Path), $\n].
 
-%% Blanks and line ends would be read as what stands between.
+%% Blanks and line ends separate fields, so a path must not contain them.
 encoded(Path) -> uri_string:quote(unicode:characters_to_list(Path), "/").
 
 stat(#file_info{size = Size, mtime = Content, ctime = Change, inode = Inode}) ->
@@ -124,7 +129,7 @@ stat(#file_info{size = Size, mtime = Content, ctime = Change, inode = Inode}) ->
 
 %%% Checking
 
-%% What was recorded, and when.
+%% Reads the records and the time at which they were written.
 -spec read(file:filename()) -> {#{file:filename() => entry()}, At :: integer()}.
 read(Dir) ->
     File = filename:join(Dir, ?SUMS),
@@ -163,7 +168,7 @@ why(Reason, _) -> ["cannot be checked (", file:format_error(Reason), $)].
 
 %%% Files
 
-%% All below a directory, by path from there.
+%% Lists everything below a directory, with relative paths.
 below(Dir) -> below(Dir, "").
 
 below(Dir, Above) ->
@@ -200,7 +205,7 @@ sum(File) ->
         {error, Reason} -> fail(Reason, File)
     end.
 
-%%% Whose it is
+%%% Ownership
 
 safe(File, #file_info{uid = Uid}, Dir, User) when Uid =/= User, Uid =/= 0 ->
     throw({?MODULE, {open_artefact, #{file => File, dir => Dir, why => {owner, Uid}}}});
@@ -210,7 +215,7 @@ safe(File, #file_info{type = Type, mode = Mode}, Dir, _)
 safe(_, #file_info{}, _, _) ->
     ok.
 
-%% No function of OTP says it.
+%% OTP has no function that returns the user's number.
 user() ->
     case persistent_term:get(?MODULE, none) of
         none ->

@@ -1,8 +1,8 @@
-%% @hidden Targets: what a runtime can be built for, each described by one file.
+%% @hidden Reads the descriptions of targets. Each target has one file.
 %%
-%% A description is `priv/targets/NAME.config', a file of `{Key, Value}.' terms
-%% whose keys are those of {@link target()}. Nothing outside the descriptions
-%% knows the name of a processor: to add a target is to add a file.
+%% A description is `priv/targets/NAME.config', a file of `{Key, Value}.' terms. The keys are
+%% those of {@link target()}. No other code knows the name of a processor: to add a target, add
+%% a file.
 -module(whittle_target).
 
 -export([all/0, load/1, for_flavour/2]).
@@ -12,41 +12,41 @@
 -type target() ::
         #{name := string(),             % the file's name
           summary := string(),          % one line for a person
-          cpu := string(),              % which processors run it, for a person
-          triple := string(),           % OTP's --host, as config.sub takes it
+          cpu := string(),              % the processors that run it, for a person
+          triple := string(),           % OTP's --host, in the form of config.sub
           word_size := 32 | 64,         % bits
           endian := little | big,
-          float := hard | softfp | soft,% soft: no instruction of an FPU is used;
-                                        % softfp: some are, numbers are passed as
-                                        % without
-          page_size := pos_integer(),   % largest page of its kernels, in bytes
-          cc := string(),               % commands, each words that sh expands and
-          cxx := string(),              % splits: "gcc -march=..."
-          cxx_libs := string(),         % what C++ is linked with; "" for both: there
-                                        % is none
+          float := hard | softfp | soft,% soft: no FPU instructions;
+                                        % softfp: FPU instructions, but functions pass
+                                        % numbers as with soft
+          page_size := pos_integer(),   % the largest page of its kernels, in bytes
+          cc := string(),               % a command; sh expands and splits it:
+          cxx := string(),              % "gcc -march=..."
+          cxx_libs := string(),         % libraries to link for C++; cxx and cxx_libs
+                                        % are "" if there is no C++ compiler
           ar := string(),
           ranlib := string(),
           strip := string(),
           objcopy := string(),
-          libc := string(),             % musl's name of the target, where musl is built
-                                        % from source; "" if cc brings it
-          soft_float := string(),       % the processor's directory in libgcc, where
-                                        % floats are computed by functions that the
-                                        % compiler's own libgcc lacks; ""
+          libc := string(),             % musl's name of the target if Whittle builds
+                                        % musl; "" if cc has the C library
+          soft_float := string(),       % the processor's directory in libgcc if the
+                                        % compiler's libgcc lacks floating-point
+                                        % functions; else ""
           kernel_headers := [string()], % directories of Linux's headers, which sh
                                         % expands; [] if the compiler finds them
-          cflags := [string()],         % what the processor needs
+          cflags := [string()],         % flags for the processor
           ldflags := [string()],
-          configure := [string()],      % further arguments for OTP's configure
-          openssl := string(),          % the name in OpenSSL's Configure
+          configure := [string()],      % additional arguments for OTP's configure
+          openssl := string(),          % the target's name in OpenSSL's Configure
           flavours := [size | speed],
-          emulator := [string()],       % words that run it here, of which the last is
-                                        % the emulator; [] if this machine does
-          identify := [string()],       % commands whose output names compiler
-                                        % and C library; part of the cache's key
-          packages := [string()],       % Debian packages that bring them
-          libraries := [library()],     % what the compiler links in
-          notes := [string()]}.         % what a user should know
+          emulator := [string()],       % the command that runs its programs here; the
+                                        % last word is the emulator; [] if none is needed
+          identify := [string()],       % commands that print the versions of compiler
+                                        % and C library, for the cache key
+          packages := [string()],       % Debian packages with compiler and C library
+          libraries := [library()],     % libraries that the compiler links in
+          notes := [string()]}.         % notes for a user
 
 -type library() ::
         #{name := string(),
@@ -55,16 +55,16 @@
           homepage := string(),
           version := string(),          % a command for sh that prints it
           notices := [string()],        % file names, which sh expands: "gcc-$(gcc
-                                        % -dumpversion)"; taken where they exist
-          flavours => [size | speed]}.  % that it is linked into (default: all)
+                                        % -dumpversion)"; files may be missing
+          flavours => [size | speed]}.  % flavours that contain it (default: all)
 
-%% @doc All targets, ordered by name.
+%% @doc Lists all targets, ordered by name.
 -spec all() -> [target()].
 all() ->
     Files = filelib:wildcard(filename:join(directory(), "*.config")),
     [read(File) || File <- lists:sort(Files)].
 
-%% @doc One target. `unknown_target' tells the names there are.
+%% @doc Reads one target. The error `unknown_target' lists the known names.
 -spec load(string()) -> {ok, target()} | {error, {unknown_target, map()}}.
 load(Name) ->
     Targets = all(),
@@ -76,15 +76,16 @@ load(Name) ->
             {error, {unknown_target, #{target => Name, known => Known}}}
     end.
 
-%% @doc A target as one flavour sees it: with only the libraries that are linked into
-%% that. What is added for the one does not change what the other is built from.
+%% @doc Restricts a target to the libraries that one flavour contains.
+%%
+%% So a new library for one flavour does not change the cache key of the other.
 -spec for_flavour(target(), size | speed) -> target().
 for_flavour(Target = #{libraries := Libraries}, Flavour) ->
     Target#{libraries := [maps:remove(flavours, Library)
                           || Library <- Libraries,
                              lists:member(Flavour, maps:get(flavours, Library, [Flavour]))]}.
 
-%% A description is part of the program: a wrong one is misuse.
+%% Reads a description. It is part of Whittle, so a mistake in it is a bug and crashes.
 read(File) ->
     {ok, Terms} = file:consult(File),
     Target = maps:from_list(Terms),

@@ -3,8 +3,9 @@
 
 -export([tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2, page_size/1, words/1]).
 
-%% @doc Lines that set the tools and the flags of a target for what follows. Where its C
-%% library is one of ours, the variable LIBC names the artefact.
+%% @doc Returns lines for sh that export a target's tools and flags.
+%%
+%% If Whittle builds the target's C library, the variable LIBC names its artefact.
 -spec tools(whittle_target:target(), [string()]) -> [string()].
 tools(Target, Cflags0) ->
     #{cc := Cc0, cxx := Cxx0, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
@@ -23,15 +24,17 @@ tools(Target, Cflags0) ->
      "export CXXFLAGS=\"$CFLAGS -fno-exceptions -fno-rtti\"",
      "export LDFLAGS=\"" ++ string:join(["-static", page_size(Target) | Ldflags], " ") ++ "\""].
 
-%% @doc The linker's flag for pages. Each segment begins at a page of its own, also on the kernel
-%% with the largest pages; each segment costs bytes in the file.
+%% @doc Returns the linker's flag for the page size.
+%%
+%% Each segment begins on its own page, also on the kernel with the largest pages. So each
+%% segment costs bytes in the file.
 -spec page_size(whittle_target:target()) -> string().
 page_size(#{page_size := Bytes}) ->
     "-Wl,-z,max-page-size=" ++ integer_to_list(Bytes).
 
-%% @doc The compiler's flags for a target and a flavour.
+%% @doc Returns the compiler's flags for a target and a flavour.
 %%
-%% No unwind tables: nothing unwinds.
+%% They omit unwind tables, because nothing unwinds the stack.
 -spec cflags(whittle_target:target(), size | speed) -> [string()].
 cflags(#{cflags := Target}, Flavour) ->
     [case Flavour of size -> "-Os"; speed -> "-O2" end,
@@ -39,9 +42,10 @@ cflags(#{cflags := Target}, Flavour) ->
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.
 
-%% @doc Further flags for C++: Debian's headers take the classes of characters from glibc's
-%% ctype.h, which numbers their bits in this order: in network order as they stand, else with
-%% the bytes exchanged.
+%% @doc Returns additional flags for C++ that define the masks of character classes.
+%%
+%% Debian's C++ headers take these masks from glibc's ctype.h. glibc numbers the bits in this
+%% order in network byte order; little-endian machines exchange the two bytes.
 -spec cxx_masks(whittle_target:target()) -> string().
 cxx_masks(#{endian := Endian}) ->
     Names = ["upper", "lower", "alpha", "digit", "xdigit", "space", "print", "graph",
@@ -53,8 +57,10 @@ mask(big, Bit) -> 1 bsl Bit;
 mask(little, Bit) when Bit < 8 -> 1 bsl (Bit + 8);
 mask(little, Bit) -> 1 bsl (Bit - 8).
 
-%% @doc Lines that make a directory, a word of sh, which holds the target's headers of the
-%% kernel and nothing else: beside them lie those of another C library.
+%% @doc Returns lines for sh that create a directory with only the kernel's headers.
+%%
+%% The second argument names that directory. It keeps out the headers of another C library,
+%% which lie beside the kernel's.
 -spec kernel_headers(whittle_target:target(), string()) -> [string()].
 kernel_headers(#{kernel_headers := []}, _) ->
     [];
@@ -65,14 +71,15 @@ kernel_headers(#{kernel_headers := Directories}, To) ->
      "  ln -s \"$headers\" " ++ To,
      "done"].
 
-%% @doc The flags of link-time optimization. The interpreter gets smaller when the linker sees all
-%% of it; the JIT's C++ does not. The flags do not name a number of jobs, because the VM shows the
-%% flags that it was compiled with.
+%% @doc Returns the flags of link-time optimization.
+%%
+%% The interpreter gets smaller when the linker sees all of it; the JIT's C++ does not. The flags
+%% contain no number of jobs, because the VM shows the flags of its compilation.
 -spec lto(size | speed) -> [string()].
 lto(size) -> ["-flto"];
 lto(speed) -> [].
 
-%% @doc Words with a space before each.
+%% @doc Joins words, with a space before each.
 -spec words([string()]) -> string().
 words(Words) ->
     lists:append([" " ++ W || W <- Words]).

@@ -1,10 +1,11 @@
-%% @doc The VMs that a suite builds, and booting one of them bare.
+%% @doc Builds VMs for a suite, and runs an expression in a VM without a pack.
 -module(bare_vm).
 
 -export([ensure/1, ensure/2, eval/2]).
 
-%% @doc The VM of x86_64 for a specification, whose other keys have the defaults of the
-%% command; from the user's cache, or built now.
+%% @doc Returns the VM of x86_64 for a specification.
+%%
+%% Missing keys have the command's defaults. The VM comes from the user's cache or a new build.
 ensure(Spec) -> ensure(Spec, #{}).
 
 ensure(Spec, Options) ->
@@ -15,8 +16,9 @@ ensure(Spec, Options) ->
 spec() ->
     #{target => "x86_64", otp => whittle_runtime:default_otp(), flavour => size, natives => []}.
 
-%% @doc The exit code of a VM that evaluates an expression, and what it prints. Without a
-%% pack it is a plain beam.smp: it boots the applications of the same OTP on this machine.
+%% @doc Evaluates an expression in a VM, and returns the exit code and the output.
+%%
+%% Without a pack the VM is a plain beam.smp: it boots the same OTP's applications on this machine.
 eval(#{otp := Otp, executable := Vm, erts_vsn := Erts}, Code) ->
     {ok, #{root := Root}} = whittle_runtime:otp(Otp, #{progress => fun show/1}),
     Bin = filename:join([Root, "erts-" ++ Erts, "bin"]),

@@ -1,6 +1,6 @@
-%% The cache under what happens to builds: two at once, kills, failures.
-%% Builds that must be killed or must meet another one run in Erlang VMs of their
-%% own; the test waits for what they print and for pipes to end, never for time.
+%% Tests the cache with two builds at once, killed builds and failed builds. Builds that a test
+%% kills, or that must meet another build, run in separate Erlang VMs. The tests wait for the
+%% output of those VMs and for pipes to end, and never for a time.
 -module(whittle_cache_SUITE).
 
 -include_lib("kernel/include/file.hrl").
@@ -13,7 +13,7 @@
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
          source_open_to_others/1, unwritable/1, no_place/1, keys/1]).
-%% What the other VMs run
+%% Entry points of the other VMs
 -export([build_in_vm/1]).
 
 all() ->
@@ -26,8 +26,8 @@ all() ->
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
-    %% A step that runs this says so in `started', holds the pipe `alive' open
-    %% for as long as it lives, and ends when it reads from the pipe `go'.
+    %% A build step opens the pipe `alive', holds it open while it lives, and ends when it reads
+    %% from the pipe `go'. It writes to `started' that it runs.
     [0 = status("mkfifo", [filename:join(Dir, Pipe)]) || Pipe <- ["alive", "go"]],
     Own.
 
@@ -67,14 +67,14 @@ killed_build_starts_clean(Config) ->
     {os_pid, Pid} = erlang:port_info(Vm, os_pid),
     0 = status("kill", ["-KILL", integer_to_list(Pid)]),
     await_end(Alive),
-    %% What it left is no artefact, and is gone after the next build.
+    %% The killed build leaves no artefact, and the next build removes its directory.
     Next = start_vm(Config),
     await(Next, "started"),
     let_go(Config),
     await(Next, "done "),
     ?assertEqual([], leftovers(Config)).
 
-%% The next build of any name removes it; what another build is making stays.
+%% The next build of any name removes the directory of a killed build, and no running build's.
 killed_build_goes_with_another(Config) ->
     Other = fun(Inputs) ->
                     {ok, _} = whittle_cache:artefact("other", Inputs, fun(_) -> {ok, #{}} end,
@@ -93,15 +93,15 @@ killed_build_goes_with_another(Config) ->
     {os_pid, Pid} = erlang:port_info(Vm, os_pid),
     0 = status("kill", ["-KILL", integer_to_list(Pid)]),
     await_end(Alive),
-    %% What held the lock ends when it sees that the VM is gone.
+    %% The holder of the lock ends when the VM is gone.
     [Lock] = [filename:join([dir(Config), "locks", Name])
               || #{kind := work, name := Work} <- Entries, [Name, _] <- [string:split(Work, "@")]],
     0 = status("flock", [Lock, "true"]),
     Other(2),
     ?assertEqual([], leftovers(Config)).
 
-%% A directory that holds other things too: neither removing all nor the next build takes them,
-%% also where a name looks like one of Whittle's.
+%% The cache is a directory with other files too. Neither `clean' nor the next build removes
+%% them, even if a name looks like one of Whittle's.
 not_ours_stays(Config) ->
     Options = #{cache => dir(Config)},
     Build = fun(In) -> whittle_cache:artefact("thing", In, fun(_) -> {ok, #{}} end, Options) end,
@@ -129,7 +129,7 @@ not_ours_stays(Config) ->
     ?assertNot(filelib:is_dir(Artefact)),
     ?assertEqual(Locks, filelib:wildcard("*", filename:join(dir(Config), "locks"))).
 
-%% Neither one in work/ nor one that is work/ itself, or another directory of the cache.
+%% A symbolic link in work/, or in place of work/ or of another directory of the cache.
 no_link_is_followed(Config) ->
     Cache = filename:join(dir(Config), "cache"),
     Options = #{cache => Cache},
@@ -170,7 +170,7 @@ no_link_is_followed(Config) ->
      end || Sub <- ["artefacts", "sources", "work", "logs", "locks"]],
     ?assertMatch({ok, _}, whittle_cache_clean:entries(Options)).
 
-%% Where the command is told to stop, what it has begun goes at once.
+%% A build that the user stops removes its directory at once.
 stopped_build_leaves_nothing(Config) ->
     Make = fun(#{work := Work}) ->
                    true = filelib:is_dir(Work),
@@ -181,7 +181,7 @@ stopped_build_leaves_nothing(Config) ->
     ?assertEqual({error, {stopped, #{}}},
                  whittle_cache:artefact("thing", in, Make, #{cache => dir(Config)})).
 
-%% The list is read only: to change it would wait for the process that is suspended.
+%% undo/0 only reads the list: a change would wait for the process that is suspended.
 undo_says_what_is_left(Config) ->
     File = filename:join(dir(Config), "file"),
     Below = filename:join(File, "below"),
@@ -205,7 +205,7 @@ caller_dies_build_dies(Config) ->
     receive {'DOWN', Monitor, _, _, killed} -> ok end,
     await_end(Alive).
 
-%% As apt, which may fetch for minutes.
+%% The program stands for apt, which may fetch for minutes.
 caller_dies_program_dies(Config) ->
     Script = "exec 9> \"$0/alive\"; echo open >&9; read word < \"$0/go\"",
     {Caller, Monitor} = spawn_monitor(
@@ -226,7 +226,7 @@ failure_leaves_nothing(Config) ->
     ?assertEqual({ok, []}, file:list_dir(filename:join(dir(Config), "artefacts"))),
     ?assertMatch({ok, _}, run_recipe(Config, ["echo better"])).
 
-%% The error that a person has to mend is the first one, however much comes after it.
+%% A person has to correct the first error, even if much output follows it.
 first_error_is_told(Config) ->
     Tail = fun(Script) ->
                    {error, {step_failed, #{tail := Lines}}} = run_recipe(Config, Script),
@@ -240,23 +240,23 @@ first_error_is_told(Config) ->
                                "for n in 1 2 3 4 5; do echo said; done", Much,
                                "echo 'b.c:1:1: error: another'", "echo 'make: *** [a.o] Error 1'",
                                "echo x", "echo y", "echo z", "false"]))),
-    %% One that is near the end is among the last lines; without one those are all.
+    %% An error near the end is among the last lines. A log without an error shows only those.
     ?assertEqual(["a.c:1:1: fatal error: none", "make: *** Error 1"],
                  Tail(["echo 'a.c:1:1: fatal error: none'", "echo 'make: *** Error 1'", "false"])),
     ?assertEqual(15, length(Tail([Much, "false"]))).
 
-%% Without the lines between an error and the place where the log is cut.
+%% Removes the lines between the error and the cut.
 shorter(Lines) -> [Line || Line <- Lines, Line =/= "said"].
 
 full_disk(Config) ->
     ?assertMatch({error, {disk_full, _}},
                  run_recipe(Config, ["cat /etc/passwd > /dev/full"])),
-    %% A log that cannot be written ends nothing.
+    %% A log that cannot be written does not stop the build.
     Place = #{work => dir(Config), out => dir(Config), log => "/dev/full", id => ""},
     Recipe = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
     ?assertEqual(ok, whittle_recipe:run("test", Recipe, [], Place, #{})).
 
-%% What was built is used as long as it is that: every change is found and named.
+%% The check finds and names every change of an artefact.
 changed(Config) ->
     Options = #{cache => dir(Config)},
     {ok, #{dir := Dir}} = artefact(Config),
@@ -267,7 +267,7 @@ changed(Config) ->
                     {error, {changed_artefact, #{file := File}}} = Verify()
             end,
     ?assertEqual(ok, Verify()),
-    %% The times of before are no disguise, and those of now no fault.
+    %% A restored modification time hides no change, and a new one alone is no change.
     {ok, #file_info{mtime = Time}} = file:read_file_info(In("below/a b")),
     ok = file:write_file(In("below/a b"), "axiom"),
     ok = file:change_time(In("below/a b"), {{2001, 2, 3}, {4, 5, 6}}),
@@ -303,22 +303,22 @@ changed(Config) ->
                  "the directory " ++ Dir ++ " and build again",
                  lists:flatten(whittle_runtime:format_error(Verify()))).
 
-%% A file that looks the same is summed where the caller says so.
+%% The check reads a file with equal metadata if the caller asks for that.
 always(Config) ->
     {ok, #{dir := Dir}} = artefact(Config),
     Sums = filename:join(Dir, "whittle.sums"),
     {ok, Text} = file:read_file(Sums),
     Sum = fun(Bytes) -> list_to_binary(whittle_digest:hex(crypto:hash(sha256, Bytes))) end,
     ok = file:write_file(Sums, binary:replace(Text, Sum("machine"), Sum("others"))),
-    %% As of an artefact whose files were made a while before their sums.
+    %% The files of this artefact are older than their checksums.
     Later = erlang:system_time(second) + 60,
     ok = file:change_time(Sums, calendar:system_time_to_local_time(Later, second)),
     ?assertEqual(ok, whittle_cache:verify(Dir, [], #{cache => dir(Config)})),
     ?assertMatch({error, {changed_artefact, _}},
                  whittle_cache:verify(Dir, ["vm"], #{cache => dir(Config)})).
 
-%% Where others can write, nothing is taken from; what we make they cannot write to.
-%% Whatever the umask is with which a source was fetched; and it is looked at again when it is used.
+%% The cache uses nothing that others can write, and creates nothing that others can write, with
+%% any umask. It checks a source again at each use.
 source_open_to_others(Config) ->
     Make = fun(Out) ->
                    File = filename:join(Out, "source.tar"),
@@ -357,7 +357,7 @@ open_to_others(Config) ->
           end || Bit <- [8#020, 8#002]],
          ok = file:change_mode(Path, Mode)
      end || Path <- [dir(Config), filename:dirname(Dir), Dir, In("below"), In("below/a b")]],
-    %% Only root can give files away.
+    %% Only root can change the owner of a file.
     [begin
          ?assertMatch({error, {open_artefact, #{file := Path, why := {owner, 65534}}}}, Used()),
          ok = file:change_owner(Path, 0)
@@ -365,7 +365,7 @@ open_to_others(Config) ->
             file:change_owner(Path, 65534) =:= ok],
     ?assertEqual(ok, Used()).
 
-%% Of files and directories that all may write to, as with a umask of zero.
+%% Creates files and directories that everybody may write, as with a umask of zero.
 artefact(Config) ->
     Make = fun(#{out := Out, work := Work}) ->
                    {ok, #file_info{mode = Mode}} = file:read_file_info(Work),
@@ -388,7 +388,7 @@ unwritable(Config) ->
     Result = whittle_cache:artefact("thing", in, fun(_) -> {ok, #{}} end,
                                     #{cache => Blocked}),
     ?assertMatch({error, {cache_unwritable, _}}, Result),
-    %% A lock that cannot be opened is not one that somebody holds.
+    %% If a lock cannot be opened, that does not mean that somebody holds it.
     Locks = filename:join(dir(Config), "locks"),
     ok = filelib:ensure_path(Locks),
     ok = file:make_symlink("/nowhere/lock", filename:join(Locks, "locked")),
@@ -417,7 +417,7 @@ no_place(_) ->
         [os:putenv(Name, Value) || {Name, Value} <- Before]
     end.
 
-%% Equal inputs have one key, however a map came to be.
+%% Equal inputs have one key, with any order of the map's insertions.
 keys(Config) ->
     Options = #{cache => dir(Config)},
     Key = fun(Inputs) ->
@@ -476,7 +476,7 @@ start_vm(Config) ->
 
 %%% Events
 
-%% The rest of the first line that begins with Start.
+%% Waits for the first line that begins with Start, and returns its rest.
 await(Vm, Start) ->
     receive
         {Vm, {data, {eol, Line}}} ->
@@ -488,8 +488,8 @@ await(Vm, Start) ->
             error({ended, Status})
     end.
 
-%% A program that lives for as long as someone has the pipe `alive' open for
-%% writing; returns when the build has opened it.
+%% Starts a program that lives while someone has the pipe `alive' open for writing. Returns when
+%% the build has opened it.
 holder(Config) ->
     Holder = open_port({spawn_executable, os:find_executable("cat")},
                        [{args, [filename:join(dir(Config), "alive")]}, exit_status]),

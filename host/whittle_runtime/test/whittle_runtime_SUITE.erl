@@ -1,6 +1,6 @@
-%% The façade: words that name nothing, machines that lack something, and the real
-%% thing, a runtime for x86_64 of OTP 29 in flavour size, which stays in the
-%% user's cache: the first run builds it, later ones find it.
+%% Tests the façade: unknown names, machines without the needed programs, and a real runtime for
+%% x86_64 of OTP 29 in flavour size. That runtime stays in the user's cache: the first run builds
+%% it, later runs find it.
 -module(whittle_runtime_SUITE).
 
 -include_lib("kernel/include/file.hrl").
@@ -73,7 +73,7 @@ unknown_words(_) ->
     ?assertEqual(native_by_module, Tag(#{otp => "25", natives => [Plain#{module := m}]})).
 
 no_compiler(Config) ->
-    %% A PATH with everything but a compiler.
+    %% A PATH with everything except a compiler.
     [link_tool(T, Config) || T <- ["make", "perl", "patch", "tar", "xz", "sh"]],
     os:putenv("PATH", dir(Config)),
     {error, {no_compiler, #{missing := Missing, packages := Packages}}} =
@@ -81,7 +81,7 @@ no_compiler(Config) ->
     ?assert(lists:member("musl-gcc", Missing)),
     ?assert(lists:member("musl-tools", Packages)).
 
-%% No apt, and a release that has no other way.
+%% The machine has no apt, and the release has no other way.
 no_source(Config) ->
     Dir = dir(Config),
     Options = #{cache => Dir, keyring => "/nowhere", source => none},
@@ -115,7 +115,7 @@ bad_series(Config) ->
                        end
                end).
 
-%% Else a cache's key would differ from machine to machine.
+%% A path in a recipe would make the cache key different on each machine.
 recipes_name_no_place(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "/home/someone/x.dsc", sums => #{}, origin => ""},
@@ -136,7 +136,7 @@ recipes_name_no_place(_) ->
     [?assertEqual(nomatch, string:find(Line, "/home/"))
      || Recipe <- Recipes, #{script := Script} <- Recipe, Line <- Script].
 
-%% What a native asks for is linked, and nothing else of OpenSSL.
+%% A VM contains the libraries that a native asks for, and no other part of OpenSSL.
 libraries_of_natives(_) ->
     [Target | _] = whittle_runtime:targets(),
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
@@ -156,7 +156,7 @@ libraries_of_natives(_) ->
     [#{script := Script}] = whittle_recipe_native:recipe(Target, size, Native),
     ?assertNotEqual(nomatch, string:find(lists:flatten(Script), "'-DN=\"it'\\''s\"'")).
 
-%% Tools and pages are the target's, in every script.
+%% Every script uses the target's tools and page size.
 recipes_follow_the_target(_) ->
     {ok, Known} = whittle_target:load("x86_64"),
     Target = Known#{ar := "other-ar", page_size := 65536},
@@ -173,7 +173,7 @@ recipes_follow_the_target(_) ->
                                        {Erts, "page-size=4096", "max-page-size=65536"},
                                        {Link, "page-size=4096", "max-page-size=65536"}]].
 
-%% Nothing may be shipped without the notices of what is in it.
+%% A component without its licence notice stops the build.
 no_notice(Config) ->
     Erts = filename:join(dir(Config), "erts"),
     ok = filelib:ensure_path(filename:join(Erts, "erts/emulator/beam")),
@@ -193,7 +193,7 @@ no_notice(Config) ->
     ok = file:make_symlink("/dev/full", Kept),
     ?assertMatch({error, {disk_full, _}}, Collect()).
 
-%% The C++ library is in the one with the JIT only, and its notice has to be here.
+%% Only the JIT flavour contains the C++ library, and the machine must have its notice.
 libraries_of_flavours(_) ->
     {ok, Target} = whittle_target:load("x86_64"),
     Names = fun(Flavour) ->
@@ -211,7 +211,7 @@ no_version_of_the_compiler(_) ->
                                 #{notices := Notices} <- Libraries, Notice <- Notices,
                                 re:run(Notice, "gcc-[0-9]") =/= nomatch]).
 
-%% Found out before anything is compiled.
+%% The check comes before any compilation.
 notice_of_the_compiler(Config) ->
     Library = fun(Notice) -> #{libraries => [#{name => "libc", notices => [Notice]}]} end,
     File = filename:join(dir(Config), "notice"),
@@ -221,7 +221,7 @@ notice_of_the_compiler(Config) ->
     ?assertEqual(ok, whittle_components:check(
                        Library(filename:join(dir(Config), "$(echo notice)")))).
 
-%% Every error that there is words for.
+%% Formats every reason that whittle_runtime_error knows.
 every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
               {disk_full, #{dir => "d"}},
@@ -263,7 +263,7 @@ every_error_is_one_line(_) ->
          ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
      end || E <- Errors].
 
-%% The tags of whittle_runtime_error:format/1, from its debug information.
+%% Reads the tags of whittle_runtime_error:format/1 from its debug information.
 worded() ->
     {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
         beam_lib:chunks(code:which(whittle_runtime_error), [debug_info]),
@@ -271,7 +271,7 @@ worded() ->
     [Clauses] = [Clauses || {function, _, format, 1, Clauses} <- Forms],
     lists:sort([Tag || {clause, _, [{tuple, _, [{atom, _, Tag} | _]}], _, _} <- Clauses]).
 
-%% Programs print what they like; it is text for the terminal.
+%% Programs may print any bytes; the result is text for the terminal.
 last_words(_) ->
     ?assertEqual(["plain", "gr\x{fc}n", "\x{ff}"],
                  whittle_runtime:last_words(
@@ -279,7 +279,7 @@ last_words(_) ->
                                    tail => [<<"plain">>, <<"gr\xc3\xbcn">>, <<255>>]}})),
     ?assertEqual([], whittle_runtime:last_words({no_cache, #{}})).
 
-%%% The built runtime
+%%% The real runtime
 
 found_again(Config) ->
     Runtime = runtime(Config),
@@ -288,7 +288,7 @@ found_again(Config) ->
     ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
                    target := "x86_64", natives := []}, Runtime).
 
-%% Only the artefact that would be used counts, not another one of the same release.
+%% Only the artefact with the right key counts, not another one of the same release.
 has_otp(Config) ->
     Release = whittle_runtime:default_otp(),
     {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
@@ -306,8 +306,8 @@ has_otp(Config) ->
     Link(Otp, "artefacts/" ++ filename:basename(Otp)),
     ?assert(Has(#{cache => Cache})).
 
-%% A VM and an OTP that are not what was built are not packed, nor linked into others. In a
-%% copy of the cache, whose files are other ones: there every sum is compared.
+%% A build does not pack a changed VM or OTP, and does not link changed parts. The test uses a copy
+%% of the cache: its files have new metadata, so every check computes every checksum.
 changed_in_the_cache(Config) ->
     #{dir := Dir, otp := Release} = runtime(Config),
     {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
@@ -336,7 +336,7 @@ changed_in_the_cache(Config) ->
     flipped(Beam, 99),
     ?assertMatch({error, {changed_artefact, #{file := Beam}}},
                  whittle_runtime:otp(Release, Options)),
-    %% A part is looked at when something is built of it.
+    %% A build checks a part when it uses it.
     ok = file:del_dir_r(In(Dir, "")),
     #{terminfo := TerminfoId} = Parts,
     [Terminfo] = filelib:wildcard(In("*-" ++ string:slice(TerminfoId, 0, 16), "lib/libtinfo.a")),
@@ -344,7 +344,7 @@ changed_in_the_cache(Config) ->
     ?assertMatch({error, {changed_artefact, #{file := Terminfo}}},
                  whittle_runtime:ensure(spec(), #{cache => Copy})).
 
-%% Another bit, with the times of before.
+%% Changes one bit and restores the times.
 flipped(File, At) ->
     {ok, #file_info{mtime = Time}} = file:read_file_info(File),
     {ok, <<Before:At/binary, Byte, After/binary>>} = file:read_file(File),
@@ -356,7 +356,7 @@ is_static(Config) ->
     {ok, Headers} = whittle_program:capture("readelf", ["-lW", Vm]),
     ?assertEqual(nomatch, string:find(Headers, "INTERP")),
     ?assertEqual(nomatch, string:find(Headers, "DYNAMIC")),
-    %% The bar for the VM's part of a file.
+    %% The limit for the VM's share of a file.
     ?assert(filelib:file_size(Vm) =< 2900000).
 
 runs_alone(Config) ->
@@ -388,7 +388,7 @@ symbols_beside(Config) ->
          end,
     ?assertEqual(Id(Vm), Id(Symbols)).
 
-%%% Made for the tests
+%%% Test data
 
 spec() ->
     #{target => "x86_64", otp => "29", flavour => size, natives => []}.

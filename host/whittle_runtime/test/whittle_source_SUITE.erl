@@ -1,5 +1,5 @@
-%% Sources: tarballs that users name, releases fetched over http and https from a
-%% server of this test, and what apt says.
+%% Tests sources: tarballs that users name, releases that a server of this test delivers over
+%% http and https, and apt's messages.
 -module(whittle_source_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -31,7 +31,7 @@ tarball(Config) ->
     {ok, Source} = whittle_source:find(erlang, "29", #{source => File}),
     ?assertMatch(#{vsn := "29.7.1", kind := tarball, main := File}, Source),
     ?assertEqual(ok, whittle_source:verify(Source, #{})),
-    %% What it is called makes no difference, its bytes do.
+    %% The bytes of a tarball matter, not its name.
     Moved = File ++ ".moved.tar",
     ok = file:rename(File, Moved),
     {ok, Again} = whittle_source:find(erlang, "29", #{source => Moved}),
@@ -66,7 +66,7 @@ sum_beside_a_tarball(Config) ->
     Error = whittle_source:find(erlang, "29", #{source => File}),
     ?assertMatch({error, {bad_checksum, #{expected := Sum}}}, Error),
     one_line(Error),
-    %% A file that bears a release's name is held to the release's sum.
+    %% A file with a release's name must have the release's checksum.
     Pinned = filename:join(dir(Config), "otp_src_29.1.1.tar.gz"),
     {ok, _} = file:copy(File, Pinned),
     ?assertMatch({error, {bad_checksum, _}},
@@ -91,7 +91,7 @@ damaged_in_the_cache(Config) ->
     {ok, Healed} = whittle_cache:source("erlang-29", Make, Options),
     ?assertEqual(ok, whittle_source:verify(Healed, Options)).
 
-%% The name under which a source is kept holds the ways: changed, it is fetched anew.
+%% The name of a kept source contains the ways. With other ways, the cache fetches it again.
 other_pins(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     Options = fun(Ways) -> #{cache => filename:join(dir(Config), "cache"), source => none,
@@ -106,7 +106,7 @@ other_pins(Config) ->
     ?assertNotEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Next)),
     Stop(),
     ?assertEqual({ok, Source}, whittle_source:find(erlang, "29", Options(Old))),
-    %% What is still one of the ways is not fetched again, unless it is damaged.
+    %% The cache keeps a source that still is one of the ways, unless it is damaged.
     More = [{debian, "erlang", [], "29.9-1"} | Old],
     {ok, Taken} = whittle_source:find(erlang, "29", Options(More)),
     ?assertEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Taken)),
@@ -115,7 +115,7 @@ other_pins(Config) ->
     ?assertMatch({error, {no_source, _}},
                  whittle_source:find(erlang, "29", Options(More ++ [{debian, "x", [], "1"}]))).
 
-%% A copy of an older Whittle, whose names held no ways.
+%% A copy from an older Whittle, whose names did not contain the ways.
 copy_without_ways(Config) ->
     Options = fun(Newest) -> #{cache => dir(Config), source => none, keyring => "/nowhere",
                                ways => [{debian, "erlang", ["sid"], Newest}]} end,
@@ -141,7 +141,7 @@ fetched_over_http(Config) ->
     ?assertEqual({ok, Sum}, whittle_digest:file(File)),
     Stop().
 
-%% How much has come is told in rising percents, each once, up to the last.
+%% The percentages rise, each comes once, and the last one is 100.
 fetch_tells(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     File = filename:join(dir(Config), "fetched"),
@@ -159,7 +159,7 @@ fetch_tells(Config) ->
 percents() ->
     receive {percent, Percent} -> [Percent | percents()] after 0 -> [] end.
 
-%% Through the proxy that the environment names; https in a tunnel, verified as ever.
+%% Fetches go through the environment's proxy; https uses a tunnel and is verified as usual.
 proxies(Config) ->
     Tls = tls(),
     File = filename:join(dir(Config), "fetched"),
@@ -193,7 +193,7 @@ proxies(Config) ->
                  {"https_proxy", "CONNECT localhost:", maps:get(server, Tls),
                   maps:get(trusted, Tls)}]].
 
-%% A proxy for one connection after the other, and what it was asked for since then.
+%% Starts a proxy that serves one connection after the other and reports the requests.
 start_proxy() ->
     {ok, Listen} = gen_tcp:listen(0, [binary, {ip, {127, 0, 0, 1}}, {active, false},
                                       {packet, http_bin}]),
@@ -262,7 +262,7 @@ server_not_there(Config) ->
     ?assertMatch({error, {unreachable, #{reason := "connection refused"}}}, Error),
     one_line(Error).
 
-%% Of a place that cannot be written nobody says that the network is at fault.
+%% The error of a place that cannot be written does not blame the network.
 no_room(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     Dir = dir(Config),
@@ -279,14 +279,14 @@ no_room(Config) ->
     ok = file:make_symlink("/dev/full", In("full.part")),
     ?assertEqual({error, {disk_full, #{dir => Dir}}}, Get("full")),
     Stop(),
-    %% What apt is told in a file.
+    %% apt reads its settings from a file.
     ok = file:make_dir(In("apt.apt")),
     ok = file:make_symlink("/dev/full", In("apt.apt/sources.list")),
     ?assertEqual({error, {disk_full, #{dir => In("apt.apt")}}},
                  whittle_apt:fetch("erlang", "29", ["sid"], In("apt"),
                                    #{archive => "file:/nowhere", keyring => keyring(Config)})).
 
-%% A file that has no sum would never be verified.
+%% A tarball without a checksum would never be verified.
 unreadable_beside(Config) ->
     {Address, Sum, Stop} = serve(Config, []),
     Cache = filename:join(dir(Config), "cache"),
@@ -306,7 +306,7 @@ https_is_verified(Config) ->
     File = filename:join(dir(Config), "fetched"),
     ?assertEqual(ok, whittle_fetch:get(Address, File, Sum, #{cacerts => Trusted})),
     ok = file:delete(File),
-    %% The system trusts no such authority; nor is this server 127.0.0.1.
+    %% The system does not trust this authority, and the server's name is not 127.0.0.1.
     Unknown = whittle_fetch:get(Address, File, Sum, #{}),
     ?assertMatch({error, {unreachable, #{reason := "TLS: unknown_ca"}}}, Unknown),
     one_line(Unknown),
@@ -316,7 +316,7 @@ https_is_verified(Config) ->
     ?assertNot(filelib:is_file(File)),
     Stop().
 
-%% A server's certificate for localhost, and who has signed it.
+%% Creates a server's certificate for localhost, and that of the authority that signed it.
 tls() ->
     Names = #'Extension'{extnID = ?'id-ce-subjectAltName',
                          extnValue = [{dNSName, "localhost"}], critical = false},
@@ -340,8 +340,8 @@ archive_of_the_machine(_) ->
     ?assertEqual({ok, "http://b.example/extra"}, whittle_apt:archive(Output, "forky")),
     ?assertEqual(none, whittle_apt:archive("", "bookworm")).
 
-%% An archive that nobody has signed brings nothing, also where the machine's own
-%% apt would take from such.
+%% An archive without a signature delivers nothing, even if the machine's own apt would accept
+%% such an archive.
 unsigned_archive(Config) ->
     Pool = filename:join([dir(Config), "archive", "pool", "erlang.dsc"]),
     Description = "Version: 1:29.9+dfsg-1\n",
@@ -411,7 +411,7 @@ unsupported(_) ->
     ?assertMatch({error, {unsupported_otp, _}}, Error),
     one_line(Error).
 
-%%% Made for the tests
+%%% Test data
 
 make_tarball(Config, Vsn) ->
     File = filename:join(dir(Config), "otp-" ++ Vsn ++ ".tar"),
@@ -435,7 +435,7 @@ serve(Config, Tls) ->
     Address = Scheme ++ "://localhost:" ++ integer_to_list(Port) ++ "/release",
     {Address, Sum, fun() -> ok = inets:stop(httpd, Server) end}.
 
-%% Any file will do: nothing is signed by anyone in it.
+%% Any file will do as a keyring here, because no signature can match it.
 keyring(Config) ->
     File = filename:join(dir(Config), "keyring.gpg"),
     ok = file:write_file(File, ""),

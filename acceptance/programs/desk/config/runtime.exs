@@ -1,6 +1,6 @@
 import Config
 
-# As generators of Phoenix and Nerves write them: what is asked for, or a default.
+# Generators of Phoenix and Nerves write this form: the given value, or a default.
 if config_env() == :prod do
   copies = String.to_integer(System.get_env("COPIES") || "1")
 

@@ -1,4 +1,4 @@
-%% A parse transform: name/0 of the module gives its name.
+%% Transforms a module so that its name/0 returns the module's name.
 -module(named).
 
 -export([parse_transform/2]).

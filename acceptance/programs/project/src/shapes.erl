@@ -18,7 +18,7 @@ kind(File) ->
     {ok, #file_info{type = Type}} = file:read_file_info(File),
     Type.
 
-%% Of OTP, and nothing in rebar3 calls it.
+%% Calls a function of OTP that nothing in rebar3 calls.
 -spec week(calendar:date()) -> calendar:yearweeknum().
 week(Date) -> calendar:iso_week_number(Date).
 
