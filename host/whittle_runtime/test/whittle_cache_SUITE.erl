@@ -274,7 +274,7 @@ changed(Config) ->
     Found("below/a b"),
     ?assertEqual(In("below/a b") ++ " has changed since Whittle built it, so Whittle does not use "
                  "it; remove the directory " ++ Dir ++ " and build again",
-                 lists:flatten(whittle_runtime:format_error(Verify()))),
+                 lists:flatten(whittle_runtime:format_error(element(2, Verify())))),
     ok = file:write_file(In("below/a b"), "words"),
     ?assertEqual(ok, Verify()),
     ok = file:write_file(In("below/a b"), "wards"),
@@ -301,7 +301,7 @@ changed(Config) ->
     Found("whittle.sums"),
     ?assertEqual(In("whittle.sums") ++ " is missing, so what is there cannot be checked; remove "
                  "the directory " ++ Dir ++ " and build again",
-                 lists:flatten(whittle_runtime:format_error(Verify()))).
+                 lists:flatten(whittle_runtime:format_error(element(2, Verify())))).
 
 %% The check reads a file with equal metadata if the caller asks for that.
 always(Config) ->
