@@ -91,7 +91,7 @@ in_use(Options) ->
     case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Locks = filename:join(Root, "locks"),
-            case first_error([made(Root), made(Locks)]) of
+            case first_error([made(Root), made_private(Locks)]) of
                 ok -> {ok, filename:join(Locks, "in-use")};
                 {error, _} -> error
             end;
@@ -262,6 +262,15 @@ made(Dir) ->
                 ok -> whittle_sums:narrow(Dir);
                 Error -> Error
             end
+    end.
+
+%% Who can read a file can lock it, so other users may not look into the directory of locks.
+made_private(Dir) ->
+    case made(Dir) of
+        ok ->
+            _ = file:change_mode(Dir, 8#700),    % it fails in the cache of another user
+            ok;
+        Error -> Error
     end.
 
 locked(Root, Name, Final, Build, Options) ->

@@ -12,7 +12,7 @@
          stopped_build_leaves_nothing/1, undo_says_what_is_left/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
-         source_open_to_others/1, unwritable/1, no_place/1, keys/1]).
+         source_open_to_others/1, unwritable/1, no_place/1, keys/1, private_locks/1]).
 %% Entry points of the other VMs
 -export([build_in_vm/1]).
 
@@ -22,7 +22,7 @@ all() ->
      stopped_build_leaves_nothing, undo_says_what_is_left,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
      first_error_is_told, full_disk, changed, always, open_to_others, source_open_to_others,
-     unwritable, no_place, keys].
+     unwritable, no_place, keys, private_locks].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -516,3 +516,13 @@ received(Message) ->
 
 dir(Config) ->
     proplists:get_value(dir, Config).
+
+%% Other users may not reach the locks: whoever can read a file can lock it, and builds would wait.
+private_locks(Config) ->
+    Root = filename:join(?config(dir, Config), "cache"),
+    Locks = filename:join(Root, "locks"),
+    ok = filelib:ensure_path(Locks),
+    ok = file:change_mode(Locks, 8#755),
+    ?assertEqual(done, whittle_cache:reading(fun() -> done end, #{cache => Root})),
+    {ok, #file_info{mode = Mode}} = file:read_file_info(Locks),
+    ?assertEqual(8#700, Mode band 8#777).

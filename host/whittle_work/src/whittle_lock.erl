@@ -5,6 +5,8 @@
 %% to clean up. The locked file stays.
 -module(whittle_lock).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([take/2, release/1, held/1]).
 
 -export_type([lock/0, options/0]).
@@ -24,9 +26,10 @@
 -spec take(file:filename_all(), options()) ->
           {ok, lock()} | busy | {error, no_flock | file:posix()}.
 take(Path, Options) ->
-    case os:find_executable("flock") of
-        false -> {error, no_flock};
-        Flock -> take(Flock, Path, Options)
+    case {os:find_executable("flock"), lockable(Path)} of
+        {false, _} -> {error, no_flock};
+        {Flock, ok} -> take(Flock, Path, Options);
+        {_, {error, _} = Error} -> Error
     end.
 
 %% @doc Gives a lock back.
@@ -50,6 +53,15 @@ held(Dir) ->
     end.
 
 %% Internal
+
+%% To open a FIFO may never end, and a link without a target leads to a file elsewhere.
+lockable(Path) ->
+    case {file:read_file_info(Path), file:read_link_info(Path)} of
+        {{ok, #file_info{type = Type}}, _} when Type =:= regular; Type =:= directory -> ok;
+        {{ok, _}, _} -> {error, einval};
+        {{error, enoent}, {error, enoent}} -> ok;
+        {{error, Reason}, _} -> {error, Reason}
+    end.
 
 take(Flock, Path, Options) ->
     Words = [mode(Options)] ++ wait(Options) ++ ["-E", integer_to_list(?BUSY), text(Path)],

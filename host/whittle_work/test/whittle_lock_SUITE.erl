@@ -2,12 +2,13 @@
 -module(whittle_lock_SUITE).
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([exclusive/1, shared/1, ends_with_its_process/1, held/1, not_lockable/1]).
+-export([exclusive/1, shared/1, ends_with_its_process/1, held/1, not_lockable/1,
+         other_kinds/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
-all() -> [exclusive, shared, ends_with_its_process, held, not_lockable].
+all() -> [exclusive, shared, ends_with_its_process, held, not_lockable, other_kinds].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -66,3 +67,11 @@ not_lockable(Config) ->
     end.
 
 in(Config, Name) -> filename:join(?config(dir, Config), Name).
+
+%% A FIFO would be waited for. A link without a target would be followed.
+other_kinds(Config) ->
+    "" = os:cmd("mkfifo '" ++ in(Config, "fifo") ++ "'"),
+    ?assertEqual({error, einval}, whittle_lock:take(in(Config, "fifo"), #{})),
+    ok = file:make_symlink(in(Config, "elsewhere"), in(Config, "link")),
+    ?assertEqual({error, enoent}, whittle_lock:take(in(Config, "link"), #{})),
+    ?assertNot(filelib:is_file(in(Config, "elsewhere"))).

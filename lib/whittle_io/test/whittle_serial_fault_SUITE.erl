@@ -407,8 +407,9 @@ upgraded(Config) ->
          ?assertEqual({ok, <<"in">>}, whittle_serial:recv(Port, 2)),
          ?assertEqual(Big, whittle_serial_peer:read(Peer, byte_size(Big))),
          receive {sent, Result} -> ?assertEqual(ok, Result) end,
-         [?assertEqual(true, code:soft_purge(M)) || M <- [whittle_serial, whittle_serial_nif,
-                                                          whittle_serial_port, whittle_serial_packet]]
+         [?assertEqual(true, code:soft_purge(M))
+         || M <- [whittle_serial, whittle_serial_nif, whittle_serial_port,
+                  whittle_serial_packet]]
      end || _ <- [1, 2, 3]],
     ok = whittle_serial:close(Port).
 
