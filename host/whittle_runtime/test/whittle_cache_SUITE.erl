@@ -519,7 +519,7 @@ dir(Config) ->
 
 %% Other users may not reach the locks: whoever can read a file can lock it, and builds would wait.
 private_locks(Config) ->
-    Root = filename:join(?config(dir, Config), "cache"),
+    Root = filename:join(dir(Config), "cache"),
     Locks = filename:join(Root, "locks"),
     ok = filelib:ensure_path(Locks),
     ok = file:change_mode(Locks, 8#755),
