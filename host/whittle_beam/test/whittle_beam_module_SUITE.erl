@@ -408,7 +408,8 @@ misuse(_) ->
 atoms(_) ->
     {ok, Peer, _} = peer:start(#{connection => standard_io, args => ["+t", "40000"]}),
     try
-        true = peer:call(Peer, code, add_path, [filename:dirname(code:which(whittle_beam))]),
+        [true = peer:call(Peer, code, add_path, [filename:dirname(code:which(Module))])
+         || Module <- [whittle_beam, whittle_bounded]],
         Names = [<<"hostile_", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 60000)],
         Form = form([{<<"AtU8">>, iolist_to_binary([<<60000:32>> |
                                                     [[byte_size(Name), Name] || Name <- Names]])},

@@ -11,7 +11,7 @@ all() -> [recipe_agrees].
 %% odbc is left out too, but its Erlang part is installed all the same.
 recipe_agrees(_) ->
     [Script] = [Lines || #{name := "configure", script := Lines}
-                             <- whittle_recipe_otp:plan(#{kind => tarball})],
+                             <- whittle_recipe_otp:recipe(#{kind => tarball})],
     {match, Found} = re:run(lists:join($\n, Script), "--without-(\\w+)",
                             [global, {capture, all_but_first, list}]),
     Names = [list_to_atom(Name) || [Name] <- Found, Name =/= "javac"],

@@ -441,8 +441,8 @@ keyring(Config) ->
     ok = file:write_file(File, ""),
     File.
 
-one_line(Error) ->
-    Text = lists:flatten(whittle_runtime:format_error(Error)),
+one_line({error, Reason}) ->
+    Text = lists:flatten(whittle_runtime:format_error(Reason)),
     ?assertEqual(nomatch, string:find(Text, "\n")),
     ?assert(length(Text) > 20),
     ct:pal("~ts", [Text]).

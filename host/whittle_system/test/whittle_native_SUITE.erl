@@ -122,10 +122,10 @@ wrong(Config) ->
                  "{nif, \"x\", [{archive, \"pipe\"}]}.", "{nif, \"x\", [{archive, \"dir\"}]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", " ++ Sources ++ "]}.",
                  "{nif, \"x\", [" ++ Sources ++ ", {module, \"x\"}]}."]],
-    [?assertMatch({error, {bad_native, {_, "is not there"}}},
+    [?assertMatch({error, {bad_native, {_, "there is no such file"}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
      || File <- ["x.a", "lib/$TARGET/x.a"]],
-    ?assertMatch({error, {bad_native, {_, "is not there"}}},
+    ?assertMatch({error, {bad_native, {_, "there is no such file"}}},
                  whittle_native:read(in("nowhere", Config))).
 
 %% Whatever stands in the file, it is read or refused in a line.

@@ -1,7 +1,7 @@
 %% @doc Locks files and directories between programs, with flock(1).
 %%
 %% A lock belongs to the process that took it and ends with that process, also when this VM is
-%% killed: flock(1) runs `cat' for as long as our end of its input is open. So there is no lock
+%% killed: flock(1) runs a shell for as long as our end of its input is open. So there is no lock
 %% to clean up. The locked file stays.
 -module(whittle_lock).
 
@@ -32,11 +32,15 @@ take(Path, Options) ->
         {_, {error, _} = Error} -> Error
     end.
 
-%% @doc Gives a lock back.
+%% @doc Releases a lock. The next program can take it when this function returns. The process
+%% that took the lock calls it.
 -spec release(lock()) -> ok.
 release(Port) ->
-    true = port_close(Port),
-    ok.
+    try port_command(Port, "\n") of
+        true -> receive {Port, {exit_status, _}} -> ok end
+    catch
+        error:badarg -> ok      % the program was killed
+    end.
 
 %% @doc The names of the files in a directory that are locked now.
 -spec held(file:filename()) -> {ok, [string()]} | {error, no_flock}.
@@ -67,7 +71,7 @@ take(Flock, Path, Options) ->
     Words = [mode(Options)] ++ wait(Options) ++ ["-E", integer_to_list(?BUSY), text(Path)],
     %% The exit code tells enough; the words of flock(1) are not shown.
     Port = shell("exec \"$@\" 2>/dev/null",
-                 [Flock | Words] ++ ["sh", "-c", "echo held; exec cat"]),
+                 [Flock | Words] ++ ["sh", "-c", "echo held; read -r line"]),
     receive
         {Port, {data, <<"held\n">>}} -> {ok, Port};
         {Port, {exit_status, ?BUSY}} -> busy;
