@@ -363,9 +363,8 @@ all_dynamic_calls(Config) ->
              "atoms that are made of text may name any module or function (all_calls:main/1)\n"
              "code that is loaded while the program runs may call any function "
              "(all_calls:main/1)\n"
-             "whittle: names of functions come in by ways that nobody declared: declare what "
-             "comes in with --data none --atoms none --code none, or M[:F[/A]],... in the place "
-             "of a none\n">>},
+             "whittle: dynamic calls are not declared: declare them with --data none --atoms none "
+             "--code none, or list the functions as M[:F[/A]],... instead of `none'\n">>},
        refused(Source, [], Config)),
     running:build(Source, out("all_calls", Config),
                   functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).

@@ -244,7 +244,7 @@ load_notes(_, _, _) ->
 %% @doc Lines for a person: the dynamic calls that nobody declared, and what that comes to.
 -spec open_calls(plan()) -> [unicode:chardata()].
 open_calls(#{open := Calls}) ->
-    [[open_call(Open), "; what is called so and was not seen is loaded then"] || Open <- Calls].
+    [[open_call(Open), "; the VM loads such functions when they are called"] || Open <- Calls].
 
 %% @doc Lines for a person: what the program stops doing although nobody asked for that. No line
 %% for a feature that an option turns off.
@@ -277,12 +277,12 @@ format_error({open_calls, [{Kind, _} = Open]}) ->
     [open_call(Open), ": declare them with ", whittle_shake_dynamic:declaration(Kind),
      " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Kind), " none"];
 format_error({open_calls, Open}) ->
-    ["names of functions come in by ways that nobody declared: declare what comes in with",
+    ["dynamic calls are not declared: declare them with",
      [[" ", whittle_shake_dynamic:declaration(Kind), " none"] || {Kind, _} <- Open],
-     ", or M[:F[/A]],... in the place of a none"];
+     ", or list the functions as M[:F[/A]],... instead of `none'"];
 format_error({unplanned, Unplanned}) ->
-    [io_lib:format("~b", [length(Unplanned)]), " of the functions that the evidence names would be "
-     "cut: keep them with --seen keep, or decide with --keep FILE and --feature"];
+    ["the build would remove ", functions(length(Unplanned)), " that the recorded run called: keep "
+     "them with --seen keep, or decide with --keep FILE and --feature"];
 format_error(Error) ->
     whittle_shake_evidence:format_error(Error).
 
@@ -293,6 +293,9 @@ details({open_calls, [_, _ | _] = Open}) -> lists:map(fun open_call/1, Open);
 details(_) -> [].
 
 %% Internal
+
+functions(1) -> "1 function";
+functions(Count) -> [whittle_number:text(Count), " functions"].
 
 asking(#{reached := Reached, summaries := Summaries}) ->
     whittle_shake_dynamic:asks_about_modules(Reached, Summaries).

@@ -251,8 +251,8 @@ what_is_live(_) ->
 nobody_calls_it(_) ->
     Unplanned = unplanned([{m, a, 0}, {m, c, 0}], #{}),
     ?assertEqual([{{m, c, 0}, no_edge}], Unplanned),
-    ?assertEqual("1 of the functions that the evidence names would be cut: keep them with --seen "
-                 "keep, or decide with --keep FILE and --feature", words({unplanned, Unplanned})),
+    ?assertEqual("the build would remove 1 function that the recorded run called: keep them with "
+                 "--seen keep, or decide with --keep FILE and --feature", words({unplanned, Unplanned})),
     ?assertEqual(["m:c/0: nothing that is in can be seen to call it"],
                  details({unplanned, Unplanned})).
 

@@ -94,9 +94,11 @@ note([], System) -> System;
 note(asked_for, System) ->
     whittle_system:note("module attributes are kept, as asked for", System);
 note(Readers, System) ->
-    Shown = lists:sublist(Readers, 5),
-    More = length(Readers) - length(Shown),
-    whittle_system:note(["module attributes are kept: ",
-                         lists:join(", ", [atom_to_list(M) || M <- Shown]),
-                         [io_lib:format(" and ~w more", [More]) || More > 0],
-                         " may read them"], System).
+    Shown = lists:join(", ", [atom_to_list(M) || M <- lists:sublist(Readers, 5)]),
+    Which = case Readers of
+                [_] -> ["module ", Shown];
+                [_, _, _, _, _, _ | _] -> [whittle_number:text(length(Readers)), " modules (", Shown,
+                                           ", …)"];
+                _ -> [whittle_number:text(length(Readers)), " modules (", Shown, ")"]
+            end,
+    whittle_system:note(["kept module attributes: ", Which, " may read them"], System).

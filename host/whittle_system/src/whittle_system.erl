@@ -77,7 +77,8 @@
           'after' := #{app_name() => non_neg_integer()},
           notes := [binary()]}.                     % lines for a person
 
--type error() :: {atom(), term()}.
+%% format_error/1 makes a line of each.
+-type error() :: whittle_system_error:error().
 
 -record(system, {name :: string(),
                  vsn :: string(),

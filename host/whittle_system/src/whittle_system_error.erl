@@ -3,6 +3,54 @@
 
 -export([format/1]).
 
+-export_type([error/0]).
+
+-type app() :: whittle_system:app_name().
+-type path() :: file:filename_all().
+-type text() :: unicode:chardata().
+
+%% The applications that ask for another one; none: an option does.
+-type asked() :: {app(), [app()]}.
+
+-type error() ::
+        %% The input
+        {no_such_path | packed_release | no_application | mix_project | not_a_file
+         | no_escript | no_app_file | bad_start_data | bad_own_boot | no_otp | bad_boot_file,
+         path()}
+      | {no_program, {Program :: text(), Package :: text()}}
+      | {no_temporary, {path(), file:posix() | badarg}}
+      | {not_fetched, {path(), Said :: text()}}
+      | {not_compiled, {path() | text(), Command :: text(), Output :: binary()} | binary()}
+      | {unreadable, {path(), file:posix() | badarg | {odd_name, text()}}}
+      | {odd_name, {path(), Kind :: text(), Name :: text(), Why :: text()}}
+      | {other_script, {path(), Interpreter :: text()}}
+      | {bad_config | bad_app_file | bad_rel_file | bad_native, {path(), Why :: text()}}
+      | {bad_archive, {path(), whittle_zip:error() | term()}}
+      | {no_main, {path(), module()}}
+      | {no_device_application, {app(), path()}}
+        %% Applications
+      | {several_app_files, {path(), [path()]}}
+      | {no_vsn, {app(), path()}}
+      | {absent_modules, {app(), [module()], path()}}
+      | {absent_start_module, {app(), module()}}
+      | {application_twice, {app(), [path()]}}
+      | {reserved_name, {Kind :: text(), Name :: atom(), path() | text()}}
+      | {missing_applications, {[asked()], Otp :: string()}}
+      | {unsupported_application, {app(), [app()], Why :: text()}}
+      | {absent_programs, {app(), [app()], [path()]}}
+      | {circular_applications, [app()]}
+      | {prebuilt_nif, {path(), app(), [module()]}}
+      | {outside_links, [whittle_links:link()]}
+      | {native_unused, {path() | none, Name :: text(), module()}}
+      | {absent_applications, {[{app(), Vsn :: string()}], path()}}
+        %% Modules
+      | {bad_beam, {Where :: text(), whittle_beam:error()}}
+      | {misnamed_module, {path(), module()}}
+      | {needs_newer_otp, {app(), module(), pos_integer(), Why :: text(), Otp :: string()}}
+      | {too_old, {app(), module(), [non_neg_integer()], Otp :: string()}}
+      | {module_twice, {module(), One :: text(), Other :: text()}}
+      | {source_twice, {path(), Name :: text(), [path()]}}.
+
 %% @doc One line that ends with what to do. Control characters, which names can bring, are
 %% shown as such.
 -spec format(whittle_system:error()) -> unicode:chardata().
@@ -172,11 +220,10 @@ words({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
     line("module ~ts of ~ts was compiled by OTP ~w (~ts), newer than the chosen "
          "OTP ~ts: compile it with OTP ~ts or older, or choose a newer `--otp' "
          "(`whittle help build' lists them)", [Module, Name, Needs, Why, Otp, Otp]);
-words({too_old, {Name, Module, Opcodes, Otp}}) ->
-    line("module ~ts of ~ts was compiled by an OTP so old that OTP ~ts cannot load "
-         "it (instruction ~ts), nor compile it again from debug information in it: "
-         "choose an older `--otp', 25 the oldest, or compile it with OTP ~ts",
-         [Module, Name, Otp, list(Opcodes), Otp]);
+words({too_old, {Name, Module, _Opcodes, Otp}}) ->
+    line("module ~ts of ~ts was compiled for an OTP that OTP ~ts cannot load, and it has no debug "
+         "information from which Whittle could compile it again: build with `--otp 25', or compile "
+         "the module with OTP ~ts", [Module, Name, Otp, Otp]);
 words({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "
          "applications", [Module, One, Other]);
