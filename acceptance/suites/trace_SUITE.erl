@@ -301,7 +301,8 @@ feature_that_was_used(Config) ->
     {1, Lines} = build("terms", ["--evidence", File], Config),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^erl_scan:string/1: the feature terms is off$")),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^whittle: the build would remove \\d+ functions? "
-                                    "that the recorded run called: keep them with --seen keep, or decide "
+                                    "that the recorded run called: keep them with --seen keep, or "
+                                    "decide "
                                     "with --keep FILE and --feature$")),
     ?assertMatch({0, _}, build("terms", ["--evidence", File, "--seen", "keep"], Config)),
     ?assertEqual({0, <<"Hello from one file.\n">>},

@@ -252,7 +252,8 @@ nobody_calls_it(_) ->
     Unplanned = unplanned([{m, a, 0}, {m, c, 0}], #{}),
     ?assertEqual([{{m, c, 0}, no_edge}], Unplanned),
     ?assertEqual("the build would remove 1 function that the recorded run called: keep them with "
-                 "--seen keep, or decide with --keep FILE and --feature", words({unplanned, Unplanned})),
+                 "--seen keep, or decide with --keep FILE and --feature",
+                 words({unplanned, Unplanned})),
     ?assertEqual(["m:c/0: nothing that is in can be seen to call it"],
                  details({unplanned, Unplanned})).
 

@@ -97,8 +97,8 @@ note(Readers, System) ->
     Shown = lists:join(", ", [atom_to_list(M) || M <- lists:sublist(Readers, 5)]),
     Which = case Readers of
                 [_] -> ["module ", Shown];
-                [_, _, _, _, _, _ | _] -> [whittle_number:text(length(Readers)), " modules (", Shown,
-                                           ", …)"];
+                [_, _, _, _, _, _ | _] ->
+                    [whittle_number:text(length(Readers)), " modules (", Shown, ", …)"];
                 _ -> [whittle_number:text(length(Readers)), " modules (", Shown, ")"]
             end,
     whittle_system:note(["kept module attributes: ", Which, " may read them"], System).
