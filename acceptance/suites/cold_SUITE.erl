@@ -13,7 +13,7 @@
 -export([infos/1, infos_of_late/1, infos_of_all/1]).
 -export([nothing_cold_at_start/1, said_once/1, said_to_the_terminal/1, said_of_modules/1]).
 -export([sizes/1, why/1]).
--export([no_descriptors/1, doors_are_noted/1, cost_is_noted/1, in_directory/1]).
+-export([no_descriptors/1, dynamic_calls_are_noted/1, cost_is_noted/1, in_directory/1]).
 -export([only_what_was_seen/1, only_the_boot_at_hand/1, any_half_at_hand/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= init_per_suite,
@@ -175,12 +175,12 @@ why(Config) ->
     {0, Json} = running:whittle(["why", Cut, "cut_lib:far/1", "--json"]),
     ?assertMatch({match, _}, re:run(Json, "\"cold\":true.*\"kept\":false")).
 
-doors_are_noted(Config) ->
+dynamic_calls_are_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
                         "(?m)^whittle: note: atoms that are made of text may name any module or "
-                        "function \\(cut:run/1\\); what is called so and was not seen is loaded "
-                        "then$")).
+                        "function \\(cut:run/1\\); the VM loads such functions when they are "
+                        "called$")).
 
 %% The note also shows how to get a smaller output.
 cost_is_noted(Config) ->

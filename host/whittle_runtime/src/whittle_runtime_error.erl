@@ -155,7 +155,7 @@ text(Line) ->
 reason({no_apt, #{reason := Reason}}) -> ["apt: ", Reason];
 reason({unreachable, #{address := Address, reason := Reason}}) ->
     [Address, ": ", Reason];
-reason({Tag, _}) -> atom_to_list(Tag).
+reason(Reason) -> format(Reason).
 
 instead(erlang) ->
     "name a tarball of it with WHITTLE_SOURCE=FILE, or connect this machine to the"
@@ -165,7 +165,9 @@ instead(_) ->
 
 title(erlang) -> "Erlang/OTP";
 title(openssl) -> "OpenSSL";
-title(ncurses) -> "ncurses".
+title(ncurses) -> "ncurses";
+title(musl) -> "musl";
+title(gcc) -> "gcc".
 
 commas(Names) ->
     lists:join(", ", Names).

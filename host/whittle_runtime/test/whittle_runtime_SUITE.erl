@@ -257,6 +257,13 @@ every_error_is_one_line(_) ->
                             tried => [{no_apt, #{reason => "r"}},
                                       {unreachable, #{address => "a", reason => "r"}}]}}],
     ?assertEqual(worded(), lists:sort([Tag || {Tag, _} <- Errors])),
+    %% Each component that can be fetched has a name in the error.
+    {ok, Rows} = file:consult(filename:join(code:priv_dir(whittle_runtime), "sources.config")),
+    [?assert(length(lists:flatten(
+                      whittle_runtime:format_error(
+                        {no_source, #{component => Component, release => "1",
+                                      tried => [{not_a_source, #{file => "f"}}]}}))) > 20)
+     || {Component, _, _} <- Rows],
     [begin
          Text = lists:flatten(whittle_runtime:format_error(E)),
          ?assertEqual(nomatch, string:find(Text, "\n")),
