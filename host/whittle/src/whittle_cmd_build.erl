@@ -12,7 +12,8 @@ command() ->
       help => "build one executable from an application, a release or an escript",
       options =>
           [#{name => out, long => "out", short => $o, value => "OUT",
-             help => "the path of the output (default: the system's name)"},
+             help => "the path of the output (default: the name of the application or release, "
+                    "here)"},
            #{name => target, long => "target", value => "TARGET",
              one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
              default => fun whittle_runtime:default_target/0,
@@ -20,7 +21,7 @@ command() ->
            #{name => otp, long => "otp", value => "VSN",
              one_of => fun whittle_runtime:otps/0,
              default => fun whittle_runtime:default_otp/0,
-             help => "the OTP release to build with"},
+             help => "the OTP release that the executable contains"},
            #{name => vm, long => "vm", value => "FLAVOUR",
              one_of => fun() -> [size, speed] end,
              default => fun() -> size end,
@@ -36,11 +37,12 @@ command() ->
            #{name => shake, long => "shake", value => "UNIT",
              one_of => fun() -> [none, modules, functions] end,
              default => fun() -> none end,
-             help => "tree shaking: set aside the modules or functions that no entry point "
-                     "reaches"},
+             help => "tree shaking: separate the modules or functions that the program cannot "
+                    "reach"},
            #{name => missing, long => "missing", value => "WAY",
              one_of => fun() -> [load, crash] end,
-             help => "when the program calls code that is set aside: load it (default), or crash"},
+             help => "load: keep unreachable code in the file, and load it when it is called "
+                    "(default); crash: remove it, so that a call raises undef"},
            #{name => feature, long => "feature", value => "+X,-Y",
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
@@ -50,19 +52,22 @@ command() ->
              help => "a file of entry points, one M, M:F or M:F/A in each line; % begins a "
                      "comment"},
            #{name => evidence, long => "evidence", value => "FILE",
-             help => "a recording of `whittle trace', to check the tree shaking against"},
+             help => "a recording of `whittle trace'; --seen says what the build does with it"},
            #{name => seen, long => "seen", value => "WAY",
              one_of => fun() -> [refuse, keep, only] end,
-             help => "functions in the recording: refuse to cut one, keep them, or set aside all "
-                     "others"},
+             help => "recorded functions: refuse: end the build if it would remove one; keep: "
+                    "keep them; only: load all others when they are called"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",
-             help => "functions that the program calls by names in terms it receives; or none"},
+             help => "functions whose names the program reads from data (binary_to_term, "
+                    "file:consult), separated by commas; or none"},
            #{name => atoms, long => "atoms", value => "NAMES",
-             help => "functions that the program calls by names it makes from text; or none"},
+             help => "functions whose names the program makes from text (list_to_atom), "
+                    "separated by commas; or none"},
            #{name => code, long => "code", value => "NAMES",
-             help => "functions that are called by code the program loads later; or none"},
+             help => "functions that modules call which the program loads later "
+                    "(code:load_binary), separated by commas; or none"},
            #{name => native, long => "native", value => "FILES", list => true,
              help => "files that describe NIFs and drivers to link in, separated by commas "
                      "(docs/natives.md)"},
@@ -151,8 +156,9 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
       || #{costs := Costs} <- [Ledger], Table <- whittle_shake_cost:tables(Costs)],
-     ["\nBytes and memory of code are estimates, before compression. An application or a dynamic "
-      "call brings\nwhat would go without it.\n" || #{costs := _} <- [Ledger]],
+     ["\nBytes and memory of code are estimates, before compression. The row of an application or\n"
+      "a dynamic call shows what the build would not contain without it.\n"
+      || #{costs := _} <- [Ledger]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 
 share(_, 0) -> "";

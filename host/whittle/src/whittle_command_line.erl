@@ -54,7 +54,7 @@ json() ->
           {run, module(), values()} | {show, unicode:chardata()}
         | {error, unicode:chardata()}.
 parse([]) ->
-    {error, "no command given; `whittle help' lists them"};
+    {error, "no command given; `whittle help' lists the commands"};
 parse(["help"]) -> {show, overview()};
 parse(["help", "help"]) -> {show, overview()};
 parse(["help", "version"]) -> {show, version()};
@@ -74,7 +74,7 @@ with_command(Name, Fun) ->
         [Command] -> Fun(Command);
         [] -> {error, ["there is no command ", Name,
                        whittle_suggestion:hint(Name, names() ++ ["help", "version"]),
-                       "; `whittle help' lists them"]}
+                       "; `whittle help' lists the commands"]}
     end.
 
 names() -> [Name || #{name := Name} <- table()].
@@ -221,7 +221,7 @@ overview() ->
     Rows = [{Name, Help} || #{name := Name, help := Help} <- table()]
         ++ [{"help", "print this text; `whittle help COMMAND' describes a command"},
             {"version", "print the version of whittle"}],
-    ["whittle cuts an Erlang system to fit the machine it runs on.\n\n",
+    ["whittle builds one small executable from an Erlang or Elixir application.\n\n",
      "usage: whittle COMMAND ...\n\n",
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
      "\nExit code: 0 done, 1 the work failed, 2 usage error.\n"].

@@ -59,11 +59,11 @@ end_per_testcase(_, _) -> ok.
 %% Words
 
 no_words(Config) ->
-    ?assertEqual({2, "", "whittle: no command given; `whittle help' lists them\n"},
+    ?assertEqual({2, "", "whittle: no command given; `whittle help' lists the commands\n"},
                  whittle(Config, [])).
 
 help(Config) ->
-    Text = "whittle cuts an Erlang system to fit the machine it runs on.\n\n"
+    Text = "whittle builds one small executable from an Erlang or Elixir application.\n\n"
            "usage: whittle COMMAND ...\n\n"
            "  build       build one executable from an application, a release or an escript\n"
            "  size        show the size of each part of an executable\n"
@@ -86,41 +86,45 @@ help(Config) ->
 help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
            "build one executable from an application, a release or an escript\n\n"
-           "  -o, --out OUT         the path of the output (default: the system's name)\n"
+           "  -o, --out OUT         the path of the output (default: the name of the application"
+           " or release, here)\n"
            "  --target TARGET       the machine to build for; `whittle targets' describes each"
            " (x86_64, board; default: x86_64)\n"
-           "  --otp VSN             the OTP release to build with (25, 17; default: 25)\n"
+           "  --otp VSN             the OTP release that the executable contains (25, 17;"
+           " default: 25)\n"
            "  --vm FLAVOUR          size: the small interpreter; speed: the JIT (size, speed;"
            " default: size)\n"
-           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked"
-           " (exe, dir; default: exe)\n"
+           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
+           " dir; default: exe)\n"
            "  --keep-include        keep include files (default: only if the system has the"
            " compiler)\n"
-           "  --keep-attributes     keep the attributes of modules (default: only if a module reads"
-           " them)\n"
-           "  --shake UNIT          tree shaking: set aside the modules or functions that no entry"
-           " point reaches (none, modules, functions; default: none)\n"
-           "  --missing WAY         when the program calls code that is set aside: load it"
-           " (default), or crash (load, crash)\n"
-           "  --feature +X,-Y       features to keep (+X) and to cut (-Y); `whittle features' lists"
-           " them\n"
+           "  --keep-attributes     keep the attributes of modules (default: only if a module"
+           " reads them)\n"
+           "  --shake UNIT          tree shaking: separate the modules or functions that the"
+           " program cannot reach (none, modules, functions; default: none)\n"
+           "  --missing WAY         load: keep unreachable code in the file, and load it when it"
+           " is called (default); crash: remove it, so that a call raises undef (load, crash)\n"
+           "  --feature +X,-Y       features to keep (+X) and to cut (-Y); `whittle features'"
+           " lists them\n"
            "  --keep FILE           a file of entry points, one M, M:F or M:F/A in each line; %"
            " begins a comment\n"
-           "  --evidence FILE       a recording of `whittle trace', to check the tree shaking"
-           " against\n"
-           "  --seen WAY            functions in the recording: refuse to cut one, keep them, or"
-           " set aside all others (refuse, keep, only)\n"
-           "  --remote NAMES        functions that other nodes call, separated by commas; or none\n"
-           "  --data NAMES          functions that the program calls by names in terms it receives;"
-           " or none\n"
-           "  --atoms NAMES         functions that the program calls by names it makes from text;"
-           " or none\n"
-           "  --code NAMES          functions that are called by code the program loads later; or"
+           "  --evidence FILE       a recording of `whittle trace'; --seen says what the build"
+           " does with it\n"
+           "  --seen WAY            recorded functions: refuse: end the build if it would remove"
+           " one; keep: keep them; only: load all others when they are called (refuse, keep,"
+           " only)\n"
+           "  --remote NAMES        functions that other nodes call, separated by commas; or"
            " none\n"
+           "  --data NAMES          functions whose names the program reads from data"
+           " (binary_to_term, file:consult), separated by commas; or none\n"
+           "  --atoms NAMES         functions whose names the program makes from text"
+           " (list_to_atom), separated by commas; or none\n"
+           "  --code NAMES          functions that modules call which the program loads later"
+           " (code:load_binary), separated by commas; or none\n"
            "  --native FILES        files that describe NIFs and drivers to link in, separated by"
            " commas (docs/natives.md)\n"
-           "  --app NAME            pack this application too, with the applications that it needs;"
-           " may be given several times\n"
+           "  --app NAME            pack this application too, with the applications that it"
+           " needs; may be given several times\n"
            "  --no-outside-links    refuse symbolic links that point outside the input\n"
            "  --ca-certs FILE       CA certificates in PEM form, for machines without /etc/ssl\n"
            "  --json                print the result as JSON\n",
@@ -144,8 +148,8 @@ words_in_bytes(Config) ->
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
      || {Words, Line} <-
-            [{["nope"], "there is no command nope; `whittle help' lists them"},
-             {["help", "nope"], "there is no command nope; `whittle help' lists them"},
+            [{["nope"], "there is no command nope; `whittle help' lists the commands"},
+             {["help", "nope"], "there is no command nope; `whittle help' lists the commands"},
              {["help", "build", "x"], "unexpected argument `x'; see `whittle help'"},
              {["version", "x"], "unexpected argument `x'; see `whittle help'"},
              {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
@@ -284,9 +288,9 @@ near_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
      || {Words, Line} <-
             [{["biuld"], "there is no command biuld (did you mean build?); `whittle help' lists"
-                         " them"},
+                         " the commands"},
              {["help", "trgaets"], "there is no command trgaets (did you mean targets?);"
-                                   " `whittle help' lists them"},
+                                   " `whittle help' lists the commands"},
              {["build", "a", "--traget", "x86_64"],
               "there is no option --traget (did you mean --target?); see `whittle help build'"},
              {["build", "a", "--tar=x86_64"],
