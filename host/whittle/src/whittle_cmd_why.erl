@@ -56,7 +56,7 @@ uncalled(Name, [{_, {Gone, []}} | _] = Uncalled, Others) ->
          {1, _} -> "1 function";
          {N, []} -> ["all ", whittle_number:text(N), " functions"];
          {N, _} -> [whittle_number:text(N), " functions"]
-     end, several(Gone, length(Uncalled)), ", since nothing that is in calls ",
+     end, several(Gone, length(Uncalled)), ", because no kept function calls ",
      case Uncalled of [_] -> "it"; _ -> "them" end, ": ",
      lists:join(", ", [io_lib:format("~tp/~b", [F, A])
                        || {{_, F, A}, _} <- lists:sublist(Uncalled, ?SHOWN)]),
@@ -66,20 +66,20 @@ several(cut, 1) -> " was cut";
 several(cut, _) -> " were cut";
 several(cold, 1) -> " is cold";
 several(cold, _) -> " are cold";
-several(whole, 1) -> " is at hand with the whole module";
-several(whole, _) -> " are at hand with the whole module".
+several(whole, 1) -> " is loaded at once with its module";
+several(whole, _) -> " are loaded at once with their module".
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
 line({Mfa, {unseen, _}}) -> [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it"];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
 
 text({Mfa, {kept, Way}}) ->
-    [whittle_shake_name:text(Mfa), " is in\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
+    [whittle_shake_name:text(Mfa), " is kept\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {unseen, Way}}) ->
     [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it. The way to it:\n",
      [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {Gone, []}}) ->
-    [whittle_shake_name:text(Mfa), gone(Gone), ": nothing that is in calls it\n\n"];
+    [whittle_shake_name:text(Mfa), gone(Gone), ": no kept function calls it\n\n"];
 text({Mfa, {Gone, Edges}}) ->
     [whittle_shake_name:text(Mfa), gone(Gone), $\n,
      [["  the feature ", atom_to_list(Feature), " is off:",
@@ -87,16 +87,16 @@ text({Mfa, {Gone, Edges}}) ->
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
 
 gone(cut) -> " was cut";
-gone(cold) -> " is cold, loaded when it is called";
-gone(whole) -> " is at hand, as all of its module, which is not worth parting".
+gone(cold) -> " is cold: the VM loads it when something calls it";
+gone(whole) -> " is loaded at once with its module, because splitting the module saves nothing".
 
 step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
-    ["  called by ", origin(By), ", which applies its name to a module; the module's name is in ",
-     origin(Module)];
+    ["  called by ", origin(By), ", which applies its name to a module that ", origin(Module),
+     " names"];
 step({named, Module, Function}) ->
-    ["  may be called: its module's name is in ", origin(Module), ", its own in ",
-     origin(Function)];
+    ["  may be called: ", origin(Module), " names its module, and ", origin(Function),
+     " names the function"];
 step({whole, By}) -> ["  its module is kept whole, for ", origin(By)].
 
 json({Mfa, {kept, Way}}) ->

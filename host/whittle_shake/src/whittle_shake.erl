@@ -197,7 +197,7 @@ parts(M, _, {Hot, Cold}) ->
 -spec notes(plan()) -> [unicode:chardata()].
 notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
-    Are = case Missing of crash -> "off"; load -> "cold" end,
+    Are = case Missing of crash -> "off"; load -> "loaded only when they are called" end,
     [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
         ++ [["the program asks which functions or modules there are (", listed(Asking), "): the "
              "answers leave out what was removed, and so differ from those of a build without "
@@ -213,8 +213,8 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
              ": the program compiled it anew while it ran, or it was changed after the trace; all "
              "of its functions are kept"]
             || #{anew := [_ | _] = Anew} <- [Plan]]
-        ++ [io_lib:format("the evidence is of ~b of the ~b VMs recorded: the others did not run "
-                          "the program, or are of another OTP", [Counted, All])
+        ++ [io_lib:format("the recording has ~b VMs, and the build uses ~b of them: the others did "
+                          "not run the program, or ran another OTP", [All, Counted])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
 
 %% @doc Lines for a person: what it costs that the cold part is kept, of a plan that was carried
@@ -230,10 +230,10 @@ load_notes(#{missing := load, only := false}, Before, After) ->
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
     [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [["the modules take ", whittle_number:text(AtHand + Kept - Whole), " bytes more than before, "
-      "because their cold part is kept: ", whittle_number:text(AtHand), " bytes are at hand and ",
-      whittle_number:text(Kept), " bytes are cold, not compressed",
-      [["; the start makes ", whittle_number:text(length(Names)), " atoms more, because the "
+    [["shaking made the modules ", whittle_number:text(AtHand + Kept - Whole), " bytes larger: the "
+      "VM loads ", whittle_number:text(AtHand), " bytes at once and ", whittle_number:text(Kept),
+      " bytes only when they are called (before compression)",
+      [["; it makes ", whittle_number:text(length(Names)), " atoms more at its start, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
       "only"]

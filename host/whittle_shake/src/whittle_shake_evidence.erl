@@ -244,10 +244,10 @@ format_error(damaged) ->
 format_error({version, Version}) ->
     ["is of another version of whittle (", Version, "): record it again with `whittle trace'"];
 format_error({other_code, Module}) ->
-    ["the evidence is of another build: its ", whittle_shake_name:text({Module}),
-     " is not the one that is built; record it again with `whittle trace'"];
+    ["the recording is of another version of the program: its module ",
+     whittle_shake_name:text({Module}), " is different; record it again with `whittle trace'"];
 format_error(nothing_of_it) ->
-    "the evidence names no function of the program: record it with `whittle trace' from a "
+    "the recording has no function of the program: record it with `whittle trace' from a "
         "build without --shake";
 format_error(Error) ->
     whittle_system:format_error(Error).

@@ -53,7 +53,7 @@ unplanned(Seen, #{features := Features, off := Off},
 text({Mfa, {feature, Name}}) ->
     [whittle_shake_name:text(Mfa), ": the feature ", atom_to_list(Name), " is off"];
 text({Mfa, no_edge}) ->
-    [whittle_shake_name:text(Mfa), ": nothing that is in can be seen to call it"].
+    [whittle_shake_name:text(Mfa), ": Whittle found no kept function that calls it"].
 
 %% Internal
 
