@@ -112,7 +112,9 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
                          State2, Calls),
     State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
                          State3, Atoms),
-    State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end, State4, Made),
+    %% The VM's atoms come last: where code or configuration has a name too, that is the reason.
+    State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end,
+                         follow(State4), Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
         State6 = follow(State5),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
