@@ -170,8 +170,8 @@ sizes(Config) ->
 
 why(Config) ->
     Cut = proplists:get_value(cut, Config),
-    ?assertEqual({0, <<"cut_lib:far/1 is cold, loaded when it is called: nothing that is in calls "
-                       "it\n\n">>}, running:whittle(["why", Cut, "cut_lib:far/1"])),
+    ?assertEqual({0, <<"cut_lib:far/1 is cold (the VM loads it when something calls it): no kept "
+                       "function calls it\n\n">>}, running:whittle(["why", Cut, "cut_lib:far/1"])),
     {0, Json} = running:whittle(["why", Cut, "cut_lib:far/1", "--json"]),
     ?assertMatch({match, _}, re:run(Json, "\"cold\":true.*\"kept\":false")).
 
@@ -186,11 +186,12 @@ dynamic_calls_are_noted(Config) ->
 cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
-                        "(?m)^note: the modules take [0-9]+(,[0-9]{3})* bytes more than before, "
-                        "because their cold part is kept: [0-9]+(,[0-9]{3})* bytes are at hand and "
-                        "[0-9]+(,[0-9]{3})* bytes are cold, not compressed; the start makes "
-                        "[0-9]+(,[0-9]{3})* atoms more, because the "
-                        "program asks whether an atom exists; to save memory, record a run with "
+                        "(?m)^note: shaking made the modules [0-9]+(,[0-9]{3})* bytes larger: "
+                        "the VM loads [0-9]+(,[0-9]{3})* bytes at once and "
+                        "[0-9]+(,[0-9]{3})* bytes only when they are called "
+                        "\\(before compression\\); it makes "
+                        "[0-9]+(,[0-9]{3})* atoms more at its start, because the program asks "
+                        "whether an atom exists; to save memory, record a run with "
                         "`whittle trace`, and build with --evidence FILE --seen only$")).
 
 in_directory(Config) ->
@@ -213,8 +214,8 @@ only_what_was_seen(Config) ->
     [same(Check, [], Asked)
      || Check <- ["funs", "introspection", "calls", "errors", "handlers", "loops", "at_once"]],
     ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Asked)),
-    ?assertMatch({0, <<"supervisor:handle_cast/2 is cold, loaded when it is called: a run did "
-                       "not call it. The way to it:\n  ", _/binary>>},
+    ?assertMatch({0, <<"supervisor:handle_cast/2 is cold (the VM loads it when something calls "
+                       "it): a run did not call it. The way to it:\n  ", _/binary>>},
                  running:whittle(["why", Cut, "supervisor:handle_cast/2"])).
 
 %% Plans with wrong contents

@@ -165,9 +165,9 @@ why_in(Config) ->
     Hello = proplists:get_value(hello, Config),
     {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
     %% This is the path of the calls, and not two names that appear anywhere.
-    ?assertMatch(<<"hello:start/2 is in\n"
+    ?assertMatch(<<"hello:start/2 is kept\n"
                    "  called by application_master:start_it_old/4, which applies its name to a "
-                   "module; the module's name is in the application hello\n"
+                   "module that the application hello names\n"
                    "  called by application_master:start_it/4\n", _/binary>>, Text),
     ?assertMatch({match, _}, re:run(Text, "\n  called by the boot script\n\n$")),
     ?assert(length(binary:split(Text, <<"\n">>, [global])) < 16),
@@ -178,7 +178,7 @@ why_in(Config) ->
 
 why_cut(Config) ->
     Hello = proplists:get_value(hello, Config),
-    ?assertMatch({0, <<"sofs:image/2 was cut: nothing that is in calls it\n\n">>},
+    ?assertMatch({0, <<"sofs:image/2 was cut: no kept function calls it\n\n">>},
                  running:whittle(["why", Hello, "sofs:image/2"])),
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
@@ -194,8 +194,8 @@ why_cut(Config) ->
     %% For a module there is a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
     ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),
-    ?assertMatch({match, [_]}, re:run(Lists, "^lists: \\d+ functions were cut, since nothing that "
-                                             "is in calls them: .* and \\d+ more$",
+    ?assertMatch({match, [_]}, re:run(Lists, "^lists: \\d+ functions were cut, because no kept "
+                                             "function calls them: .* and \\d+ more$",
                                       [multiline, global, {capture, first}])),
     ?assertEqual(nomatch, re:run(Lists, "fun-|^ | was cut", [multiline])),
     {0, Sofs} = running:whittle(["why", Hello, "sofs"]),
@@ -391,7 +391,7 @@ keep(Config) ->
     ok = file:write_file(File, "% for later\nsofs:image/2\nerl_lint:format_error/1\n"),
     Kept = running:build(running:example("hello"), out("kept", Config), functions() ++ ["--keep",
                                                                                         File]),
-    [?assertEqual({0, <<Name/binary, " is in\n  called by --keep\n\n">>},
+    [?assertEqual({0, <<Name/binary, " is kept\n  called by --keep\n\n">>},
                   running:whittle(["why", Kept, binary_to_list(Name)]))
      || Name <- [<<"sofs:image/2">>, <<"erl_lint:format_error/1">>]],
     ?assertMatch({0, <<"erl_lint:module/1 was cut", _/binary>>},

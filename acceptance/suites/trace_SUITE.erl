@@ -313,16 +313,16 @@ edge_that_is_missing(Config) ->
     {0, _} = trace(File, [stock(), "-noshell", "-boot", "no_dot_erlang", "-s", "sofs", "empty_set",
                           "-pa", ebin(), "-s", "hello", "stop", "now", "-s", "init", "stop"]),
     {1, Lines} = build("edge", ["--evidence", File], Config),
-    ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: nothing that is in can be seen "
-                                    "to call it$")),
+    ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: Whittle found no kept function "
+                                    "that calls it$")),
     {0, _} = build("edge", ["--evidence", File, "--seen", "keep"], Config),
-    ?assertEqual({0, <<"sofs:empty_set/0 is in\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
                  running:whittle(["why", out("edge", Config), "sofs:empty_set/0"])),
     %% A cold function that the recording contains becomes hot.
     Load = out("edge_load", Config),
     {0, _} = running:whittle(["build", example(), "-o", Load, "--shake", "functions",
                               "--evidence", File]),
-    ?assertEqual({0, <<"sofs:empty_set/0 is in\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
                  running:whittle(["why", Load, "sofs:empty_set/0"])).
 
 %% The recording comes from another OTP than the build's.
@@ -330,9 +330,9 @@ other_build(Config) ->
     File = out("other.trace", Config),
     {0, _} = trace(File, ["erl", "-noshell", "-s", "init", "stop"]),
     {1, Line} = build("other", ["--evidence", File], Config),
-    ?assertMatch({match, _}, re:run(Line, "^whittle: the evidence is of another build: its \\w+ is "
-                                    "not the one that is built; record it again with `whittle "
-                                    "trace'\n$")).
+    ?assertMatch({match, _}, re:run(Line, "^whittle: the recording is of another version of the "
+                                    "program: its module \\w+ is different; record it again with "
+                                    "`whittle trace'\n$")).
 
 %% The tests are Erlang programs on the host's OTP; functions that only they call do not count.
 driver_of_another_otp(Config) ->
@@ -347,17 +347,19 @@ driver_of_another_otp(Config) ->
             ?assertMatch({_, _}, binary:match(Output, <<" in 2 VMs\n">>)),
             ?assert(is_called({digraph, new, 0}, File)),
             {0, Said} = build("driver", ["--evidence", File], Config),
-            ?assertMatch({_, _}, binary:match(Said, <<"the evidence is of 1 of the 2 VMs ">>)),
+            ?assertMatch({_, _}, binary:match(Said, <<"the recording has 2 VMs, and the build "
+                                                      "uses 1 of them: ">>)),
             %% The driver alone is no recording of the program.
             Alone = out("alone.trace", Config),
             {0, _} = trace(Alone, ["erl", "-noshell", "-eval", "digraph:new(), init:stop()."]),
             {1, Line} = build("driver", ["--evidence", Alone], Config),
-            ?assertMatch({_, _}, binary:match(Line, <<"the evidence is of another build: its ">>))
+            ?assertMatch({_, _}, binary:match(Line, <<"the recording is of another version of "
+                                                      "the program: ">>))
     end.
 
 %% Another program on the same OTP shares nothing else with it, whatever happens to the rest.
 other_program(Config) ->
-    Line = <<"whittle: the evidence names no function of the program: record it with `whittle "
+    Line = <<"whittle: the recording has no function of the program: record it with `whittle "
              "trace' from a build without --shake\n">>,
     File = out("other_program.trace", Config),
     {0, _} = trace(File, [proplists:get_value(words, Config)]),
@@ -379,8 +381,8 @@ own_in_another_version(Config) ->
     %% One of both programs is the program of the build.
     ?assertMatch({0, _}, build("changed_build", ["--evidence", File], Config)),
     {0, _} = trace(File, [out("changed_hello", Config)]),
-    ?assertEqual({1, <<"whittle: the evidence is of another build: its hello is not the one that "
-                       "is built; record it again with `whittle trace'\n">>},
+    ?assertEqual({1, <<"whittle: the recording is of another version of the program: its module "
+                       "hello is different; record it again with `whittle trace'\n">>},
                  build("changed_build", ["--evidence", File], Config)).
 
 %% An earlier `whittle trace' wrote this format.

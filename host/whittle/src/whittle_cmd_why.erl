@@ -87,7 +87,7 @@ text({Mfa, {Gone, Edges}}) ->
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
 
 gone(cut) -> " was cut";
-gone(cold) -> " is cold: the VM loads it when something calls it";
+gone(cold) -> " is cold (the VM loads it when something calls it)";
 gone(whole) -> " is loaded at once with its module, because splitting the module saves nothing".
 
 step({called, By}) -> ["  called by ", origin(By)];

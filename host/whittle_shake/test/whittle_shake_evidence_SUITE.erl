@@ -155,8 +155,8 @@ other_code(_) ->
     Other = {sets, <<1:128>>, [{new, 0}]},
     {error, Error} = of_system([[calls_of(lists, [{map, 2}])], [Other]], [lists, sets]),
     ?assertEqual({other_code, sets}, Error),
-    ?assertEqual("the evidence is of another build: its sets is not the one that is built; record "
-                 "it again with `whittle trace'", words(Error)),
+    ?assertEqual("the recording is of another version of the program: its module sets is "
+                 "different; record it again with `whittle trace'", words(Error)),
     [?assertEqual({ok, seen([{lists, map, 2}, {sets, size, 1}])},
                   of_system([[calls_of(lists, [{map, 2}]), calls_of(sets, [{size, 1}]), Other]],
                             Own, Otp)) || {Own, Otp} <- [{[lists, sets], []}, {[lists], [sets]}]].
@@ -172,7 +172,7 @@ compiled_anew(_) ->
 nothing_of_it(_) ->
     ?assertEqual({error, nothing_of_it}, of_system([[calls_of(lists, [{map, 2}])]], [sets])),
     ?assertEqual({error, nothing_of_it}, of_system([], [sets])),
-    ?assertEqual("the evidence names no function of the program: record it with `whittle trace' "
+    ?assertEqual("the recording has no function of the program: record it with `whittle trace' "
                  "from a build without --shake", words(nothing_of_it)).
 
 %% Of the same OTP, or of another one: what it calls beside is not the program's.
@@ -254,7 +254,7 @@ nobody_calls_it(_) ->
     ?assertEqual("the build would remove 1 function that the recorded run called: keep them with "
                  "--seen keep, or decide with --keep FILE and --feature",
                  words({unplanned, Unplanned})),
-    ?assertEqual(["m:c/0: nothing that is in can be seen to call it"],
+    ?assertEqual(["m:c/0: Whittle found no kept function that calls it"],
                  details({unplanned, Unplanned})).
 
 %% m:c/0 calls m:d/0.

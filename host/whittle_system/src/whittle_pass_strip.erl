@@ -66,7 +66,7 @@ readers(_, System) ->
                                 whittle_beam:mentions(attributes, Beam)
                                     orelse (not (lists:member(App, Otp)
                                                  orelse whittle_otp:is_otp(App))
-                                            andalso calls_beam_lib(Beam))]
+                                            andalso calls_reader(Beam))]
              end,
     case whittle_modules:each(Reader, System) of
         {ok, Readers} -> {ok, lists:uniq(lists:append(Readers))};
@@ -79,8 +79,11 @@ whole(Module) ->
         none -> Module
     end.
 
-calls_beam_lib(Beam) ->
-    lists:any(fun({Module, _, _}) -> Module =:= beam_lib end, whittle_beam:imports(Beam)).
+%% `module_info/0' returns the attributes too.
+calls_reader(Beam) ->
+    lists:any(fun({Module, Function, Arity}) ->
+                      Module =:= beam_lib orelse {Function, Arity} =:= {module_info, 0}
+              end, whittle_beam:imports(Beam)).
 
 %% Modules of OTP that hold the atom and read attributes of modules that others
 %% name to them, which counts against those others, or of files.

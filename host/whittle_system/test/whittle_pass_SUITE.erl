@@ -73,6 +73,7 @@ attributes_kept(Config) ->
                  {in_literal, "-module(in_literal). -export([f/0]). f() -> [exports, attributes]."},
                  {in_match, "-module(in_match). -export([f/1])."
                   " f(M) -> lists:keyfind(attributes, 1, M:module_info())."},
+                 {in_all, "-module(in_all). -export([f/0]). f() -> in_all:module_info()."},
                  {in_file, "-module(in_file). -export([f/1])."
                   " f(F) -> beam_lib:chunks(F, [\"Attr\"])."}]].
 
