@@ -89,7 +89,7 @@ wants_json([Name | Words]) ->
     end;
 wants_json([]) -> false.
 
-%% Words
+%% Arguments
 
 command(#{arguments := Arguments} = Command, Words) ->
     {Ours, Theirs} = theirs(Arguments, lists:any(fun is_any_number/1, Arguments), Words),

@@ -159,7 +159,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
             missing
     end.
 
-%% Names who asks for an application that no `.app' file names: the user, or the release.
+%% Finds the source of an application that no `.app' file names: the user, or the release.
 asker(Name, [], Added) ->
     case lists:member(Name, Added) of
         true -> [];
