@@ -1,11 +1,11 @@
 %% @doc Makes boot scripts. A boot script controls the VM from its first module to the start of
 %% the last application.
 %%
-%% The source of a script is the `start_clean.boot' of the chosen OTP and the applications of the
-%% system. `start_clean.boot' tells which modules are preloaded, which modules the kernel needs
-%% first, and which processes start it. The steps in between load and start the applications in
-%% order, with calls between two of them. These steps come from the release's own boot script if
-%% it has one, because `mix release' puts calls there.
+%% This module makes a script from the `start_clean.boot' of the chosen OTP and from the
+%% applications of the system. `start_clean.boot' lists the preloaded modules, the modules that
+%% the kernel needs first, and the processes that start it. Further steps load and start the
+%% applications in order, with calls between two of them. These steps come from the release's own
+%% boot script if it has one, because `mix release' puts calls there.
 %%
 %% The VM loads code lazily. It loads only the modules before `kernel_load_completed' at once. The
 %% lists after it name the modules that `-mode embedded' would load.
