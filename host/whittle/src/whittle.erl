@@ -1,9 +1,9 @@
-%% @doc The command `whittle': takes the words, runs what they name, prints what
-%% came of it, and ends with 0 (done), 1 (the work failed) or 2 (usage error).
+%% @doc Runs the command `whittle'. It parses the arguments, runs the command that they name,
+%% prints the result, and exits with 0 (done), 1 (the work failed) or 2 (usage error).
 %%
-%% This application is the only one that prints or halts. The script `whittle'
-%% at the top of the tree starts it; the words are in {@link whittle_command_line}, and
-%% each command is a module that returns its result both as text and as data.
+%% Only this application prints or halts. The script `whittle' at the top of the tree starts it.
+%% {@link whittle_command_line} parses the arguments. Each command is a module that returns its
+%% result as text and as data.
 -module(whittle).
 
 -include_lib("kernel/include/file.hrl").
@@ -12,12 +12,13 @@
 
 -export_type([result/0, failure/0]).
 
-%% What a command gives back: for a person, and for `--json'.
+%% The result of a command, for people and for `--json'.
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
-%% One line without a full stop at its end. `words' ends with 2, `work' with 1. The
-%% lines that are printed above it are another program's last words, or a list of the things
-%% that the line speaks of. The atom names the error for programs ({@link whittle_failure}).
+%% The failure of a command. The main text is one line without a period at its end. A failure with
+%% `words' exits with 2, and one with `work' exits with 1. The lines to print above the main line
+%% are the last output of another program, or a list of the things that the line is about. The
+%% atom names the error for programs ({@link whittle_failure}).
 -type failure() :: {words | work, unicode:chardata()}
                  | {work, unicode:chardata(), [unicode:chardata()]}
                  | {work, unicode:chardata(), [unicode:chardata()], atom()}.
@@ -25,7 +26,7 @@
 -callback command() -> whittle_command_line:command().
 -callback run(whittle_command_line:values()) -> {ok, result()} | {error, failure()}.
 
-%% @doc Runs the words after `-extra' and halts.
+%% @doc Runs the arguments after `-extra' and halts.
 -spec start() -> no_return().
 start() ->
     ok = io:setopts(standard_io, [{encoding, unicode}]),
@@ -53,7 +54,8 @@ start() ->
                                        io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
     end.
 
-%% An error as data goes where the result would have gone; the line for a person stays.
+%% Prints an error as data to the place of the result. The line for people goes to stderr as
+%% usual.
 data(false, _) -> ok;
 data(true, Json) ->
     _ = print(encoded(Json)),
@@ -86,8 +88,8 @@ finish(Code, standard_io, Text) ->
                                        file:format_error(Reason), "): make room\n"])
     end.
 
-%% OTP's own process for standard output does not tell when that cannot be written. It is
-%% left what may have to be waited for: pipes, sockets, terminals.
+%% Prints a text to stdout. OTP's own process for stdout does not report a failed write. This
+%% function uses it only for pipes, sockets and terminals, because a write to them may block.
 print(Text) ->
     case {file:read_file_info("/dev/stdout"), io:columns()} of
         {{ok, #file_info{type = Type}}, {error, _}} when Type =:= regular; Type =:= device ->

@@ -1,11 +1,11 @@
-%% @doc `whittle build': makes a request of the options, has {@link whittle_make} build it, and
-%% prints the ledger.
+%% @doc Implements `whittle build'. It makes a request from the options, lets {@link whittle_make}
+%% build it, and prints the ledger.
 -module(whittle_cmd_build).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "build", arguments => ["PATH"],
@@ -80,7 +80,7 @@ command() ->
              help => "CA certificates in PEM form, for machines without /etc/ssl"},
            whittle_command_line:json()]}.
 
-%% @doc Builds.
+%% @doc Builds an output.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
@@ -139,7 +139,7 @@ made({ok, #{ledger := Ledger, sha256 := Sum}}) ->
                                                            end}}};
 made({error, Reason}) -> whittle_failure:make(Reason).
 
-%% A table, then the notes.
+%% Writes a table, then the notes.
 text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
        flavour := Flavour, otp := Otp, name := Name, version := Version,
        stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Ledger) ->

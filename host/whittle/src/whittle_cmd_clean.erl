@@ -1,11 +1,11 @@
-%% @doc `whittle clean': lists the contents of the VM cache by kind and age, and removes them
-%% with `--yes'.
+%% @doc Implements `whittle clean'. It lists the contents of the VM cache by kind and age, and
+%% removes them with `--yes'.
 -module(whittle_cmd_clean).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "clean", arguments => [],
@@ -20,8 +20,8 @@ command() ->
                     help => "remove the listed things; without this option nothing is removed"},
                   whittle_command_line:json()]}.
 
-%% @doc Lists, or removes. Nothing is removed while a build runs. Files that are not Whittle's
-%% stay, and the list says so.
+%% @doc Lists or removes the entries of the cache. It removes nothing while a build runs. It keeps
+%% files that Whittle did not write, and lists them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> age(Values) end,
@@ -56,7 +56,7 @@ wanted(Age, Values) ->
         {error, Reason} -> whittle_failure:make({runtime, Reason})
     end.
 
-%% The entries, each with its state afterwards.
+%% Removes the entries, and returns each with its new state.
 carry_out([], _) ->
     {ok, []};
 carry_out(Entries, #{yes := true}) ->

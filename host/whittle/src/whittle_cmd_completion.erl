@@ -1,18 +1,18 @@
-%% @doc `whittle completion SHELL': a script that lets bash or zsh complete the command's
-%% words, made from the same table as the command itself.
+%% @doc Implements `whittle completion SHELL'. It prints a script that completes the arguments of
+%% the command in bash or zsh. The script comes from the same table as the command itself.
 -module(whittle_cmd_completion).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "completion", arguments => ["SHELL"], words => ["bash", "zsh"],
       help => "print a script that completes words in bash or zsh: source <(whittle completion "
               "bash)", options => []}.
 
-%% @doc The script, for `source <(whittle completion bash)', or `zsh'.
+%% @doc Writes the script for `source <(whittle completion bash)' or the same with `zsh'.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["bash"]}) -> script(bash());
 run(#{arguments := ["zsh"]}) -> script(zsh());
@@ -22,7 +22,7 @@ run(#{arguments := [Shell]}) ->
 
 script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}}.
 
-%% For bash `=' divides words, so `--target=x' is three.
+%% bash splits words at `=', so `--target=x' is three words.
 bash() ->
     ["_whittle() {\n"
      "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
@@ -35,11 +35,11 @@ bash() ->
      "    esac\n"
      "    COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
      "}\n"
-     %% Where no word fits, names of files.
+     %% If no word matches, bash completes file names.
      "complete -o default -F _whittle whittle\n"].
 
-%% Also as a file `_whittle' in a directory of $fpath. Where the completion system is not on yet,
-%% the script turns it on.
+%% The script also works as a file `_whittle' in a directory of $fpath. If the completion system
+%% is not active yet, the script activates it.
 zsh() ->
     ["#compdef whittle\n"
      "_whittle() {\n"
@@ -61,11 +61,12 @@ zsh() ->
      "    compdef _whittle whittle\n"
      "fi\n"].
 
-%% A word and, behind a colon, what it means.
+%% Writes a word and, after a colon, its description.
 described({Word, Means}) ->
     whittle_shell:quoted([string:replace(Word, ":", "\\:", all), [[$:, Means] || Means =/= ""]]).
 
-%% What may stand where: a pattern for `NUMBER:COMMAND:WORD BEFORE:WORD', the first that fits.
+%% Lists the words for each position. The pattern is `NUMBER:COMMAND:WORD BEFORE:WORD', and the
+%% first match applies.
 places() ->
     Table = whittle_command_line:table(),
     Commands = [{"help", "the commands and options"}, {"version", "the version of whittle"}

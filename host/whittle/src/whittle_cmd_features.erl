@@ -1,17 +1,17 @@
-%% @doc `whittle features': what a program can do without.
+%% @doc Implements `whittle features'. It lists the features that a program can do without.
 -module(whittle_cmd_features).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "features", arguments => [],
       help => "list the features that `build --feature' keeps or cuts",
       options => [whittle_command_line:json()]}.
 
-%% @doc Their names and what each means.
+%% @doc Lists the features with their descriptions.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
 run(_) ->
     Features = whittle_shake:features(),

@@ -1,5 +1,5 @@
-%% @doc `whittle run': starts an executable in place of the command, so that it
-%% has the terminal, the signals and the exit code for itself.
+%% @doc Implements `whittle run'. It starts an executable in place of the command, so that the
+%% executable receives the terminal, the signals and the exit code.
 -module(whittle_cmd_run).
 -behaviour(whittle).
 
@@ -9,15 +9,15 @@
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
       help => "run an executable, in an emulator if it is for another machine",
       options => []}.
 
-%% @doc The words for the executable and its arguments. The target's
-%% description names the emulator, if it needs one.
+%% @doc Hands the executable and its arguments to the script. The description of the target names
+%% the emulator, if the target needs one.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out | Arguments]}) ->
     case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
@@ -37,7 +37,7 @@ start(Words) ->
         {error, _} = Error -> Error
     end.
 
-%% As a copy often is not. An emulator would say nothing.
+%% Checks that the file is executable. A copy often is not, and an emulator would not report it.
 executable(Out) ->
     case file:read_file_info(Out) of
         {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
@@ -46,8 +46,8 @@ executable(Out) ->
             ok
     end.
 
-%% The executable starts programs of its own, which are itself: the launcher is told who
-%% can run them (native/launcher/process.c).
+%% Finds the emulator. The executable starts further programs, which are copies of itself. So the
+%% launcher receives the name of the emulator too (native/launcher/process.c).
 emulator(Out, Info) ->
     {match, [Target]} = re:run(Info, "^target ([^,]*),",
                                [multiline, {capture, all_but_first, list}]),

@@ -1,13 +1,13 @@
-%% @doc `whittle size': where every byte of an executable went.
+%% @doc Implements `whittle size'. It shows the use of every byte of an executable.
 %%
-%% A block is compressed as one; a file's stored bytes are its share of the
-%% block by size, so they are exact for a block and an estimate for a file.
+%% The pack compresses a block as a whole. The stored size of a file is its share of the block by
+%% size. The stored sizes are therefore exact for a block and an estimate for a file.
 -module(whittle_cmd_size).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "size", arguments => ["OUT"],
@@ -19,7 +19,7 @@ command() ->
                             "code"},
                   whittle_command_line:json()]}.
 
-%% @doc Sizes by part, by application and by module, the largest first.
+%% @doc Computes the sizes by part, by application and by module, the largest first.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out], by := reason}) ->
     case whittle_plan_file:read(Out) of
@@ -34,8 +34,8 @@ run(#{arguments := [Out]}) ->
             whittle_failure:make({pack, Error})
     end.
 
-%% The parts add up to the file; what is stored of the applications adds up to their part,
-%% but for the rounding.
+%% Computes the sizes of the parts. They add up to the size of the file. The stored sizes of the
+%% applications add up to their part, except for rounding.
 parts(#{size := Size, vm := Vm, cold := Cold,
         pack := #{size := PackSize, entries := Entries, blocks := Blocks}}) ->
     {Colds, Hots} = lists:partition(fun(#{block := Block}) -> is_cold(Block, Cold) end,
@@ -73,7 +73,7 @@ add(Name, Stored, Raw, Sums) ->
     {S, R} = maps:get(Name, Sums, {0, 0}),
     Sums#{Name => {S + Stored, R + Raw}}.
 
-%% The rounding goes to the largest part, so that the sum is exact.
+%% Adds the rounding error to the largest part, so that the sum is exact.
 settle(_, []) -> [];
 settle(Total, Parts) ->
     [#{stored := Stored} = First | Rest] = largest(Parts),

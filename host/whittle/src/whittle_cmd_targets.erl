@@ -1,16 +1,16 @@
-%% @doc `whittle targets': what can be built for.
+%% @doc Implements `whittle targets'. It lists the targets that Whittle can build for.
 -module(whittle_cmd_targets).
 -behaviour(whittle).
 
 -export([command/0, run/1]).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "targets", arguments => [],
       help => "list the machines to build for", options => [whittle_command_line:json()]}.
 
-%% @doc The targets with their flavours, then what one should know of them.
+%% @doc Lists the targets with their flavours, then notes about them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
 run(_) ->
     Targets = whittle_runtime:targets(),

@@ -1,11 +1,11 @@
-%% @doc `whittle trace': runs a command, and records which functions the Erlang VMs call
-%% that it starts.
+%% @doc Implements `whittle trace'. It runs a command, and records the functions that the Erlang
+%% VMs of the command call.
 %%
-%% The command is to have the terminal, the signals and standard input. So the script
-%% `whittle' runs it, between two runs of this module: the first makes a directory with
-%% the recorder (device/whittle_trace), and gives the script the function to run ({@link
-%% whittle_shell}). The second, which the script gives the directory in `WHITTLE_TRACED',
-%% makes one file of what is in it. The environment brings the recorder into each VM.
+%% The command needs the terminal, the signals and stdin. So the script `whittle' runs it, between
+%% two runs of this module. The first run makes a directory with the recorder
+%% (device/whittle_trace) and gives the script the function to run ({@link whittle_shell}). The
+%% script passes the directory to the second run in `WHITTLE_TRACED'. The second run joins the
+%% files of the directory into one. The environment loads the recorder into each VM.
 -module(whittle_cmd_trace).
 -behaviour(whittle).
 
@@ -13,13 +13,14 @@
 
 -export([command/0, run/1]).
 
-%% What is copied for the VMs; the second one has a VM begin that was not built by us.
+%% The modules to copy for the VMs. The second module starts the recorder in a VM that Whittle did
+%% not build.
 -define(RECORDER, ["whittle_trace", "whittle_trace_begin"]).
 
-%% So many releases of OTP after the host's own are recorded too. Nine years of them.
+%% The number of later OTP releases to record besides the host's own. They take nine years.
 -define(NEWER, 9).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
@@ -28,7 +29,7 @@ command() ->
       options => [#{name => out, long => "out", short => $o, value => "FILE",
                     help => "the path of the recording (default: CMD's name with .trace)"}]}.
 
-%% @doc One of the two halves.
+%% @doc Runs the first or the second half.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Program | _]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Program) ++ ".trace"),
@@ -47,7 +48,7 @@ begin_recording(#{arguments := [Program | Arguments]}, Out) ->
                          end]).
 
 find(Program) ->
-    %% With a slash in it, it is not looked for on the PATH.
+    %% The shell does not look on the PATH for a name with a slash in it.
     Path = case lists:member($/, Program) of
                true -> filename:absname(Program);
                false -> Program
@@ -57,7 +58,7 @@ find(Program) ->
         Found -> {ok, Found}
     end.
 
-%% Refused before the command has run for an hour.
+%% Checks the output file before the command runs, because the command may take an hour.
 check(Out) ->
     case whittle_pack:check_beside(Out) of
         ok -> ok;
@@ -88,7 +89,8 @@ no_directory(Dir, Reason) ->
     {work, [Dir, " cannot be written (", file:format_error(Reason),
             "): set TMPDIR to a directory with room"]}.
 
-%% The shell's function `traced' is what to run, its variable of that name the directory.
+%% Hands over to the script. Its function `traced' runs the command, and its variable `traced'
+%% holds the directory.
 hand_over(Dir, Words) ->
     Set = [["export ", Name, $=, quoted(Value), "; "]
            || {Name, Value} <- [{"WHITTLE_TRACE", Dir} | flags(Dir)]],
@@ -101,11 +103,12 @@ hand_over(Dir, Words) ->
             Error
     end.
 
-%% `erl' puts ERL_OTP29_FLAGS before all other flags of OTP 29: what follows an `-extra' is
-%% the program's. Other releases do not heed it, so those that are older than the host's
-%% compiler, whose code they cannot load, are left alone; and no executable of Whittle's does.
+%% Sets the flags that load the recorder. `erl' puts ERL_OTP29_FLAGS before all other flags of OTP
+%% 29, because the arguments after an `-extra' belong to the program. Other releases ignore this
+%% variable. The recorder skips releases older than the host's, because they cannot load code of
+%% the host's compiler. Whittle's executables ignore these variables.
 flags(Dir) ->
-    %% What cannot be loaded is no error to code:ensure_modules_loaded/1.
+    %% code:ensure_modules_loaded/1 ignores a module that it cannot load.
     Ours = ["-pa ", quoted(Dir), " -s code ensure_modules_loaded",
             [[$\s, Name] || Name <- ?RECORDER]],
     Host = list_to_integer(erlang:system_info(otp_release)),
@@ -139,7 +142,7 @@ collect(Dir, Out) ->
 
 note(Text) -> ["whittle: note: ", Text, $\n].
 
-%% Why it may hold less than was called.
+%% Lists the reasons why the record may be incomplete.
 doubts(Own, Records) ->
     CutShort = length([cut_short || {_, cut_short} <- Records]),
     ["no function of the program's own was seen: a VM that is halted soon after its start ends "
@@ -151,8 +154,9 @@ doubts(Own, Records) ->
                                                  _ -> {"run", "they"}
                                              end]].
 
-%% The modules of OTP's and Whittle's: of the OTP that the host has, and of those to build for.
-%% Whoever records a stock VM of an OTP that is neither is told too many of his own.
+%% Lists the modules of OTP and of Whittle, for the host's OTP and for each OTP that Whittle
+%% builds for. A record of a stock VM with any other OTP counts some OTP modules as the program's
+%% own.
 known() ->
     modules(fun whittle_device:is_device/1, filename:dirname(code:lib_dir(whittle_system)))
         ++ [M || Lib <- [code:lib_dir() | whittle_runtime:otp_libs(#{})],
@@ -164,7 +168,8 @@ modules(Is, Lib) ->
         Is(list_to_atom(hd(string:split(filename:dirname(Dir), "-")))),
         File <- filelib:wildcard("*.beam", filename:join(Lib, Dir))].
 
-%% What each VM wrote; beside it lies the recorder. The command may have removed it all.
+%% Reads the file of each VM. The recorder lies beside these files. The command may have removed
+%% the whole directory.
 records(Dir) ->
     Names = case file:list_dir(Dir) of
                 {ok, Found} -> Found;
@@ -174,7 +179,7 @@ records(Dir) ->
      || Name <- Names, lists:member($-, Name),
         {ok, Bytes} <- [file:read_file(filename:join(Dir, Name))]].
 
-%% The directory goes once the record is safe: it may have taken an hour.
+%% Writes the record, and then removes the directory. The record may have taken an hour.
 write(Out, Dir, Bytes) ->
     case whittle_pack:write_beside(Out, Bytes) of
         ok ->

@@ -1,5 +1,5 @@
-%% @doc `whittle why': why a function is in an executable, or what cut it. Reads the plan
-%% that `whittle build --shake' wrote beside the output.
+%% @doc Implements `whittle why'. It explains why an executable contains a function, or which rule
+%% removed it. It reads the plan that `whittle build --shake' wrote beside the output.
 -module(whittle_cmd_why).
 -behaviour(whittle).
 
@@ -7,17 +7,17 @@
 
 -export([command/0, run/1]).
 
-%% Functions that are named in a line about many.
+%% The number of functions to name in a line about many.
 -define(SHOWN, 8).
 
-%% @doc The command and its options.
+%% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "why", arguments => ["OUT", "NAME"],
       help => "say why a function (M, M:F or M:F/A) is in an executable, or why it was cut",
       options => [whittle_command_line:json()]}.
 
-%% @doc The way to each function that the name names.
+%% @doc Shows the path to each function that the name matches.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
@@ -39,8 +39,8 @@ run(#{arguments := [Out, Text]}) ->
 kind({_}) -> {"module", no_such_module};
 kind(_) -> {"function", no_such_function}.
 
-%% Of a whole module the last step of each way, and no function that the compiler made; in one
-%% line all that nothing calls.
+%% Writes the verdicts. For a whole module it writes only the last step of each path, leaves out
+%% functions that the compiler generated, and puts all uncalled functions on one line.
 text({_Module} = Name, Verdicts) ->
     Written = [Verdict || {Mfa, _} = Verdict <- Verdicts, whittle_shake_name:written(Mfa) =:= Mfa],
     {Uncalled, Others} = lists:partition(fun({_, {Gone, []}}) -> Gone =/= kept; (_) -> false end,

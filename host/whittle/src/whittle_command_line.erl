@@ -1,41 +1,41 @@
-%% @doc Parses the command line: commands, options and their values.
+%% @doc Parses the command line into commands, options and their values.
 %%
-%% Each command is a module with the behaviour of {@link whittle}; its `command/0' declares its
-%% arguments and options. To add a command, write the module and add it to {@link table/0}. Values
-%% are typed here, and nowhere else: a choice between atoms becomes an atom, a list is split at its
-%% commas. The library `getopt' splits the words.
+%% Each command is a module with the behaviour of {@link whittle}. Its function `command/0'
+%% declares its arguments and options. To add a command, write the module and add it to {@link
+%% table/0}. Only this module converts values. A choice between atoms becomes an atom. A list is
+%% split at its commas. The library `getopt' splits the arguments.
 -module(whittle_command_line).
 
 -export([parse/1, wants_json/1, table/0, json/0, choices/1]).
 
 -export_type([values/0, command/0, option/0]).
 
-%% The options that were given or have a default, by name; `arguments' holds the other words. A
-%% flag is `true'.
+%% The options that the user gave or that have a default, by name. `arguments' holds the other
+%% arguments. A flag is `true'.
 -type values() :: #{arguments := [string()], atom() => atom() | string() | [string()]}.
 
 -type option() ::
         #{name := atom(),
           long := string(),
           short => char(),
-          value => string(),                  % printed for the value; a flag has none
-          one_of => fun(() -> [atom() | string()]), % the values there are
-          offered => fun(() -> [string()]),   % values for the completion of words, among others
-          list => true,                       % commas divide the value
-          many => true,                       % it may be given several times: a list
+          value => string(),                  % the help shows it as the value; a flag has none
+          one_of => fun(() -> [atom() | string()]), % the possible values
+          offered => fun(() -> [string()]),   % some possible values, for completion
+          list => true,                       % commas separate the values
+          many => true,                       % the option may be repeated; gives a list
           default => fun(() -> atom() | string()),
           help := string()}.
 
 -type command() ::
         #{name := string(),
-          arguments := [string()],            % as printed; a last one in brackets
-                                              % is any number of words
-          words => [string()],                % that its first argument can be
+          arguments := [string()],            % as in the help; a last one in brackets
+                                              % stands for any number of arguments
+          words => [string()],                % the values of its first argument
           help := string(),
           options := [option()],
           module => module()}.                % table/0 adds it
 
-%% @doc All commands, in the order of the help.
+%% @doc Lists all commands, in the order of the help.
 -spec table() -> [command()].
 table() ->
     [(Module:command())#{module => Module}
@@ -43,13 +43,13 @@ table() ->
                    whittle_cmd_targets, whittle_cmd_run, whittle_cmd_trace, whittle_cmd_clean,
                    whittle_cmd_completion]].
 
-%% @doc The option `--json'.
+%% @doc Describes the option `--json'.
 -spec json() -> option().
 json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
 
-%% @doc What the words mean: a command to run, a text to show, or one line that
-%% says what is wrong with them.
+%% @doc Parses the arguments. The result is a command to run, a text to show, or one line about an
+%% error.
 -spec parse([string()]) ->
           {run, module(), values()} | {show, unicode:chardata()}
         | {error, unicode:chardata()}.
@@ -79,7 +79,7 @@ with_command(Name, Fun) ->
 
 names() -> [Name || #{name := Name} <- table()].
 
-%% @doc Whether an error is to be printed as JSON too; a usage error counts.
+%% @doc Tells whether to print an error as JSON too. This applies to usage errors as well.
 -spec wants_json([string()]) -> boolean().
 wants_json([Name | Words]) ->
     case [Options || #{name := N, options := Options} <- table(), N =:= Name] of
@@ -89,7 +89,7 @@ wants_json([Name | Words]) ->
     end;
 wants_json([]) -> false.
 
-%% Words
+%% Arguments
 
 command(#{arguments := Arguments} = Command, Words) ->
     {Ours, Theirs} = theirs(Arguments, lists:any(fun is_any_number/1, Arguments), Words),
@@ -98,8 +98,9 @@ command(#{arguments := Arguments} = Command, Words) ->
         false -> options(Command, Ours, Theirs)
     end.
 
-%% What follows the first argument of a command with any number of them, or two dashes
-%% where its arguments begin with them, belongs to it, also where it looks like an option.
+%% Separates the arguments of whittle from those of another program. For a command with any number
+%% of arguments, everything after its first argument belongs to the program, even if it looks like
+%% an option. If the arguments of the command begin with two dashes, the dashes separate the two.
 theirs(["--" ++ _ | _], true, Words) ->
     {Ours, Dashed} = lists:splitwith(fun(Word) -> Word =/= "--" end, Words),
     {Ours, lists:nthtail(min(1, length(Dashed)), Dashed)};
@@ -132,7 +133,7 @@ value(Name) -> {Name, true}.
 defaults(Options) ->
     maps:from_list([{Name, Default()} || #{name := Name, default := Default} <- Options]).
 
-%% The only place where words of the command line become atoms.
+%% Converts the values. Only this function turns command-line words into atoms.
 typed(Values, Options) ->
     maps:map(fun(Name, Value) ->
                      [Option] = [O || #{name := N} = O <- Options, N =:= Name],
@@ -148,18 +149,19 @@ typed_value(Value, _) -> Value.
 shown(Choice) when is_atom(Choice) -> atom_to_list(Choice);
 shown(Choice) -> Choice.
 
-%% @doc The values that an option can have, as they are written; `[]' where it can have any.
+%% @doc Lists the possible values of an option, as the user writes them. It returns `[]' if any
+%% value is possible.
 -spec choices(option()) -> [string()].
 choices(#{one_of := OneOf}) -> [shown(Choice) || Choice <- OneOf()];
 choices(_) -> [].
 
-%% All values of those that may be given several times, in their order.
+%% Collects all values of the options that may be repeated, in their order.
 many(Given, Options) ->
     maps:from_list([{Name, Values}
                     || #{name := Name, many := true} <- Options,
                        Values <- [[Value || {N, Value} <- Given, N =:= Name]], Values =/= []]).
 
-%% Of two values one would be passed over.
+%% Refuses an option that is given twice, because one of its values would be lost.
 twice(Given, Options) ->
     [["--", Long, " is given twice: give it once"]
      || #{name := Name, long := Long, value := _} = Option <- Options,
@@ -176,7 +178,8 @@ wrong(Command, Values, Words, _) ->
 wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
-    %% Values first: in `build --vm PATH' the option took the argument that is missing.
+    %% The value comes first, because in `build --vm PATH' the option takes the argument that is
+    %% missing.
     [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, Known),
       "; take one of ", lists:join(", ", Known)]
      || #{name := Key, long := Long, one_of := _} = Option <- Options,
@@ -192,7 +195,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
         ++ [["`whittle ", Name, "' needs ", Argument, ", but the given word is empty"]
             || {Argument, ""} <- named(Arguments, Words)].
 
-%% The arguments that have a name, with their words.
+%% Pairs the arguments that have a name with their values.
 named([Argument | Arguments], [Word | Words]) -> [{Argument, Word} | named(Arguments, Words)];
 named(_, _) -> [].
 

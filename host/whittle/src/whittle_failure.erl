@@ -4,30 +4,30 @@
 -export([make/1]).
 -export([line/1, above/1, exit_code/1, json/1, mistake/1]).
 
-%% @doc A failure from an error of a build.
+%% @doc Makes a failure from an error of a build.
 -spec make(whittle_make:reason()) -> {error, whittle:failure()}.
 make(Reason) ->
     {error, {work, whittle_make:format_error(Reason), whittle_make:details(Reason),
              whittle_make:code(Reason)}}.
 
-%% @doc The line that says what happened, where, and what to do next.
+%% @doc Returns the line that says what happened, where, and what to do next.
 -spec line(whittle:failure()) -> unicode:chardata().
 line({_, Line}) -> Line;
 line({work, Line, _}) -> Line;
 line({work, Line, _, _}) -> Line.
 
-%% @doc The lines that stand above it.
+%% @doc Returns the lines to print above that line.
 -spec above(whittle:failure()) -> [unicode:chardata()].
 above({_, _}) -> [];
 above({work, _, Above}) -> Above;
 above({work, _, Above, _}) -> Above.
 
-%% @doc What the command ends with.
+%% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.
 exit_code({words, _}) -> 2;
 exit_code(_) -> 1.
 
-%% @doc The failure as data; docs/json.md describes it.
+%% @doc Writes the failure as data. docs/json.md describes the format.
 -spec json(whittle:failure()) -> whittle_json:json().
 json({words, _} = Failure) -> json(usage, usage, Failure);
 json({work, _, _, Code} = Failure) -> json(Code, work, Failure);
@@ -37,13 +37,13 @@ json(Code, Reason, Failure) ->
     #{error => #{code => Code, reason => Reason, exit_code => exit_code(Failure),
                  text => text(line(Failure)), details => [text(Line) || Line <- above(Failure)]}}.
 
-%% @doc A mistake in the command itself as data.
+%% @doc Writes a fault of the command itself as data.
 -spec mistake(unicode:chardata()) -> whittle_json:json().
 mistake(Text) ->
     #{error => #{code => mistake, reason => mistake, exit_code => 1, text => text(Text),
                  details => []}}.
 
-%% Of a program's words some may be no text.
+%% Converts a text to a binary. The output of another program may not be valid text.
 text(Chars) ->
     case unicode:characters_to_binary(Chars) of
         Text when is_binary(Text) -> Text;

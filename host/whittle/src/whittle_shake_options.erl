@@ -1,4 +1,4 @@
-%% @doc Makes the options of shaking from the command line.
+%% @doc Makes the options of tree shaking from the command line.
 -module(whittle_shake_options).
 
 -export([options/1]).
@@ -6,8 +6,8 @@
 %% The kinds of dynamic calls (whittle_shake_dynamic).
 -define(DYNAMIC, [remote, data, atoms, code]).
 
-%% @doc The option `shake' of {@link whittle_make:make/1}. An option that only means something with
-%% shaking is refused without it.
+%% @doc Makes the option `shake' of {@link whittle_make:make/1}. It refuses an option that needs
+%% shaking if shaking is off.
 -spec options(whittle_command_line:values()) ->
           {ok, none | whittle_make:shake()} | {error, whittle:failure()}.
 options(#{shake := none} = Values) ->

@@ -1,17 +1,17 @@
-%% @doc What the command says to the script `whittle', which started it and executes it.
+%% @doc Sends shell code to the script `whittle', which started the command and executes the code.
 %%
-%% The VM cannot replace itself by another program, so it writes the words that do to
+%% The VM cannot replace itself with another program. So it writes the shell code for that to
 %% descriptor 3, which the script reads.
 -module(whittle_shell).
 
 -export([quoted/1, hand_over/1]).
 
-%% @doc A word for the shell: between single quotes nothing has a meaning.
+%% @doc Quotes a word for the shell. Between single quotes no character is special.
 -spec quoted(unicode:chardata()) -> binary().
 quoted(Word) ->
     unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).
 
-%% @doc Gives the script what it is to execute. An error means that it is gone.
+%% @doc Gives the script its shell code. An error means that the script has ended.
 -spec hand_over(iodata()) -> ok | {error, whittle:failure()}.
 hand_over(Words) ->
     case file:write_file("/dev/fd/3", Words) of

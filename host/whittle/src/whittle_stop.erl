@@ -1,23 +1,23 @@
-%% @doc What happens when the command is told to stop in the middle: nothing that it
-%% began stays, and no program that it started goes on.
+%% @doc Stops the command on a signal. It removes all unfinished files and ends all programs that
+%% the command started.
 %%
-%% The script `whittle' turns Ctrl-C into SIGTERM, since the VM keeps SIGINT for
-%% itself, says that it was stopped, and gives the exit code.
+%% The script `whittle' turns Ctrl-C into SIGTERM, because the VM keeps SIGINT for itself. The
+%% script also reports the stop and sets the exit code.
 -module(whittle_stop).
 -behaviour(gen_event).
 
 -export([install/0]).
 -export([init/1, handle_event/2, handle_call/2, handle_info/2]).
 
-%% How long the worker may take to leave a call to the file system, and a program that was
-%% killed to be gone. Both are so at once, unless a disk does not answer.
+%% The time for the worker to leave a file system call, and for a killed program to end. Both are
+%% immediate unless a disk does not respond.
 -define(GONE_MS, 5000).
 
-%% After this time the VM ends whatever is not done yet.
+%% The time after which the VM halts, whatever is unfinished.
 -define(LAST_MS, 30_000).
 
-%% @doc Takes the place of the handler that would stop the VM in order, which
-%% waits for work to end. The calling process is the one that works.
+%% @doc Replaces the signal handler that would shut down the VM in order, because an orderly
+%% shutdown waits for the work to end. Call this function in the process that does the work.
 -spec install() -> ok.
 install() ->
     ok = gen_event:swap_handler(erl_signal_server, {erl_signal_handler, []},
@@ -31,14 +31,15 @@ init({Worker, _}) -> {ok, Worker}.
 -spec handle_event(atom(), pid()) -> {ok, pid()} | no_return().
 handle_event(sigterm, Worker) ->
     _ = spawn(fun last_resort/0),
-    %% First nobody writes any more, then what was written goes. A step that fails does not
-    %% keep the next one from being done, nor the VM from ending: gen_event would take a
-    %% handler that fails away, and no signal would be heard any more.
+    %% First the worker stops writing, then the files are removed. A step that fails must not
+    %% prevent the next step or the halt. gen_event would remove a handler that fails, and the VM
+    %% would then ignore every signal.
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0),
                          attempt(fun whittle_runtime:undo/0)]),
-    %% Not waiting for output: whoever stops us may not be reading.
+    %% The halt does not wait for output, because the process that reads it may have stopped
+    %% reading.
     halt(case Left of [] -> 143; _ -> say(Left), 1 end, [{flush, false}]);
 handle_event(_, Worker) -> {ok, Worker}.
 
@@ -70,10 +71,11 @@ say(Left) ->
     after ?GONE_MS -> ok
     end.
 
-%% Not killed: a process that is killed within a call to the file system is gone for
-%% all others before that call has ended. One that is suspended is so only then. Asked at
-%% once to be suspended within such a call, a process often answers at its end that it is
-%% not (`suspend_process/1' raises `internal_error' for that); then it is asked again.
+%% Suspends the worker instead of killing it. A process that is killed inside a file system call
+%% disappears for all other processes before that call ends. A suspended process counts as
+%% suspended only after the call. If such a process is asked during a call, the answer at the end
+%% of the call is often that it is not suspended (`suspend_process/1' raises `internal_error').
+%% Then the function asks again.
 suspend(Worker) ->
     suspend(Worker, erlang:monotonic_time(millisecond) + ?GONE_MS).
 
@@ -83,10 +85,10 @@ suspend(Worker, Until) ->
         true ->
             receive
                 {Asked, not_suspended} -> suspend(Worker, Until);
-                {Asked, _} -> ok            % suspended, or it has come to its end
+                {Asked, _} -> ok            % suspended, or it has ended
             after max(0, Until - erlang:monotonic_time(millisecond)) ->
-                ok                          % a disk that does not answer
+                ok                          % a disk that does not respond
             end
     catch
-        error:badarg -> ok                  % it had come to its end
+        error:badarg -> ok                  % it had ended
     end.

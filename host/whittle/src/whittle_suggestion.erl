@@ -1,9 +1,10 @@
-%% @doc Finds the known name that is nearest to a misspelt one, for "did you mean". Pure.
+%% @doc Finds the known name that is nearest to a misspelled one, for "did you mean". This module
+%% is pure.
 -module(whittle_suggestion).
 
 -export([hint/2, nearest/2]).
 
-%% Names that other tools give to the processors of targets: Debian, Go, Rust, Linux, Docker.
+%% Names of processors in other tools: Debian, Go, Rust, Linux, Docker.
 -define(OTHERS, #{"arm64" => "aarch64", "armv8" => "aarch64", "arm64v8" => "aarch64",
                   "x86-64" => "x86_64", "amd64" => "x86_64", "x64" => "x86_64",
                   "armhf" => "armv7", "arm" => "armv7", "armv7l" => "armv7", "armv7a" => "armv7",
@@ -11,8 +12,8 @@
                   "arm32v6" => "armv6", "riscv" => "riscv64", "rv64" => "riscv64",
                   "rv64gc" => "riscv64", "mips32" => "mips", "mipseb" => "mips"}).
 
-%% @doc What stands behind an unknown name in an error: ` (did you mean X?)', or nothing where
-%% no known name is near.
+%% @doc Writes the hint after an unknown name in an error: ` (did you mean X?)', or nothing if no
+%% known name is near.
 -spec hint(string(), [string()]) -> unicode:chardata().
 hint(Name, Known) ->
     case nearest(Name, Known) of
@@ -20,9 +21,9 @@ hint(Name, Known) ->
         none -> ""
     end.
 
-%% @doc The known name that a misspelt one stands for. Near is a name that begins with it (two
-%% letters at least), or one that differs by few letters: by one in three. Of two that are as
-%% near, the first.
+%% @doc Finds the known name nearest to a misspelled one. A known name is near if it begins with
+%% the given name, which must have at least two letters, or if at most one letter in three
+%% differs. If two names are equally near, the first one counts.
 -spec nearest(string(), [string()]) -> {ok, string()} | none.
 nearest(Name, Known) ->
     Given = string:lowercase(Name),
@@ -46,8 +47,8 @@ far(Given, One) ->
         false -> distance(Given, Known)
     end.
 
-%% How many letters to insert, remove, replace, or exchange with their neighbour. The row holds
-%% the distances of what was read of Given from each beginning of Known.
+%% Counts the letters to insert, remove, replace, or exchange with their neighbour. The row holds
+%% the distances from the part of Given read so far to each prefix of Known.
 distance(Given, Known) ->
     First = lists:seq(0, length(Known)),
     {Last, _, _} = lists:foldl(fun(Letter, {Row, Before, Previous}) ->
@@ -66,7 +67,7 @@ cells(Letter, Previous, [Here | Known], Corner, [Above | Row], Left, Before, Kno
                     _ -> []
                 end,
     Cell = lists:min([Replaced, Above + 1, Left + 1 | Exchanged]),
-    %% Before is two rows up; an exchange begins two columns to the left.
+    %% Before is the row two above. An exchange begins two columns to the left.
     Next = case {Before, KnownBefore} of
                {none, _} -> none;
                {_, none} -> Before;

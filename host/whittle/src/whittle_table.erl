@@ -1,15 +1,15 @@
-%% @doc Tables as text: columns as wide as their widest cell; a column that
-%% holds a number is set to the right.
+%% @doc Formats tables as text. Each column is as wide as its widest cell. A column with a number
+%% is aligned to the right.
 -module(whittle_table).
 
 -export([text/1]).
 
 -export_type([cell/0]).
 
-%% Integers are written with a comma between thousands.
+%% An integer is written with a comma between thousands.
 -type cell() :: integer() | unicode:chardata().
 
-%% @doc One line for each row. All rows have the same number of cells.
+%% @doc Formats each row as one line. All rows have the same number of cells.
 -spec text([[cell()]]) -> unicode:chardata().
 text([]) -> "";
 text(Rows) ->

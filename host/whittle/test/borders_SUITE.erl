@@ -1,5 +1,5 @@
 %% Enforces the layout in docs/architecture.md. The rules follow from the .app files and from the
-%% directories: host, lib and device. What is checked was compiled for this run.
+%% directories host, lib and device. The suite checks the modules that were compiled for this run.
 -module(borders_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -24,14 +24,14 @@ init_per_suite(Config) ->
 end_per_suite(_) ->
     xref:stop(?MODULE).
 
-%% An application calls those that its .app file names. One that is loaded by name at run time
-%% names its callers itself: it is not there when they start.
+%% An application calls only those that its .app file names. An application that is loaded by name
+%% at run time names its callers itself, because it may be missing when they start.
 calls_are_declared(Config) ->
     ?assertEqual([], [Call || {From, To, _} = Call <- between(Config),
                               not lists:member(To, needed(From)),
                               not lists:member(From, loaded_by(To))]).
 
-%% Host tools may use libraries. Libraries and the payload use none of the others.
+%% Host tools may use libraries. Libraries and the device applications use none of the others.
 sides(Config) ->
     ?assertEqual([], [Call || {From, To, _} = Call <- between(Config),
                               not may_use(side(From), side(To))]),
@@ -42,7 +42,7 @@ may_use(host, lib) -> true;
 may_use(Side, Side) -> true;
 may_use(_, _) -> false.
 
-%% A module whose doc begins with @hidden is called by its own application alone.
+%% Only its own application calls a module whose doc begins with @hidden.
 hidden_modules(Config) ->
     Hidden = [module(File) || App <- applications(), File <- sources(App), is_hidden(File)],
     ?assertEqual([], [Call || {_, _, {_, Module}} = Call <- between(Config),
@@ -57,7 +57,7 @@ no_circles(Config) ->
     ?assertEqual([], [lists:sort(Circle)
                       || Circle <- digraph_utils:cyclic_strong_components(Graph)]).
 
-%% The check itself: a call through a variable that holds a module's name.
+%% This tests the check itself: a call through a variable that holds a module's name.
 variables_are_seen(_Config) ->
     Form = fun(Text) ->
                    {ok, Tokens, _} = erl_scan:string(Text),
@@ -89,7 +89,7 @@ page_agrees(_Config) ->
                  lists:sort([{list_to_atom(Side), list_to_atom(App), lists:sort(named(Cell))}
                              || [Side, App, Cell] <- Rows])).
 
-%% Links of every page, and paths in the pages that say where things are.
+%% The check covers links in every page, and paths in the pages that describe the layout.
 pages_name_files(_Config) ->
     Pages = ["*.md", "docs/*.md", "{bench,lib,examples}/**/README.md",
              "acceptance/programs/**/README.md", "web/*/README.md"],
@@ -118,7 +118,7 @@ named(Cell) ->
         nomatch -> []
     end.
 
-%% Calls between applications: {From, To, {CallingModule, CalledModule}}
+%% Returns the calls between applications: {From, To, {CallingModule, CalledModule}}.
 
 between(Config) ->
     Homes = homes(),
@@ -127,7 +127,7 @@ between(Config) ->
         is_map_key(M, Homes), is_map_key(N, Homes),
         maps:get(M, Homes) =/= maps:get(N, Homes)].
 
-%% Modules that a variable names in the function in which it is called.
+%% Finds modules that a function calls through a variable that it sets.
 through_variables(File) ->
     {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
         beam_lib:chunks(File, [abstract_code]),
@@ -141,13 +141,13 @@ named_and_called({function, _, _, _, _} = Form) ->
                          lists:member(Var, Called), is_map_key(Name, Homes)]);
 named_and_called(_) -> [].
 
-%% Every tuple in a form.
+%% Lists every tuple in a form.
 parts(Form) when is_tuple(Form) ->
     [Form | lists:append(lists:map(fun parts/1, tuple_to_list(Form)))];
 parts(Forms) when is_list(Forms) -> lists:append(lists:map(fun parts/1, Forms));
 parts(_) -> [].
 
-%% What there is
+%% Contents of the tree
 
 applications() ->
     [App || Side <- [host, lib, device], App <- applications(Side)].

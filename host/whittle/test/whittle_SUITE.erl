@@ -1,5 +1,5 @@
-%% The command by whole transcripts: the words, all of the output, the exit
-%% code. The room that builds VMs is stood in for (stand_in/whittle_runtime).
+%% Tests the command by whole transcripts: the arguments, all output, and the exit code.
+%% stand_in/whittle_runtime replaces the application that builds VMs.
 -module(whittle_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
@@ -42,7 +42,7 @@ init_per_suite(Config) ->
     Lib = filename:dirname(filename:dirname(filename:dirname(code:which(whittle_command_line)))),
     [{lib, Lib}, {whittle, script(Here)}, {vm, Vm}, {hello, Hello}, {stand_in, Dir} | Config].
 
-%% The script at the top of the tree that this suite is in.
+%% Finds the script at the top of the tree that contains this suite.
 script(Dir) ->
     Script = filename:join(Dir, "whittle"),
     case filelib:is_regular(Script) of
@@ -56,7 +56,7 @@ init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% Words
+%% Arguments
 
 no_words(Config) ->
     ?assertEqual({2, "", "whittle: no command given; `whittle help' lists the commands\n"},
@@ -137,7 +137,7 @@ help_of_command(Config) ->
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
 
-%% A shell's word may be any bytes.
+%% An argument from the shell may have any bytes.
 words_in_bytes(Config) ->
     Port = open_port({spawn_executable, ?config(whittle, Config)},
                      [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
@@ -214,7 +214,7 @@ wrong_words(Config) ->
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
     ok.
 
-%% bash itself completes; the last word is the one that is begun.
+%% bash itself completes. The last word is the one that the user has begun.
 completion(Config) ->
     {0, Script, ""} = whittle(Config, ["completion", "bash"]),
     File = filename:join(?config(dir, Config), "completion"),
@@ -237,7 +237,7 @@ completion(Config) ->
              {"build app --target =", "x86_64 board"},
              {"build app --feature +gr", "+graphemes"},
              {"build app --feature -gr", "-graphemes"},
-             {"build \"\"", ""},                 % names of files
+             {"build \"\"", ""},                 % file names
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
@@ -249,7 +249,7 @@ completion(Config) ->
              {"run out --", ""},
              {"run build -", ""}]].
 
-%% An interactive zsh completes the words that are typed, each with a tab, and runs the line.
+%% An interactive zsh completes the typed words, each with a tab, and runs the line.
 completion_zsh(Config) ->
     {0, Script, ""} = whittle(Config, ["completion", "zsh"]),
     ?assertNotEqual(nomatch, string:find(Script, "'--json:print the result as JSON'")),
@@ -265,7 +265,7 @@ completion_zsh(Config) ->
                  {"build app --feature -gr", "build app --feature -graphemes"},
                  {"build app --no-out", "build app --no-outside-links"},
                  {"build named", "build named_file"}, {"build -o named", "build -o named_file"}],
-    %% With the completion system on already, and without.
+    %% The completion system is active in one run and inactive in the other.
     [begin
          ok = file:write_file(filename:join(Dir, ".zshrc"),
                               ["PS1=\nunsetopt beep\n", First, "\n. '", File, "'\n"
@@ -322,7 +322,7 @@ near(_) ->
              {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none}]],
     ok.
 
-%% An error of each kind as data, on standard output; the line stays on the other.
+%% An error of each kind is printed as data on stdout. The line for people stays on stderr.
 errors_json(Config) ->
     Code = "import json\n"
            "d = json.load(open('out'))\n"
@@ -362,7 +362,7 @@ errors_json(Config) ->
                  {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
                  {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
                  {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
-    %% The words of another program are its own.
+    %% The option belongs to the other program.
     ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])).
 
 targets(Config) ->
@@ -430,7 +430,7 @@ build_dir(Config) ->
     Out = filename:join(?config(dir, Config), "hello"),
     {ok, Names} = file:list_dir(Out),
     ?assertEqual(["hello", "tree", "vm"], lists:sort(Names)),
-    %% It may be built anew over itself.
+    %% A build may replace its own older output.
     {0, _, ""} = whittle(Config, ["build", "--format", "dir", ?config(hello, Config)]),
     ?assertEqual(["hello"], files(Config)).
 
@@ -451,7 +451,7 @@ keep_include(Config) ->
     ?assertEqual({ok, none}, Has([])),
     ?assertEqual({ok, <<"-define(A, 1).\n">>}, Has(["--keep-include"])).
 
-%% For a program that makes up the name of what it asks for.
+%% A program needs this option if it builds the atom at run time.
 keep_attributes(Config) ->
     Chunks = fun(Options) ->
                      {0, Out, ""} = whittle(Config, ["build", ?config(hello, Config)] ++ Options),
@@ -466,7 +466,7 @@ keep_attributes(Config) ->
     ?assertEqual({false, false}, Chunks([])),
     ?assertEqual({true, true}, Chunks(["--keep-attributes"])).
 
-%% Each is one line, ends with 1, and leaves nothing.
+%% Each error is one line, exits with 1, and leaves no file.
 bad_inputs(Config) ->
     Dir = ?config(dir, Config),
     ok = file:make_dir(filename:join(Dir, "empty")),
@@ -489,11 +489,11 @@ bad_inputs(Config) ->
                       {Path, Code, Out, lines(Err), string:find(Err, Named) =/= nomatch}),
          ?assertEqual(Before, files(Config))
      end || {Otp, Path, Named} <-
-                %% Of OTP 17 there is no source: what comes first is said first.
+                %% There is no source of OTP 17. The build reports the first error that it finds.
                 [{"17", "nowhere", "nowhere"}, {"17", "empty", "empty"}, {"25", "text", "text"},
                  {"25", "lonely", "nobody"}, {"25", "foreign", "foreign.beam"},
                  {"25", "twice", "lists"}, {"25", "native", "native.so"},
-                 %% Of what is missing, before the OTP is built.
+                 %% The check finds missing applications before the OTP is built.
                  {"17", "lonely", "nobody"},
                  {"17", "native", "no_source; do something"}]],
     ok.
@@ -502,7 +502,7 @@ bad_outputs(Config) ->
     Dir = ?config(dir, Config),
     ok = file:make_dir(filename:join(Dir, "hello")),
     ok = file:write_file(filename:join(Dir, "hello/letter"), "mine"),
-    %% Root may write below /proc, but there is no such file; others may not.
+    %% Root may write below /proc, but the file does not exist. Other users may not write there.
     {error, Reason} = file:write_file("/proc/out", ""),
     No = file:format_error(Reason),
     Hello = ?config(hello, Config),
@@ -525,7 +525,7 @@ bad_outputs(Config) ->
               "permissions"}]],
     ?assertEqual(["hello"], files(Config)).
 
-%% erlc takes the letters of its own directory away from names that begin with them.
+%% erlc strips the name of its working directory from the beginning of file names.
 beside_a_source(Config) ->
     Dir = ?config(dir, Config),
     Source = Dir ++ "_more",
@@ -535,7 +535,7 @@ beside_a_source(Config) ->
     ?assertMatch({0, _, ""}, whittle(Config, ["build", Source])),
     ?assertEqual(["more"], files(Config)).
 
-%% The input stays, by whatever name it is to be written over.
+%% The build never overwrites its input, whatever name the output has.
 input_as_output(Config) ->
     Tool = filename:join(?config(dir, Config), "tool"),
     Main = made:beam("-module(tool). -export([main/1]). main(_) -> ok."),
@@ -549,20 +549,20 @@ input_as_output(Config) ->
     ?assertEqual({ok, Bytes}, file:read_file(Tool)).
 
 broken_runtime(Config) ->
-    %% What was said last stands above the line that says what to do.
+    %% The last output of the compiler stands above the line with the next step.
     ?assertEqual({1, "", "cc: no such thing\nmake: failed\n"
                          "whittle: build_failed; do something\n"},
                  whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
     ?assertEqual([], files(Config)).
 
-%% The long wait
+%% Progress
 
-%% Each step once, however many events come of it.
+%% Each step appears once, however many events it sends.
 progress_in_pipes(Config) ->
     {1, "", "VM for x86_64: configure (1 of 3)\ncc: no such thing\n" ++ _} =
         raw(Config, ["build", ?config(hello, Config)], "STAND_IN=broken").
 
-%% A full disk; a reader that has gone; a file that others write, too.
+%% The cases are a full disk, a reader that has ended, and a file that others also write to.
 output(Config) ->
     To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
     ?assertEqual({1, "whittle: the output cannot be written (no space left on device): "
@@ -582,7 +582,7 @@ progress_on_terminal(Config) ->
                  "cc: no such thing\r\nmake: failed\r\n"
                  "whittle: build_failed; do something\r\n", Shown).
 
-%% Ctrl-C at a terminal while a runtime is built.
+%% Ctrl-C at a terminal stops the build of a runtime.
 interrupt(Config) ->
     Port = on_terminal(Config, ["build", ?config(hello, Config)], "STAND_IN=slow"),
     [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
@@ -593,7 +593,7 @@ interrupt(Config) ->
                     string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
     ?assertEqual([], files(Config)).
 
-%% Ctrl-C while the compiler is at work: it ends too, and its directory is gone.
+%% Ctrl-C during compilation ends the compiler too and removes its directory.
 interrupt_compiler(Config) ->
     Dir = ?config(dir, Config),
     Pipe = filename:join(Dir, "pipe"),
@@ -615,10 +615,10 @@ interrupt_compiler(Config) ->
     true = port_command(Port, [3]),
     ?assertMatch({130, _}, to_end(Port)),
     ?assertEqual({ok, []}, file:list_dir(Tmp)),
-    %% Nobody holds the pipe any more.
+    %% No process holds the pipe any more.
     receive {Alive, {exit_status, 0}} -> ok end.
 
-%% SIGTERM to the script, as a supervisor sends it.
+%% A supervisor sends SIGTERM to the script.
 terminate(Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),
     Port = on_terminal(Config, ["build", ?config(hello, Config)],
@@ -629,7 +629,8 @@ terminate(Config) ->
     ?assertMatch({143, _}, to_end(Port)),
     ?assertEqual(["pid"], files(Config)).
 
-%% A VM that has just started has OTP's own handler, by which it stops in order: with 0.
+%% A VM that has just started still has OTP's own handler, which stops the VM in order with exit
+%% code 0.
 terminate_at_start(Config) ->
     Dir = ?config(dir, Config),
     Erl = filename:join(Dir, "erl"),
@@ -706,7 +707,7 @@ bad_files(Config) ->
                        "the output"}]],
     ok.
 
-%% A pipe would be waited for, and a device may have no end.
+%% A read of a pipe would block, and a device may have no end.
 not_regular(Config) ->
     Dir = ?config(dir, Config),
     Pipe = filename:join(Dir, "pipe"),
@@ -727,7 +728,7 @@ not_regular(Config) ->
                          "with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
-    %% The plan beside an output.
+    %% This is the plan beside an output.
     made:file(Pipe ++ "s", ""),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
     refused(Config, ["why", Pipe ++ "s", "lists"],
@@ -744,7 +745,7 @@ not_regular(Config) ->
             ["hello holds more, which whittle did not write: move it, or name another place with "
              "-o"]).
 
-%% Files of holes, which take no room on the disk.
+%% Sparse files take no room on the disk.
 too_large(Config) ->
     File = filename:join(?config(dir, Config), "large"),
     "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
@@ -759,7 +760,7 @@ too_large(Config) ->
 building(Config, Words) ->
     ["build", ?config(hello, Config), "--shake", "functions" | Words].
 
-%% A command that hangs ends with 124.
+%% Runs a command that must be refused. A command that hangs ends with 124.
 refused(Config, Words, Line) ->
     ?assertEqual({Words, {1, "", lists:flatten(["whittle: ", Line, "\n"])}},
                  {Words, whittle(Config, Words, "timeout 60 env A=")}).
@@ -789,8 +790,7 @@ no_emulator(Config) ->
                          " board\n"},
                  whittle(Config, ["run", "hello"], "STAND_IN=no_emulator")).
 
-%% The program has the standard input, the exit code, and every word after its
-%% name.
+%% The program receives stdin, the exit code, and every argument after its name.
 run_keeps_arguments(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
     Words = ["hello", "--json", "it's", "a  b", ""],
@@ -798,7 +798,8 @@ run_keeps_arguments(Config) ->
     true = port_command(Port, "a line\n"),
     ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
 
-%% A cache with something of each kind; of one, the lock is held as a build holds it.
+%% Makes a cache with an entry of each kind. For one entry the test holds the lock, as a build
+%% does.
 clean(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
@@ -823,11 +824,11 @@ clean(Config) ->
                  re:run(Listed, "\nother .*thesis.txt \\(not Whittle's, left\\)\n")),
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
-    %% Nothing here is older than an hour.
+    %% No entry is older than an hour.
     ?assertEqual({0, "the cache holds nothing that matches\n", ""},
                  Clean(["--older-than", "1h", "--yes"])),
     ?assertEqual(Names, Kept()),
-    %% A build goes on: what it may read and what it makes stay.
+    %% While a build runs, the entries that it may read or make stay.
     Port = open_port({spawn_executable, os:find_executable("flock")},
                      [{args, [filename:join(Cache, "locks/" ++ Otp), "sh", "-c",
                               "echo held; exec cat"]}, binary]),
@@ -856,7 +857,8 @@ clean(Config) ->
     ?assertEqual([], Kept()),
     ?assertEqual([Thesis], filelib:wildcard(filename:join(Cache, "work/*"))).
 
-%% A build that only reads the cache is seen too, from its first look until its output is written.
+%% clean also notices a build that only reads the cache, from its first read until it has written
+%% its output.
 clean_beside_build(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env "],
@@ -876,7 +878,7 @@ clean_beside_build(Config) ->
     ?assertMatch({match, _}, re:run(Removed, "\nremoved: 4 bytes\n$")),
     ?assertNot(filelib:is_dir(Artefact)).
 
-%% Each flag of each command, alone and all at once, from the command line.
+%% The case uses each flag of each command, alone and all at once, on the command line.
 flags(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "-o", "made",
                                   "--shake", "functions"]),
@@ -892,8 +894,8 @@ flags(Config) ->
                   {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})
      || {Name, [_ | _] = All} <- Flags, Words <- [All | [[Flag] || Flag <- All]]].
 
-%% Each example is built by the plain command: it finds Whittle's own libraries, which two of
-%% them list among their applications.
+%% The plain command builds each example. It finds Whittle's own libraries, which two of the
+%% examples list among their applications.
 examples(Config) ->
     Top = filename:dirname(?config(whittle, Config)),
     Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
@@ -911,7 +913,8 @@ not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
     ?assertMatch({1, "whittle: it is not built yet; run `make' in /" ++ _}, {Code, Err}).
 
-%% At a terminal it offers to run make (a stand-in, which does what make would), and goes on.
+%% At a terminal the script offers to run make, and then continues. A stand-in does the work of
+%% make.
 not_built_offers(Config) ->
     Dir = ?config(dir, Config),
     Make = filename:join(Dir, "make"),
@@ -934,7 +937,7 @@ not_built_offers(Config) ->
 
 %% Internal
 
-%% Without the line of progress (stand_in's), which progress_in_pipes has.
+%% Runs the command without the progress line of stand_in. progress_in_pipes tests that line.
 whittle(Config, Words) -> whittle(Config, Words, "A=").
 
 whittle(Config, Words, Env) ->
@@ -948,13 +951,14 @@ raw(Config, Words, Env) ->
     {ok, Text} = file:read_file(Err),
     {Code, Out, unicode:characters_to_list(Text)}.
 
-%% A pseudo terminal; what is sent to the port is typed.
+%% Starts the command on a pseudo terminal. The terminal receives all input of the port as typed
+%% text.
 on_terminal(Config, Words, Env) ->
     Command = command(Config, Words, Env),
     File = filename:join(?config(priv_dir, Config), "typed"),
     ok = file:write_file(File, Command),
-    %% What runs us may have had SIGINT ignored, as shells do for what they put
-    %% into the background; a shell cannot trap it then.
+    %% The parent of this VM may ignore SIGINT, as shells do for background jobs. A shell then
+    %% cannot trap it.
     sh(Config, ["env --default-signal=INT,QUIT script -qefc \". '", File, "'\" /dev/null"]).
 
 command(Config, Words, Env) ->
@@ -988,7 +992,7 @@ lines(Text) ->
         Lines -> Lines
     end.
 
-%% Words that are figures become N; columns are parted by one blank.
+%% Replaces each number by N, and separates columns by one blank.
 numberless(Text) ->
     lists:join($\n, [lists:join($\s, [figure(Word) || Word <- string:lexemes(Line, " ")])
                      || Line <- string:split(Text, "\n", all)]).

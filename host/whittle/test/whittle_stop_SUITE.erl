@@ -1,4 +1,4 @@
-%% @doc A command that is told to stop ends, wherever it is, and leaves nothing behind.
+%% @doc Tests that a command stops at any point and leaves nothing behind.
 -module(whittle_stop_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -6,7 +6,7 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
          undo_that_fails/1]).
-%% In the VM that is stopped.
+%% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
@@ -18,7 +18,7 @@ init_per_testcase(Case, Config) ->
     "" = os:cmd("mkfifo '" ++ filename:join(Dir, "pipe") ++ "'"),
     [{marks, [made:file(filename:join(Dir, Name), "") || Name <- ["one", "two"]]} | Own].
 
-%% A VM that did not end would stay for ever.
+%% A VM that did not end would stay forever.
 end_per_testcase(_, Config) ->
     case proplists:get_value(tc_status, Config) of
         ok -> ok;
@@ -27,8 +27,8 @@ end_per_testcase(_, Config) ->
             os:cmd("kill -KILL " ++ binary_to_list(Pid))
     end.
 
-%% The worker is in a call to the file system when it is to be suspended, and leaves it then:
-%% as with a file that is written to the disk.
+%% The worker is in a file system call when it is suspended, and then leaves the call. A write to
+%% a disk behaves like this.
 in_a_call_that_ends(Config) ->
     {Port, Pipe} = working("sound", Config),
     terminate(Port),
@@ -38,7 +38,7 @@ in_a_call_that_ends(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
-%% It does not: a disk that does not answer.
+%% The worker does not leave the call, as with a disk that does not respond.
 in_a_call_without_end(Config) ->
     {Port, Pipe} = working("sound", Config),
     terminate(Port),
@@ -47,8 +47,8 @@ in_a_call_without_end(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
-%% The worker is suspended while it changes the list of what is to be undone: most of these
-%% times, for it does nothing else.
+%% The worker is usually suspended while it changes the list of unfinished files, because it does
+%% nothing else.
 in_the_list(Config) ->
     {Port, Pipe} = working("lists", Config),
     ok = file:close(Pipe),
@@ -58,7 +58,7 @@ in_the_list(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
-%% The others are undone, and it says what is left.
+%% The other files are removed, and the message names the rest.
 undo_that_fails(Config) ->
     {Port, Pipe} = working("raises", Config),
     terminate(Port),
@@ -69,7 +69,8 @@ undo_that_fails(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
-%% A VM of which the worker is in a call that reads from a pipe, and the pipe's other end.
+%% Starts a VM whose worker is in a call that reads from a pipe. It returns the VM and the other
+%% end of the pipe.
 working(How, Config) ->
     Dir = proplists:get_value(dir, Config),
     Paths = [filename:dirname(code:which(Module))
@@ -80,7 +81,7 @@ working(How, Config) ->
                       exit_status, stderr_to_stdout, binary]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     made:file(filename:join(Dir, "pid"), integer_to_list(Pid)),
-    %% This waits until the other end is open too.
+    %% This call waits until the other end is open too.
     {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [write, raw]),
     {Port, Pipe}.
 
@@ -88,7 +89,7 @@ terminate(Port) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     "" = os:cmd("kill -TERM " ++ integer_to_list(Pid)).
 
-%% The VM's side. The signal's handler is watched, so that the test knows when it asks.
+%% Runs in the VM. It traces the signal handler, so that the test knows when the handler asks.
 work() ->
     [How, Dir] = init:get_plain_arguments(),
     ok = whittle_stop:install(),

@@ -1,13 +1,12 @@
-%% @hidden Puts a pack into an ELF executable, and finds it there again.
+%% @hidden Puts a pack into an ELF executable and finds it there again.
 %%
-%% The executable carries a note of owner `Whittle', type 1. The program header
-%% that points to it is turned into a read-only PT_LOAD of the pack, which is
-%% appended to the file; so no header is added, nothing that is loaded moves, and the
-%% kernel maps the pack with the program. The note has place for a sum of the VM's own
-%% bytes, which the VM checks when it starts. Reads and writes 32 and 64 bit, little and
-%% big endian, with and without section headers.
+%% The executable carries a note of owner `Whittle', type 1. This module turns the program header
+%% of that note into a read-only PT_LOAD for the pack and appends the pack to the file. It adds no
+%% header and moves nothing that is loaded, and the kernel maps the pack with the program. The
+%% note has room for a checksum of the VM's own bytes. The VM checks it at its start. The module
+%% handles 32-bit and 64-bit files of both byte orders, with and without section headers.
 %%
-%% Source of the layout: the System V ABI's chapters 4 and 5, `elf(5)'.
+%% The layout follows chapters 4 and 5 of the System V ABI and `elf(5)'.
 -module(whittle_elf).
 
 -export([attach/2, pack/1, loaded_size/1]).
@@ -15,12 +14,12 @@
 -export_type([error/0]).
 
 -type error() :: {elf_foreign, binary()}   % the first bytes: not an ELF file
-               | {elf_damaged, atom()}     % what is wrong with it
+               | {elf_damaged, atom()}     % the kind of damage
                | {elf_no_note, []}         % not a Whittle runtime
                | {elf_no_pack, []}         % a runtime without a pack
-               | {elf_no_room, non_neg_integer()}. % the address it would need
+               | {elf_no_room, non_neg_integer()}. % the address that the pack needs
 
-%% Little or big endian, and the width of an address in bits.
+%% The byte order, and the width of an address in bits.
 -record(elf, {endian :: little | big,
               width :: 32 | 64,
               phoff :: non_neg_integer(),      % where the program headers are
@@ -37,8 +36,8 @@
 -define(SHT_NOBITS, 8).
 -define(PAGE, 4096).
 
-%% @doc The executable with the pack in it. The pack begins at a multiple of
-%% 4096 in the file, and above everything else in memory.
+%% @doc Puts a pack into an executable. The pack begins at a multiple of 4096 in the file. In
+%% memory it lies above everything else.
 -spec attach(binary(), binary()) -> {ok, iolist()} | {error, error()}.
 attach(File, Pack) ->
     case read(File) of
@@ -54,13 +53,13 @@ attach(File, Pack) ->
         Error -> Error
     end.
 
-%% @doc The pack's bytes in an executable.
+%% @doc Finds the bytes of the pack in an executable.
 -spec pack(binary()) -> {ok, binary()} | {error, error()}.
 pack(File) ->
     case read(File) of
         {ok, #elf{phdrs = Phdrs}} ->
-            %% The last one only: a program's own constants can begin with the
-            %% magic too, as this one's test program showed.
+            %% Only the last segment counts. The constants of a program can begin with the magic
+            %% too, as in the test program of this module.
             Last = lists:last([none | [Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]]),
             case Last =/= none andalso segment(Last, File) of
                 {ok, <<"Whittle", _/binary>> = Pack} -> {ok, Pack};
@@ -70,8 +69,8 @@ pack(File) ->
         Error -> Error
     end.
 
-%% @doc The bytes of an executable up to the end of what is loaded: its size
-%% without symbols and debug information, but for a few headers.
+%% @doc Measures an executable up to the end of its loaded bytes. This is the size without symbols
+%% and debug information, except for a few headers.
 -spec loaded_size(binary()) -> {ok, non_neg_integer()} | {error, error()}.
 loaded_size(File) ->
     case read(File) of
@@ -88,7 +87,7 @@ place(File, Pack, #elf{width = Width} = Elf, Others) ->
     Align = lists:max([?PAGE | [A || #{align := A} <- Loads]]),
     End = lists:max([0 | [V + M || #{vaddr := V, memsz := M} <- Loads]]),
     Offset = round_up(byte_size(File), ?PAGE),
-    %% mmap wants the address and the offset to agree modulo the alignment.
+    %% mmap requires the address and the offset to be equal modulo the alignment.
     Address = round_up(End, Align) + Offset rem Align,
     Size = byte_size(Pack),
     case Address + Size =< 1 bsl Width andalso is_sorted(Loads) of
@@ -108,8 +107,8 @@ place(File, Pack, #elf{width = Width} = Elf, Others) ->
             {error, {elf_damaged, segment_order}}
     end.
 
-%% The kernel wants the loadable segments in ascending order of address, so the
-%% new one follows the last of them.
+%% Inserts the new segment after the last loadable one, because the kernel requires them in
+%% ascending order of address.
 insert(Load, Phdrs) ->
     {After, Before} = lists:splitwith(fun(#{type := Type}) -> Type =/= ?PT_LOAD end,
                                       lists:reverse(Phdrs)),
@@ -123,9 +122,9 @@ round_up(N, Align) -> (N + Align - 1) div Align * Align.
 
 %% Notes
 
-%% Linkers put several notes of one alignment into one header; the others are
-%% for tools, and stay in the file without it. Of ours it is said where in the file it has
-%% place for the VM's sum, or `none' in a VM that checks nothing.
+%% Finds the note of Whittle. Linkers put several notes of one alignment under one header. The
+%% other notes are for tools, and stay in the file without the header. The result says where the
+%% file has room for the checksum of the VM, or `none' for a VM that checks nothing.
 note(#{type := ?PT_NOTE, align := Align, offset := Offset} = Phdr, #elf{endian = Endian}, File) ->
     case segment(Phdr, File) of
         {ok, Notes} when Align =:= 8 -> note(Endian, 8, Notes, Offset);
@@ -156,10 +155,10 @@ note(_, _, _, _) ->
 
 %% The VM's own bytes
 
-%% The kernel clears what follows the data in its last page before the program runs, and
-%% ends it with SIGSEGV where a file is cut off before that page. So the data are filled
-%% up to the end of the page: then nothing is left to clear, and the program can say
-%% that its file is cut off. What follows in the file are section headers.
+%% Fills the file up to the end of the page that the data ends in. Before the program runs, the
+%% kernel clears the rest of the last page of the data. It ends the program with SIGSEGV if the
+%% file ends before that page. A full page leaves nothing to clear, so the program can report that
+%% its file is truncated. Section headers follow in the file.
 fill_last_page(none, File, Elf) ->
     {File, Elf};
 fill_last_page(_, File, #elf{phdrs = Phdrs} = Elf) ->
@@ -183,14 +182,15 @@ fill(#{vaddr := Address, offset := Offset, filesz := Size, memsz := Memory} = La
             {<<Before/binary, 0:Fill/unit:8, After/binary>>,
              Elf#elf{phdrs = [case Phdr of
                                   Last -> New;
-                                  %% As riscv64's, of a section that is not loaded.
+                                  %% On riscv64 this header belongs to a section that is not
+                                  %% loaded.
                                   #{offset := O} when O >= End -> Phdr#{offset := O + Fill};
                                   _ -> Phdr
                               end || Phdr <- Phdrs]}}
     end.
 
-%% The file with its section headers saying that what is behind End is Fill bytes further
-%% on; `false' where they are not behind it.
+%% Updates the section headers for a file in which everything after End moves by Fill bytes. The
+%% function returns `false' if the section headers do not lie after End.
 moved_sections(End, Fill, File, #elf{width = Width, endian = Endian}) ->
     Bytes = Width div 8,
     TableAt = 24 + 2 * Bytes,
@@ -210,7 +210,7 @@ moved_sections(End, Fill, File, #elf{width = Width, endian = Endian}) ->
         _ -> false
     end.
 
-%% .bss is in no file, wherever it says to be.
+%% .bss takes no space in the file, whatever its offset is.
 moved_section(Header, End, Fill, Width, Endian) ->
     Bytes = Width div 8,
     OffsetAt = 8 + 2 * Bytes,
@@ -222,7 +222,7 @@ moved_section(Header, End, Fill, Width, Endian) ->
         {_, Offset} -> [Head, words(Endian, Bytes, [Offset + Fill]), Rest]
     end.
 
-%% Of the bytes that the kernel maps, but for the pack and the sum itself.
+%% Writes the checksum of all bytes that the kernel maps, except the pack and the checksum itself.
 summed(At, {ok, Io}, Elf) when is_integer(At) ->
     File = iolist_to_binary(Io),
     {ok, #elf{phdrs = Phdrs}} = read(File),
@@ -252,7 +252,7 @@ read(<<16#7f, "ELF", Class, Data, 1, _/binary>> = File)
   when Class >= 1, Class =< 2, Data >= 1, Data =< 2 ->
     Width = 32 * Class,
     Endian = element(Data, {little, big}),
-    %% e_phoff, then past e_shoff, e_flags and e_ehsize to e_phentsize, e_phnum.
+    %% The code skips from e_phoff over e_shoff, e_flags and e_ehsize to e_phentsize and e_phnum.
     PhoffAt = 24 + Width div 8,
     SizesAt = PhoffAt + 2 * Width div 8 + 6,
     Bytes = Width div 8,
@@ -289,7 +289,8 @@ read_phdrs(File, #elf{phoff = At} = Elf, EntSize, Num) ->
             {error, {elf_damaged, program_headers}}
     end.
 
-%% An alignment is a power of two (0 and 1 mean none), at most 16 MB.
+%% Checks that each alignment is a power of two and at most 16 MB. The values 0 and 1 mean no
+%% alignment.
 check_loads(#elf{phdrs = Phdrs} = Elf) ->
     Bad = [A || #{type := ?PT_LOAD, align := A} <- Phdrs,
                 A band (A - 1) =/= 0 orelse A > 16#1000000],

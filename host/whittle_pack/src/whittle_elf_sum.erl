@@ -1,18 +1,19 @@
-%% @hidden Sums the bytes of a VM, as its first code does when it starts.
+%% @hidden Computes the checksum of a VM. The first code of the VM computes the same checksum at
+%% its start.
 %%
-%% docs/pack-format.md defines the sum, and native/launcher/entry.c is the other half. It is
-%% made for that code, which has no library: four lanes, a multiplication a word, and no
-%% table. Pure.
+%% docs/pack-format.md defines the checksum. native/launcher/entry.c is the other implementation.
+%% That code has no library, so the checksum uses four lanes, one multiplication for each word and
+%% no table. This module is pure.
 -module(whittle_elf_sum).
 
 -export([sum/2]).
 
-%% The odd factor has 27 bits, so that the product of a word and it is no bignum here.
+%% The odd factor has 27 bits. Its product with a word is not a bignum here.
 -define(FACTOR, 16#5bd1e95).
 -define(WORD, 16#ffffffff).
 
-%% @doc The sum of ranges of bytes, whose words are in that byte order. Never 0, which says
-%% in a VM that it has no sum.
+%% @doc Computes the checksum of ranges of bytes, as words in the given byte order. The result is
+%% never 0, because 0 marks a VM that has no checksum.
 -spec sum(little | big, [binary()]) -> 1..16#ffffffff.
 sum(Endian, Ranges) ->
     {A, B, C, D} = lists:foldl(fun(Range, {A, B, C, D}) -> add(Endian, Range, A, B, C, D) end,

@@ -1,9 +1,7 @@
-%% @doc Turns a system and a runtime into one executable, or a directory, and
-%% reads such an executable back.
+%% @doc Turns a system and a runtime into one executable or a directory, and reads executables.
 %%
-%% The layout of the pack is in docs/pack-format.md, the tree in it in
-%% docs/architecture.md. The same system, runtime and options give the same
-%% bytes, with the same version of `zstd'.
+%% docs/pack-format.md describes the layout of the pack. docs/architecture.md describes the file
+%% tree in it. The same system, runtime, options and version of `zstd' give the same bytes.
 -module(whittle_pack).
 
 -import(whittle_work, [steps/1]).
@@ -15,25 +13,27 @@
 -export_type([options/0, beside/0, contents/0, error/0]).
 
 -type options() ::
-        #{format => exe | dir,             % default exe
-          ca_certs => file:filename_all(), % PEM, for where /etc/ssl is missing;
-                                           % default none
+        #{format => exe | dir,             % default: exe
+          ca_certs => file:filename_all(), % PEM, for machines without certificates in
+                                           % /etc/ssl; default: none
           beside => {file:filename_all(), beside()}, % a file that belongs to the
-                                           % output; default none
-          block_size => pos_integer(),     % bytes; default 256 KB
+                                           % output; default: none
+          block_size => pos_integer(),     % bytes; default: 256 KB
           files => #{binary() => whittle_system:file()}}. % further files, by
                                            % virtual path
 
-%% What is written beside the output, made of the bytes by which that is known: all of an
-%% executable, the bill of materials of a directory. `none': the file is removed.
+%% Makes the contents of the file beside the output. Its argument is the bytes that identify the
+%% output: the whole executable, or the bill of materials of a directory. The result `none'
+%% removes the file.
 -type beside() :: fun((binary()) -> {ok, iodata()} | none).
 
 -type contents() ::
         #{size := pos_integer(),           % bytes of the whole file
-          vm := pos_integer(),             % of it, the executable alone, up to
-                                           % the page that the pack begins at
-          cold := pos_integer() | none,    % its first block of what is loaded only
-                                           % when it is called; others follow
+          vm := pos_integer(),             % bytes of the executable alone, up to
+                                           % the page where the pack begins
+          cold := pos_integer() | none,    % the first block of modules that are
+                                           % loaded on their first call; all later blocks are such
+                                           % too
           pack := whittle_pack_format:contents()}.
 
 -type error() ::
@@ -41,24 +41,25 @@
       | whittle_pack_file:error()
       | {unreadable, {file:filename_all(), file:posix()}}
       | {no_certificates, file:filename_all()}
-      | {env_line, binary()}               % a variable whose value has lines
-      | {odd_name, {string(), string()}}   % of the system; and why it is no file's
-      | {name_taken, string()}             % of the system, by a part of a directory
-      | {in, {file:filename_all(), error()}}. % the file that the error is about
+      | {env_line, binary()}               % a variable whose value has newlines
+      | {odd_name, {string(), string()}}   % a name of the system, and why it is no file name
+      | {name_taken, string()}             % a name of the system that a part of a directory has
+      | {in, {file:filename_all(), error()}}. % the file, and its error
 
-%% Written into a directory, so that it is known again as ours.
+%% This file marks a directory as an output of Whittle.
 -define(MARK, <<"tree/etc/info.json">>).
-%% The other names in it; the script has the name of the system.
+%% The other names in the directory. The script has the name of the system.
 -define(PARTS, ["tree", "vm"]).
 
-%% Larger files are not read: no output is (4 GB of pack and its VM), no file of certificates
-%% and no script.
+%% The limits for files to read. No output is larger than 4 GB of pack and its VM, and no
+%% certificate file or script exceeds its limit.
 -define(MAX_FILE, 16#1_2000_0000).
 -define(MAX_CERTIFICATES, 16 * 1024 * 1024).
 -define(MAX_SCRIPT, 64 * 1024).
 
-%% @doc Whether an output can be written there, as far as can be told without
-%% writing: for before the long work. `zstd' has to be there, and the certificates.
+%% @doc Checks that an output can be written to a path, as far as this is possible without
+%% writing. Call it before the long work. It also checks that `zstd' is installed and that the
+%% certificates are readable.
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
 check_output(Out, Options) ->
     Place = case maps:get(format, Options, exe) of
@@ -73,13 +74,12 @@ check_output(Out, Options) ->
         Error -> Error
     end.
 
-%% @doc Writes the output. `exe': one file with mode 0755. `dir': a directory
-%% with the VM (`vm'), the tree (`tree/') and a script that starts the one on
-%% the other. Either is whole or is not there. The option `beside' has a file that is about
-%% the output: of several builds to one name,
-%% both are of the one that came last. The result has the bytes of the output, how many of them
-%% are the VM, and the SHA-256 of an executable. A directory has none: its `tree/etc/bom.json'
-%% has the sums of its parts.
+%% @doc Writes the output. `exe' is one file with mode 0755. `dir' is a directory with the VM
+%% (`vm'), the tree (`tree/') and a script that starts the VM with the tree. The output is
+%% complete or does not exist. The option `beside' names a file about the output. If several
+%% builds write to one name, both files come from the build that finished last. The result holds
+%% the size of the output in bytes, the size of the VM in it, and the SHA-256 digest of an
+%% executable. A directory has no digest. Its `tree/etc/bom.json' has the digests of its parts.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
           {ok, #{size := pos_integer(), vm := pos_integer(), sha256 := binary() | none}}
@@ -93,24 +93,25 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
                                                   System, Vm, File, Blocks, {Out, Options}) end])
            end]).
 
-%% @doc Whether {@link write_beside/2} may write there, as far as can be told without writing.
+%% @doc Checks that {@link write_beside/2} can write to a path, as far as this is possible without
+%% writing.
 -spec check_beside(file:filename_all()) -> ok | {error, error()}.
 check_beside(File) ->
     whittle_pack_file:check(File).
 
-%% @doc Writes a file that belongs to an output, whole or not at all.
+%% @doc Writes a file that belongs to an output. The file is complete or does not exist.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
 write_beside(File, Bytes) ->
     whittle_pack_file:write(File, Bytes, 8#644).
 
-%% @doc What an executable holds; no block is inflated. Its checksum is right.
+%% @doc Reads the contents of an executable without inflating a block. It verifies the checksum.
 -spec read(file:filename_all()) -> {ok, contents()} | {error, error()}.
 read(File) ->
     steps([fun(_) -> read_bytes(File) end,
            fun(Bytes) -> about(File, contents(Bytes)) end]).
 
-%% @doc One file of an executable's tree, by virtual path; `none' if it is not
-%% there.
+%% @doc Reads one file of an executable's tree, by virtual path. It returns `none' if there is no
+%% such file.
 -spec read_file(file:filename_all(), binary()) -> {ok, binary() | none} | {error, error()}.
 read_file(File, Path) ->
     steps([fun(_) -> read_bytes(File) end,
@@ -119,8 +120,8 @@ read_file(File, Path) ->
                                       fun(Pack) -> whittle_pack_format:file(Pack, Path) end]))
            end]).
 
-%% @doc The bytes of any program up to the end of what is loaded: its size without
-%% symbols and debug information. Of a file that is no ELF executable, all its bytes.
+%% @doc Measures a program up to the end of its loaded bytes. This is the size without symbols and
+%% debug information. For a file that is not an ELF executable it is the size of the file.
 -spec loaded_size(file:filename_all()) -> {ok, non_neg_integer()} | {error, error()}.
 loaded_size(File) ->
     steps([fun(_) -> read_bytes(File) end,
@@ -131,7 +132,7 @@ loaded_size(File) ->
                    end
            end]).
 
-%% @doc One line for a person that ends with what to do.
+%% @doc Formats an error as one line that ends with the next step.
 -spec format_error(error()) -> unicode:chardata().
 format_error(Error) -> whittle_file_name:printable(words(Error)).
 
@@ -227,8 +228,8 @@ blocks(System, Runtime, Vm, Options) ->
                           end])
            end]).
 
-%% Only a node of a network has a port mapper. A shaken system without a network may have other
-%% functions of net_kernel.
+%% Reads the programs of the runtime. Only a node of a network needs the port mapper. A shaken
+%% system without a network may contain other functions of net_kernel.
 programs(System, #{programs := Programs}) ->
     case whittle_modules:exports({net_kernel, init, 1}, System) of
         true -> read_programs(maps:to_list(Programs), #{});
@@ -273,7 +274,7 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
                            end))
            end]).
 
-%% Both, or neither of another build.
+%% Writes the output and the file beside it under one lock. Both then come from the same build.
 with_beside({Out, #{beside := {File, Make}}}, Bytes, Write) ->
     Beside = Make(iolist_to_binary(Bytes)),
     whittle_pack_file:alone(Out, fun() ->
@@ -301,9 +302,10 @@ older() ->
                         orelse is_script(whittle_file:whole(Path, ?MAX_SCRIPT))
             end}.
 
-%% The launcher shows the tree that WHITTLE_TREE names when it has no pack.
+%% Writes the start script. The launcher serves the tree that WHITTLE_TREE names if it has no
+%% pack.
 script() ->
-    %% The `-' ends sh's own options: the path may begin with one.
+    %% The `-' ends the options of sh, because the path may begin with one.
     "#!/bin/sh -\n"
     "# Runs the vm that lies beside this script, also when a symbolic link leads here.\n"
     "# The `.' keeps newlines at the end of a path, which $( ) would take away.\n"
@@ -314,7 +316,7 @@ script() ->
     "export WHITTLE_TREE=\"$here/tree\"\n"
     "exec \"$here/vm\" \"$@\"\n".
 
-%% Of any version.
+%% Recognizes a start script of any version.
 is_script({ok, <<"#!/bin/sh", Text/binary>>}) ->
     binary:match(Text, <<"WHITTLE_TREE">>) =/= nomatch;
 is_script(_) -> false.

@@ -1,14 +1,13 @@
-%% @hidden The bill of materials: SPDX 2.3 as JSON.
+%% @hidden Writes the bill of materials, as SPDX 2.3 in JSON.
 %%
-%% Source: the SPDX specification 2.3, clauses 6 (document), 7 (package) and 11
+%% The source is the SPDX specification 2.3, clauses 6 (document), 7 (package) and 11
 %% (relationships).
 -module(whittle_pack_bom).
 
 -export([document/2]).
 
-%% @doc The document for what `--whittle-info' tells and for the parts. Its
-%% date is SOURCE_DATE_EPOCH, or 1970: a date of today would make two builds of
-%% the same inputs differ.
+%% @doc Makes the document from the data of `--whittle-info' and the parts. Its date is
+%% SOURCE_DATE_EPOCH, or 1970. The current date would make two builds of the same inputs differ.
 -spec document(whittle_json:json(), [whittle_pack_licenses:part()]) -> whittle_json:json().
 document(#{name := Name, version := Version} = Info, Parts) ->
     Root = id([<<"output">>, Name]),
@@ -49,7 +48,7 @@ verb(#{kind := application}) -> <<"CONTAINS">>.
 relationship(From, Type, To) ->
     #{spdxElementId => From, relationshipType => Type, relatedSpdxElement => To}.
 
-%% Identifiers hold letters, digits, `.' and `-' only.
+%% Makes an identifier. Identifiers contain only letters, digits, `.' and `-'.
 id(Words) ->
     Text = iolist_to_binary(["SPDXRef" | [[$-, Word] || Word <- Words]]),
     << <<(case is_plain(C) of true -> C; false -> $- end)>> || <<C>> <= Text >>.
@@ -58,7 +57,7 @@ is_plain(C) ->
     (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z)
         orelse (C >= $0 andalso C =< $9) orelse C =:= $. orelse C =:= $-.
 
-%% A UUID of version 8 (RFC 9562) made of all that the document tells.
+%% Makes a UUID of version 8 (RFC 9562) from all contents of the document.
 namespace(Info) ->
     <<A:48, _:4, B:12, _:2, C:62, _/binary>> =
         crypto:hash(sha256, whittle_json:encode(Info)),

@@ -1,8 +1,7 @@
-%% @hidden Files and directories that are either whole or not there.
+%% @hidden Writes files and directories that are complete or do not exist.
 %%
-%% What is written goes into a place of its own beside the output and is
-%% renamed to it at the end; a failure, and a command that is told to stop ({@link
-%% whittle_unfinished}), leave the output as it was.
+%% It writes to a temporary path beside the output and renames it at the end. A failure leaves the
+%% output unchanged, and so does a signal that stops the command ({@link whittle_unfinished}).
 -module(whittle_pack_file).
 
 -include_lib("kernel/include/file.hrl").
@@ -16,17 +15,18 @@
 
 -type error() :: {is_directory, file:filename_all()}
                | {not_a_file, file:filename_all()}        % a device, a pipe
-               | {not_ours, file:filename_all()}  % a file or directory of others
-               | {holds_others, {file:filename_all(), file:filename_all()}} % a directory of ours
+               | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
+               | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
 
-%% How long another one is waited for, who writes an output beside ours: that takes seconds.
+%% How long to wait for another process that writes to the same directory. Such a write takes
+%% seconds.
 -define(LOCK_SECONDS, 60).
 
-%% How an older output is known: it has this file, and what is in it are such files.
+%% How to recognize an older output: it contains the mark, and each file in it passes the test.
 -type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean())}.
 
-%% @doc Whether {@link write/3} may go there.
+%% @doc Checks that {@link write/3} may write to a path.
 -spec check(file:filename_all()) -> ok | {error, error()}.
 check(Out) ->
     case file:read_file_info(Out) of
@@ -35,8 +35,9 @@ check(Out) ->
         _ -> check_parent(Out)
     end.
 
-%% @doc Whether a program may go there: what is there already has to be a program, not
-%% what somebody has written. Of what cannot be read, who may write decides then.
+%% @doc Checks that a program may replace the file at a path. An existing file must be a program,
+%% so that the build never replaces a document of the user. If the file cannot be read, its
+%% permissions decide at the write.
 -spec check_program(file:filename_all()) -> ok | {error, error()}.
 check_program(Out) ->
     steps([fun(_) -> check(Out) end,
@@ -48,15 +49,15 @@ check_program(Out) ->
                    end
            end]).
 
-%% @doc Writes a file and its mode; an output that exists is replaced.
+%% @doc Writes a file with its mode. It replaces an existing output.
 -spec write(file:filename_all(), iodata(), 0..8#777) -> ok | {error, error()}.
 write(Out, Bytes, Mode) ->
     steps([fun(_) -> check(Out) end,
            fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
 
-%% @doc Calls the function while nobody else who asks so writes beside this output: for files
-%% that belong together. Another one is waited for, at most a minute; where nothing can be
-%% locked the function is called nevertheless.
+%% @doc Calls a function while it holds the lock of the output's directory. Use it for files that
+%% belong together. It waits at most a minute for another process. It calls the function without a
+%% lock if the directory cannot be locked.
 -spec alone(file:filename_all(), fun(() -> Result)) -> Result.
 alone(Out, Fun) ->
     case whittle_lock:take(filename:dirname(Out), #{wait => ?LOCK_SECONDS}) of
@@ -69,7 +70,7 @@ alone(Out, Fun) ->
             Fun()
     end.
 
-%% @doc Whether {@link write_dir/3} may go there.
+%% @doc Checks that {@link write_dir/3} may write to a path.
 -spec check_dir(file:filename_all(), older()) -> ok | {error, error()}.
 check_dir(Out, Older) ->
     case file:read_link_info(Out) of
@@ -91,8 +92,8 @@ check_ours(Out, {Mark, IsOurs}) ->
         _ -> {error, {not_ours, Out}}
     end.
 
-%% @doc Writes a directory of files. A directory that exists is replaced when it is an older
-%% output and holds nothing else at its top, or is empty.
+%% @doc Writes a directory of files. It replaces an existing directory if that is empty, or if it
+%% is an older output with nothing else at its top level.
 -spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], older()) ->
           ok | {error, error()}.
 write_dir(Out, Files, Older) ->
@@ -115,7 +116,7 @@ in_place(Out, Write) ->
     Place = beside(Out, ".unfinished"),
     Remove = fun() -> remove(Place) end,
     whittle_unfinished:begun(Place, Remove),
-    ok = Remove(),      % of a process of the same number that was killed
+    ok = Remove(),      % left by a killed process with the same process number
     try steps([fun(_) -> Write(Place) end, fun(_) -> replace(Out, Place) end]) of
         ok -> ok;
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
@@ -127,8 +128,8 @@ in_place(Out, Write) ->
 beside(Out, Suffix) ->
     filename:join(filename:dirname(Out), [".", filename:basename(Out), ".", os:getpid(), Suffix]).
 
-%% A directory that holds something cannot be replaced in one step: the older one
-%% is moved aside first, and comes back when the new one cannot take its place.
+%% Replaces the older output. A rename cannot replace a directory that is not empty. So the older
+%% directory is moved aside first, and it comes back if the new one cannot take its place.
 replace(Out, Place) ->
     case file:rename(Place, Out) of
         {error, eexist} ->
@@ -144,13 +145,13 @@ replace(Out, Place) ->
     end.
 
 exchange(ok, _, Old) ->
-    %% From here on the new one stays.
+    %% The new output stays from here on.
     whittle_unfinished:begun(Old, fun() -> remove(Old) end),
     remove(Old);
 exchange(Error, Out, Old) ->
     steps([fun(_) -> file:rename(Old, Out) end, fun(_) -> Error end]).
 
-%% A new output that has already taken the older one's place leaves it again.
+%% Moves the older output back, and removes a new output that has already taken its place.
 put_back(Old, Out, Place) ->
     case file:read_link_info(Old) of
         {ok, _} ->
@@ -163,7 +164,7 @@ put_back(Old, Out, Place) ->
 remove(Place) ->
     case file:del_dir_r(Place) of
         ok -> ok;
-        {error, _} -> ok     % it was not there
+        {error, _} -> ok     % there is no new output
     end.
 
 all_files(Dir, Files) ->

@@ -1,15 +1,14 @@
-%% @hidden The pack as bytes: a compressed, checksummed, read-only file tree.
+%% @hidden Encodes and decodes a pack: a compressed, checksummed, read-only file tree.
 %%
-%% docs/pack-format.md is the specification; the launcher reads the same bytes
-%% in C. {@link decode/1} believes nothing: every length and path is checked
-%% even where the checksum is right.
+%% docs/pack-format.md is the specification. The launcher reads the same bytes in C. {@link
+%% decode/1} trusts nothing. It checks every length and path even if the checksum is right.
 -module(whittle_pack_format).
 
 -export([encode/1, decode/1, file/2, contents/1, check_paths/1]).
 
 -export_type([file/0, entry/0, block/0, contents/0, error/0]).
 
--type file() :: #{path := binary(),       % below the virtual root, no `/' first
+-type file() :: #{path := binary(),       % below the virtual root, without a leading `/'
                   mode := 0..8#777,       % the lower nine bits of st_mode
                   bytes := binary()}.
 
@@ -18,7 +17,7 @@
                    size := non_neg_integer(),    % bytes, inflated
                    block := non_neg_integer(),   % 0 is the start block
                    offset := non_neg_integer(),  % in the inflated block
-                   is_all := boolean()}.         % its bytes are the block's others'
+                   is_all := boolean()}.         % it holds all other files of its block
 
 -type block() :: #{stored := non_neg_integer(),  % bytes in the pack
                    raw := non_neg_integer(),     % bytes, inflated
@@ -29,8 +28,8 @@
                       blocks := [block()],
                       entries := [entry()]}.     % in ascending order of path
 
--type error() :: {pack_damaged, atom()}    % what is wrong with it
-               | {pack_foreign, binary()}  % the first bytes: no pack at all
+-type error() :: {pack_damaged, atom()}    % the kind of damage
+               | {pack_foreign, binary()}  % the first bytes: not a pack
                | {pack_path, {binary(), Why :: string()}}
                | {pack_too_large, non_neg_integer()} % bytes
                | whittle_pack_zstd:error().
@@ -40,7 +39,7 @@
 -define(BLOCK, 16).
 -define(MAX, 16#ffffffff).
 
-%% @doc Makes a pack of blocks of files; the first block is the start block.
+%% @doc Encodes blocks of files as a pack. The first block is the start block.
 -spec encode([[file()]]) -> {ok, binary()} | {error, error()}.
 encode([_ | _] = Blocks) ->
     {Entries, Raws} = place(Blocks),
@@ -49,7 +48,7 @@ encode([_ | _] = Blocks) ->
         Error -> Error
     end.
 
-%% @doc The files of a pack, block by block, each in the order of its block.
+%% @doc Decodes the files of a pack. It returns them by block, in their order in the block.
 -spec decode(binary()) -> {ok, [[file()]]} | {error, error()}.
 decode(Pack) ->
     maybe_ok(contents(Pack), fun(#{blocks := Blocks, entries := Entries}) ->
@@ -59,7 +58,8 @@ decode(Pack) ->
         end)
     end).
 
-%% @doc One file of a pack, by path, or `none'. Only its block is inflated.
+%% @doc Reads one file of a pack, by path. It returns `none' if there is no such file. It inflates
+%% only the block of that file.
 -spec file(binary(), binary()) -> {ok, binary() | none} | {error, error()}.
 file(Pack, Path) ->
     maybe_ok(contents(Pack), fun(#{blocks := Blocks, entries := Entries}) ->
@@ -73,7 +73,7 @@ file(Pack, Path) ->
         end
     end).
 
-%% @doc What a pack holds, without inflating its blocks.
+%% @doc Reads the contents of a pack without inflating its blocks.
 -spec contents(binary()) -> {ok, contents()} | {error, error()}.
 contents(<<?MAGIC, Crc:32/little, Length:32/little, B:32/little, E:32/little,
            Stored:32/little, Raw:32/little, Rest/binary>> = Pack) ->
@@ -91,9 +91,10 @@ contents(Short) when is_binary(Short) ->
 
 %% Encoding
 
-%% The index entries in ascending order of path, and each block's raw bytes. A first file
-%% that is all the others together takes no bytes of its own, where they are more than
-%% one: it could not be told from that one.
+%% Places the files. The result is the index entries in ascending order of path, and the raw bytes
+%% of each block. A first file that is the concatenation of all other files of its block takes no
+%% bytes of its own if there are at least two others. With one other file the two could not be
+%% told apart.
 place(Blocks) ->
     Placed = [place_block(Number, Files) || {Number, Files} <- number(Blocks)],
     Order = fun(#{path := A}, #{path := B}) -> A =< B end,
@@ -220,9 +221,10 @@ entries(E, <<P:16/little, Mode:16/little, Block:32/little, Offset:32/little,
 entries(_, _, _) ->
     {error, {pack_damaged, index}}.
 
-%% The files of each block lie in it one after the other and fill it, beside one that may
-%% be all of them: the first that is as large as the block, where all overfill it. The
-%% entries, with that said of each; or `error'.
+%% Marks the entry that holds all others of its block. The files of a block lie one after the
+%% other and fill the block exactly. One more file may span the whole block. It is the first file
+%% of the block's size, if all files together are larger than the block. The function returns
+%% `error' for any other layout.
 marked(Entries, Blocks) ->
     ByBlock = maps:groups_from_list(fun(#{block := Number}) -> Number end, Entries),
     Wholes = [whole(maps:get(Number, ByBlock, []), Block) || {Number, Block} <- number(Blocks)],
@@ -233,7 +235,8 @@ marked(Entries, Blocks) ->
         false -> error
     end.
 
-%% The path of the file that is all of the block, `none', or `error'.
+%% Finds the path of the file that spans its whole block. The result is `none' if there is no such
+%% file, and `error' for a damaged layout.
 whole(Entries, #{raw := Raw, files := Count}) ->
     Places = lists:sort([{Offset, Size} || #{offset := Offset, size := Size} <- Entries]),
     Whole = case lists:sum([Size || {_, Size} <- Places]) > Raw of
@@ -280,9 +283,9 @@ files(Number, Raw, Entries) ->
 
 %% Both
 
-%% @doc Whether a tree of files can have these paths: each leads to a place below the
-%% directory that it begins at ({@link whittle_file_name}), none is there twice, and none is
-%% a directory of another.
+%% @doc Checks that a file tree can have these paths. Each path leads to a place below the
+%% directory where it begins ({@link whittle_file_name}). No path occurs twice, and none is a
+%% directory of another.
 -spec check_paths([binary()]) -> ok | {error, {pack_path, {binary(), Why :: string()}}}.
 check_paths(Paths) ->
     Sorted = lists:sort(Paths),

@@ -1,16 +1,16 @@
-%% @hidden The files that tell about an output: what is in it, and whose it is.
+%% @hidden Makes the files about an output: its parts and their licenses.
 %%
-%% `etc/info.txt' and `etc/info.json' for `--whittle-info', `etc/licenses.txt'
-%% with the notices of all that is linked in, `etc/bom.json' with the bill of
-%% materials ({@link whittle_pack_bom}). They are made of the system and the
-%% runtime alone, so the same inputs give the same bytes.
+%% `etc/info.txt' and `etc/info.json' are for `--whittle-info'. `etc/licenses.txt' holds the
+%% notices of all linked parts. `etc/bom.json' is the bill of materials ({@link
+%% whittle_pack_bom}). All of them derive from the system and the runtime alone, so the same
+%% inputs give the same bytes.
 -module(whittle_pack_licenses).
 
 -export([files/3]).
 
 -export_type([part/0]).
 
-%% A piece of the output with an author of its own.
+%% A piece of the output with its own author.
 -type part() ::
         #{kind := component | application,
           name := binary(),
@@ -20,14 +20,14 @@
           homepage := binary(),          % or NOASSERTION
           notices := [binary()],         % their texts
           modules := non_neg_integer(),
-          size := non_neg_integer(),     % bytes before compression; 0 for what
-                                         % is linked into the VM
-          sha256 := binary()}.           % hex; of an application's modules and
-                                         % files; empty for a component
+          size := non_neg_integer(),     % bytes before compression; 0 for a part
+                                         % that is linked into the VM
+          sha256 := binary()}.           % hexadecimal; of the modules and files
+                                         % of an application; empty for a component
 
 -define(UNKNOWN, <<"NOASSERTION">>).
 
-%% @doc The files, by virtual path. `Vm' is the runtime's executable.
+%% @doc Makes the files, by virtual path. `Vm' is the executable of the runtime.
 -spec files(whittle_system:system(), whittle_runtime:runtime(), Vm :: binary()) ->
           {ok, [whittle_pack_format:file()]}
         | {error, {unreadable, {file:filename_all(), file:posix()}}}.
@@ -39,7 +39,7 @@ files(System, Runtime, Vm) ->
 
 %% Internal: parts
 
-%% The components that are linked into the VM, then the applications.
+%% Lists the components that are linked into the VM, then the applications.
 parts(System, #{components := Components, dir := Dir}) ->
     Read = [{File, file:read_file(filename:join(Dir, File))}
             || #{notices := Files} <- Components, File <- Files],
@@ -82,7 +82,8 @@ license(_, [_ | _] = Names) when length(Names) > 0 ->
     end;
 license(_, _) -> ?UNKNOWN.
 
-%% Words that cannot be SPDX identifiers would make the document invalid.
+%% Tells whether a license name can be an SPDX identifier. Any other text would make the document
+%% invalid.
 is_identifier(Name) ->
     io_lib:latin1_char_list(Name)
         andalso re:run(Name, "^[A-Za-z0-9.+-]+$", [dollar_endonly]) =/= nomatch.
@@ -90,7 +91,7 @@ is_identifier(Name) ->
 known("") -> ?UNKNOWN;
 known(Text) -> text(Text).
 
-%% Internal: papers
+%% Internal: files
 
 papers(Info, Parts) ->
     Json = iolist_to_binary([whittle_json:encode(Info), $\n]),
@@ -119,7 +120,7 @@ info(System, #{target := Target, flavour := Flavour, otp_vsn := OtpVsn,
 info_text(#{name := Name, version := Version, target := Target, flavour := Flavour,
             otp := Otp, erts := Erts, vm := #{size := VmSize, sha256 := VmSum},
             linked := Linked, applications := Applications}) ->
-    %% io_lib gives characters; a file holds bytes.
+    %% io_lib returns characters, and a file holds bytes.
     Row = fun(Format, Values) ->
                   unicode:characters_to_binary(io_lib:format(Format ++ "~n", Values))
           end,
@@ -138,7 +139,7 @@ licenses(Parts) ->
                  [[Copyright, $\n] || Copyright =/= ?UNKNOWN]]
                 || #{name := Name, version := Version, license := License,
                      copyright := Copyright} <- Parts],
-    %% A text that several parts share is printed once.
+    %% The file contains each notice once, even if several parts share it.
     Notices = lists:uniq([Notice || #{notices := Texts} <- Parts, Notice <- Texts]),
     [Sections, [["\n", lists:duplicate(72, $-), "\n\n", Notice] || Notice <- Notices]].
 

@@ -1,13 +1,13 @@
-%% @hidden Lays a system out as the file tree that the launcher finds below
-%% `/.whittle', grouped into blocks.
+%% @hidden Lays a system out as the file tree that the launcher serves below `/.whittle', in
+%% blocks.
 %%
-%% docs/architecture.md lists the paths. The start block holds the modules that are
-%% loaded before the kernel is up, one by one and all together as one file: each start
-%% reads that, once, and the block's memory is given back then. The settings that the
-%% launcher reads before the VM begins, and the boot script, are a block; what a person
-%% asks for (licences, bill of materials) is another. The rest follows, application by
-%% application, code before data, in blocks of about the size that is asked for, so that
-%% reading one module inflates its neighbours and no more.
+%% docs/architecture.md lists the paths. The start block holds the modules that are loaded before
+%% the kernel is up, one by one and also concatenated as one file. Each start reads that file
+%% once, and then the launcher frees the memory of the block. One block holds the boot script and
+%% the settings that the launcher reads before the VM starts. Another block holds the files that
+%% only people ask for (licenses, bill of materials). The other files follow by application, code
+%% before data, in blocks of about the requested size. To read one module the launcher inflates
+%% only its neighbours.
 -module(whittle_pack_tree).
 
 -export([blocks/3, cold/1]).
@@ -17,22 +17,22 @@
 -export_type([options/0]).
 
 -type options() ::
-        #{block_size => pos_integer(),       % bytes before compression; default
-                                             % 256 KB: see docs/pack-format.md
-          ca_certs => binary(),              % PEM; default none
+        #{block_size => pos_integer(),       % bytes before compression; default:
+                                             % 256 KB, see docs/pack-format.md
+          ca_certs => binary(),              % PEM; default: none
           files => #{binary() => whittle_system:file()}}. % further files, by
                                              % virtual path
 
 -define(BLOCK_SIZE, 262144).
-%% What is read for one call: see docs/pack-format.md.
+%% The block size of the modules that are loaded on their first call. See docs/pack-format.md.
 -define(COLD_BLOCK_SIZE, 65536).
-%% The first file of the cold blocks: what is in them.
+%% The first file of the cold blocks. It lists their modules.
 -define(COLD, <<"cold/modules">>).
-%% The start block as one file.
+%% The whole start block as one file.
 -define(CODE, <<"boot/code">>).
 
-%% @doc The blocks of files of a system; the first is the start block. `Papers'
-%% are the files that tell about the output.
+%% @doc Lays a system out in blocks of files. The first block is the start block. `Papers' holds
+%% the files about the output.
 -spec blocks(whittle_system:system(), [whittle_pack_format:file()], options()) ->
           {ok, [[whittle_pack_format:file()]]}
         | {error, {env_line, binary()}}.
@@ -53,8 +53,8 @@ blocks(System, Papers, Options) ->
             Error
     end.
 
-%% @doc The number of the first block of a pack that holds what is loaded only when it is
-%% called; those behind it are such too.
+%% @doc Finds the first block of a pack with modules that are loaded on their first call. All
+%% later blocks hold such modules too.
 -spec cold(whittle_pack_format:contents()) -> pos_integer() | none.
 cold(#{entries := Entries}) ->
     case [Block || #{path := ?COLD, block := Block} <- Entries] of
@@ -65,11 +65,11 @@ cold(#{entries := Entries}) ->
 told([]) -> [];
 told(Cold) -> [text(?COLD, [[Path, $\n] || #{path := Path} <- Cold]) | Cold].
 
-%% The files, and before them the file that is all of them.
+%% Puts the concatenation of the files in front of them.
 together(Files) ->
     [text(?CODE, [Bytes || #{bytes := Bytes} <- Files]) | Files].
 
-%% That of the program, and what boots only for --whittle-ping and its kin.
+%% Makes the boot script of the program, and the script for commands such as --whittle-ping.
 boot_scripts(System, Started) ->
     Scripts = [{<<"boot/start.boot">>, whittle_system:boot(System)}
                | [{<<"boot/control.boot">>, whittle_boot:control(System)}
@@ -82,7 +82,8 @@ boot_scripts(System, Started) ->
 atoms(System) ->
     [text(<<"boot/atoms">>, lists:join(0, Names)) || {ok, Names} <- [whittle_boot:atoms(System)]].
 
-%% Read when a program fails, and never by a start: it lies with the papers.
+%% Makes the file that lists the removed functions. It lies in the block of the files about the
+%% output, because only a failing program reads it.
 removed(System) ->
     [text(<<"boot/removed">>, Set) || Set <- [whittle_system:removed(System)], Set =/= none].
 
@@ -95,14 +96,14 @@ places([], _) ->
 virtual(Path) ->
     unicode:characters_to_list([whittle_boot:root(), $/, Path]).
 
-%% What the launcher and the VM are told.
+%% Makes the settings for the launcher and the VM.
 settings(System, Env) ->
     [text(<<"etc/flags">>, [flags(), script_name(System)]),
      text(<<"etc/env">>, Env)]
         ++ [File#{path => <<"etc/", Path/binary>>}
             || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].
 
-%% For what the system it runs on may lack, and further files.
+%% Makes replacements for files that the target machine may lack, and adds further files.
 stand_ins(Options) ->
     [text(<<"etc/no_dns.inetrc">>, "{lookup, [file]}.\n"),
      text(<<"fallback/etc/hosts">>, "127.0.0.1 localhost\n::1 localhost\n")]
@@ -110,15 +111,15 @@ stand_ins(Options) ->
             || #{ca_certs := Pem} <- [Options]]
         ++ [File#{path => Path} || {Path, File} <- files(maps:get(files, Options, #{}))].
 
-%% What each is worth in memory bench/README.md says. +P: the default tables of 2^20
-%% processes are resident. +SDio: two threads for blocking files, not ten. +Mu…:
-%% allocators take memory in steps of up to 0.5 MB rather than 5 MB. +MM: two segments
-%% that were given back are kept, not ten. +M…t: what is seldom allocated (code, drivers,
-%% the VM's own tables) has one heap for all schedulers. +M…mmbcs: the others begin with
-%% 16 KB for each scheduler. +sbwt…: a scheduler without
-%% work sleeps at once; waiting busily is for machines with cores and power to
-%% spare, and costs a start a twelfth of its time. A release's vm.args comes
-%% after and wins.
+%% Lists the default flags of the VM. bench/README.md gives the memory that each flag saves.
+%%
+%% +P: with the default, the tables for 2^20 processes are resident. +SDio: two threads for
+%% blocking file operations instead of ten. +Mu…: allocators grow in steps of up to 0.5 MB instead
+%% of 5 MB. +MM: the VM keeps two freed segments instead of ten. +M…t: rarely used allocators
+%% (code, drivers, the VM's own tables) share one heap among all schedulers. +M…mmbcs: the other
+%% allocators begin with 16 KB for each scheduler. +sbwt…: a scheduler without work sleeps at
+%% once. Busy waiting suits machines with spare cores and power, and it takes a twelfth of the
+%% start time. The vm.args of a release comes later and takes precedence.
 flags() ->
     ["+P 16384 +SDio 2 +sbwt none +sbwtdcpu none +sbwtdio none\n"
      "+Mulmbcs 512 +Musmbcs 64 +MMmcs 2 +MLt false +MDt false +MRt false\n"
@@ -127,7 +128,7 @@ flags() ->
      "-boot ", whittle_boot:root(), "/boot/start\n"
      "-noshell\n"].
 
-%% An escript may ask for its own path: the launcher then hands it over too.
+%% An escript may ask for its own path. For such an escript the launcher passes the path on.
 script_name(System) ->
     case whittle_system:main(System) of
         undefined -> [];
@@ -137,7 +138,7 @@ script_name(System) ->
 env(System) ->
     Lines = [{Name, line(Name, Value)}
              || {Name, Value} <- lists:sort(maps:to_list(whittle_system:env(System)))],
-    %% The launcher takes a line's end or a zero for the end of the value.
+    %% The launcher ends the value at a newline or a zero byte.
     case [Name || {Name, Line} <- Lines, binary:match(Line, [<<"\n">>, <<0>>]) =/= nomatch] of
         [] -> {ok, [[Line, $\n] || {_, Line} <- Lines]};
         [Name | _] -> {error, {env_line, Name}}
@@ -146,7 +147,7 @@ env(System) ->
 line(Name, {default, Value}) -> <<Name/binary, $=, Value/binary>>;
 line(Name, {always, Value}) -> <<$!, Name/binary, $=, Value/binary>>.
 
-%% The launcher reads these itself.
+%% The launcher reads these files itself.
 is_config(<<"vm.args">>) -> true;
 is_config(<<"sys.config">>) -> true;
 is_config(<<"sys.config.src">>) -> true;
@@ -154,8 +155,8 @@ is_config(_) -> false.
 
 %% The other blocks
 
-%% What a start loads at once, in its order; what loads that, and what `init' loads; what
-%% nothing is known to call; and all else.
+%% Orders the modules in groups: those that a start loads at once, those that load them or that
+%% `init' loads, those that no known code calls, and all others.
 modules(System) ->
     {AtOnce, ByInit} = whittle_boot:start_modules(System),
     Cold = whittle_system:cold(System),
@@ -170,7 +171,7 @@ modules(System) ->
       others => [File || {Module, File} <- Files, not lists:member(Module, Loaders),
                          not lists:member(Module, AtOnce), not is_map_key(Module, Cold)]}.
 
-%% Companions are not where the code server looks.
+%% A companion lies outside of the directories that the code server searches.
 path(Module, App) ->
     Dir = case whittle_system:companion_of(Module) of
               {ok, _} -> <<"cold">>;
@@ -193,7 +194,7 @@ release_files(System) ->
     [File#{path => <<Dir/binary, Path/binary>>}
      || {Path, File} <- files(whittle_system:files(System)), not is_config(Path)].
 
-%% Files in their order, parted before each block would grow past Size.
+%% Groups files in their order, and begins a new block before one grows beyond Size.
 group([], _) -> [];
 group([File | Files], Size) -> group(Files, size(File), [File], Size).
 

@@ -1,10 +1,10 @@
-%% A small system and a stand-in for a runtime, for the suites of this room.
+%% A small system and a stand-in for a runtime, for the suites of this application.
 -module(pack_samples).
 
 -export([probe/2, system/0, app/5, runtime/2]).
 -export([blocks/0, files/0, pack/6, lie/1, flip/3, number/3, right_index/0, wrong_indexes/0]).
 
-%% Compiles probe.c with a compiler's command line into Dir.
+%% Compiles probe.c into Dir with the command line of a compiler.
 probe(Compiler, Dir) ->
     Source = filename:join([filename:dirname(code:which(?MODULE)), "probe", "probe.c"]),
     Out = filename:join(Dir, "probe"),
@@ -63,8 +63,8 @@ app(Name, Vsn, Kind, Modules, Files) ->
 
 file(Bytes) -> #{mode => 8#644, bytes => Bytes}.
 
-%% Blocks of files, with paths that are all different; a generator. (Debian's
-%% package of PropEr has no headers, hence no macros.)
+%% Generates blocks of files with distinct paths. Debian's package of PropEr has no headers, so
+%% there are no macros.
 blocks() ->
     proper_types:bind(
       proper_types:list({proper_types:boolean(),
@@ -73,7 +73,7 @@ blocks() ->
                               || {B, {Together, Files}} <- number(Contents)]] end,
       false).
 
-%% A first file that is all the others, as the start block has one.
+%% Adds a first file that is the concatenation of all the others, as in the start block.
 together(true, B, Files) ->
     [#{path => <<(path(B, 0))/binary, ".all">>, mode => 8#644,
        bytes => iolist_to_binary([Bytes || #{bytes := Bytes} <- Files])} | Files];
@@ -88,19 +88,19 @@ path(B, F) -> unicode:characters_to_binary(io_lib:format("dir~b/\x{fc}~b.beam", 
 
 number(List) -> lists:zip(lists:seq(1, length(List)), List).
 
-%% Compressible, not compressible, empty.
+%% Generates contents that compress well, that do not compress, and that are empty.
 content() ->
     proper_types:oneof(
       [proper_types:binary(), <<>>,
        proper_types:bind({proper_types:byte(), proper_types:range(0, 3000)},
                          fun({Byte, Size}) -> binary:copy(<<Byte>>, Size) end, false)]).
 
-%% Blocks of few files: compressed, none, as they are.
+%% Returns blocks of few files: a compressed one, an empty one, and one that is stored plain.
 files() ->
     [[#{path => <<"a">>, mode => 8#644, bytes => binary:copy(<<"hello">>, 1000)}], [],
      [#{path => <<"b">>, mode => 8#755, bytes => <<"abc">>}]].
 
-%% A pack from its parts, with its checksum.
+%% Makes a pack from its parts, with its checksum.
 pack(B, E, IndexSize, Table, Index, Data) ->
     Length = 32 + iolist_size([Table, Index, Data]),
     summed(iolist_to_binary([<<Length:32/little, B:32/little, E:32/little,
@@ -111,8 +111,8 @@ summed(Bytes) ->
     <<16#57, 16#68, 16#69, 16#74, 16#74, 16#6c, 16#65, 1,
       (erlang:crc32(Bytes)):32/little, Bytes/binary>>.
 
-%% The pack of these files with any of the bytes behind its checksum changed, and a
-%% checksum that is right for it; a generator.
+%% Generates the pack of these files with one changed byte after the checksum, and with the right
+%% checksum for the change.
 lie(Blocks) ->
     {ok, <<_:12/binary, Summed/binary>>} = whittle_pack_format:encode(Blocks),
     Change = {proper_types:range(0, byte_size(Summed) - 1), proper_types:byte()},
@@ -128,13 +128,14 @@ flip(At, Bit, Bytes) ->
     <<Before:At/binary, Byte, After/binary>> = Bytes,
     <<Before/binary, (Byte bxor (1 bsl Bit)), After/binary>>.
 
-%% The pack with another number in that place, and a checksum that is right for it.
+%% Puts another number into a place of the pack, with the right checksum.
 number(At, Number, Pack) when At >= 12 ->
     Behind = At - 12,
     <<_:12/binary, Before:Behind/binary, _:32, After/binary>> = Pack,
     summed(<<Before/binary, Number:32/little, After/binary>>).
 
-%% A pack of one block of four bytes, and packs that are like it but for one thing.
+%% Makes a pack with one block of four bytes. Each wrong index differs from its index in one
+%% respect.
 right_index() -> one_block([row(<<"a">>, 0, 0, 2), row(<<"b">>, 0, 2, 2)]).
 
 wrong_indexes() ->

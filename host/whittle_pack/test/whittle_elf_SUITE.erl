@@ -1,5 +1,4 @@
-%% ELF files of real compilers, and files made up for the other widths and
-%% byte orders.
+%% Tests ELF files of real compilers, and generated files for the other widths and byte orders.
 -module(whittle_elf_SUITE).
 
 -export([all/0]).
@@ -15,7 +14,7 @@ all() ->
     [real, stripped, large_pages, made_up, cut_anywhere, any_bytes, no_note,
      other_note_first, no_room, constants_like_a_pack, loaded_size, sum].
 
-%% Real files: the kernel loads them, the program sees its pack.
+%% Real files: the kernel loads them, and the program sees its pack.
 
 real(Config) -> runs("gcc", Config).
 
@@ -33,10 +32,10 @@ runs(Compiler, Config) ->
     ?assertEqual(binary_to_list(?PACK), os:cmd("'" ++ Probe ++ "' dump")),
     ?assertEqual({ok, ?PACK}, whittle_elf:pack(After)),
     ?assertEqual({error, {elf_no_note, []}}, whittle_elf:attach(After, ?PACK)),
-    %% binutils finds nothing to complain about.
+    %% binutils reports no error.
     ?assertEqual("", os:cmd("readelf -lhW '" ++ Probe ++ "' 2>&1 >/dev/null")).
 
-%% Files of both widths and both byte orders, with any segments in order.
+%% Generated files have both widths and both byte orders, with any segments in order.
 made_up(_) ->
     made:holds(400, elf(), fun(Elf) ->
         File = file(Elf),
@@ -45,8 +44,8 @@ made_up(_) ->
         {ok, ?PACK} =:= whittle_elf:pack(After) andalso placed(Elf, File, After)
     end).
 
-%% The other headers stay; the new one is the last of the loadable ones, above
-%% all of them, at the end of the file, and its address agrees with its offset.
+%% The other headers stay. The new one is the last of the loadable headers and lies above all of
+%% them, at the end of the file. Its address agrees with its offset.
 placed(#{class := Class, endian := Endian, segments := Segments}, File, After) ->
     Size = phdr_size(Class),
     Count = length(Segments),
@@ -68,7 +67,7 @@ placed(#{class := Class, endian := Endian, segments := Segments}, File, After) -
                                   V + M =< Address andalso A =< Align
                           end, lists:droplast(Loads)).
 
-%% Damage.
+%% Damage
 
 cut_anywhere(_) ->
     made:holds(200, elf(), fun(Elf) ->
@@ -102,8 +101,8 @@ any_bytes(_) ->
 ok_or_error({ok, _}) -> true;
 ok_or_error({error, {Tag, _}}) -> is_atom(Tag).
 
-%% A change within one word always shows; the words are those of the program's order.
-%% entry_SUITE compares with the program's own sum.
+%% The checksum shows every change within one word. The words have the byte order of the program.
+%% entry_SUITE compares this checksum with the program's own.
 sum(_) ->
     Words = proper_types:non_empty(proper_types:list(proper_types:range(0, 16#ffffffff))),
     made:holds(500, {Words, proper_types:binary(3), proper_types:range(1, 16#ffffffff),
@@ -129,7 +128,7 @@ no_note(_) ->
     {ok, Shell} = file:read_file("/bin/sh"),
     ?assertEqual({error, {elf_no_note, []}}, whittle_elf:attach(Shell, ?PACK)).
 
-%% As ld does with notes of one alignment.
+%% ld merges notes of one alignment like this.
 other_note_first(_) ->
     Notes = [note(little, <<"GNU", 0>>, 5), note(little, <<"Whittle", 0>>, 1)],
     File = file(#{class => 64, endian => little, notes => iolist_to_binary(Notes),
@@ -145,16 +144,15 @@ no_room(_) ->
             segments => [load(16#fffff000, 16#1000, 4096), note]},
     ?assertEqual({error, {elf_no_room, 16#100000000}}, whittle_elf:attach(file(Top), ?PACK)).
 
-%% A read-only segment that begins with the magic is no pack when another
-%% segment follows it.
+%% A read-only segment that begins with the magic is not a pack if another segment follows it.
 constants_like_a_pack(Config) ->
     Probe = pack_samples:probe("musl-gcc -static", ?config(priv_dir, Config)),
     {ok, Bytes} = file:read_file(Probe),
     ?assertNotEqual(nomatch, binary:match(Bytes, <<"Whittle", 1>>)),
     ?assertEqual({error, {elf_no_pack, []}}, whittle_elf:pack(Bytes)).
 
-%% Debug information does not count; what strip leaves differs by the section
-%% table and its names.
+%% Debug information does not count. The size after strip differs by the section table and its
+%% names.
 loaded_size(Config) ->
     Dir = ?config(priv_dir, Config),
     Size = fun(Compiler) ->
@@ -167,7 +165,7 @@ loaded_size(Config) ->
     ?assert(Loaded < Stripped andalso Stripped < Loaded + 2048 andalso Stripped < Debug),
     ?assertEqual({error, {elf_foreign, <<"text">>}}, whittle_elf:loaded_size(<<"text">>)).
 
-%% Making ELF files
+%% Generated ELF files
 
 elf() ->
     proper_types:bind(
@@ -200,7 +198,7 @@ note_with_sum(Endian) ->
 note(Endian, Owner, Type) ->
     <<(words(Endian, 32, [byte_size(Owner), 4, Type]))/binary, Owner/binary, 0:32>>.
 
-%% The notes lie behind the headers; a few bytes follow them.
+%% The notes follow the headers, and a few bytes follow the notes.
 file(#{class := Class, endian := Endian, notes := Notes, segments := Segments}) ->
     Phoff = ehdr_size(Class),
     Offset = Phoff + length(Segments) * phdr_size(Class),

@@ -1,4 +1,4 @@
-%% A system and a runtime become a file that runs, and are found in it again.
+%% Tests that a system and a runtime become a file that runs, and that the file holds both again.
 -module(whittle_pack_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
@@ -93,8 +93,8 @@ start_block(Config) ->
     ?assertEqual({ok, {application, sample, [{vsn, "1.0"}, {modules, [sample]}]}},
                  erl_parse:parse_term(Tokens)).
 
-%% With whittle_start in the system, its module is told where in the start block's file
-%% each module lies, and is itself read before.
+%% If the system contains whittle_start, its module learns the place of each module in the start
+%% block's file. The VM reads whittle_start before that file.
 loaded_at_once(Config) ->
     Out = write_with_loader(pack_samples:system(), Config),
     {ok, Bytes} = file:read_file(Out),
@@ -115,7 +115,7 @@ loaded_at_once(Config) ->
                    {progress, started}]},
                  binary_to_term(Boot)).
 
-%% A module with an on_load function is init's to load.
+%% init must load a module with an on_load function.
 loaded_by_init(Config) ->
     {ok, gen, OnLoad} = compile:forms([{attribute, 1, module, gen},
                                        {attribute, 1, on_load, {start, 0}},
@@ -177,7 +177,7 @@ ca_certs(Config) ->
     ?assertEqual({error, {no_certificates, "/etc/passwd"}},
                  whittle_pack:check_output(Out, #{ca_certs => "/etc/passwd"})).
 
-%% Known before the long work, too.
+%% The check before the long work finds a missing zstd too.
 no_zstd(Config) ->
     Path = os:getenv("PATH"),
     os:putenv("PATH", "/nowhere"),
@@ -190,7 +190,7 @@ no_zstd(Config) ->
     end,
     ?assertEqual([], files(Config)).
 
-%% What zstd says beside the bytes gets into no frame, and is what a failure tells.
+%% Messages from zstd never enter a frame. The error of a failure contains them.
 zstd_that_talks(Config) ->
     Path = os:getenv("PATH"),
     Stub = filename:join(?config(dir, Config), "zstd"),
@@ -210,7 +210,7 @@ zstd_that_talks(Config) ->
                      whittle_pack_zstd:compress([Blob])),
         Put("exec >&-; cat > /dev/null; exit 4\n"),
         ?assertEqual({error, {zstd_failed, {4, <<>>}}}, whittle_pack_zstd:compress([Blob])),
-        %% The shell itself is killed.
+        %% The signal kills the shell itself.
         Put("kill -KILL 0\n"),
         ?assertEqual({error, {zstd_failed, {137, <<>>}}}, whittle_pack_zstd:compress([Blob]))
     after
@@ -223,11 +223,12 @@ block_size(Config) ->
                          whittle_pack:read(write(Config, Options)),
                      length(B)
              end,
-    %% Start, settings, papers, code, data; then a block for each file of the last two.
+    %% The five blocks are start, settings, files about the output, code, and data. With a block
+    %% size of 1 each file of the last two has its own block.
     ?assertEqual(5, Blocks(#{})),
     ?assertEqual(3 + 10, Blocks(#{block_size => 1})).
 
-%% The papers
+%% The files about the output
 
 papers(Config) ->
     #{<<"etc/info.txt">> := {_, Info}, <<"etc/licenses.txt">> := {_, Licenses}} =
@@ -243,12 +244,12 @@ papers(Config) ->
                   <<"application kernel 11.0 (Apache-2.0), 3 modules, ", _/binary>>,
                   <<"application sample 1.0 (NOASSERTION), 1 modules, ", _/binary>>, <<>>],
                  Rest),
-    %% Each notice is there, and a shared one is there once.
+    %% The file contains each notice, and a shared notice only once.
     ?assertMatch([_], binary:matches(Licenses, <<"Apache License, Version 2.0">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"Sample's own licence">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
 
-%% Names and versions are text in UTF-8, whatever its letters, in both formats.
+%% Names and versions are text in UTF-8 with any letters, in both formats.
 papers_beyond_latin1(Config) ->
     {ok, App} = whittle_system:app(sample, pack_samples:system()),
     [begin
@@ -270,7 +271,7 @@ papers_beyond_latin1(Config) ->
      end || Format <- [exe, dir],
             {Name, Vsn} <- [{[380, 243, 322, 119], "1"}, {"w", [322]}, {[233], [246]}]].
 
-%% What is no list of identifiers says nothing.
+%% A malformed list of licenses counts as no license.
 licenses(Config) ->
     System = pack_samples:system(),
     {ok, #{spec := {application, sample, Properties}} = App} = whittle_system:app(sample, System),
@@ -285,7 +286,7 @@ licenses(Config) ->
                 ++ [{Other, <<"NOASSERTION">>}
                     || Other <- ["MIT", [apache], x, ["MIT" | x], [[$M | x]], [[246]], []]]].
 
-%% Read by another program's JSON parser.
+%% Another program's JSON parser reads the bill of materials.
 bill(Config) ->
     #{<<"etc/bom.json">> := {_, Bom}, <<"etc/info.json">> := {_, Info}} =
         unpacked(write(Config)),
@@ -319,14 +320,14 @@ directory(Config) ->
     ?assertEqual(Size, lists:sum([filelib:file_size(filename:join(Out, F)) || F <- Files])),
     ?assertEqual("no pack\n", os:cmd("'" ++ Out ++ "/sample'")),
     ?assert(lists:member("tree/lib/kernel-11.0/ebin/gen.beam", Files)),
-    %% Its own older output is replaced.
+    %% An older output is replaced.
     ok = file:write_file(filename:join(Out, "tree/old"), ""),
     {ok, _} = try_write(Config, #{format => dir}),
     ?assertNot(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
 
-%% What fails while the new one is written, also by a mistake of ours, leaves the
-%% older one, and nothing beside it.
+%% An error during the write keeps the older output and leaves nothing beside it. This holds for a
+%% crash in Whittle too.
 directory_stays(Config) ->
     Out = ?config(out, Config),
     {ok, _} = try_write(Config, #{format => dir}),
@@ -337,7 +338,8 @@ directory_stays(Config) ->
     ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
 
-%% Of several that write to one name, the output and the file beside it are of the same one.
+%% If several builds write to one name, the output and the file beside it come from the same
+%% build.
 several_at_once(Config) ->
     Runtime = ?config(runtime, Config),
     [begin
@@ -368,7 +370,7 @@ several_at_once(Config) ->
      end || Format <- [exe, dir]],
     ?assertEqual(["dir", "exe"], lists:sort(files(Config))).
 
-%% Paths that no tree can have are named before anything is written, whatever the format.
+%% The error names an impossible path before anything is written, in either format.
 odd_paths(Config) ->
     Parent = filename:dirname(?config(dir, Config)),
     {ok, Before} = file:list_dir(Parent),
@@ -386,7 +388,8 @@ odd_paths(Config) ->
     ?assertEqual([], files(Config)),
     ?assertEqual({ok, Before}, file:list_dir(Parent)).
 
-%% No system can have names that are no files'; that of another part is a matter of the format.
+%% A system cannot have a name that is not a file name. The names of the directory's other parts
+%% are refused only in that format.
 odd_names(Config) ->
     System = pack_samples:system(),
     {ok, App} = whittle_system:app(sample, System),
@@ -416,7 +419,7 @@ odd_names(Config) ->
 directory_of_others(Config) ->
     Out = ?config(out, Config),
     ok = file:make_dir(Out),
-    {ok, _} = try_write(Config, #{format => dir}),      % it was empty
+    {ok, _} = try_write(Config, #{format => dir}),      % the directory was empty
     ?assertEqual(ok, whittle_pack:check_output(Out, #{format => dir})),
     ok = file:write_file(filename:join(Out, "notes"), "mine"),
     ?assertEqual({error, {holds_others, {Out, "notes"}}}, try_write(Config, #{format => dir})),
@@ -426,7 +429,7 @@ directory_of_others(Config) ->
     ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
     ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
 
-%% What goes wrong
+%% Errors
 
 output_is_device(_Config) ->
     ?assertEqual({error, {not_a_file, "/dev/null"}}, whittle_pack_file:check("/dev/null")),
@@ -442,7 +445,7 @@ output_is_directory(Config) ->
                  whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Dir, #{})),
     ?assertEqual([], files(Config)).
 
-%% A file system of 64 KB; the file that was there stays as it was.
+%% The file system has 64 KB. The existing file stays unchanged.
 full_disk(Config) ->
     small_disk:with("64k", fun(Disk) ->
         Out = filename:join(Disk, "sample"),
@@ -459,8 +462,8 @@ full_disk(Config) ->
         ?assertEqual({ok, ["sample"]}, file:list_dir_all(Disk))
     end).
 
-%% Stopped before each of its calls to the file system, a write leaves what was there
-%% before, or all that it was to write, and nothing beside it.
+%% A write stops before each of its calls to the file system. The directory then holds the old
+%% contents or all new contents, and nothing else.
 stopped(Config) ->
     Mark = {<<"mark">>, fun(_) -> true end},
     File = fun(N) -> [{<<"mark">>, <<"m">>, 8#644}, {<<"a/", N/binary>>, N, 8#644}] end,
@@ -496,8 +499,8 @@ tree_of(Path) ->
         {error, enotdir} -> file:read_file(Path)
     end.
 
-%% Runs a function in a process that after so many calls of the file server gets no
-%% answer any more, and undoes what it has begun.
+%% Runs a function in a process whose file server stops responding after the given number of
+%% calls, and undoes its unfinished work.
 held(Calls, Fun) ->
     Real = whereis(file_server_2),
     Test = self(),
@@ -580,7 +583,7 @@ damaged(Config) ->
     #{executable := Probe} = ?config(runtime, Config),
     ?assertEqual({error, {in, {Probe, {elf_no_pack, []}}}}, whittle_pack:read(Probe)).
 
-%% Every error is one line, and ends with what to do.
+%% Every error is one line that ends with the next step.
 errors(_) ->
     All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
            {not_ours, "out"}, {holds_others, {"out", "mine"}},

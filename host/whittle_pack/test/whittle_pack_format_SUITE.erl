@@ -1,4 +1,4 @@
-%% docs/pack-format.md, byte by byte.
+%% Tests docs/pack-format.md, byte by byte.
 -module(whittle_pack_format_SUITE).
 
 -export([all/0]).
@@ -13,7 +13,7 @@ all() ->
      any_length,
      foreign, bad_paths, lies, not_compressible].
 
-%% A pack written by hand from the specification, of files that do not compress.
+%% The specification gives this pack of files that do not compress.
 layout(_) ->
     Index = <<1:16/little, 8#755:16/little, 0:32/little, 1:32/little, 2:32/little, "a",
               3:16/little, 8#644:16/little, 0:32/little, 0:32/little, 1:32/little, "b/c",
@@ -26,7 +26,7 @@ layout(_) ->
              [file(<<"b/d">>, 8#600, <<"w">>)]],
     ?assertEqual({ok, Files}, whittle_pack_format:decode(Pack)),
     ?assertEqual({ok, <<"yx">>}, whittle_pack_format:file(Pack, <<"a">>)),
-    %% The encoder may compress the index; with that off it is the same.
+    %% The encoder may compress the index. The decoded files are the same.
     {ok, Encoded} = whittle_pack_format:encode(Files),
     ?assertEqual({ok, Files}, whittle_pack_format:decode(Encoded)).
 
@@ -39,7 +39,7 @@ round_trip(_) ->
     made:holds(100, pack_samples:blocks(), fun(Blocks) ->
         {ok, Pack} = whittle_pack_format:encode(Blocks),
         {ok, Decoded} = whittle_pack_format:decode(Pack),
-        %% Only files without a byte may have changed places.
+        %% Only empty files may have changed places.
         Filled = fun(Files) -> [F || #{bytes := <<_, _/binary>>} = F <- Files] end,
         lists:map(fun lists:sort/1, Decoded) =:= lists:map(fun lists:sort/1, Blocks)
             andalso lists:map(Filled, Decoded) =:= lists:map(Filled, Blocks)
@@ -65,7 +65,8 @@ contents_without_blocks(_) ->
                     is_all => false}],
                  Entries).
 
-%% A first file that is all the others of its block is stored as them.
+%% A first file that is the concatenation of all other files of its block takes no space of its
+%% own.
 file_of_files(_) ->
     Files = [#{path => <<"all">>, mode => 8#644, bytes => <<"abcd">>},
              #{path => <<"a">>, mode => 8#644, bytes => <<"ab">>},
@@ -78,7 +79,7 @@ file_of_files(_) ->
                  [{Path, Offset, IsAll}
                   || #{path := Path, offset := Offset, is_all := IsAll} <- Entries]).
 
-%% Damage: every bit of every byte of a small pack; every length.
+%% Damage covers every bit of every byte of a small pack, and every length.
 any_byte(_) ->
     {ok, Pack} = whittle_pack_format:encode(sample()),
     [?assertMatch({error, {Tag, _}} when Tag =:= pack_damaged; Tag =:= pack_foreign,
@@ -123,11 +124,11 @@ bad_paths(_) ->
                                {binary:copy(<<"x">>, 256), "is longer than 255 bytes"},
                                {<<Long/binary, "x">>, "is longer than 65535 bytes"}]]
                 ++ [{<<"a/b">>, <<"a">>, "is a file and a directory"}]],
-    %% As a web server's files are called.
+    %% Web servers have files with such names.
     ?assertMatch({ok, _}, whittle_pack_format:encode([[file(<<"-x/.y/..z">>, 0, <<>>)]])).
 
-%% Whoever makes a pack with a right checksum and wrong contents is refused too,
-%% and nothing crashes: any bytes behind the header are replaced.
+%% The decoder refuses a pack with a right checksum and wrong contents, without a crash. The
+%% generator replaces any bytes after the header.
 lies(_) ->
     made:holds(300, pack_samples:lie(sample()), fun(Pack) ->
         case whittle_pack_format:decode(Pack) of

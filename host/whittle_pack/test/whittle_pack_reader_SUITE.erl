@@ -1,6 +1,6 @@
-%% The launcher's reader of packs, in C, on the packs that our own decoder is tested
-%% with: it reads the same files, or says that the pack is damaged, and touches nothing
-%% outside of it.
+%% Tests the launcher's C reader with the packs from the tests of the Erlang decoder. The reader
+%% reads the same files, or reports that the pack is damaged, and accesses nothing outside of the
+%% pack.
 -module(whittle_pack_reader_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
@@ -34,7 +34,7 @@ init_per_suite(Config) ->
               end,
     [{reader, Reader} | Comment ++ Config].
 
-%% Where native/launcher is; the tests run from a copy below _build.
+%% Finds native/launcher. The tests run from a copy below _build.
 root(Dir) ->
     case filelib:is_regular(filename:join(Dir, "native/launcher/pack.c")) of
         true -> Dir;
@@ -43,7 +43,8 @@ root(Dir) ->
 
 end_per_suite(_) -> ok.
 
-%% What a lie promises may be too much: no memory is an answer, as in earnest.
+%% A damaged pack may claim a huge size. The reader may then answer that the memory is not enough,
+%% as the launcher does.
 init_per_testcase(_, Config) ->
     Port = open_port({spawn_executable, ?config(reader, Config)},
                      [{args, ["packs"]}, {packet, 4}, binary, exit_status,
@@ -54,7 +55,7 @@ init_per_testcase(_, Config) ->
 
 end_per_testcase(_, Config) -> port_close(?config(port, Config)).
 
-%% Found by its own program headers, as whittle_elf attaches it.
+%% The reader finds the pack through its own program headers, as whittle_elf attaches it.
 in_its_own_file(Config) ->
     Reader = ?config(reader, Config),
     ?assertEqual("A", os:cmd("'" ++ Reader ++ "'")),
@@ -77,7 +78,7 @@ as_packed(Config) ->
         files(Blocks) =:= read(Pack, Config)
     end).
 
-%% Of a small pack: every bit of every byte; every length.
+%% Damage covers every bit of every byte of a small pack, and every length.
 any_byte(Config) ->
     {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
     [?assertMatch({At, Bit, {damaged, _}},
@@ -101,8 +102,9 @@ any_bytes(Config) ->
         end andalso element(1, read(<<"Whittle", 1, Bytes/binary, 0:192>>, Config)) =:= damaged
     end).
 
-%% With a right checksum. What our decoder takes is read as it takes it; what it refuses
-%% may be read when nothing leads outside, as only the checksum guards a start.
+%% The checksums are right. The reader returns the same files for each pack that the Erlang
+%% decoder accepts. It may accept a pack that the decoder refuses if it reads nothing outside,
+%% because only the checksum protects a start.
 lies(Config) ->
     made:holds(1000, pack_samples:lie(pack_samples:files()), fun(Pack) ->
         as_decoded(Pack, Config)
@@ -117,7 +119,7 @@ wrong_indexes(Config) ->
                              "no such block"])],
     ok.
 
-%% Each number of the header and of the block table, one by one.
+%% Each number of the header and of the block table changes, one at a time.
 sizes_that_lie(Config) ->
     {ok, Pack} = whittle_pack_format:encode(pack_samples:files()),
     [?assert(as_decoded(pack_samples:number(At, Number, Pack), Config), {At, Number})
@@ -137,9 +139,9 @@ as_decoded(Pack, Config) ->
         {error, _} -> not is_tuple(Read) orelse element(1, Read) =:= damaged
     end.
 
-%% Below: the reader's answers
+%% Internal: the reader's answers
 
-%% The files as {Path, Mode, Bytes}, or `absent', {damaged, Problem}, {ended, Status}.
+%% Returns the files as {Path, Mode, Bytes}, or `absent', {damaged, Problem}, {ended, Status}.
 read(Pack, Config) ->
     Port = ?config(port, Config),
     true = port_command(Port, Pack),

@@ -1,15 +1,14 @@
-%% @doc Boot scripts: what the VM does from its first module to the last
-%% application started.
+%% @doc Makes boot scripts. A boot script controls the VM from its first module to the start of
+%% the last application.
 %%
-%% A script is made from the chosen OTP's own `start_clean.boot' (which modules
-%% are preloaded, which the kernel needs first, which processes start it) and
-%% from the applications of the system. The steps in between — which
-%% applications are loaded and started, in which order, and what is applied
-%% between two of them — come from a release's own boot script where it has
-%% one, since `mix release' puts calls there.
+%% This module makes a script from the `start_clean.boot' of the chosen OTP and from the
+%% applications of the system. `start_clean.boot' lists the preloaded modules, the modules that
+%% the kernel needs first, and the processes that start it. Further steps load and start the
+%% applications in order, with calls between two of them. These steps come from the release's own
+%% boot script if it has one, because `mix release' puts calls there.
 %%
-%% Code is loaded lazily: only the modules before `kernel_load_completed' are
-%% loaded at once. The lists behind it say what `-mode embedded' would load.
+%% The VM loads code lazily. It loads only the modules before `kernel_load_completed' at once. The
+%% lists after it name the modules that `-mode embedded' would load.
 -module(whittle_boot).
 
 -export([read/1, steps/1, own_steps/1, generate/2, refresh/1, set_start_modules/2, make_atoms/1,
@@ -26,19 +25,19 @@
 -type mfa_args() :: {module(), atom(), [term()]}.
 
 -type plan() ::
-        #{template := whittle_system:boot_script(),     % OTP's start_clean
-          order := [whittle_system:app_name()],         % whose code, in order
-          steps := [step()]}.                           % what is started
+        #{template := whittle_system:boot_script(),     % start_clean of OTP
+          order := [whittle_system:app_name()],         % the order of the applications' code
+          steps := [step()]}.                           % how they load and start
 
-%% @doc The virtual root, below which the launcher shows the pack.
+%% @doc Returns the virtual root. The launcher serves the pack below it.
 -spec root() -> string().
 root() -> "/.whittle".
 
-%% The boot file of 300 applications has a tenth of it.
+%% The boot file of 300 applications has a tenth of this size.
 -define(MAX_BYTES, 16 * 1024 * 1024).
 
-%% @doc The boot script in a file. The error is `not_a_script' for other files, and for one
-%% that has, or claims to inflate to, more than 16 MB.
+%% @doc Reads the boot script in a file. The error is `not_a_script' for any other file, and for a
+%% file that has more than 16 MB or claims to inflate to more.
 -spec read(file:filename()) ->
           {ok, whittle_system:boot_script()} | {error, not_a_script | file:posix() | badarg}.
 read(File) ->
@@ -52,8 +51,8 @@ read(File) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The steps that load and start applications of the given start types, in
-%% the given order, as `systools' does.
+%% @doc Makes the steps that load and start applications of the given start types in the given
+%% order, like `systools'.
 -spec steps([{whittle_system:app_name(), whittle_system:start_type()}]) ->
           [step()].
 steps(Types) ->
@@ -62,9 +61,8 @@ steps(Types) ->
     [{start, Name, Type} || {Name, Type} <- Types,
                             Type =/= none, Type =/= load].
 
-%% @doc The steps of a release's own boot script. An apply that this module
-%% does not know is kept as it is; `erlangrc', which reads a file of the
-%% user's, is not.
+%% @doc Takes the steps from a release's own boot script. It keeps an apply that this module does
+%% not know. It drops `erlangrc', which reads a file of the user.
 -spec own_steps(whittle_system:boot_script()) -> [step()].
 own_steps({script, _, Instructions}) ->
     [_Started | After] =
@@ -86,8 +84,8 @@ step({progress, started}) -> [];
 step({progress, What}) -> [{progress, What}];
 step(_) -> [].
 
-%% @doc Makes the system's boot script: the kernel's part as in the template,
-%% the applications' code in the plan's order, then its steps.
+%% @doc Generates the boot script of the system. The kernel's part comes from the template, the
+%% applications' code follows in the plan's order, and then the plan's steps.
 -spec generate(plan(), whittle_system:system()) -> whittle_system:system().
 generate(#{template := {script, _, Template}, order := Order, steps := Steps},
          System) ->
@@ -103,7 +101,7 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
                       lists:any(fun(#{modules := Here}) -> is_map_key(Module, Here) end,
                                 [Kernel, Stdlib])],
     Instructions =
-        [hd(Template),                                  % what is preloaded
+        [hd(Template),                                  % the preloaded modules
          {progress, preloaded}] ++
         load([Kernel, Stdlib], First) ++
         [{kernel_load_completed},
@@ -121,10 +119,9 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
     Id = {whittle_system:name(System), whittle_system:vsn(System)},
     refresh(whittle_system:set_boot({script, Id, Instructions}, System)).
 
-%% @doc Brings the boot script to what is in the system: applications and
-%% modules that were taken out are no longer loaded or started, those that are cold are not
-%% loaded before the kernel is up, and the applications' terms are those of now. Every pass
-%% ends with it.
+%% @doc Updates the boot script to the contents of the system. It removes the load and start of
+%% removed applications and modules. It removes the load of cold modules before the kernel is up.
+%% It updates the applications' terms. Every pass ends with this update.
 -spec refresh(whittle_system:system()) -> whittle_system:system().
 refresh(System) ->
     Apps = maps:from_list([{Name, App} || #{name := Name} = App
@@ -153,22 +150,21 @@ refresh({apply, {application, load, [{application, Name, _}]}}, Apps, _, _) ->
 refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
     instruction({start, Name, Type}, Apps);
 refresh({apply, {os, set_signal, [sigterm, handle]}}, _, _, _) ->
-    [];   % it comes with the kernel's start
+    [];   % the kernel's start includes it
 refresh({apply, {erl_features, _, _}} = Apply, _, _, Here) ->
     [Apply || is_map_key(erl_features, Here)];
 refresh(Instruction, _, _, _) ->
     [Instruction].
 
-%% @doc Names modules that are loaded before the kernel starts, beside those
-%% that it needs: loading them together there costs less than one by one when
-%% they are first called. A module that is not in the system, or cold in it, is
-%% passed over; the list replaces one that was set before.
+%% @doc Sets further modules to load before the kernel starts. To load them together costs less
+%% than to load each one on its first call. The function skips a module that the system lacks or
+%% that is cold. The list replaces an earlier list.
 -spec set_start_modules([module()], whittle_system:system()) ->
           whittle_system:system().
 set_start_modules(Modules, System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
     {Before, After} = at_kernel_load(Instructions),
-    %% The kernel's own list is the first; lists set before follow it.
+    %% The first list is the kernel's own. Lists from earlier calls follow it.
     {Head, [First | _]} = lists:splitwith(fun(I) -> element(1, I) =/= primLoad end,
                                           Before),
     {primLoad, Needed} = First,
@@ -179,8 +175,8 @@ set_start_modules(Modules, System) ->
     Lists = lists:append([load([App], Ms) || {App, [_ | _] = Ms} <- Own]),
     whittle_system:set_boot({script, Id, Head ++ [First] ++ Lists ++ After}, System).
 
-%% @doc A system that `whittle trace' can record from its start on: the recorder is the
-%% first of the kernel's processes, and so the last that is told to stop.
+%% @doc Makes a system that `whittle trace' can record from its start. The recorder is the first
+%% kernel process, so it is the last one to stop.
 -spec set_traced(whittle_system:system()) -> whittle_system:system().
 set_traced(System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
@@ -189,20 +185,21 @@ set_traced(System) ->
     Recorder = {kernelProcess, whittle_trace, {whittle_start_trace, start_link, []}},
     whittle_system:set_boot({script, Id, Before ++ [Recorder | After]}, System).
 
-%% @doc Modules that a node has loaded when it prints its first line, beside those that the
-%% kernel's own boot needs. How they were found is written in their file.
+%% @doc Lists the modules that a node has loaded when it prints its first line, beyond those that
+%% the kernel's own boot needs. Their file explains how they were found.
 -spec early_modules() -> [module()].
 early_modules() ->
     {ok, Modules} = file:consult(filename:join(code:priv_dir(whittle_system),
                                                "early_modules.config")),
     Modules.
 
-%% @doc Has the start make the atoms of all modules, before any application of the system
-%% runs: {@link atoms/1} tells them.
+%% @doc Makes the start create the atoms of all modules before any application of the system runs.
+%% {@link atoms/1} lists the atoms.
 -spec make_atoms(whittle_system:system()) -> whittle_system:system().
 make_atoms(System) -> when_loaded(make_atoms(), System).
 
-%% @doc Has the start name the modules that are cold as a whole to who says when they are called.
+%% @doc Makes the start register the modules that are cold as a whole, for reports of their first
+%% call.
 -spec watch_cold(whittle_system:system()) -> whittle_system:system().
 watch_cold(System) ->
     case [M || M <- lists:sort(maps:keys(whittle_system:cold(System))),
@@ -213,8 +210,9 @@ watch_cold(System) ->
             when_loaded({apply, {whittle_start_cold, watch, [Numbered]}}, System)
     end.
 
-%% @doc The names of the atoms that the start has to make, if it has to: those that no module
-%% has which it loads.
+%% @doc Lists the names of the atoms that the start has to create. These are the atoms of the
+%% modules that the start does not load, without the atoms of those that it loads. The result is
+%% `none' if the start creates no atoms.
 -spec atoms(whittle_system:system()) -> {ok, [binary()]} | none.
 atoms(System) ->
     {script, _, Instructions} = whittle_system:boot(System),
@@ -236,9 +234,9 @@ atoms(System) ->
 
 make_atoms() -> {apply, {whittle_start_cold, make_atoms, [root() ++ "/boot/atoms"]}}.
 
-%% @doc The boot script of the short-lived node that asks a running one: as the
-%% system's, but only kernel and stdlib start, and `whittle_control' can be
-%% found.
+%% @doc Makes the boot script of the short-lived node that queries a running one. It is like the
+%% system's script, but it starts only kernel and stdlib, and the code path includes
+%% `whittle_control'.
 -spec control(whittle_system:system()) -> whittle_system:boot_script().
 control(System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
@@ -246,7 +244,7 @@ control(System) ->
     {Before, After} = at_kernel_load(Instructions),
     {script, Id, Before ++ lists:append([in_control(I, ebin(App)) || I <- After])}.
 
-%% The running node's way of distribution may need any application (TLS: ssl).
+%% The distribution of the running node may need any application. With TLS it needs ssl.
 in_control({path, Path}, Dir) -> [{path, [Dir | Path]}];
 in_control({primLoad, _}, _) -> [];
 in_control({apply, {application, load, [{application, stdlib, _}]}} = I, _) -> [I];
@@ -257,9 +255,9 @@ in_control({apply, {os, set_signal, _}} = I, _) -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
-%% @doc The modules that are loaded before the kernel is up, in order: those that can be
-%% loaded all at once, and those that `init' has to load, for their `on_load' function
-%% (OTP 27's prim_tty).
+%% @doc Lists the modules to load before the kernel is up, in order. The first list holds modules
+%% that can load all at once. The second list holds modules that `init' must load because of their
+%% `on_load' function (prim_tty of OTP 27).
 -spec start_modules(whittle_system:system()) -> {AtOnce :: [module()], ByInit :: [module()]}.
 start_modules(System) ->
     {script, _, Instructions} = whittle_system:boot(System),
@@ -275,10 +273,10 @@ has_on_load(Bytes) ->
         {error, _} -> false
     end.
 
-%% @doc A boot script that has {@link whittle_start_load} load what the given one has
-%% `init' load before the kernel is up. `File' holds these modules; `Places' tells each
-%% one's path, its offset in the file and its size. What has no place is left to `init'. A
-%% system without `whittle_start' keeps its script as it is.
+%% @doc Makes a boot script in which {@link whittle_start_load} loads the modules that `init'
+%% loads in the given script before the kernel is up. `File' holds these modules. `Places' gives
+%% the path, the offset in the file and the size of each. `init' still loads a module without a
+%% place. A system without `whittle_start' keeps its script unchanged.
 -spec loaded_at_once(whittle_system:boot_script(), {file:filename(), Places},
                      whittle_system:system()) -> whittle_system:boot_script()
               when Places :: [{module(), file:filename(),
@@ -304,26 +302,27 @@ left(Rest, _) ->
 
 %% Internal
 
-%% With one instruction more, before the kernel's processes start.
+%% Adds an instruction before the kernel's processes start.
 when_loaded(Instruction, System) ->
     {script, Id, Instructions} = whittle_system:boot(System),
     {Before, [Completed | After]} = at_kernel_load(Instructions),
     whittle_system:set_boot({script, Id, Before ++ [Completed, Instruction | After]}, System).
 
-%% What loads the modules that the kernel needs to load others, and what follows.
+%% Splits the instructions. The first part loads the modules that the kernel needs to load others.
 at_kernel_load(Instructions) ->
     lists:splitwith(fun(I) -> I =/= {kernel_load_completed} end, Instructions).
 
-%% OTP's list has them although nothing calls them before the code server, which
-%% loads them when they are called, is up. They are a quarter of the code that
-%% an idle node has loaded (bench/README.md).
+%% OTP's list names these modules although nothing calls them before the code server is up. After
+%% that the code server loads them on their first call. They are a quarter of the loaded code of
+%% an idle node (bench/README.md).
 evaluator() -> [erl_eval, erl_lint, erl_parse].
 
-%% What OTP 25's loader asks (26's too) once erl_features, with which the scanner comes, is
-%% there: whether a module may be loaded. For that erl_features takes init's arguments, once,
-%% and calls other modules; but until the code server is up `init' itself loads what anybody
-%% calls, as the parser to read a sys.config, and it would wait for itself for ever. So they
-%% are loaded with the kernel, and it takes the arguments before `init' has to load.
+%% Finds the modules for the module erl_features. The scanner brings it in. If it is loaded, the
+%% loader of OTP 25 and 26 asks it whether a module may be loaded. erl_features then reads the
+%% arguments of init, once, and calls other modules. Until the code server is up, `init' itself
+%% loads each module on its first call, such as the parser for a sys.config. init would then wait
+%% for itself forever. So the kernel's list includes these modules, and erl_features reads the
+%% arguments before `init' has to load a module.
 features(#{modules := #{erl_features := Bytes}}) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     case lists:member({load_allowed, 1}, whittle_beam:exports(Beam)) of
@@ -351,8 +350,8 @@ instruction({start, Name, Type}, Apps) ->
     [{apply, {application, start_boot, [Name, Type]}} || is_map_key(Name, Apps)]
         ++ [signals_are_heard() || Name =:= kernel].
 
-%% Tells the launcher that the kernel acts on SIGTERM from now on: before, nobody hears of
-%% one, so it is kept until then (docs/launcher.md).
+%% Tells the launcher that the kernel handles SIGTERM from now on. Before that the launcher holds
+%% the signal back, because no process would receive it (docs/launcher.md).
 signals_are_heard() -> {apply, {os, set_signal, [sigterm, handle]}}.
 
 %% The application controller starts with the kernel's own term.
@@ -362,7 +361,7 @@ kernel_process({kernelProcess, application_controller, _}, Kernel) ->
 kernel_process(Process, _) ->
     Process.
 
-%% What application:load/1 uses; the rest of an .app file is for other tools.
+%% Keeps the properties that application:load/1 reads. Other tools read the rest of an .app file.
 load_term(#{spec := {application, Name, Props}} = App) ->
     Used = [description, vsn, id, registered, applications,
             optional_applications, included_applications, env, mod,
@@ -370,7 +369,7 @@ load_term(#{spec := {application, Name, Props}} = App) ->
     Kept = [{Key, Value} || {Key, Value} <- Props, lists:member(Key, Used)],
     {application, Name, Kept ++ [{modules, listed(App)}]}.
 
-%% The modules that the .app file lists and that are still here.
+%% Lists the modules that the .app file names and that the system still has.
 listed(#{modules := Modules, spec := {application, _, Props}}) ->
     [M || M <- proplists:get_value(modules, Props, []), is_map_key(M, Modules)].
 

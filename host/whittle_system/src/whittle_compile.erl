@@ -3,8 +3,8 @@
 
 -export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
-%% @doc Compiles a rebar3 project and says where its applications are. Nothing
-%% is fetched: a dependency that is not there yet is the error `not_fetched'.
+%% @doc Compiles a rebar3 project and returns the directory of its applications. It fetches
+%% nothing. A missing dependency gives the error `not_fetched'.
 -spec with_rebar3(file:filename()) ->
           {ok, file:filename()} | {error, whittle_system:error()}.
 with_rebar3(Dir) ->
@@ -17,7 +17,7 @@ with_rebar3(Dir) ->
             whittle_work:steps(
               [fun(_) -> whittle_sources:check_project(Dir) end,
                fun(_) ->
-                       %% One at a time: what one reads of `_build', another may be writing.
+                       %% The lock lets only one build at a time write to `_build' and read it.
                        case run(Flock, [".", Rebar3, "compile"], Dir, Env) of
                            {0, _} -> {ok, lib(Rebar3, Dir, Env)};
                            {_, Output} -> {error, not_built(Dir, Output)}
@@ -25,7 +25,7 @@ with_rebar3(Dir) ->
                end])
     end.
 
-%% @doc What a project's `rebar.config' says; nothing where it cannot be read.
+%% @doc Reads a project's `rebar.config'. It returns the empty list if the file cannot be read.
 -spec rebar_config(file:filename()) -> [term()].
 rebar_config(Dir) ->
     case whittle_file:text(filename:join(Dir, "rebar.config")) of
@@ -37,8 +37,8 @@ rebar_config(Dir) ->
         {error, _} -> []
     end.
 
-%% @doc Compiles an application's directory into a directory of our own and
-%% hands that over, as `TMP/ebin', for as long as the function runs.
+%% @doc Compiles an application's directory into a temporary directory. It calls the function with
+%% the path `TMP/ebin', and removes the directory after the call.
 -spec with_erlc(file:filename(), whittle_otp_lib:otp_lib(), fun((file:filename()) -> Result)) ->
           Result | {error, whittle_system:error()}.
 with_erlc(Dir, Otp, Read) ->
@@ -54,9 +54,8 @@ with_erlc(Dir, Otp, Read) ->
                          end
                  end).
 
-%% @doc Compiles modules again from their debug information, with the compiler of
-%% the given `erl'. What cannot be compiled so is not in the result; an `erl' that
-%% fails is an error.
+%% @doc Compiles modules again from their debug information, with the compiler of the given `erl'.
+%% The result omits modules that cannot be compiled. An `erl' that fails is an error.
 -spec again(file:filename(), [{module(), binary()}]) ->
           {ok, #{module() => binary()}} | {error, whittle_system:error()}.
 again(Erl, Modules) ->
@@ -79,8 +78,8 @@ again(Erl, Modules) ->
 numbered(List) ->
     lists:zip(lists:seq(1, length(List)), List).
 
-%% It runs in the chosen OTP, which may be newer than the one that compiled us.
-%% Of the options that the module was compiled with only inlining still counts.
+%% The expression runs in the chosen OTP, which may be newer than the OTP that compiled Whittle.
+%% Of the module's original compiler options it keeps only the inlining.
 again_expression() ->
     "[Tmp] = init:get_plain_arguments(),"
     "[catch begin"
@@ -96,9 +95,9 @@ again_expression() ->
     " end || F <- filelib:wildcard(filename:join(Tmp, \"in*\"))],"
     "halt(0).".
 
-%% @doc Compiles an escript that is source. Its module is named as it says
-%% itself, or else after the script: `escript' would put the time into the name,
-%% and the same input must give the same bytes.
+%% @doc Compiles an escript that is source. The module takes the name in the script, or else the
+%% name of the file. `escript' would put the time into the name, and the same input must give the
+%% same bytes.
 -spec escript(file:filename(), string(), whittle_otp_lib:otp_lib()) ->
           {ok, binary()} | {error, whittle_system:error()}.
 escript(File, Name, Otp) ->
@@ -125,7 +124,8 @@ compiled_escript(File, Module, Lines, Otp) ->
 
 %% Internal
 
-%% What rebar3 says of a dependency that it has not got is followed by a crash of its own.
+%% Makes the error of a failed build. After rebar3 reports a missing dependency, it prints a crash
+%% of its own.
 not_built(Dir, Output) ->
     Reason = case binary:match(Output, <<"rebar_fetch,offline">>) of
                  {_, _} -> "^Fetching .*$";
@@ -136,11 +136,11 @@ not_built(Dir, Output) ->
         nomatch -> {not_compiled, {Dir, "rebar3 compile", Output}}
     end.
 
-%% An escript's name as a module, and the module's source: as `escript' does it,
-%% `-module' and the export of main/1 are added where they are missing. They take
-%% the shebang's place or stand in a line of the script, so that line numbers hold.
+%% Makes a module of an escript, with its name. Like `escript', it adds `-module' and the export
+%% of main/1 if they are missing. They replace the shebang line or share a line with the script,
+%% so that line numbers stay right.
 whole_module(Body, Name) ->
-    %% A form may begin anywhere in a line; a comment may not hold one.
+    %% A form may begin anywhere in a line. A comment cannot contain a form.
     Export = case re:run(Body, "^\\s*-\\s*export\\s*\\(\\s*\\[[^\\]]*\\bmain\\s*/\\s*1\\b",
                          [multiline, {capture, none}]) of
                  match -> "";
@@ -158,7 +158,8 @@ whole_module(Body, Name) ->
                     Body]}
     end.
 
-%% Asking rebar3 costs a second; only a script can make the answer differ.
+%% Finds the library directory. A call of rebar3 takes a second. The answer can differ only if
+%% there is a configuration script.
 lib(Rebar3, Dir, Env) ->
     case filelib:is_regular(filename:join(Dir, "rebar.config.script")) of
         true ->
@@ -176,13 +177,13 @@ erlc(Given, Tmp, Ebin, Otp) ->
                "-I", filename:dirname(Dir)],
     Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
                  || File <- Grammars],
-    %% What a grammar once left beside it is not the newest.
+    %% A module that was generated from a grammar earlier is not the newest source.
     Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl"))
         -- [filename:rootname(File) ++ ".erl" || File <- Grammars],
-    %% What others are compiled with comes first: their parse transforms and
-    %% behaviours.
+    %% Parse transforms and behaviours come first, because the compiler needs them for the other
+    %% modules.
     {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
-    %% The directory that it is compiled in has another name each time.
+    %% The temporary directory has another name each time.
     Options = ["+debug_info", "+deterministic"],
     Steps = [{["-o", Tmp | Grammars], Grammars},
              {Options ++ ["-o", Ebin | Include] ++ Tools, Tools},
@@ -198,7 +199,7 @@ erlc(Given, Tmp, Ebin, Otp) ->
         _ -> Compiled
     end.
 
-%% Which one is compiled last would be luck.
+%% Refuses two sources of one name. The order of compilation would decide which one remains.
 no_two(Given, Dir, Sources) ->
     Named = lists:sort([{filename:basename(filename:rootname(File)), File} || File <- Sources]),
     case [Name || {{Name, _}, {Name, _}} <- lists:zip(lists:droplast([none | Named]), Named)] of
@@ -209,9 +210,9 @@ no_two(Given, Dir, Sources) ->
             {error, {source_twice, {Given, Name, Files}}}
     end.
 
-%% The chosen OTP's own compiler fits best; the host's does where it is not here. It runs
-%% in a directory of ours: of names that begin with the letters of the one it runs in, erlc
-%% takes these away.
+%% Compiles the sources. The compiler of the chosen OTP fits best. If it is missing, the host's
+%% compiler runs. erlc runs in a temporary directory, because it strips the name of its working
+%% directory from the beginning of file names.
 erlc_steps([Arguments | Rest], Tmp, Otp) ->
     case program("erlc", Otp) of
         false -> {error, {no_program, {"erlc", "Debian package erlang-base"}}};
@@ -224,7 +225,7 @@ erlc_steps([Arguments | Rest], Tmp, Otp) ->
 erlc_steps([], _, _) ->
     ok.
 
-%% What the compiler said, with the names that the user knows.
+%% Replaces temporary names in the compiler's output with the names that the user knows.
 shown(Output, Names) ->
     iolist_to_binary(lists:foldl(fun({Ours, Theirs}, Text) ->
                                          string:replace(Text, Ours, Theirs, all)
@@ -236,7 +237,7 @@ program(Name, Otp) ->
         error -> os:find_executable(Name)
     end.
 
-%% Of a file that cannot be read erlc says so.
+%% If a file cannot be read, erlc reports it.
 is_tool(File) ->
     case whittle_input_file:read(File) of
         {ok, Text} ->
@@ -245,7 +246,7 @@ is_tool(File) ->
             false
     end.
 
-%% The .app file is the source's, with the modules that were compiled.
+%% Makes the .app file from the one in the source, with the modules that were compiled.
 app_file(Dir, Ebin) ->
     Compiled = [list_to_atom(filename:basename(File, ".beam"))
                 || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))],
@@ -269,7 +270,7 @@ spec(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-%% Calls the function with a directory that is removed afterwards.
+%% Calls the function with a temporary directory and removes the directory after the call.
 in_temporary(Fun) ->
     case whittle_unfinished:make_directory("whittle") of
         {ok, Dir} ->

@@ -1,10 +1,10 @@
-%% @hidden Makes what a reader found into a whole system.
+%% @hidden Completes the result of a reader into a whole system.
 -module(whittle_complete).
 
 -export([complete/3, check/2]).
 
-%% @doc Adds what the chosen OTP has to bring, checks that the parts fit
-%% together, and makes the boot script.
+%% @doc Adds missing applications from the chosen OTP, checks that the parts fit together, and
+%% makes the boot script.
 -spec complete(whittle_read:found(), whittle_otp_lib:otp_lib(),
                whittle_read:options()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
@@ -15,8 +15,8 @@ complete(Found, Otp, Options) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc Whether all applications are there, as far as can be told without an OTP: for before
-%% the long work.
+%% @doc Checks that all applications exist, as far as this is possible without an OTP. Call it
+%% before the long work.
 -spec check(#{apps := [whittle_system:app()], roots := [whittle_system:app_name()],
               atom() => term()}, whittle_read:needs()) ->
           ok | {error, whittle_system:error()}.
@@ -30,7 +30,7 @@ check(#{apps := Given, roots := Roots} = Found, #{otp := Otp} = Options) ->
 
 system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
        Otp, Options) ->
-    %% Readers say more of a name that they have from a file.
+    %% A reader gives a better error for a name from a file.
     _ = [fail({odd_name, {"the input", Kind, Text, Why}})
          || {Kind, Text} <- [{"the system's name", Name}, {"the system's version", Vsn}],
             {error, Why} <- [whittle_file_name:check(Text)]],
@@ -42,7 +42,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
     {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
                                  {Otp, Libs}),
-    %% What is asked for by calls alone is as needed as what a file names.
+    %% An application that the code calls is needed as much as one that an .app file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
     Used0 = maps:with(whittle_needs:reachable(Needed, Apps0), Apps0),
@@ -71,7 +71,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
                   _ -> System4
               end,
     System6 = boot(Found, Own, Used, Otp, System5),
-    %% An application in the input that gave way to the chosen OTP's has its note twice.
+    %% If an application in the input was replaced by the chosen OTP's, its note occurs twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
                                    ++ whittle_uncalled:notes(Used, Apps0, Otp, Libs)
@@ -81,8 +81,9 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
 
 %% Internal: applications
 
-%% An application of OTP fits the ERTS that it was released with; in a release
-%% that was made for another one it has to come from the chosen OTP.
+%% Removes OTP applications of another release. An application of OTP fits only the ERTS of its
+%% own release. If the release was made for another ERTS, the application must come from the
+%% chosen OTP.
 without_other_otp(Given, Found, Otp) ->
     Erts = whittle_otp_lib:erts(Otp),
     Same = maps:get(erts, Found, Erts) =:= Erts,
@@ -109,8 +110,8 @@ add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs}) ->
     {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
      ++ optional(Apps)}.
 
-%% Takes what is asked for from what is given, or else from the chosen OTP or the other
-%% library directories.
+%% Takes each needed application from the input, or else from the chosen OTP or the other library
+%% directories.
 add([{Name, By} | Rest], Given, Apps, Told, From) when is_map_key(Name, Apps) ->
     add(Rest, Given, Apps#{Name := asked_by(By, maps:get(Name, Apps))}, Told, From);
 add([{Name, By} | Rest], Given, Apps, {Notes, Missing}, From) ->
@@ -132,7 +133,7 @@ add([{Name, By} | Rest], Given, Apps, {Notes, Missing}, From) ->
             add(Rest, Given, Apps, {Notes, Missing#{Name => By ++ Before}}, From)
     end;
 add([], Given, Apps, {Notes, Missing}, _) ->
-    %% What the input holds and nobody asks for stays: a pass drops it, so that
+    %% Applications of the input that are not needed stay here. A pass removes them later, so that
     %% the ledger shows it.
     {maps:merge(Given, Apps), Notes, Missing}.
 
@@ -149,7 +150,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
         {{Kind, Dir}, false} ->
             {App, Notes} = ok(whittle_read_app:read(Dir, context(Kind, Dir, By))),
             {ok, App, Notes};
-        %% An escript runs until it calls what is not there.
+        %% An escript runs until it calls something that is missing.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
             {lacking, io_lib:format("~ts, which ~ts asks for, is not there: "
                                     "what uses it will fail",
@@ -158,7 +159,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
             missing
     end.
 
-%% Who asks for an application that nobody's `.app' file names: the user, or the release.
+%% Finds the source of an application that no `.app' file names: the user, or the release.
 asker(Name, [], Added) ->
     case lists:member(Name, Added) of
         true -> [];
@@ -166,7 +167,7 @@ asker(Name, [], Added) ->
     end;
 asker(_, By, _) -> By.
 
-%% OTP's own links are its packager's.
+%% Links inside OTP are the responsibility of its packager.
 context(otp, _, By) -> #{kind => otp, asked_by => By};
 context(Kind, Dir, By) ->
     #{kind => Kind, asked_by => By, root => whittle_links:root(Dir, filename:dirname(Dir))}.
@@ -192,7 +193,7 @@ check_names(Apps) ->
             fail({application_twice, {Twice, Paths}})
     end.
 
-%% Two modules of one name: which one is loaded would be luck.
+%% Refuses two modules of one name. It would be undefined which one the VM loads.
 check_modules(Apps) ->
     Homes = lists:sort([{Module, Name}
                         || {Name, #{modules := Modules}} <- maps:to_list(Apps),
@@ -203,7 +204,8 @@ check_modules(Apps) ->
         [Clash | _] -> fail({module_twice, Clash})
     end.
 
-%% An application begins with a call of its `mod'. What an escript starts is its own affair.
+%% Checks the modules that start the applications. An application starts with a call of its `mod'.
+%% An escript starts applications itself, so the check skips it.
 check_started(#{main := _}, _) ->
     ok;
 check_started(_, Apps) ->
@@ -215,7 +217,7 @@ check_started(_, Apps) ->
         [Absent | _] -> fail({absent_start_module, Absent})
     end.
 
-%% A library alone is a program that waits for ever.
+%% Writes a note about an input of libraries alone. Such a program waits forever.
 idle(#{starts := all, roots := Roots}, Apps) ->
     Starting = [Name || Name <- Roots, #{Name := App} <- [Apps],
                         whittle_system:started(App) =/= []],
@@ -227,14 +229,14 @@ idle(_, _) ->
 modules(Apps) ->
     maps:from_keys(lists:append([maps:keys(Here) || #{modules := Here} <- maps:values(Apps)]), []).
 
-%% Where each is, and where it points.
+%% Lists each link with its place and its target.
 links(Found, Apps) ->
     [{"the release", Path, To} || {Path, To} <- maps:get(links, Found, [])]
         ++ [{["application ", atom_to_list(Name)], Path, To}
             || {Name, #{origin := #{links := Links}}} <- lists:sort(maps:to_list(Apps)),
                {Path, To} <- Links].
 
-%% Of C that the command line describes: what leads out of the description's directory.
+%% Lists links out of the directories of the descriptions that the command line names.
 described(Natives) ->
     lists:usort([{["the description ", File], Path, To}
                  || {File, #{paths := Paths}} <- Natives, Dir <- [filename:dirname(File)],
@@ -256,7 +258,7 @@ fit(Apps, Otp) ->
         {error, Error} -> fail(Error)
     end.
 
-%% Those that the command line describes, beside those of the applications themselves.
+%% Assigns the descriptions of the command line, in addition to those of the applications.
 native(Natives, Apps) ->
     case whittle_native:assign(Natives, Apps) of
         {ok, Assigned} ->
@@ -271,8 +273,8 @@ refuse_prebuilt(#{name := Name} = App) ->
         {[Path | _], Loaders} -> fail({prebuilt_nif, {Path, Name, Loaders}})
     end.
 
-%% Of OTP's: one that the input brings has not been asked about yet. An escript runs until
-%% it calls what is not there.
+%% Refuses an application of OTP that cannot work without its program. An application from the
+%% input has not been checked before. An escript runs until it calls something that is missing.
 refuse_without_program(#{main := _}, _, _) ->
     ok;
 refuse_without_program(_, Added, #{name := Name, origin := #{asked_by := AskedBy}} = App) ->
@@ -306,8 +308,8 @@ boot(#{starts := Starts} = Found, Roots, Apps, Otp, System) ->
                             order => order(lists:sort(maps:keys(Apps)), Apps),
                             steps => Steps}, System).
 
-%% An application of the chosen OTP may need one that the release did not hold:
-%% it starts with OTP's applications, before what the release starts.
+%% Adds steps for the applications that the chosen OTP needs and the release did not hold. They
+%% start with OTP's applications, before the applications of the release.
 with_added(Steps, Types) ->
     Known = [Name || {load, Name} <- Steps] ++ [Name || {start, Name, _} <- Steps],
     New = [{Name, Type} || {Name, Type} <- Types, not lists:member(Name, [kernel | Known])],
@@ -320,14 +322,15 @@ with_added(Steps, Types) ->
         ++ [{start, Name, Type} || {Name, Type} <- New, Type =/= none, Type =/= load]
         ++ Rest.
 
-%% kernel and stdlib come first: everything stands on them.
+%% kernel and stdlib come first, because all others depend on them.
 order(Names, Apps) ->
     case whittle_needs:start_order([kernel, stdlib] ++ Names, Apps) of
         {ok, Order} -> Order;
         {error, Error} -> fail(Error)
     end.
 
-%% An included application is loaded, and started by the one that includes it.
+%% Returns the start type. An included application is loaded. The application that includes it
+%% starts it.
 type(Name, Starts, Apps) ->
     Included = [Name || #{spec := {application, _, Props}} <- maps:values(Apps),
                         lists:member(Name, proplists:get_value(

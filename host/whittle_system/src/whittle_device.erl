@@ -1,26 +1,26 @@
-%% @doc Whittle's own applications for the board, as they are put into a system:
-%% `whittle_start' for their start and for escripts, `whittle_control' for
-%% `--whittle-ping' and its kin. They are built beside the host's applications.
+%% @doc Reads Whittle's own applications for the device and adds them to a system. `whittle_start'
+%% is for the start of a system and for escripts. `whittle_control' is for commands such as
+%% `--whittle-ping'. They are built beside the host's applications.
 -module(whittle_device).
 
 -export([read/1, add/1, is_device/1, lib_dir/0]).
 
-%% What every system has.
+%% The applications that every system contains.
 -define(ADDED, [whittle_start, whittle_control]).
 
 %% The modules that `whittle trace' loads into a program, and their application.
 -define(RECORDER, [whittle_trace, whittle_trace_begin]).
 
-%% @doc Whether it is one of them that every system has.
+%% @doc Tells whether every system contains the application.
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
 
-%% @doc The directory where they are compiled, with the libraries that a program may list
-%% among its applications, whittle_io say.
+%% @doc Returns the directory of the compiled applications. It also holds the libraries that a
+%% program may list among its applications, such as whittle_io.
 -spec lib_dir() -> file:filename().
 lib_dir() -> filename:dirname(code:lib_dir(whittle_system)).
 
-%% @doc Reads one of them.
+%% @doc Reads one of the applications.
 -spec read(whittle_system:app_name()) ->
           {ok, whittle_system:app()} | {error, whittle_system:error()}.
 read(Name) ->
@@ -31,9 +31,10 @@ read(Name) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Adds what every system has. They are roots, since nothing in the program calls
-%% them; boot scripts name their modules themselves. Error: `reserved_name' where an application
-%% or a module of the program has the name of one that Whittle adds, or that `whittle trace' loads.
+%% @doc Adds the applications that every system contains. They become roots, because nothing in
+%% the program calls them. Boot scripts name their modules directly. The error is `reserved_name'
+%% if an application or module of the program has the name of one that Whittle adds or that
+%% `whittle trace' loads.
 -spec add(whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
@@ -60,8 +61,8 @@ add([Name | Names], Given, System) ->
                add(Names, Given, With)
        end]).
 
-%% Applications and modules of the program with such names. An application may name one of ours
-%% among those that it needs: that is the one in our own directory.
+%% Finds applications and modules of the program with reserved names. An application may list one
+%% of Whittle's applications as a dependency. It then means the one in Whittle's own directory.
 reserved(Names, Modules, Ours, Given) ->
     lists:append([[{application, Name, Dir} || lists:member(Name, Names)]
                   ++ [{module, Module, Dir} || Module <- lists:sort(maps:keys(Here)),

@@ -3,12 +3,13 @@
 
 -export([read/1]).
 
-%% Bytes of a module, and of any other file: the largest block of a pack.
+%% The limits in bytes for a module and for any other file. The second is the largest block of a
+%% pack.
 -define(MOST_CODE, 64 * 1024 * 1024).
 -define(MOST, 16#ffffffff).
 
-%% @doc Reads a file of an application or a release. The limit of {@link whittle_file:whole/2}
-%% follows from the file's name: 4 MB for texts, 64 MB for modules, 4 GB for the rest.
+%% @doc Reads a file of an application or a release. The name of the file sets the limit of {@link
+%% whittle_file:whole/2}: 4 MB for texts, 64 MB for modules, 4 GB for other files.
 -spec read(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 read(File) ->
     Name = filename:basename(File),

@@ -1,4 +1,4 @@
-%% @hidden Finds the applications that an input asks for and that nobody has, before any OTP is
+%% @hidden Finds the applications that an input needs and that are missing, before any OTP is
 %% built.
 -module(whittle_lacking).
 
@@ -6,12 +6,13 @@
 
 -export_type([missing/0]).
 
-%% Applications that are nowhere, each with those that ask for it; `[]' is the user.
+%% Missing applications, each with the applications that need it. `[]' stands for the user.
 -type missing() :: [{whittle_system:app_name(), [whittle_system:app_name()]}].
 
-%% @doc All applications that are neither given, nor in a library directory, nor in an OTP that
-%% Whittle builds, and those that cannot work in one file; asked for by the named applications, or
-%% by what these need in turn.
+%% @doc Lists all missing applications. An application is missing if it is not given, not in a
+%% library directory, and not in an OTP that Whittle builds. An application that cannot work in
+%% one file counts as missing too. The search covers the named applications and all their
+%% dependencies.
 -spec missing([whittle_system:app_name()],
               #{whittle_system:app_name() => whittle_system:app()},
               #{whittle_system:app_name() => file:filename()},
@@ -44,7 +45,7 @@ ask(Name, {Given, Libs, Read}) ->
         {false, _, #{Name := Dir}} ->
             case Read(Dir) of
                 {ok, App} -> {there, needed(App)};
-                error -> {there, []}            % reading it says why
+                error -> {there, []}            % the read reports the reason
             end;
         _ -> missing
     end.

@@ -1,8 +1,8 @@
 %% @hidden Finds symbolic links that lead out of an input.
 %%
-%% Readers follow links, as rebar3 and relx make them. One that leads to a file elsewhere on
-%% the machine puts that file into the output, and only who looks for it sees that: so each
-%% is told ({@link whittle_complete}), or refused.
+%% Readers follow links, because rebar3 and relx make them. A link to a file elsewhere on the
+%% machine puts that file into the output, and the user may not notice. So the build reports each
+%% such link ({@link whittle_complete}) or refuses it.
 -module(whittle_links).
 
 -include_lib("kernel/include/file.hrl").
@@ -11,19 +11,18 @@
 
 -export_type([link/0, identity/0]).
 
-%% Path below the directory, `<<>>' for the directory itself, and where the link points.
+%% The path below the directory, `<<>>' for the directory itself, and the target of the link.
 -type link() :: {whittle_system:path(), file:filename_all()}.
 
-%% Two paths that have the same one lead to the same directory.
+%% Two paths with the same identity lead to the same directory.
 -type identity() :: {Device :: non_neg_integer(), Inode :: non_neg_integer()}.
 
-%% More links one behind the other are a loop for Linux too.
+%% Linux too treats a longer chain of links as a loop.
 -define(MOST, 40).
 
-%% @doc The links that lead out of `Root' on the way to files, given by their paths below a
-%% directory. What a link to a directory leads to counts as inside from there on: a further
-%% link below it is told when it leads out of both. The directory itself is inside, unless it
-%% is such a link.
+%% @doc Finds the links out of `Root' on the paths to files. The paths start at a directory. After
+%% a link to a directory, the target counts as inside too. A further link below it is listed only
+%% if it leads out of both. The directory itself counts as inside, unless it is such a link.
 -spec outside(file:filename(), file:filename(), [whittle_system:path()]) -> [link()].
 outside(Root, Dir, Paths) ->
     Ways = lists:usort(lists:append([ways(Path) || Path <- Paths])),
@@ -31,9 +30,9 @@ outside(Root, Dir, Paths) ->
                          Is =/= none],
     outside(Ways, Dir, [{<<>>, identity(Root)} | Own], []).
 
-%% @doc The directory that counts as the input for the links of an application or a release:
-%% of what rebar3 has built, `_build/PROFILE/{lib,checkouts,rel}/NAME', the project, since
-%% rebar3 builds with links into it; of others the second argument.
+%% @doc Finds the directory that counts as the input for the links of an application or a release.
+%% For a directory `_build/PROFILE/{lib,checkouts,rel}/NAME' this is the project, because rebar3
+%% makes links into the project. For any other directory it is the second argument.
 -spec root(file:filename(), file:filename()) -> file:filename().
 root(Dir, Otherwise) ->
     Parts = [Part || Part <- filename:split(filename:absname(Dir)), Part =/= "."],
@@ -48,7 +47,7 @@ root(Dir, Otherwise) ->
             Otherwise
     end.
 
-%% @doc Identifies the directory that a path leads to; `none' where the path leads to none.
+%% @doc Identifies the directory of a path. It returns `none' if the path leads to no directory.
 -spec identity(file:filename_all()) -> identity() | none.
 identity(Dir) ->
     case file:read_file_info(Dir) of
@@ -60,11 +59,11 @@ identity(Dir) ->
 
 %% Internal
 
-%% Each directory on the way, then the file.
+%% Lists each directory on the path, then the file.
 ways(Path) ->
     [<<>>, Path | [binary:part(Path, 0, At) || {At, 1} <- binary:matches(Path, <<"/">>)]].
 
-%% In their order a directory comes before what is below it.
+%% The order puts a directory before its contents.
 outside([Way | Ways], Dir, Inside, Found) ->
     Place = filename:join(Dir, unicode:characters_to_list(Way)),
     case file:read_link_all(Place) of
@@ -93,7 +92,7 @@ leads_to(Place, Inside) ->
         false -> {outside, Is}
     end.
 
-%% What a link to a file leads to: a place that is no link.
+%% Follows links to a file that is not a link.
 target(Place, Left) when Left > 0 ->
     case file:read_link_all(Place) of
         {ok, To} -> target(filename:absname(To, filename:dirname(Place)), Left - 1);
@@ -102,8 +101,8 @@ target(Place, Left) when Left > 0 ->
 target(Place, 0) ->
     Place.
 
-%% Up from a directory until the one that is looked for, or the top. The system's `..'
-%% goes from where a link leads to.
+%% Goes up from a directory to the wanted one or to the root directory. `..' of the file system
+%% starts from the target of a link.
 is_within(Place, Inside) ->
     Above = filename:join(Place, ".."),
     Is = identity(Place),

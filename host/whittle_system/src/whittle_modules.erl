@@ -1,10 +1,10 @@
-%% @doc All modules of a system: what is to be found in each, or done to each.
+%% @doc Applies a function to all modules of a system, or rewrites them.
 -module(whittle_modules).
 
 -export([each/2, rewrite/2, exports/2]).
 
-%% @doc What a function finds in each module; on all schedulers, see {@link whittle_work:map/2}.
-%% Errors: `bad_beam', the first that cannot be read.
+%% @doc Calls a function for each module, on all schedulers. See {@link whittle_work:map/2}. The
+%% error `bad_beam' names the first module that cannot be read.
 -spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
            whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
 each(Fun, System) ->
@@ -21,7 +21,7 @@ each(Fun, System) ->
         [] -> {ok, [Result || {ok, Result} <- Found]}
     end.
 
-%% @doc Replaces each module by what {@link whittle_beam:strip/2} makes of it.
+%% @doc Replaces each module with the result of {@link whittle_beam:strip/2}.
 -spec rewrite(whittle_beam:strip_options(), whittle_system:system()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 rewrite(Options, System) ->
@@ -35,7 +35,8 @@ rewrite(Options, System) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Whether a module of the system exports a function; `false' where it cannot be read.
+%% @doc Tells whether a module of the system exports a function. The result is `false' if the
+%% module cannot be read.
 -spec exports(mfa(), whittle_system:system()) -> boolean().
 exports({M, F, A}, System) ->
     lists:any(fun({_, Module, _}) when Module =/= M -> false;

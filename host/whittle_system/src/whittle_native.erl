@@ -1,8 +1,8 @@
-%% @doc NIFs and drivers that an application brings as C or C++, for the VM to have linked
-%% in: a static executable loads no library.
+%% @doc Reads the descriptions of NIFs and drivers in C or C++ that an application brings. Whittle
+%% links them into the VM, because a static executable loads no library.
 %%
-%% A description is a file of terms, `native.config' at the top of the application, or one
-%% that the command line names for an application that has none:
+%% A description is a file of terms. It is `native.config' at the top of the application. For an
+%% application without one, the command line can name a description:
 %%
 %% ```
 %% {nif, "jiffy", [{sources, ["c_src/*.c", "c_src/*.cc"]}, {include, ["c_src"]}]}.
@@ -10,13 +10,13 @@
 %% {nif, "meter", [{archive, "lib/$TARGET/libmeter.a"}]}.
 %% '''
 %%
-%% The name is that of the library which the application loads. Paths are below the
-%% description's directory. Options: `sources', wildcards of C and C++ files; `archive', a
-%% static library that is compiled already, with `$TARGET' for the target's name;
-%% `include', directories of headers, beside those of the sources; `cflags', further flags
-%% of the compiler, each one word as the compiler gets it; `libs', libraries that Whittle has
-%% for every target; `module', the one that loads it (default: of the library's name). It is
-%% linked in when that module is in the output.
+%% The name is that of the library that the application loads. All paths are relative to the
+%% description's directory. The option `sources' gives wildcards of C and C++ files. `archive'
+%% gives a compiled static library, with `$TARGET' for the name of the target. `include' gives
+%% header directories, in addition to those of the sources. `cflags' gives further compiler flags.
+%% Each flag is one word, exactly as the compiler receives it. `libs' gives libraries that Whittle
+%% has for every target. `module' gives the module that loads the library (default: the library's
+%% name). Whittle links the library if the output contains that module.
 -module(whittle_native).
 
 -export([of_application/2, description/1, read/1, read_all/1, assign/2, without_libraries/1]).
@@ -29,25 +29,25 @@
 -type native() ::
         #{kind := nif | driver,
           name := string(),
-          module := module(),                           % that loads it
+          module := module(),                           % the module that loads it
           sources := [whittle_system:path()],           % among the files
           include := [string()],                        % directories; "." for the top
           cflags := [string()],
           libs := [lib()],
-          archives := #{string() => binary()},          % by target: compiled already
-          files := #{whittle_system:path() => binary()},    % all that may be included
-          paths => [whittle_system:path()]}.            % of all files that were read
+          archives := #{string() => binary()},          % by target: compiled archives
+          files := #{whittle_system:path() => binary()},    % all files that may be included
+          paths => [whittle_system:path()]}.            % all files that were read
 
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
 -define(SOURCES, [".c", ".cc", ".cpp", ".cxx"]).
-%% What a compiler may read beside the sources it is given: a source may include another one,
-%% which is not compiled by itself.
+%% The files that a compiler may read besides the given sources. A source may include another
+%% source that is not compiled by itself.
 -define(INCLUDED, "*.{h,hh,hpp,hxx,inc,def,tcc,ipp,c,cc,cpp,cxx}").
 -define(LIBS, [crypto, ssl, zlib]).
 
-%% @doc What the description at the top of an application's directory names, each to be
-%% loaded by one of its modules; nothing where there is no description.
+%% @doc Reads the description at the top of an application's directory. One of the application's
+%% modules must load each native. The result is empty if there is no description.
 -spec of_application(file:filename(), [module()]) ->
           {ok, [native()]} | {error, whittle_system:error()}.
 of_application(Dir, Modules) ->
@@ -56,16 +56,16 @@ of_application(Dir, Modules) ->
         {ok, File} -> loaded(File, Modules, read(File))
     end.
 
-%% @doc The description of an application. rebar3 makes for a project's own application a
-%% directory that holds only links to its parts: the description lies beside what `src' links
-%% to.
+%% @doc Finds the description of an application. For a project's own application rebar3 makes a
+%% directory that holds only links to its parts. The description then lies beside the directory
+%% that `src' links to.
 -spec description(file:filename()) -> {ok, file:filename()} | none.
 description(Dir) ->
     Linked = case file:read_link(filename:join(Dir, "src")) of
                  {ok, To} -> [filename:dirname(filename:absname(To, Dir))];
                  {error, _} -> []
              end,
-    %% Also what is no file, or a link that leads nowhere: reading says so.
+    %% The list includes broken links and entries that are not files. The read reports them.
     Files = [File || Place <- [Dir | Linked], File <- [filename:join(Place, "native.config")],
                      {ok, _} <- [file:read_link_info(File)]],
     case Files of
@@ -73,7 +73,7 @@ description(Dir) ->
         [File | _] -> {ok, File}
     end.
 
-%% @doc What a description names.
+%% @doc Reads the natives of a description.
 -spec read(file:filename()) -> {ok, [native()]} | {error, whittle_system:error()}.
 read(File) ->
     try
@@ -82,7 +82,7 @@ read(File) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc What several descriptions name, each with its file.
+%% @doc Reads the natives of several descriptions, each with its file.
 -spec read_all([file:filename()]) ->
           {ok, [{file:filename(), native()}]} | {error, whittle_system:error()}.
 read_all([]) ->
@@ -96,7 +96,7 @@ read_all([File | Files]) ->
                                  end
                          end]).
 
-%% @doc Gives each native to the application that has the module which loads it.
+%% @doc Assigns each native to the application that has its loading module.
 -spec assign([{file:filename(), native()}], apps()) ->
           {ok, apps()} | {error, whittle_system:error()}.
 assign(Natives, Apps) ->
@@ -104,7 +104,7 @@ assign(Natives, Apps) ->
                    (_, {error, _} = Error) -> Error
                 end, {ok, Apps}, Natives).
 
-%% @doc An application without the shared objects that stand for what is linked in.
+%% @doc Removes the shared objects of an application that are linked into the VM.
 -spec without_libraries(whittle_system:app()) -> whittle_system:app().
 without_libraries(#{natives := Natives, files := Files} = App) ->
     Names = [unicode:characters_to_binary(Name) || #{name := Name} <- Natives],
@@ -204,7 +204,7 @@ native(Kind, Name, Options, File) ->
       files => maps:from_list([{path(Path), bytes(filename:join(Dir, Path))}
                                || Path <- lists:usort(Sources ++ Included)])}.
 
-%% A name becomes a C identifier and part of a path.
+%% Checks a name. It becomes a C identifier and part of a path.
 is_name(Name) ->
     is_text(Name)
         andalso re:run(Name, "^[A-Za-z_][A-Za-z0-9_]{0,63}\\z", [{capture, none}]) =:= match.
@@ -216,12 +216,12 @@ is_option({cflags, Flags}) ->
 is_option({libs, Libs}) ->
     all(fun(Lib) -> lists:member(Lib, ?LIBS) end, Libs);
 is_option({archive, Path}) ->
-    %% A wildcard would stand for more than the target's name.
+    %% A wildcard could match more than the name of the target.
     is_below(Path) andalso re:run(Path, "[*?{\\[\\\\]", [{capture, none}]) =:= nomatch;
 is_option({module, Module}) -> is_atom(Module);
 is_option(_) -> false.
 
-%% An improper list is none.
+%% An improper list gives false.
 all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
 all(_, _) -> false.
 
@@ -231,8 +231,8 @@ is_below(Path) ->
     is_text(Path) andalso filename:pathtype(Path) =:= relative
         andalso not lists:member("..", filename:split(Path)).
 
-%% The recipe quotes it for sh. No file of the compiler's own words (@FILE), and nothing
-%% that the recipe says itself or that is for the linker.
+%% Checks a compiler flag. The recipe quotes it for sh. The check refuses a response file (@FILE),
+%% the flags that the recipe itself sets, and the flags of the linker.
 is_flag(Flag) ->
     is_text(Flag) andalso re:run(Flag, "^(?!-[lLo]|@)[^[:cntrl:]]+\\z", [{capture, none}, unicode])
         =:= match.
@@ -260,7 +260,7 @@ archives(Path, Dir) ->
             {#{"" => archive(filename:join(Dir, Path))}, [Path]}
     end.
 
-%% As ar writes it, with a member.
+%% Checks that a file is an archive from ar with at least one member.
 archive(File) ->
     case bytes(File) of
         <<"!<arch>\n", _, _/binary>> = Archive -> Archive;

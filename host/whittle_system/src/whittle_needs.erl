@@ -1,11 +1,11 @@
-%% @hidden What needs what: the graph that the `.app' files draw.
+%% @hidden Computes dependencies between applications from their `.app' files.
 -module(whittle_needs).
 
 -export([direct/1, reachable/2, start_order/2]).
 
-%% @doc What an application's `.app' file asks for: `needed' must be there
-%% (`applications' that are not optional, and `included_applications');
-%% `optional' may be.
+%% @doc Reads the direct dependencies of an application from its `.app' file. The applications in
+%% `needed' must exist: the `applications' that are not optional, and the `included_applications'.
+%% Those in `optional' may exist.
 -spec direct(whittle_system:app()) ->
           #{needed := [whittle_system:app_name()],
             optional := [whittle_system:app_name()]}.
@@ -15,8 +15,8 @@ direct(#{spec := {application, _, Props}}) ->
     #{needed => (Get(applications) -- Optional) ++ Get(included_applications),
       optional => Optional}.
 
-%% @doc The applications that the named ones reach, themselves too; optional
-%% ones where they are there. Sorted.
+%% @doc Lists the named applications and all that they depend on, sorted. The list contains an
+%% optional application if it exists.
 -spec reachable([whittle_system:app_name()],
                 #{whittle_system:app_name() => whittle_system:app()}) ->
           [whittle_system:app_name()].
@@ -34,9 +34,8 @@ reachable([Name | Rest], Apps, Seen) ->
 reachable([], _, Seen) ->
     lists:sort(Seen).
 
-%% @doc Puts applications into an order in which each comes after those that it
-%% needs; those that do not need each other stay as they were. The error holds
-%% a circle.
+%% @doc Sorts applications so that each comes after those that it needs. Independent applications
+%% keep their order. The error holds a cycle.
 -spec start_order([whittle_system:app_name()],
                   #{whittle_system:app_name() => whittle_system:app()}) ->
           {ok, [whittle_system:app_name()]}

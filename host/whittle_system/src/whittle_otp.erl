@@ -1,10 +1,10 @@
-%% @doc What must be known about OTP's own applications, as data.
+%% @doc Holds facts about OTP's own applications as data.
 -module(whittle_otp).
 
 -export([is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
 -export([natives/1, program/2, unsupported/1]).
 
-%% @doc Whether OTP ships an application of that name.
+%% @doc Tells whether OTP ships an application of that name.
 -spec is_otp(whittle_system:app_name()) -> boolean().
 is_otp(Name) ->
     lists:member(Name,
@@ -15,8 +15,9 @@ is_otp(Name) ->
                   runtime_tools, sasl, snmp, ssh, ssl, stdlib, syntax_tools,
                   tftp, tools, wx, xmerl]).
 
-%% Applications that Whittle's build of OTP leaves out (whittle_recipe_otp), with the modules that
-%% others call, by OTP's documentation. wx and odbc are in unsupported/1.
+%% The applications that Whittle's build of OTP leaves out (whittle_recipe_otp). Each has the
+%% modules that other applications call according to OTP's documentation. unsupported/1 lists wx
+%% and odbc.
 -define(LEFT_OUT,
         [{debugger, [debugger, i, int]},
          {dialyzer, [dialyzer]},
@@ -34,11 +35,11 @@ is_otp(Name) ->
                  snmpm_conf, snmpm_mpd]},
          {wx, [wx, wx_object]}]).
 
-%% @doc Whether Whittle builds OTP without this application of OTP.
+%% @doc Tells whether Whittle builds OTP without this application of OTP.
 -spec is_left_out(whittle_system:app_name()) -> boolean().
 is_left_out(Name) -> lists:keymember(Name, 1, ?LEFT_OUT).
 
-%% @doc The application that has a module, of those that Whittle's build of OTP leaves out.
+%% @doc Finds the application of a module, among those that Whittle's build of OTP leaves out.
 -spec left_out_home(module()) -> {ok, whittle_system:app_name()} | none.
 left_out_home(Module) ->
     case [Name || {Name, Modules} <- ?LEFT_OUT, lists:member(Module, Modules)] of
@@ -46,34 +47,34 @@ left_out_home(Module) ->
         [] -> none
     end.
 
-%% @doc Whether an application of OTP works without another one that it calls: it asks first, or
-%% makes the call only for a person who traces it.
+%% @doc Tells whether an application of OTP works without another one that it calls. Such an
+%% application checks first, or it calls the other one only for a person who traces it.
 -spec does_without(whittle_system:app_name(), whittle_system:app_name()) -> boolean().
 does_without(_, runtime_tools) -> true;         % dbg
 does_without(compiler, crypto) -> true;         % encrypted debug information
-does_without(ssl, inets) -> true;               % ssl_crl_cache fetches lists if it is told to
+does_without(ssl, inets) -> true;               % ssl_crl_cache fetches lists on request
 does_without(sasl, tools) -> true;              % xref, for systools with the option exref
-does_without(runtime_tools, mnesia) -> true;    % observer_backend shows tables that are there
+does_without(runtime_tools, mnesia) -> true;    % observer_backend shows existing tables
 does_without(_, _) -> false.
 
-%% @doc What the runtime has to link for an application of OTP, as long as the
-%% module that loads it is there. Without their natives the others (dyntrace of
-%% runtime_tools, megaco's scanner) use their Erlang.
+%% @doc Lists the natives that the runtime must link for an application of OTP while the module
+%% that loads them exists. Other applications (dyntrace of runtime_tools, the scanner of megaco)
+%% use their Erlang code without their natives.
 -spec natives(whittle_system:app()) -> [whittle_system:native()].
 natives(#{name := crypto, modules := #{crypto := _}}) -> [crypto];
 natives(#{name := asn1, modules := #{asn1rt_nif := _}}) -> [asn1];
 natives(_) -> [].
 
-%% Programs and libraries for one machine that OTP's applications have in priv, by the last
-%% part of the path. `linked': every VM of ours has it, or the VM of a system that calls it
-%% (natives/1). `unused': OTP does without it, on Linux at least. What is not in this list is
-%% not known to do without.
+%% Programs and libraries in the priv directories of OTP's applications, by the last part of the
+%% path. Each works on one kind of machine only. `linked': every VM of Whittle has it, or the VM
+%% of a system that calls it (natives/1). `unused': OTP works without it, at least on Linux. For
+%% any other file it is unknown whether OTP works without it.
 -define(NATIVE_FILES,
         [{asn1, "asn1rt_nif.so", linked},
          {crypto, "crypto.so", linked},
          {crypto, "crypto_callback.so", linked},
-         {crypto, "otp_test_engine.so", unused},            % of OTP's own tests
-         {megaco, "megaco_flex_scanner_drv.so", unused},    % there is one in Erlang
+         {crypto, "otp_test_engine.so", unused},            % for OTP's own tests
+         {megaco, "megaco_flex_scanner_drv.so", unused},    % an Erlang version exists
          {megaco, "megaco_flex_scanner_drv_mt.so", unused},
          {os_mon, "cpu_sup", linked},
          {os_mon, "memsup", linked},
@@ -86,7 +87,7 @@ natives(_) -> [].
          {runtime_tools, "trace_file_drv.so", unused},      % dbg:trace_port(file, _)
          {runtime_tools, "trace_ip_drv.so", unused}]).      % dbg:trace_port(ip, _)
 
-%% @doc What is known of a file for one machine that an application of OTP brings.
+%% @doc Classifies a machine-dependent file of an OTP application.
 -spec program(whittle_system:app_name(), whittle_system:path()) -> linked | unused | unknown.
 program(Name, Path) ->
     Base = filename:basename(unicode:characters_to_list(Path)),
@@ -95,8 +96,8 @@ program(Name, Path) ->
         [] -> unknown
     end.
 
-%% @doc Why an application of OTP cannot work in one static file, or `false'. What starts a
-%% program of its own that cannot be linked in is of no use without it.
+%% @doc Explains why an application of OTP cannot work in one static file, or returns `false'. An
+%% application that starts its own program is useless if that program cannot be linked in.
 -spec unsupported(whittle_system:app_name()) -> false | unicode:chardata().
 unsupported(wx) -> "it loads the machine's wxWidgets";
 unsupported(odbc) -> "its program odbcserver loads the machine's ODBC drivers";

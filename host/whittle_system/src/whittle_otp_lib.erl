@@ -1,11 +1,10 @@
-%% @doc The chosen OTP's library: what its applications are and how it boots.
+%% @doc Opens the library of the chosen OTP and reads its applications and boot file.
 %%
-%% It is an installed OTP, or the `lib' directory that a built runtime keeps:
-%% `LIB/APP-VSN/ebin/…', with `releases/VSN/start_clean.boot' beside `lib'.
-%% That boot file is OTP's own word on which modules are preloaded, what the
-%% kernel needs before it can load code by itself, and which processes start
-%% first; our boot scripts are made from it ({@link whittle_boot}), since
-%% `systools' of the host's OTP writes them for the host's OTP.
+%% The library belongs to an installed OTP, or it is the `lib' directory of a built runtime. It
+%% contains `LIB/APP-VSN/ebin/…', and `releases/VSN/start_clean.boot' lies beside `lib'. That boot
+%% file is OTP's own list of the preloaded modules, of the modules that the kernel needs before it
+%% can load code, and of the first processes. Whittle makes its boot scripts from it ({@link
+%% whittle_boot}), because `systools' of the host's OTP writes boot scripts for the host's OTP.
 -module(whittle_otp_lib).
 
 -export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2, homes/1,
@@ -21,8 +20,8 @@
                   homes :: #{module() => whittle_system:app_name()}}).
 -opaque otp_lib() :: #otp_lib{}.
 
-%% @doc Opens the library at `LIB'; an open one is returned. Errors: `{no_otp, Lib}' where it
-%% holds no OTP, `{bad_boot_file, File}'.
+%% @doc Opens the library at `LIB'. It returns an open library unchanged. The errors are `{no_otp,
+%% Lib}' if the directory holds no OTP, and `{bad_boot_file, File}'.
 -spec open(file:filename() | otp_lib()) ->
           {ok, otp_lib()} | {error, whittle_system:error()}.
 open(#otp_lib{} = Open) -> {ok, Open};
@@ -33,30 +32,31 @@ open(Lib) ->
         Boots -> open(Lib, Root, lists:last(lists:sort(Boots)))
     end.
 
-%% @doc The OTP release, `"29"'.
+%% @doc Returns the OTP release, such as `"29"'.
 -spec otp(otp_lib()) -> string().
 otp(#otp_lib{otp = Otp}) -> Otp.
 
-%% @doc The version of its ERTS.
+%% @doc Returns the version of its ERTS.
 -spec erts(otp_lib()) -> string().
 erts(#otp_lib{erts = Erts}) -> Erts.
 
-%% @doc The boot script that starts kernel and stdlib alone.
+%% @doc Returns the boot script that starts only kernel and stdlib.
 -spec template(otp_lib()) -> whittle_system:boot_script().
 template(#otp_lib{template = Template}) -> Template.
 
-%% @doc The directory of an application.
+%% @doc Finds the directory of an application.
 -spec app_dir(whittle_system:app_name(), otp_lib()) ->
           {ok, file:filename()} | error.
 app_dir(Name, #otp_lib{dirs = Dirs}) -> maps:find(Name, Dirs).
 
-%% @doc The applications of library directories, as `ERL_LIBS' names them, and where each
-%% is: in the first directory that has its `.app' file, its newest version there.
+%% @doc Finds the applications of library directories such as those in `ERL_LIBS', with their
+%% directories. For each application the first library with its `.app' file counts, and its newest
+%% version there.
 -spec app_dirs([file:filename()]) -> #{whittle_system:app_name() => file:filename()}.
 app_dirs(Libs) ->
     lists:foldr(fun(Lib, Dirs) -> maps:merge(Dirs, lib_dirs(Lib)) end, #{}, Libs).
 
-%% @doc Where a module of OTP is: in an application, or in the VM itself.
+%% @doc Finds the home of a module of OTP: an application, or the VM itself.
 -spec module_home(module(), otp_lib()) ->
           {application, whittle_system:app_name()} | preloaded | unknown.
 module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]},
@@ -70,7 +70,7 @@ module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]
             end
     end.
 
-%% @doc Which application has a module, of those in these directories; by the files' names.
+%% @doc Maps each module of these directories to its application, by file name.
 -spec homes(#{whittle_system:app_name() => file:filename()}) ->
           #{module() => whittle_system:app_name()}.
 homes(Dirs) ->
@@ -79,7 +79,7 @@ homes(Dirs) ->
                        {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
                        File <- Files, filename:extension(File) =:= ".beam"]).
 
-%% @doc The modules that are in the VM itself, as files beside the library has them.
+%% @doc Reads the modules that are built into the VM, from their files beside the library.
 -spec preloaded(otp_lib()) -> {ok, #{module() => binary()}} | {error, whittle_system:error()}.
 preloaded(#otp_lib{root = Root, template = {script, _, [{preLoaded, Modules} | _]}}) ->
     Found = [{Module, File}
@@ -97,7 +97,7 @@ read_all([{Module, File} | Files], Read) ->
 read_all([], Read) ->
     {ok, Read}.
 
-%% @doc A program of that OTP (`erl', `erlc') that runs on this machine.
+%% @doc Finds a program of that OTP (`erl', `erlc') that runs on this machine.
 -spec program(string(), otp_lib()) -> {ok, file:filename()} | error.
 program(Name, #otp_lib{root = Root}) ->
     case os:find_executable(Name, filename:join(Root, "bin")) of
@@ -124,7 +124,7 @@ read_boot(File) ->
         _ -> error
     end.
 
-%% Some installations name it only in the directory's name.
+%% Reads the version of ERTS. Some installations have it only in the name of a directory.
 erts_vsn(Lib, Root) ->
     case file:read_file(filename:join(Root, "releases/start_erl.data")) of
         {ok, Data} ->
@@ -138,25 +138,27 @@ erts_vsn(Lib, Root) ->
             end
     end.
 
-%% As `erl' searches: by the .app files, whatever their directories are called. Of several
-%% directories that differ in the version behind the name the newest counts; of directories
-%% with other names the one that is called as the application, or else the first.
+%% Finds the applications of a library like `erl', by their .app files and not by the names of
+%% their directories. If several directories differ only in the version in their names, the newest
+%% counts. Among other directories, the one with the name of the application counts, or else the
+%% first.
 lib_dirs(Lib) ->
     Found = [{Name, Base =:= Name, reversed(Base), Vsn, Dir}
              || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
                 Dir <- [filename:dirname(filename:dirname(App))],
                 Name <- [filename:basename(App, ".app")],
                 {Base, Vsn} <- [parted(filename:basename(Dir))],
-                %% Its modules are preloaded: they are in the VM.
+                %% The modules of erts are preloaded, so they are in the VM.
                 Name =/= "erts"],
     maps:from_list([{list_to_atom(Name), Dir}
                     || {Name, _, _, _, Dir} <- lists:sort(Found)]).
 
-%% In the list the last one counts, and so the first by name has to come last.
+%% Inverts the order of names. The last entry of the list counts, so the first name must come
+%% last.
 reversed(Base) -> [-Char || Char <- Base] ++ [1].
 
-%% A directory's name, and the version behind it as numbers. `code' takes for a version
-%% what follows the last dash and is digits with dots between.
+%% Splits the name of a directory into its base and its version as numbers. For `code' the version
+%% is the part after the last dash, if it consists of digits and dots.
 parted(Dir) ->
     case re:run(Dir, "^(.+)-([0-9][^-]*)$", [unicode, {capture, all_but_first, list}]) of
         {match, [Base, Vsn]} -> {Base, [numeric(Part) || Part <- string:lexemes(Vsn, ".")]};

@@ -1,9 +1,9 @@
-%% @doc Runs passes: functions from system to system that make it smaller.
+%% @doc Runs passes. A pass is a function from system to system that makes the system smaller.
 %%
-%% To add a pass, write a module with this behaviour and put it into `whittle_make:passes/1'. A
-%% pass reads its choices from the options. It notes ({@link whittle_system:note/2}) facts that a
-%% person needs and cannot guess from the figures. {@link run/3} writes the ledger's entry and
-%% refreshes the boot script after each pass.
+%% To add a pass, write a module with this behaviour and add it to `whittle_make:passes/1'. A pass
+%% reads its settings from the options. It notes ({@link whittle_system:note/2}) the facts that a
+%% person needs and that the figures do not show. {@link run/3} adds the entry to the ledger and
+%% updates the boot script after each pass.
 -module(whittle_pass).
 
 -export([run/3]).
@@ -13,22 +13,22 @@
 -type options() ::
         #{strip => whittle_pass_strip:options(),
           includes => keep | auto,          % whittle_pass_files; default: auto
-          tell => fun(({phase, atom()}) -> term()), % hears the name of each pass before it runs
+          tell => fun(({phase, atom()}) -> term()), % gets each pass's name before it runs
           atom() => term()}.                % of passes in other applications
 
-%% The name, as the ledger shows it.
+%% Returns the name that the ledger shows.
 -callback name() -> atom().
-%% One sentence for a person.
+%% Describes the pass for a person in one sentence.
 -callback doc() -> string().
-%% The pass. A result of its own is returned by run/3.
+%% Runs the pass. run/3 returns the result of the pass, if it has one.
 -callback run(whittle_system:system(), options()) ->
     {ok, whittle_system:system()} | {ok, whittle_system:system(), Result :: term()}
         | {error, term()}.
 
-%% A pass without a sentence writes no entry into the ledger.
+%% A pass without a sentence adds no entry to the ledger.
 -optional_callbacks([doc/0]).
 
-%% @doc Runs passes one after the other until one fails. Returns the results of passes by name.
+%% @doc Runs passes in sequence until one fails. It returns the results of passes by name.
 -spec run([module()], options(), whittle_system:system()) ->
           {ok, whittle_system:system(), #{atom() => term()}} | {error, term()}.
 run(Passes, Options, System) -> run(Passes, Options, System, #{}).

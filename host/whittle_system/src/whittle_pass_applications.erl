@@ -1,5 +1,4 @@
-%% @doc Takes out the applications that nothing asks for: those that the roots
-%% do not reach through the `.app' files.
+%% @doc Removes the applications that the roots do not reach through the `.app' files.
 -module(whittle_pass_applications).
 -behaviour(whittle_pass).
 

@@ -1,7 +1,8 @@
-%% @doc Takes out include files where nothing can compile: only the preprocessor
-%% reads them, and a system without the application `compiler' has no use for it.
+%% @doc Removes include files from a system without the application `compiler'. Only the
+%% preprocessor reads these files.
 %%
-%% Option `includes': `keep' keeps them; `auto' (the default) decides as above.
+%% The option `includes' can be `keep', which keeps them, or `auto' (the default), which follows
+%% that rule.
 -module(whittle_pass_files).
 -behaviour(whittle_pass).
 

@@ -1,9 +1,9 @@
-%% @doc Stores the literals of each module as they are, not deflated: the pack's
-%% own compression sees through all modules at once, and what is deflated
-%% already hides from it. This makes the system bigger and the output smaller.
+%% @doc Stores the literals of each module without compression. The pack compresses all modules
+%% together, and it cannot compress data that is deflated already. This pass makes the system
+%% larger and the output smaller.
 %%
-%% OTP 28 and newer read literals that are plain; older ones get them in a zlib
-%% stream without compression.
+%% OTP 28 and newer read plain literals. Older releases get the literals in a zlib stream without
+%% compression.
 -module(whittle_pass_literals).
 -behaviour(whittle_pass).
 

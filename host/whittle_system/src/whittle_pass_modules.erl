@@ -1,9 +1,9 @@
-%% @doc Takes out the modules that their application's `.app' file does not
-%% list: what tests and tools left behind.
+%% @doc Removes the modules that the `.app' file of their application does not list. Such modules
+%% come from tests and tools.
 %%
-%% One that a module which stays calls by name stays too: OTP ships a few
-%% applications whose compiler is in the same directory and not in the list. So
-%% does the one that starts its application.
+%% The pass keeps an unlisted module that a remaining module calls by name. OTP ships a few
+%% applications whose compiler lies in the same directory without an entry in the list. The pass
+%% also keeps the module that starts its application.
 -module(whittle_pass_modules).
 -behaviour(whittle_pass).
 
@@ -33,7 +33,7 @@ run(System, _) ->
                              whittle_system:put_app(App#{modules := Left}, Smaller)
                      end, System, Apps)}.
 
-%% The unlisted modules that these call by name, and those call, and so on.
+%% Finds the unlisted modules that these modules call by name, directly or through each other.
 called(_, Unlisted) when map_size(Unlisted) =:= 0 -> [];
 called([], _) -> [];
 called(Beams, Unlisted) ->

@@ -1,25 +1,23 @@
-%% @doc Takes out of each module what running it does not need.
+%% @doc Removes the parts of each module that the VM does not need to run it.
 %%
-%% Kept are the chunks that the loader reads, line numbers with them, since stack
-%% traces are worth more than their bytes. Debug information, documentation,
-%% Elixir's checker data, names of local functions and the compiler's notes go. Of
-%% a source file that was compiled by its absolute path, as rebar3 does it, stack
-%% traces keep the name alone: the path is of the machine that it was built on, and
-%% the same sources in another place give the same bytes.
+%% The pass keeps the chunks that the loader reads. It keeps line numbers, because stack traces
+%% are worth more than their bytes. It removes debug information, documentation, Elixir's checker
+%% data, names of local functions and the compiler's notes. rebar3 compiles a source file by its
+%% absolute path. For such a file, stack traces keep only the file name. The path names the build
+%% machine, and the same sources in another directory must give the same bytes.
 %%
-%% <b>Attributes</b> (`Attr') are read at run time by some programs. To ask for
-%% them takes the atom `attributes' (`M:module_info(attributes)', `beam_lib:
-%% chunks(M, [attributes])', a match on `M:module_info()') or the chunk's name,
-%% and the atom has to be in the asking module's atom table or in a literal. So
-%% they are dropped where no module holds that atom, and no module outside of
-%% OTP calls `beam_lib'; else they are all kept, with a note that names who may
-%% ask. A program that builds the atom at run time is not seen: `attributes =>
-%% keep' is for it (`--keep-attributes' on the command line). Every module that
-%% Elixir compiles can be asked for its attributes, so that an Elixir system
-%% keeps them.
+%% <b>Attributes</b> (`Attr'): some programs read them at run time. A program needs the atom
+%% `attributes' (`M:module_info(attributes)', `beam_lib:chunks(M, [attributes])', a match on
+%% `M:module_info()') or the chunk's name to ask for them. This atom must be in the atom table or
+%% in a literal of the module that asks. The pass removes the attributes if no module holds that
+%% atom and no module outside of OTP calls `beam_lib'. Otherwise it keeps all attributes, and a
+%% note names the modules that may ask. The pass cannot detect a program that builds the atom at
+%% run time. Use `attributes => keep' for it (`--keep-attributes' on the command line). Every
+%% module that Elixir compiles can return its attributes on request, so an Elixir system keeps
+%% them.
 %%
-%% <b>Types</b> (`Type') are read by the JIT alone: `types => drop' is for the
-%% interpreter, whose loader does not look at them.
+%% <b>Types</b> (`Type'): only the JIT reads them. Use `types => drop' for the interpreter, whose
+%% loader ignores them.
 -module(whittle_pass_strip).
 -behaviour(whittle_pass).
 
@@ -85,13 +83,14 @@ calls_reader(Beam) ->
                       Module =:= beam_lib orelse {Function, Arity} =:= {module_info, 0}
               end, whittle_beam:imports(Beam)).
 
-%% Modules of OTP that hold the atom and read attributes of modules that others
-%% name to them, which counts against those others, or of files.
+%% Lists the modules of OTP that hold the atom and do not need other modules' attributes
+%% themselves. They read attributes of files, or of modules that their callers name. The callers
+%% then count.
 reads_files() ->
     [beam_lib,                  % the reader itself: its callers count
      compile, v3_kernel, sys_pre_attributes, % the compiler's own forms
      beam_disasm,
-     whittle_start_info].       % answers whoever asks a module that is not loaded
+     whittle_start_info].       % answers for modules that are not loaded
 
 note([], System) -> System;
 note(asked_for, System) ->

@@ -1,14 +1,13 @@
-%% @doc Reads what the user names — an application, a rebar3 project, a release
-%% or an escript — into a system that is whole: the applications that it needs
-%% and does not hold come from the chosen OTP.
+%% @doc Reads an input into a whole system. The input is an application, a rebar3 project, a
+%% release or an escript. Applications that the input needs and lacks come from the chosen OTP.
 %%
-%% A reader gives a {@type found()}: the applications that are there, which of
-%% them were asked for, and how they start. What follows is the same for all:
+%% A reader returns a {@type found()}: the applications of the input, the applications that the user
+%% asked for, and how they start. The next steps are the same for all inputs:
 %% <ol>
-%% <li>OTP's own applications in the input give way to those of the chosen OTP,
-%%     unless they are of the same ERTS;</li>
-%% <li>what is needed and absent is read from the chosen OTP;</li>
-%% <li>the boot script is made.</li>
+%% <li>Replace OTP's own applications in the input by those of the chosen OTP, unless the ERTS is
+%%     the same.</li>
+%% <li>Read the needed applications that the input lacks from the chosen OTP.</li>
+%% <li>Make the boot script.</li>
 %% </ol>
 -module(whittle_read).
 
@@ -18,18 +17,16 @@
 
 -type options() ::
         #{otp_lib := file:filename() | whittle_otp_lib:otp_lib(), % lib/ of the chosen OTP
-          libs => [file:filename()],        % where to look for what neither the input
-                                            % nor OTP has; default: nowhere
+          libs => [file:filename()],        % where to look for applications that neither
+                                            % the input nor OTP has; default: nowhere
           outside_links => note | refuse,   % links that lead out of the input;
                                             % default: note
           natives => [{file:filename(), whittle_native:native()}],
-                                            % C to link in, and who says so; default:
-                                            % none
-          add => [whittle_system:app_name()]}.  % applications to take in that
-                                            % nothing asks for: they are there, and
-                                            % nothing starts them; default: none
+                                            % C to link in, with its description; default: none
+          add => [whittle_system:app_name()]}.  % further applications to include; the
+                                            % boot script does not start them; default: none
 
-%% What check_needs/2 is told; `otp' is a release, for its error.
+%% The options of check_needs/2. `otp' is a release for its error.
 -type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
                    otp := string()}.
 
@@ -41,18 +38,18 @@
           starts := all | none              % every application, or only OTP's
                   | [{whittle_system:app_name(), whittle_system:start_type()}],
           boot => whittle_system:boot_script(),     % the input's own
-          erts => string(),                 % that the input was made for
-          imported => [whittle_system:app_name()],  % asked for by calls alone:
-                                            % taken where OTP has them
-          main => module(),                 % of an escript: what it needs and
-                                            % nobody has is noted, no error
+          erts => string(),                 % the ERTS that the input was made for
+          imported => [whittle_system:app_name()],  % known only from calls: included if OTP
+                                            % has them
+          main => module(),                 % of an escript: if a dependency is missing
+                                            % everywhere, this is a note and not an error
           files => #{whittle_system:path() => whittle_system:file()},
-          links => [whittle_links:link()],  % of the release's own files, those that
+          links => [whittle_links:link()],  % links of the release's own files that
                                             % lead out of the input
           env => #{binary() => whittle_system:env_value()},
           notes => [unicode:chardata()]}.
 
-%% @doc Whether it is an input at all: what can be said before there is an OTP.
+%% @doc Checks that a path is an input, as far as this is possible without an OTP.
 -spec check(file:filename()) -> ok | {error, whittle_system:error()}.
 check(Path) ->
     case kind(Path) of
@@ -60,9 +57,8 @@ check(Path) ->
         _ -> ok
     end.
 
-%% @doc Whether the applications that an input needs are there, as far as can be told before
-%% there is an OTP; the error names all that are missing. A rebar3 project is compiled for
-%% that.
+%% @doc Checks that all needed applications exist, as far as this is possible without an OTP. The
+%% error names all missing applications. The function compiles a rebar3 project for this check.
 -spec check_needs(file:filename(), needs()) -> ok | {error, whittle_system:error()}.
 check_needs(Path, Options) ->
     Found = case kind(Path) of
@@ -79,8 +75,8 @@ check_needs(Path, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Reads an input. The error's tag says what is wrong; see
-%% {@link whittle_system:format_error/1}.
+%% @doc Reads an input. The tag of the error names the problem. See {@link
+%% whittle_system:format_error/1}.
 -spec read(file:filename(), options()) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 read(Path, #{otp_lib := Lib} = Options) ->
@@ -102,8 +98,8 @@ found(Path, Otp) ->
         {error, _} = Error -> Error
     end.
 
-%% A release may hold a rebar.config of an application; a project may hold a
-%% release that was built: what the directory itself is decides.
+%% Determines the kind of an input by its directory. A release may contain the rebar.config of an
+%% application, and a project may contain a built release.
 kind(Path) ->
     Has = fun(Pattern) -> filelib:wildcard(Pattern, Path) =/= [] end,
     case {filelib:is_dir(Path), filelib:is_regular(Path)} of
@@ -133,7 +129,7 @@ kind(Path) ->
             end
     end.
 
-%% As `rebar3 tar' and `mix release' pack a release: of gzip, or of tar alone.
+%% Recognizes a release tarball of `rebar3 tar' or `mix release', with gzip or plain tar.
 is_tarball(Path) ->
     case whittle_file:first(Path, 512) of
         {ok, <<16#1F, 16#8B, _/binary>>} -> true;

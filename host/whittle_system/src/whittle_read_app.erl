@@ -1,9 +1,8 @@
-%% @hidden Reads one application that is compiled: `DIR/{ebin,priv,include}', and the
-%% notices beside them.
+%% @hidden Reads one compiled application: `DIR/{ebin,priv,include}' and the notices beside them.
 %%
-%% The `.app' file says which modules there are. One that is listed and absent
-%% is an error; one that is present and not listed is read too, and left for a
-%% pass to drop, since a note in the ledger is all that it deserves.
+%% The `.app' file lists the modules. A listed module that is absent is an error. The reader also
+%% reads a module that is present but not listed. A pass removes it later, so that the ledger
+%% notes it.
 -module(whittle_read_app).
 
 -include_lib("kernel/include/file.hrl").
@@ -12,24 +11,24 @@
 
 -export_type([context/0, source/0]).
 
-%% Names in a note about files that are left out.
+%% The number of names in a note about files that are left out.
 -define(SHOWN, 5).
 
 -type context() ::
         #{kind := input | otp | device,
-          root => file:filename(),              % of the input: links that lead out of it
-                                                % are told; default: they are not
+          root => file:filename(),              % of the input; the reader reports links out
+                                                % of it; default: it reports none
           made_of => [whittle_system:path()],   % further files that it was compiled from;
                                                 % default: none
           asked_by => [whittle_system:app_name()],
-          path => file:filename_all()}.         % where it came from; default:
+          path => file:filename_all()}.         % its origin; default:
                                                 % the directory
 
-%% A file that can be read: path below the application, mode, and how.
+%% A file that can be read: path below the application, mode, and a function that reads it.
 -type source() :: {whittle_system:path(), non_neg_integer(),
                    fun(() -> {ok, binary()} | {error, term()})}.
 
--type read() :: {ok, whittle_system:app(), [unicode:chardata()]}  % and notes
+-type read() :: {ok, whittle_system:app(), [unicode:chardata()]}  % with notes
               | {error, whittle_system:error()}.
 
 %% @doc Reads the application in a directory.
@@ -37,7 +36,7 @@
 read(Dir, Context) ->
     read(Dir, files(Dir), Context).
 
-%% @doc Reads the application in a directory, of which these are the files.
+%% @doc Reads the application in a directory that contains the given files.
 -spec read(file:filename(), [source()], context()) -> read().
 read(Dir, Files, Context) ->
     case from_files(Dir, Files, Context) of
@@ -53,8 +52,8 @@ read(Dir, Files, Context) ->
             Error
     end.
 
-%% @doc An application of which only its description is read: of `ebin', or of `src' where it
-%% is not compiled yet.
+%% @doc Reads only the description of an application. It comes from `ebin', or from `src' if the
+%% application is not compiled yet.
 -spec described(file:filename()) -> {ok, whittle_system:app()} | error.
 described(Dir) ->
     Files = filelib:wildcard("ebin/*.app", Dir) ++ filelib:wildcard("src/*.app.src", Dir),
@@ -73,12 +72,12 @@ description(File) ->
         {ok, Bytes} ->
             case spec(File, Bytes) of
                 {ok, Spec} -> Spec;
-                {error, _} -> error             % reading it says why
+                {error, _} -> error             % the read reports the reason
             end;
         {error, _} -> error
     end.
 
-%% @doc The files of an application's directory that a release holds.
+%% @doc Lists the files of an application's directory that belong into a release.
 -spec files(file:filename()) -> [source()].
 files(Dir) ->
     [{below(Top, Path), Mode, Read}
@@ -86,11 +85,11 @@ files(Dir) ->
         {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
         ++ notices(Dir).
 
-%% @doc All files below a directory; none where there is no such directory, or a link to
-%% none, as rebar3 makes for an application without priv. Links are
-%% followed, as rebar3 links priv; one that leads back to a directory it lies in cannot be
-%% read. Nor can a directory that cannot be listed, or a path that is too long for the
-%% system: each is a source whose reading says so.
+%% @doc Lists all files below a directory. The list is empty if there is no such directory, or if
+%% the path is a link without a target, which rebar3 makes for an application without priv. The
+%% function follows links, because rebar3 makes a link to priv. A link back to a directory above
+%% it is unreadable. A directory that cannot be listed and a path that is too long for the system
+%% are unreadable too. The read of such a source reports the error.
 -spec tree(file:filename()) -> [source()].
 tree(Dir) ->
     case file:read_file_info(Dir) of
@@ -98,7 +97,7 @@ tree(Dir) ->
         _ -> node(Dir, <<>>, [])
     end.
 
-%% @doc Makes an application of files; the directory is for error messages.
+%% @doc Makes an application from files. The directory is for error messages.
 -spec from_files(file:filename(), [source()], context()) -> read().
 from_files(Dir, Files, Context) ->
     try
@@ -107,7 +106,7 @@ from_files(Dir, Files, Context) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc The term of an application's file, checked; the name is for errors.
+%% @doc Parses and checks the term of an .app file. The name is for errors.
 -spec spec(file:filename_all(), binary()) ->
           {ok, {application, whittle_system:app_name(), [{atom(), term()}]}}
         | {error, whittle_system:error()}.
@@ -124,7 +123,7 @@ spec(File, Bytes) ->
         {error, Why} -> {error, {bad_app_file, {File, Why}}}
     end.
 
-%% @doc The bytes of a module that is not OTP's, checked; the name is for errors.
+%% @doc Checks the bytes of a module that does not belong to OTP. The name is for errors.
 -spec beam(module(), file:filename_all(), binary()) ->
           {ok, binary()} | {error, whittle_system:error()}.
 beam(Module, File, Bytes) ->
@@ -138,8 +137,8 @@ beam(Module, File, Bytes) ->
             {error, {bad_beam, {File, Error}}}
     end.
 
-%% @doc The shared objects in an application's priv, and the modules that load
-%% one. A static VM cannot load it, so such a NIF could only fail on the board.
+%% @doc Finds the shared objects in an application's priv, and the modules that load one. A static
+%% VM cannot load a shared object, so such a NIF would fail only on the device.
 -spec prebuilt(whittle_system:app()) ->
           none | {[whittle_system:path()], Loaders :: [module()]}.
 prebuilt(#{modules := Modules, files := Files}) ->
@@ -154,8 +153,8 @@ prebuilt(#{modules := Modules, files := Files}) ->
 with_natives([], App) -> App;
 with_natives(Natives, App) -> App#{natives => Natives}.
 
-%% Files that a program might look for in its application's directory, where a stock release has
-%% them. Directories are named as a whole.
+%% Lists files that a program might look for in its application's directory and that a stock
+%% release contains. A directory is listed as a whole.
 left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
     Others = [File || File <- names(Dir), not is_expected(File)]
         ++ ["ebin/" ++ File || File <- names(filename:join(Dir, "ebin")),
@@ -179,7 +178,7 @@ names(Dir) ->
         {error, _} -> []
     end.
 
-%% What is packed, and what belongs to development: sources, tests, papers, builds.
+%% Recognizes the files to pack and the files for development: sources, tests, documents, builds.
 is_expected(Name) ->
     re:run(Name, "^([._].*|(ebin|priv|include|src|apps|lib|libs|test|tests|doc|docs|examples?|"
            "c_src|asn1|mibs|bench|benchmarks|tools|scripts?|log|logs|deps|native)/|"
@@ -188,7 +187,7 @@ is_expected(Name) ->
            "hex_metadata|elvis|native\\.config|Dockerfile|Vagrantfile|Emakefile|.*\\.(md|adoc|rst|"
            "ya?ml|dump|beam|erl|mk)$).*)", [{capture, none}, caseless, unicode]) =:= match.
 
-%% Links to its files, to what it was compiled from, and to C that is linked in.
+%% Lists the links to the application's files, to its sources, and to C code that is linked in.
 links(Dir, Files, Natives, #{root := Root} = Context) ->
     Paths = [Path || {Path, _, _} <- Files] ++ maps:get(made_of, Context, []),
     Own = whittle_links:outside(Root, Dir, Paths),
@@ -225,7 +224,7 @@ app(Dir, Files, #{kind := Kind} = Context) ->
           end,
     {ok, App, notes(Name, Listed, Modules, Dropped, Kind)}.
 
-%% The path is one of ours in an archive too: see whittle_zip.
+%% Takes the name of a module from its path. The path is safe even in an archive: see whittle_zip.
 module_name(Dir, Path) ->
     Name = filename:basename(Path, <<".beam">>),
     case whittle_file_name:check(Name) of
@@ -244,7 +243,7 @@ app_spec(Dir, Files) ->
         [{Path, Read}] ->
             File = where(Dir, Path),
             {application, Name, _} = Spec = ok(spec(File, bytes(File, Read))),
-            %% Else `application' would not find it.
+            %% Otherwise `application' would not find the file.
             filename:basename(Path, <<".app">>) =:= atom_to_binary(Name)
                 orelse fail({bad_app_file, {File, io_lib:format("it is of the application ~ts",
                                                                 [Name])}}),
@@ -259,7 +258,7 @@ pairs(Props) ->
         false -> {error, "its keys are no pairs"}
     end.
 
-%% They become parts of paths. Registered names do not.
+%% Checks the lists of names. These names become parts of paths. Registered names do not.
 atoms(Props) ->
     Lists = [{Key, proplists:get_value(Key, Props, [])}
              || Key <- [modules, applications, included_applications, optional_applications]],
@@ -274,7 +273,8 @@ atoms(Props) ->
         [Key | _] -> {error, io_lib:format("`~ts' is no list of atoms", [Key])}
     end.
 
-%% An application with another one does not start, and nobody says so.
+%% Checks the environment. An application with a malformed one does not start, and no message says
+%% so.
 env(Props) ->
     IsSetting = fun({Key, _}) -> is_atom(Key); (_) -> false end,
     case all(IsSetting, proplists:get_value(env, Props, [])) of
@@ -282,7 +282,7 @@ env(Props) ->
         false -> {error, "`env' is no list of pairs that begin with an atom"}
     end.
 
-%% It becomes part of a path.
+%% Checks the version. It becomes part of a path.
 vsn(Props) ->
     Vsn = proplists:get_value(vsn, Props),
     case all(fun(Char) -> io_lib:char_list([Char]) end, Vsn) andalso Vsn =/= [] of
@@ -294,25 +294,26 @@ vsn(Props) ->
             end
     end.
 
-%% So does the application's name.
+%% Checks the application's name. It becomes part of a path.
 name(Name) ->
     [["the application's name `", atom_to_list(Name), "' ", Why]
      || {error, Why} <- [whittle_file_name:check(Name)]].
 
-%% An improper list is none.
+%% An improper list gives false.
 all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
 all(_, _) -> false.
 
-%% OTP's own modules were checked when it was built.
+%% Reads a module. OTP's own modules were checked when OTP was built.
 module(_, File, Read, otp) -> bytes(File, Read);
 module(Module, File, Read, _) -> ok(beam(Module, File, bytes(File, Read))).
 
-%% A file that is gzipped whole would only spoil the pack's compression.
+%% Inflates a module that is gzipped as a whole, because it would spoil the compression of the
+%% pack.
 plain(<<"FOR1", _/binary>> = Bytes, _) -> Bytes;
 plain(_, Beam) -> whittle_beam:strip(#{keep => all}, Beam).
 
-%% OTP's own libraries and port programs are for the machine it was built on; the runtime
-%% has what is needed of them (whittle_otp:program/2).
+%% Reads the data files. OTP's own libraries and port programs fit only the machine that OTP was
+%% built on. The runtime has the ones that it needs (whittle_otp:program/2).
 data_files(Name, Dir, Files, Kind) ->
     Data = [{Path, #{mode => Mode, bytes => bytes(where(Dir, Path), Read)}}
             || {Path, Mode, Read} <- Files,
@@ -326,7 +327,7 @@ data_files(Name, Dir, Files, Kind) ->
             {maps:from_list(Data), []}
     end.
 
-%% Whether bytes are a program or a library of some machine.
+%% Recognizes a program or a library of any machine.
 is_native(<<127, "ELF", _/binary>>) -> true;
 is_native(<<"!<arch>\n", _/binary>>) -> true;
 is_native(<<16#CFFAEDFE:32, _/binary>>) -> true;         % Mach-O, 64 bits
@@ -362,7 +363,7 @@ bytes(File, Read) ->
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
-%% The directories from the first one down tell a link that leads back into itself.
+%% Lists a directory. The directories passed so far reveal a link back to one of them.
 tree(Dir, Path, Passed) ->
     case file:list_dir_all(Dir) of
         {ok, Names} ->
@@ -371,7 +372,7 @@ tree(Dir, Path, Passed) ->
             [unreadable(Path, Reason)]
     end.
 
-%% Files that say whose the application is. Reading one that is no regular file says so.
+%% Lists the license and notice files. The read reports an error if one is not a regular file.
 notices(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
@@ -382,7 +383,7 @@ notices(Dir) ->
         {error, _} -> []
     end.
 
-%% A name in bytes is none in UTF-8.
+%% A name that is a binary is not valid UTF-8.
 named(Dir, Above, Name, Passed) when is_list(Name) ->
     Path = below(Above, unicode:characters_to_binary(Name)),
     case whittle_file_name:check_path(Path) of

@@ -1,14 +1,12 @@
-%% @hidden Reads an escript: an archive of applications, one compiled module, or
-%% source.
+%% @hidden Reads an escript: an archive of applications, one compiled module, or source.
 %%
-%% An escript is run with the whole of OTP in its code path, so its `.app' files
-%% (if it has any) need not say what it uses: the applications of OTP that its
-%% modules call by name are taken in too.
+%% An escript runs with all of OTP in its code path. So its `.app' files, if it has any, may omit
+%% its dependencies. The reader also adds the OTP applications that its modules call by name.
 -module(whittle_read_escript).
 
 -export([read/2]).
 
-%% Bytes of all that an archive inflates to.
+%% The limit in bytes for the inflated contents of an archive.
 -define(MAX_ARCHIVE, 256 * 1024 * 1024).
 
 %% @doc Reads the escript in a file.
@@ -93,7 +91,7 @@ single(Beam, Name, File) ->
         {error, Error} -> fail({bad_beam, {File, Error}})
     end.
 
-%% As escript.erl chooses it.
+%% Chooses the main module like escript.erl.
 main(Flags, Name, File) ->
     case re:run(Flags, "-escript\\s+main\\s+(\\S+)", [unicode, {capture, [1], list}]) of
         {match, [Main]} ->
@@ -102,7 +100,7 @@ main(Flags, Name, File) ->
         nomatch -> list_to_atom(Name)
     end.
 
-%% It becomes an atom and part of a path.
+%% Checks a name that becomes an atom and part of a path.
 plain(Kind, Name, File) ->
     case whittle_file_name:check(Name) of
         ok -> ok;
@@ -122,8 +120,8 @@ vsn(Main, Apps) ->
 
 %% Internal: the archive
 
-%% Entries lie below a directory for each application; beams that belong to no
-%% application with an .app file are one application of the escript's name.
+%% Reads an archive. Entries lie below one directory per application. Modules outside of an
+%% application with an .app file form one application with the name of the escript.
 archived(Files, Name, File) ->
     Tops = lists:usort([hd(binary:split(Path, <<"/">>))
                         || {Path, _} <- Files, filename:extension(Path) =:= <<".app">>]),
@@ -145,7 +143,7 @@ archived_app(Top, Files, File) ->
                 [First, Path] <- [binary:split(Full, <<"/">>)], First =:= Top],
     from_files(filename:join(File, Top), Below, File).
 
-%% escript's archives have modes of the machine that made them, or none.
+%% Chooses the mode of a file. Archives of escripts have the modes of the build machine, or none.
 mode(<<"#!", _/binary>>) -> 8#755;
 mode(_) -> 8#644.
 

@@ -1,15 +1,15 @@
-%% @hidden Reads a release as relx and `mix release' lay it out:
-%% `lib/APP-VSN', `releases/start_erl.data', `releases/VSN/*'.
+%% @hidden Reads a release directory. relx and `mix release' use this layout: `lib/APP-VSN',
+%% `releases/start_erl.data', `releases/VSN/*'.
 %%
-%% Its `.rel' file says what is in it. Its own `start.boot', where it has one,
-%% says what is started and what is called in between: `mix release' puts the
-%% call there that reads `runtime.exs'.
+%% The `.rel' file lists the contents. The release's own `start.boot', if there is one, determines
+%% the order of starts and the calls in between. `mix release' puts the call there that reads
+%% `runtime.exs'.
 -module(whittle_read_release).
 
 -export([read/2]).
 
-%% @doc Reads the release that the directory holds. Without an OTP, each application of OTP
-%% is taken to be in it.
+%% @doc Reads the release in a directory. Without an OTP, the function assumes that the release
+%% contains each application of OTP.
 -spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 read(Dir, Otp) ->
@@ -40,14 +40,14 @@ found(Dir, Otp) ->
         none -> Found
     end.
 
-%% The paths of all that is read here, beside the files of the applications.
+%% Lists all paths that this module reads, except the files of the applications.
 read_here(Place, Vsn, Apps, Files) ->
     Others = [Path || Pattern <- ["{*.rel,start.boot,env.sh,vm.args.src}", "consolidated/*.beam"],
                       Path <- filelib:wildcard(Pattern, Place)],
     [<<"releases/start_erl.data">> | [<<"lib">> || Apps =/= []]]
         ++ [unicode:characters_to_binary(["releases/", Vsn, $/, Path]) || Path <- Files ++ Others].
 
-%% The version that would be started now; `releases' may hold older ones.
+%% Reads the current version. `releases' may contain older versions.
 current(Dir) ->
     File = filename:join(Dir, "releases/start_erl.data"),
     case whittle_file:text(File) of
@@ -68,7 +68,7 @@ current(Dir) ->
             end
     end.
 
-%% They are parts of paths, here and in the output.
+%% Checks names that become parts of paths, here and in the output.
 plain_names(Names, File) ->
     lists:foreach(fun({Kind, Text}) ->
                           case whittle_file_name:check(Text) of
@@ -113,8 +113,9 @@ rel_app(App, File) ->
     plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 
-%% What is listed and not there has to be OTP's: a release without its system
-%% libraries is usual. What is there and not listed is not read.
+%% Reads the listed applications. A listed application that is absent must belong to OTP, because
+%% releases without system libraries are common. The reader skips applications that are not
+%% listed.
 apps(Dir, Root, Listed, Otp) ->
     Read = lists:append([app(Dir, Root, App) || App <- Listed]),
     There = [Name || {#{name := Name}, _} <- Read],
@@ -140,7 +141,7 @@ app(Dir, Root, {Name, Vsn, _}) ->
                false -> input
            end,
     Context = case {Kind, file:read_link_all(Place)} of
-                  {otp, {ok, _}} -> #{kind => otp};   % the installed one: its packager's links
+                  {otp, {ok, _}} -> #{kind => otp};   % the installed OTP: its packager's links
                   _ -> #{kind => Kind, root => Root}
               end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
@@ -149,8 +150,8 @@ app(Dir, Root, {Name, Vsn, _}) ->
         false -> []
     end.
 
-%% Elixir's consolidated protocols come before the applications in the code
-%% path; here they take the place of the modules that they were made from.
+%% Replaces protocols by Elixir's consolidated ones. In the code path of a release they come
+%% before the applications. Here they replace their original modules.
 consolidated(Place, Apps) ->
     Files = filelib:wildcard(filename:join(Place, "consolidated/*.beam")),
     Made = maps:from_list([{Module, ok(whittle_read_app:beam(Module, File, bytes(File)))}

@@ -1,15 +1,15 @@
-%% @hidden Reads what is still source: an application's directory, which is
-%% compiled here if it has to be, and a rebar3 project, which rebar3 compiles.
+%% @hidden Reads source: an application's directory, or a rebar3 project. It compiles the
+%% application if necessary, and rebar3 compiles the project.
 %%
-%% Nothing is written into the user's tree but rebar3's own `_build'.
+%% Nothing in the user's tree changes except rebar3's own `_build'.
 -module(whittle_read_source).
 
 -import(whittle_links, [identity/1]).
 
 -export([application/2, project/1]).
 
-%% @doc An application's directory. It is compiled into a directory of our own
-%% where `ebin' has no `.app' file or is older than a source file.
+%% @doc Reads an application's directory. It compiles the application into a temporary directory
+%% if `ebin' has no `.app' file or is older than a source file.
 -spec application(file:filename(), whittle_otp_lib:otp_lib()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 application(Dir, Otp) ->
@@ -20,8 +20,7 @@ application(Dir, Otp) ->
                   Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin) end))
     end.
 
-%% @doc A rebar3 project: its applications and what it depends on, as rebar3
-%% compiled them.
+%% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
 -spec project(file:filename()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 project(Dir) ->
@@ -37,8 +36,8 @@ project(Dir) ->
 
 %% Internal
 
-%% The directories of what rebar3 has built. What lies in `_checkouts' it builds apart,
-%% and takes before a dependency of the same name.
+%% Lists the directories that rebar3 has built. rebar3 builds the contents of `_checkouts'
+%% separately and prefers them to a dependency of the same name.
 built(Dir, Lib) ->
     Apart = filename:join(filename:dirname(Lib), "checkouts"),
     Checkouts = [filename:join(Apart, Name)
@@ -48,8 +47,8 @@ built(Dir, Lib) ->
     lists:sort(Checkouts ++ [below(Found) || Found <- filelib:wildcard(filename:join(Lib, "*")),
                                              not lists:member(filename:basename(Found), Hidden)]).
 
-%% Where an application's `ebin' is: of a dependency that is a part of a repository
-%% (git_subdir), rebar3 may have the whole, and compile it where it lies there.
+%% Finds the `ebin' of an application. For a dependency that is part of a repository (git_subdir),
+%% rebar3 may fetch the whole repository and compile the application in its place.
 below(Dir) ->
     App = filename:join("ebin", filename:basename(Dir) ++ ".app"),
     Deeper = [filename:dirname(filename:dirname(File))
@@ -61,15 +60,16 @@ below(Dir) ->
         [] -> Dir
     end.
 
-%% A script can name other places for the project's own applications; wherever one lies,
-%% what rebar3 builds of it links back to there, and a dependency's does not.
+%% Finds the project's own applications. A script can set other directories for them. The build
+%% directory of such an application always links back to its source, and that of a dependency does
+%% not.
 linked(Dir, Lib) ->
     [list_to_atom(filename:basename(filename:dirname(Link)))
      || Link <- filelib:wildcard(filename:join(Lib, "*/src")),
         {ok, _} <- [file:read_link(Link)],
         leads_below(Link, identity(Dir), identity(Lib))].
 
-%% Whether a directory is below the one and not below the other.
+%% Tells whether a directory is below one directory and not below another.
 leads_below(Place, Dir, Other) ->
     Above = filename:join(Place, ".."),
     case {identity(Place), identity(Above)} of
@@ -92,7 +92,7 @@ project(Dir, Own, Apps, Notes) ->
                    starts => all, notes => Notes ++ unused_configuration(Dir)}}
     end.
 
-%% Several applications are called as their release is, or else as the directory.
+%% Names a system of several applications after their release, or else after the directory.
 release(Dir) ->
     Relx = proplists:get_value(relx, whittle_compile:rebar_config(Dir), []),
     case [{atom_to_list(Name), Vsn}
@@ -101,13 +101,14 @@ release(Dir) ->
         _ -> {real_name(filename:split(filename:absname(Dir)), []), "0"}
     end.
 
-%% The last part of a path, which may end in `.' or `..'.
+%% Finds the last real part of a path that may end in `.' or `..'.
 real_name(["." | Rest], Above) -> real_name(Rest, Above);
 real_name([".." | Rest], [_, _ | _] = Above) -> real_name(Rest, tl(Above));
 real_name([Part | Rest], Above) -> real_name(Rest, [Part | Above]);
 real_name([], [Last | _]) -> Last.
 
-%% relx puts these into a release; a project's applications have none.
+%% Notes unused configuration files. relx puts them into a release, but a project's applications
+%% have no such files.
 unused_configuration(Dir) ->
     case [File || File <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
                   filelib:is_regular(filename:join([Dir, "config", File]))] of
@@ -138,7 +139,7 @@ read_all([], _, Apps, Notes) ->
 
 context(Dir) -> #{kind => input, root => whittle_links:root(Dir, Dir)}.
 
-%% What an application's directory is compiled from.
+%% Lists the sources of an application's directory.
 sources(Dir) ->
     [<<"src/", Path/binary>>
      || {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, "src")),
@@ -146,7 +147,7 @@ sources(Dir) ->
                                                 <<".asn1">>, <<".mib">>, <<".src">>,
                                                 <<".script">>])].
 
-%% The applications of the project itself, where rebar3 looks for them.
+%% Lists the project's own applications in the directories where rebar3 looks for them.
 own_apps(Dir) ->
     apps_in(Dir, proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
                                      ["apps/*", "lib/*", "."])).

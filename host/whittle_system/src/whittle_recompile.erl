@@ -1,17 +1,16 @@
-%% @hidden Makes modules fit the chosen OTP.
+%% @hidden Recompiles modules that the chosen OTP cannot load.
 %%
-%% An OTP release loads what the two or three before it compiled: OTP 29 has
-%% dropped instructions that the compiler of OTP 25 still writes, and a module
-%% with one of them would fail when it is first called. Such a module is
-%% compiled again by the chosen OTP from its own debug information: its forms,
-%% after all macros and parse transforms. Where that is not possible the module
-%% is refused.
+%% An OTP release loads modules from the compilers of the two or three releases before it. OTP 29
+%% has dropped instructions that the compiler of OTP 25 still writes. A module with such an
+%% instruction would fail on its first call. The compiler of the chosen OTP compiles such a module
+%% again from its debug information, which holds its forms after all macros and parse transforms.
+%% If this is impossible, the build refuses the module.
 -module(whittle_recompile).
 
 -export([fit/2]).
 
-%% @doc Checks the modules that are not OTP's own, and replaces those that are
-%% too old; with notes.
+%% @doc Checks the modules that do not belong to OTP, and replaces those that are too old. It
+%% returns notes.
 -spec fit(#{whittle_system:app_name() => whittle_system:app()}, whittle_otp_lib:otp_lib()) ->
           {ok, #{whittle_system:app_name() => whittle_system:app()}, [unicode:chardata()]}
         | {error, whittle_system:error()}.
@@ -40,7 +39,7 @@ misfit(Name, Module, Bytes, Release) ->
             [bad(Name, Module, Error)]
     end.
 
-%% Code that no compiler wrote would fail where it is first loaded.
+%% Finds damaged code. Code that no compiler wrote would fail at its first load.
 damaged(Name, Module, Beam) ->
     case whittle_beam:disassemble(Beam) of
         {ok, _} -> [];

@@ -1,15 +1,14 @@
-%% @hidden The files of a release beside its applications, and what its start
-%% script would have put into the environment.
+%% @hidden Reads the files of a release outside of its applications, and the environment that its
+%% start script sets.
 -module(whittle_release_files).
 
 -export([read/4]).
 
-%% Bytes of env.sh; nobody writes a larger one by hand.
+%% The limit in bytes for env.sh. Nobody writes a larger one by hand.
 -define(MAX_SHELL, 1024 * 1024).
 
-%% @doc The files below `releases/VSN' that the running system reads, the
-%% environment, and notes. Cookies are taken out here, so that none is ever in a
-%% system.
+%% @doc Reads the files below `releases/VSN' that the running system needs, the environment, and
+%% notes. It removes cookies, so that no system ever contains one.
 -spec read(file:filename(), file:filename(), string(), string()) ->
           {ok, {#{whittle_system:path() => whittle_system:file()},
                 #{binary() => whittle_system:env_value()},
@@ -44,7 +43,8 @@ found(Kept, Env, Dir, Place, Name, Vsn) ->
 
 %% Internal: files
 
-%% What the kernel takes: one list, of applications' settings and names of further files.
+%% Checks that the kernel accepts the configuration: one list of application settings and names of
+%% further files.
 config(Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [Config]} when length(Config) >= 0 ->
@@ -60,8 +60,8 @@ config(Bytes) ->
 is_setting({App, Settings}) when length(Settings) >= 0 -> is_atom(App);
 is_setting(Name) -> io_lib:char_list(Name).
 
-%% Scripts for a shell, boot files, and what is read elsewhere are not files of
-%% the running system.
+%% Tells whether the running system needs a file. It does not need shell scripts, boot files, and
+%% files that are read elsewhere.
 is_kept(<<"consolidated/", _/binary>>) -> false;
 is_kept(Path) ->
     not lists:member(filename:extension(Path),
@@ -72,8 +72,8 @@ file({Path, Mode, {ok, Bytes0}}, Notes) ->
     {Bytes, New} = content(Path, Bytes0),
     {{name(Path), #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
 
-%% The launcher fills in variables in either. The template comes later in order, and
-%% so before a file that was made of it on another machine.
+%% Names a file. The launcher expands variables in both. The template comes later in order, so it
+%% replaces a file that was generated from it on another machine.
 name(<<"vm.args.src">>) -> <<"vm.args">>;
 name(Path) -> Path.
 
@@ -90,8 +90,9 @@ content(<<"sys.config">>, Bytes) ->
 content(_, Bytes) ->
     {Bytes, []}.
 
-%% Elixir can write the configuration that it read at run time into a file and
-%% start the node again. There is no file to write; it can also go on without.
+%% Removes the restart from the configuration. Elixir can write the configuration that it read at
+%% run time into a file and restart the node. Here it cannot write the file, and it can also
+%% continue without a restart.
 without_reboot(Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [Config]} when length(Config) >= 0 ->
@@ -121,7 +122,7 @@ outside(Dir) ->
 
 %% Internal: environment
 
-%% What the start scripts of relx and of `mix release' set.
+%% Sets the variables that the start scripts of relx and of `mix release' set.
 script_env(Place, Name, Vsn) ->
     Root = list_to_binary(whittle_boot:root()),
     [BinName, BinVsn] = [unicode:characters_to_binary(Text) || Text <- [Name, Vsn]],
@@ -139,7 +140,7 @@ script_env(Place, Name, Vsn) ->
                     <<"REL_VSN">> => {default, BinVsn}}
     end.
 
-%% Of env.sh, what is a plain assignment; the rest needs a shell.
+%% Reads the plain assignments of env.sh. All other lines need a shell.
 shell_env(Text) ->
     Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
                      Line <- [re:replace(Raw, "^[ \t\r]+|[ \t\r]+$", "",
@@ -153,7 +154,7 @@ shell_env(Text) ->
           lists:join("; ", [text(Line) || Line <- Unread])]
          || Unread =/= []]}.
 
-%% Values are bytes; a note is text.
+%% Converts a line to text. Values are bytes, and a note is text.
 text(Line) ->
     case unicode:characters_to_list(Line) of
         Text when is_list(Text) -> Text;
@@ -168,7 +169,7 @@ assignment(Line) ->
         nomatch -> {unread, Line}
     end.
 
-%% A cookie is given when the system starts.
+%% Removes a cookie. The user passes one when the system starts.
 without_cookie(Key, _) when Key =:= <<"RELEASE_COOKIE">>; Key =:= <<"ERLANG_COOKIE">> ->
     cookie;
 without_cookie(<<"ERL_", _/binary>> = Key, Value) ->

@@ -1,24 +1,24 @@
 %% @hidden Checks that a compiler can read the sources of an input to their end.
 %%
-%% `erlc' and `rebar3' wait for ever for a pipe, and fill the memory from a device. They are other
-%% programs, so the check comes before they start.
+%% `erlc' and `rebar3' wait forever for a pipe, and a device makes them fill the memory. They are
+%% other programs, so the check runs before they start.
 -module(whittle_sources).
 
 -include_lib("kernel/include/file.hrl").
 
 -export([check_application/1, check_project/1]).
 
-%% Directories of which a compiler may read every file.
+%% The directories where a compiler may read every file.
 -define(SOURCES, ["src", "include", "c_src", "asn1", "mibs"]).
 
-%% Directories in which nothing is compiled.
+%% The directories where nothing is compiled.
 -define(SKIPPED, [".git", ".hg", "node_modules", "priv", "rel", "releases", "log", "logs"]).
 
-%% Files that rebar3 reads wherever they are.
+%% The files that rebar3 reads in any directory.
 -define(EXTENSIONS, [".erl", ".hrl", ".xrl", ".yrl", ".asn1", ".mib", ".src", ".script", ".app",
                      ".beam"]).
 
-%% Directories in which rebar3 makes links to applications, or follows them.
+%% The directories where rebar3 makes links to applications or follows them.
 -define(LINKED, ["_checkouts", "checkouts", "apps", "lib"]).
 
 -type checked() :: ok | {error, whittle_system:error()}.
@@ -35,7 +35,7 @@ check_project(Dir) ->
 
 %% Internal
 
-%% `All': whether every file of the directory counts.
+%% Checks directories. `All' tells whether every file of the directory counts.
 checked(Dirs) ->
     try
         _ = lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen) end, #{}, Dirs),
@@ -44,7 +44,7 @@ checked(Dirs) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% Each directory is looked at once: a link may lead back to where it lies.
+%% Visits each directory only once, because a link may lead back to a directory above it.
 file(File, All, Seen) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
@@ -56,7 +56,7 @@ file(File, All, Seen) ->
             _ = [throw({?MODULE, {unreadable, {File, eftype}}})
                  || {error, eftype} <- [whittle_file:check(File)]],
             Seen;
-        %% The compiler says what it lacks.
+        %% The compiler reports missing files.
         _ ->
             Seen
     end.
@@ -85,7 +85,7 @@ entry(File, Name, false, Seen) ->
             end
     end.
 
-%% A link to a directory may lead anywhere.
+%% Tells whether to follow a link. A link to a directory may lead anywhere.
 is_followed(File) ->
     case file:read_link(File) of
         {ok, _} -> lists:member(filename:basename(filename:dirname(File)), ?LINKED);

@@ -1,28 +1,26 @@
-%% @doc A release as a value: everything that will be in the output, in memory.
+%% @doc Represents a release as a value with the whole contents of the output, in memory.
 %%
-%% Readers ({@link whittle_read}) make the value, passes ({@link whittle_pass})
-%% are functions from value to value, and `whittle_pack' turns it into bytes.
-%% Nothing here touches a file: an application holds the bytes of its modules
-%% and of its other files. Paths are binaries with `/' between names, without a
-%% slash at either end; sizes are bytes.
+%% Readers ({@link whittle_read}) make the value. Passes ({@link whittle_pass}) are functions from
+%% value to value. `whittle_pack' turns the value into bytes. No function here accesses a file. An
+%% application holds the bytes of its modules and of its other files. Paths are binaries with `/'
+%% between names, without a slash at either end. Sizes are in bytes.
 %%
-%% Misuse (a path that leaves the tree, a name that is no file's: {@link
-%% whittle_file_name}) raises `badarg'; what the outside world did wrong is `{error,
-%% {Tag, Context}}',
-%% which {@link format_error/1} makes into one line that ends with what to do.
+%% Misuse raises `badarg', for example a path that leaves the tree or an invalid file name ({@link
+%% whittle_file_name}). A problem with the input gives `{error, {Tag, Context}}'. {@link
+%% format_error/1} formats it as one line that ends with the next step.
 -module(whittle_system).
 
-%% A system and what it is called
+%% A system and its name
 -export([new/1, name/1, vsn/1, otp/1, main/1, set_main/2]).
 %% Applications
 -export([apps/1, app/2, put_app/2, remove_app/2, app_dir/1, started/1, modules/1]).
-%% How it starts
+%% Start
 -export([boot/1, set_boot/2, roots/1, set_roots/2]).
-%% What is loaded only when it is called
+%% Modules that are loaded on their first call
 -export([cold/1, set_cold/2, companion/1, companion_of/1, removed/1, set_removed/2]).
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
-%% Questions that other rooms ask
+%% Queries of other applications
 -export([natives/1, is_notice/1, sizes/1, format_error/1]).
 %% The ledger
 -export([ledger/1, note/2, enter/4]).
@@ -39,9 +37,9 @@
 
 -type origin() ::
         #{kind := input | otp | device, % the user's, OTP's own (of the release
-                                        % or of the chosen OTP's library), or of
-                                        % Whittle's device rooms
-          path := file:filename_all(),  % directory or archive it was read from
+                                        % or of the chosen OTP's library), or one of Whittle's
+                                        % applications for the device
+          path := file:filename_all(),  % its directory or archive
           links => [whittle_links:link()],  % that lead out of the input; default: none
           asked_by := [app_name()]}.    % applications that need it; [] = a root
 
@@ -52,18 +50,18 @@
           modules := #{module() => binary()},   % BEAM file of each module
           files := #{path() => file()},         % below the application, without
                                                 % ebin/: <<"priv/www/a.html">>
-          natives => [whittle_native:native()], % C that it brings; default: none
-          absent_programs => [path()],          % of OTP's own, which no VM of ours has;
+          natives => [whittle_native:native()], % its C code; default: none
+          absent_programs => [path()],          % programs of OTP that no VM of Whittle has;
                                                 % default: none
           origin := origin()}.
 
 -type boot_script() :: {script, {string(), string()}, [term()]}.
 
-%% As in a .rel file; `none' is neither loaded nor started by the boot script.
+%% The start types of a .rel file. The boot script neither loads nor starts an application with
+%% `none'.
 -type start_type() :: permanent | transient | temporary | load | none.
 
-%% `default': set for the VM where the variable is not set already;
-%% `always': set in any case.
+%% `default' sets the variable for the VM if it is not set already. `always' sets it in any case.
 -type env_value() :: {default | always, binary()}.
 
 %% A NIF or driver that the runtime has to link: an application of OTP that expects its
@@ -72,8 +70,8 @@
 
 -type entry() ::
         #{pass := atom(),                           % the pass, or `read'
-          doc := string(),                          % what it does, for a person
-          before := #{app_name() => non_neg_integer()},  % bytes an application
+          doc := string(),                          % its effect, for a person
+          before := #{app_name() => non_neg_integer()},  % bytes per application
           'after' := #{app_name() => non_neg_integer()},
           notes := [binary()]}.                     % lines for a person
 
@@ -96,29 +94,29 @@
 
 -opaque system() :: #system{}.
 
-%% The VM knows it too (native/patches).
+%% The VM uses the same suffix (native/patches).
 -define(COMPANION, "~cold").
 
-%% @doc A system without applications. `otp' is the OTP release (`"29"') that it is for.
+%% @doc Makes a system without applications. `otp' is its OTP release, such as `"29"'.
 -spec new(#{name := string(), vsn := string(), otp := string()}) -> system().
 new(#{name := Name, vsn := Vsn, otp := Otp}) ->
     ok = check_name(Name),
     ok = check_name(Vsn),
     #system{name = Name, vsn = Vsn, otp = Otp, boot = {script, {Name, Vsn}, []}}.
 
-%% @doc The release's name; it is also the output's, unless told otherwise.
+%% @doc Returns the name of the release. It is also the default name of the output.
 -spec name(system()) -> string().
 name(#system{name = Name}) -> Name.
 
-%% @doc The release's version.
+%% @doc Returns the version of the release.
 -spec vsn(system()) -> string().
 vsn(#system{vsn = Vsn}) -> Vsn.
 
-%% @doc The OTP release the system is for, `"29"'.
+%% @doc Returns the OTP release of the system, such as `"29"'.
 -spec otp(system()) -> string().
 otp(#system{otp = Otp}) -> Otp.
 
-%% @doc The module whose `main/1' is the program, for an escript;
+%% @doc Returns the main module of an escript. Its function `main/1' is the program. The result is
 %% `undefined' for a system of applications.
 -spec main(system()) -> module() | undefined.
 main(#system{main = Main}) -> Main.
@@ -127,17 +125,17 @@ main(#system{main = Main}) -> Main.
 -spec set_main(module(), system()) -> system().
 set_main(Module, System) -> System#system{main = Module}.
 
-%% @doc The applications, in the order of their names.
+%% @doc Lists the applications, in the order of their names.
 -spec apps(system()) -> [app()].
 apps(#system{apps = Apps}) ->
     [App || {_, App} <- lists:sort(maps:to_list(Apps))].
 
-%% @doc The application of that name.
+%% @doc Finds the application of a name.
 -spec app(app_name(), system()) -> {ok, app()} | error.
 app(Name, #system{apps = Apps}) -> maps:find(Name, Apps).
 
-%% @doc Adds an application, or replaces the one of that name. The boot script
-%% is not changed: see {@link whittle_boot:generate/2}.
+%% @doc Adds an application, or replaces the one of the same name. It does not change the boot
+%% script. See {@link whittle_boot:generate/2}.
 -spec put_app(app(), system()) -> system().
 put_app(#{name := Name, vsn := Vsn, modules := Modules, files := Files} = App,
         #system{apps = Apps} = System)
@@ -146,31 +144,29 @@ put_app(#{name := Name, vsn := Vsn, modules := Modules, files := Files} = App,
     ok = lists:foreach(fun check_path/1, maps:keys(Files)),
     System#system{apps = Apps#{Name => App}}.
 
-%% @doc Takes an application out, if it is there. The boot script is not
-%% changed.
+%% @doc Removes an application, if it exists. It does not change the boot script.
 -spec remove_app(app_name(), system()) -> system().
 remove_app(Name, #system{apps = Apps} = System) ->
     System#system{apps = maps:remove(Name, Apps)}.
 
-%% @doc Where an application lies below the virtual root: `<<"lib/kernel-8.5.3">>'.
+%% @doc Returns the directory of an application below the virtual root: `<<"lib/kernel-8.5.3">>'.
 -spec app_dir(app()) -> path().
 app_dir(#{name := Name, vsn := Vsn}) ->
     unicode:characters_to_binary(["lib/", atom_to_list(Name), $-, Vsn]).
 
-%% @doc The module that starts an application, as its `.app' file's `mod' says, if it has one.
+%% @doc Returns the module that starts an application, if the `mod' of its `.app' file names one.
 -spec started(app()) -> [module()].
 started(#{spec := {application, _, Props}}) ->
     [Module || {Module, _} <- [proplists:get_value(mod, Props)], is_atom(Module)].
 
-%% @doc Every module with its application and bytes, ordered by application and
-%% module.
+%% @doc Lists all modules with their applications and bytes, ordered by application and module.
 -spec modules(system()) -> [{app_name(), module(), binary()}].
 modules(System) ->
     [{Name, Module, Beam}
      || #{name := Name, modules := Modules} <- apps(System),
         {Module, Beam} <- lists:sort(maps:to_list(Modules))].
 
-%% @doc The boot script; its paths begin at the virtual root `/.whittle'.
+%% @doc Returns the boot script. Its paths begin at the virtual root `/.whittle'.
 -spec boot(system()) -> boot_script().
 boot(#system{boot = Boot}) -> Boot.
 
@@ -180,39 +176,40 @@ set_boot({script, {_, _}, Instructions} = Boot, System)
   when is_list(Instructions) ->
     System#system{boot = Boot}.
 
-%% @doc The applications that the user asked for; the others are here because
+%% @doc Lists the applications that the user asked for. The system contains the others because
 %% these need them.
 -spec roots(system()) -> [app_name()].
 roots(#system{roots = Roots}) -> Roots.
 
-%% @doc Says which applications the user asked for.
+%% @doc Sets the applications that the user asked for.
 -spec set_roots([app_name()], system()) -> system().
 set_roots(Roots, System) -> System#system{roots = Roots}.
 
-%% @doc The modules that nothing is known to call: they lie behind the others, in small
-%% blocks, and are not loaded with the start. Among them the companions ({@link
-%% companion/1}), which are not for the code server.
+%% @doc Lists the cold modules, which no known code calls. They lie after the others in small
+%% blocks, and the start does not load them. The list includes the companions ({@link
+%% companion/1}), which the code server does not find.
 -spec cold(system()) -> #{module() => []}.
 cold(#system{cold = Cold}) -> Cold.
 
-%% @doc Says which modules are cold.
+%% @doc Sets the cold modules.
 -spec set_cold([module()], system()) -> system().
 set_cold(Modules, System) -> System#system{cold = maps:from_keys(Modules, [])}.
 
-%% @doc The set of what was removed, which the program asks when it raises `undef'; `none' where
-%% nothing was.
+%% @doc Returns the set of removed functions, or `none' if nothing was removed. The program
+%% queries it when it raises `undef'.
 -spec removed(system()) -> binary() | none.
 removed(#system{removed = Removed}) -> Removed.
 
-%% @doc Says what was removed.
+%% @doc Sets the set of removed functions.
 -spec set_removed(binary(), system()) -> system().
 set_removed(Removed, System) -> System#system{removed = Removed}.
 
-%% @doc The name of the module that holds what was left out of another.
+%% @doc Returns the name of a module's companion. The companion holds the functions that were left
+%% out of the module.
 -spec companion(module()) -> module().
 companion(Module) -> list_to_atom(atom_to_list(Module) ++ ?COMPANION).
 
-%% @doc Whose companion a module is, by its name.
+%% @doc Finds the module of a companion, by its name.
 -spec companion_of(module()) -> {ok, module()} | none.
 companion_of(Module) ->
     Name = atom_to_list(Module),
@@ -221,8 +218,8 @@ companion_of(Module) ->
         false -> none
     end.
 
-%% @doc The release's own files by path below `releases/VSN': `sys.config',
-%% `vm.args', `runtime.exs', ….
+%% @doc Lists the release's own files by path below `releases/VSN': `sys.config', `vm.args',
+%% `runtime.exs', ….
 -spec files(system()) -> #{path() => file()}.
 files(#system{files = Files}) -> Files.
 
@@ -232,7 +229,7 @@ put_file(Path, #{mode := _, bytes := _} = File, #system{files = Files} = System)
     ok = check_path(Path),
     System#system{files = Files#{Path => File}}.
 
-%% @doc The environment that the VM is started with, beside the caller's.
+%% @doc Returns the environment variables that the VM gets in addition to the caller's.
 -spec env(system()) -> #{binary() => env_value()}.
 env(#system{env = Env}) -> Env.
 
@@ -242,41 +239,40 @@ put_env(Name, {How, Value} = EnvValue, #system{env = Env} = System)
   when is_binary(Name), is_binary(Value), (How =:= default orelse How =:= always) ->
     System#system{env = Env#{Name => EnvValue}}.
 
-%% @doc Whether a file of an application, at its top or put into priv by a build,
-%% says whose the application is.
+%% @doc Tells whether a file of an application is a license or a notice. It lies at the top of the
+%% application, or a build has put it into priv.
 -spec is_notice(path()) -> boolean().
 is_notice(Path) ->
     re:run(Path, "^(priv/)?(LICEN[CS]E|COPYING|NOTICE)([.-][^/]*)?$") =/= nomatch.
 
-%% @doc What the runtime has to link, sorted: for the modules that are here.
+%% @doc Lists the natives that the runtime must link for the modules of the system, sorted.
 -spec natives(system()) -> [native()].
 natives(System) ->
     lists:usort([Native || App <- apps(System),
                            Native <- whittle_otp:natives(App) ++ brought(App)]).
 
-%% @doc The bytes of each application: its modules and files.
+%% @doc Computes the size of each application in bytes, with its modules and files.
 -spec sizes(system()) -> #{app_name() => non_neg_integer()}.
 sizes(#system{apps = Apps}) ->
     maps:map(fun(_, App) -> app_size(App) end, Apps).
 
-%% @doc One line for a person that ends with what to do, for every error of
-%% this room.
+%% @doc Formats every error of this application as one line that ends with the next step.
 -spec format_error(error()) -> unicode:chardata().
 format_error(Error) -> whittle_system_error:format(Error).
 
-%% @doc What was done to the system, oldest first.
+%% @doc Lists the passes that ran on the system, oldest first.
 -spec ledger(system()) -> [entry()].
 ledger(#system{ledger = Ledger}) -> lists:reverse(Ledger).
 
-%% @doc Keeps a line for the ledger's next entry. Control characters, which names can bring,
-%% are shown as such.
+%% @doc Adds a note to the ledger's next entry. It escapes control characters, which names may
+%% contain.
 -spec note(unicode:chardata(), system()) -> system().
 note(Text, #system{notes = Notes} = System) ->
     Line = unicode:characters_to_binary(whittle_file_name:printable(Text)),
     System#system{notes = [Line | Notes]}.
 
-%% @doc Ends a pass: writes its entry, with what it does, the sizes that the system had
-%% before, those it has now, and the notes taken in between.
+%% @doc Ends a pass. It writes the entry of the pass with its description, the sizes before and
+%% after it, and its notes.
 -spec enter(atom(), string(), #{app_name() => non_neg_integer()}, system()) -> system().
 enter(Pass, Doc, Before, #system{ledger = Ledger, notes = Notes} = System) ->
     Entry = #{pass => Pass, doc => Doc, before => Before, 'after' => sizes(System),

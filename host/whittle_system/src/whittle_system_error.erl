@@ -1,4 +1,4 @@
-%% @hidden The room's errors as lines for a person.
+%% @hidden Formats the errors of this application as lines for a person.
 -module(whittle_system_error).
 
 -export([format/1]).
@@ -51,8 +51,8 @@
       | {module_twice, {module(), One :: text(), Other :: text()}}
       | {source_twice, {path(), Name :: text(), [path()]}}.
 
-%% @doc One line that ends with what to do. Control characters, which names can bring, are
-%% shown as such.
+%% @doc Formats an error as one line that ends with the next step. It escapes control characters,
+%% which names may contain.
 -spec format(whittle_system:error()) -> unicode:chardata().
 format(Error) -> whittle_file_name:printable(words(Error)).
 
@@ -253,7 +253,7 @@ list(Things) ->
                          true -> io_lib:format("~ts", [Thing])
                       end || Thing <- Things]).
 
-%% Why an application is not there.
+%% Finds the reason why an application is missing.
 lack(Name) ->
     case {whittle_otp:unsupported(Name), whittle_otp:is_left_out(Name)} of
         {false, true} -> left_out;
@@ -273,7 +273,7 @@ askers([]) -> "you asked for";
 askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
-%% A compiler's last words on one line.
+%% Takes the last lines of a compiler's output, on one line.
 tail(Output) ->
     Lines = string:lexemes(Output, "\r\n"),
     lists:join(" | ", lists:nthtail(max(0, length(Lines) - 5), Lines)).

@@ -1,20 +1,20 @@
-%% @hidden Finds the applications that a system calls and does not hold, and says how to add them.
+%% @hidden Finds the applications that a system calls and lacks, and says how to add them.
 %%
-%% Two kinds of callers count. A module of the input counts wherever the call is. A module of OTP
-%% counts if the input leads to it: the input names it, or names one that calls it, in any number
-%% of steps. OTP's own applications call some others that their `.app' files name only in
-%% `runtime_dependencies': `httpc' calls `public_key' in its first request.
+%% Two kinds of callers count. A call in a module of the input counts in any case. A module of OTP
+%% counts if the input reaches it: the input names it, or names a module that calls it, in any
+%% number of steps. OTP's own applications call some others that their `.app' files name only in
+%% `runtime_dependencies'. For example, `httpc' calls `public_key' in its first request.
 -module(whittle_uncalled).
 
 -export([notes/4]).
 
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
-%% An application that is called, and a caller's application, module and callee.
+%% The application of a call, and the caller's application, the caller's module and the callee.
 -type call() :: {whittle_system:app_name(), {whittle_system:app_name(), module(), mfa()}}.
 
-%% @doc One line for each application that is called and not packed. `Used' is packed; `Apps' has
-%% the rest of the input beside it.
+%% @doc Writes one line for each called application that is not packed. `Used' holds the packed
+%% applications. `Apps' also holds the rest of the input.
 -spec notes(apps(), apps(), whittle_otp_lib:otp_lib(),
             #{whittle_system:app_name() => file:filename()}) -> [unicode:chardata()].
 notes(Used, Apps, Otp, Libs) ->
@@ -67,8 +67,8 @@ grouped(Calls) ->
                                                fun({App, _}) -> App end,
                                                fun({_, By}) -> By end, Calls)))].
 
-%% Modules of OTP's applications that the input leads to. kernel and stdlib ask before they call
-%% what may be missing.
+%% Finds the modules of OTP's applications that the input reaches. kernel and stdlib check whether
+%% a module exists before they call it.
 led_to(Read, Otps) ->
     Modules = maps:from_list([{Module, {Name, Bytes}}
                               || #{name := Name, modules := Here} <- Otps,
@@ -97,7 +97,7 @@ by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
                   [names([Name || {Name, _, _} <- By]), App, Module, function(Mfa),
                    others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
 
-%% One line for each application to add, since it may bring others of those that are called.
+%% Writes one line for each application to add, because it may bring other missing applications.
 by_otp(Groups, Otp) ->
     Names = [App || {App, _} <- Groups],
     Brings = [{App, brought(App, Otp)} || App <- Names],
@@ -117,7 +117,7 @@ with_others(Top, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
                    case Callees of [_] -> "is"; _ -> "are" end, Module, function(Mfa), Top,
                    case Callees of [_] -> "it"; _ -> "them" end]).
 
-%% What comes with an application of the chosen OTP.
+%% Lists the applications that an application of the chosen OTP brings.
 brought(App, Otp) ->
     whittle_needs:reachable([App], described([App], Otp, #{})).
 
@@ -135,7 +135,7 @@ described([App | Rest], Otp, Apps) ->
 described([], _, Apps) ->
     Apps.
 
-%% An application that a build refuses is not proposed.
+%% A build refuses some applications. The note does not suggest those.
 remedy(App, true, false) -> io_lib:format("`--app ~ts' adds it", [App]);
 remedy(App, false, false) ->
     io_lib:format("Whittle does not build OTP's ~ts: put it into the release, or name the directory"

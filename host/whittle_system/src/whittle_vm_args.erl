@@ -1,28 +1,26 @@
-%% @doc Arguments of the VM as text: `vm.args', and the second line of an
-%% escript.
+%% @doc Parses VM arguments in text form: `vm.args', and the second line of an escript.
 -module(whittle_vm_args).
 
 -export([words/1, without_cookie/1, cookie_note/1]).
 
-%% @doc The words of a text, as the launcher reads them (`native/launcher/flags.c')
-%% and erlexec before it: parted by white space; between quotes everything stands for
-%% itself; elsewhere a backslash takes its meaning from the next character, and `#'
-%% begins a comment.
+%% @doc Splits a text into words like the launcher (`native/launcher/flags.c') and erlexec. White
+%% space separates words. Between quotes no character is special. Elsewhere a backslash quotes the
+%% next character, and `#' begins a comment.
 -spec words(binary()) -> [binary()].
 words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
 
-%% @doc The text without `-setcookie' and what follows it, and whether there was
-%% one. Comments and the other arguments stay as they are.
+%% @doc Removes `-setcookie' and its value from a text, and tells whether there was one. It keeps
+%% comments and the other arguments unchanged.
 %%
-%% A cookie opens the node to whoever knows it; it must not be readable in a
-%% file that is copied around.
+%% A person who knows the cookie can enter the node. It must not be readable in a file that people
+%% copy.
 -spec without_cookie(binary()) -> {binary(), boolean()}.
 without_cookie(Text) ->
     {Kept, {_, HadOne}} = lists:mapfoldl(fun token/2, {keep, false}, tokens(Text)),
     {iolist_to_binary(Kept), HadOne}.
 
-%% @doc The note for a cookie that was taken out of Place, with the way to give one.
+%% @doc Writes the note about a removed cookie and the way to set one. Place is where it was.
 -spec cookie_note(unicode:chardata()) -> unicode:chardata().
 cookie_note(Place) ->
     ["Whittle removed the cookie in ", Place, ", because everybody can read the output. To "
@@ -36,8 +34,8 @@ token({word, Raw, <<C, _/binary>>}, {_, Found}) when C =:= $-; C =:= $+ ->
 token({word, Raw, _}, {keep, _} = State) -> {Raw, State};
 token({word, _, _}, {drop, _} = State) -> {<<>>, State}.
 
-%% The text in pieces, which make the text again: words as they stand, with what
-%% they mean, and what is between them.
+%% Splits a text into pieces that form the text again: each word as it stands with its meaning,
+%% and the text between words.
 tokens(<<>>) -> [];
 tokens(<<$#, _/binary>> = Text) ->
     [Comment | _] = binary:split(Text, <<"\n">>),

@@ -1,11 +1,11 @@
-%% @hidden Reads the files of a zip archive that is in memory, and believes nothing of it.
+%% @hidden Reads the files of a zip archive in memory. It trusts nothing in the archive.
 %%
-%% OTP's `zip' inflates as much as the data gives, whatever the archive says: a few
-%% kilobytes can fill the memory. Here each file gives exactly the size that the archive's
-%% directory tells, all of them together stay below a limit, and each has the right
-%% checksum. Encrypted files, several disks and archives of more than 4 GB are refused.
+%% OTP's `zip' inflates all data, whatever size the archive declares, so a few kilobytes can fill
+%% the memory. In this module each file must have exactly the size in the archive's directory and
+%% the right checksum, and all files together must stay below a limit. The module refuses
+%% encrypted files, archives on several disks and archives of more than 4 GB.
 %%
-%% Source of the layout: PKWARE's APPNOTE.TXT 6.3, sections 4.3.7, 4.3.12 and 4.3.16.
+%% The layout follows PKWARE's APPNOTE.TXT 6.3, sections 4.3.7, 4.3.12 and 4.3.16.
 -module(whittle_zip).
 
 -export([files/2]).
@@ -13,7 +13,7 @@
 -export_type([error/0]).
 
 -type error() :: damaged
-               | too_large                              % more than the limit
+               | too_large                              % above the limit
                | {odd_path, binary(), Why :: string()}
                | {twice, binary()}
                | {file_and_directory, binary()}.        % `x' of `x' and `x/y'
@@ -22,14 +22,14 @@
 -define(DIRECTORY_ENTRY, 16#02014b50).
 -define(LOCAL_ENTRY, 16#04034b50).
 
-%% @doc The files by path, in the archive's order, without its directories. `Limit' is for
-%% the bytes of all of them together.
+%% @doc Reads the files by path, in the archive's order, without its directories. `Limit' is for
+%% the total size in bytes.
 -spec files(binary(), pos_integer()) -> {ok, [{binary(), binary()}]} | {error, error()}.
 files(Archive, Limit) ->
     try
         {Count, Size, Offset, EndAt} = directory_end(Archive),
         At = EndAt - Size,
-        %% Of an archive behind something else, offsets may count from either beginning.
+        %% If other data precedes the archive, offsets may count from either beginning.
         Shift = At - Offset,
         Entries = entries(Count, part(Archive, At, Size)),
         ok = check_paths([Path || #{path := Path} <- Entries]),
@@ -41,8 +41,8 @@ files(Archive, Limit) ->
 
 %% Internal
 
-%% It is the last thing in the file but for a comment of at most 64 KB; the last one of
-%% which the comment ends with the file.
+%% Finds the end record of the directory. Only a comment of at most 64 KB may follow it in the
+%% file. The last record counts whose comment ends with the file.
 directory_end(Archive) ->
     Size = byte_size(Archive),
     From = max(0, Size - 22 - 16#ffff),

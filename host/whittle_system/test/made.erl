@@ -1,20 +1,20 @@
-%% @doc Applications, releases and escripts that a test makes in a directory.
+%% @doc Makes applications, releases and escripts in a directory for a test.
 -module(made).
 
 -export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
 -export([tool/3, ended/1, expect/2, holds/3]).
 
-%% How long a program may be silent before a test gives up on it and says what came before.
+%% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
 
-%% @doc A case's configuration with a directory of its own.
+%% @doc Adds a directory for the case to its configuration.
 dir(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
     ok = filelib:ensure_path(Dir),
     [{dir, Dir} | Config].
 
-%% @doc A compiled application `DIR' with the given modules' source; keys that
-%% are given replace those of a plain `.app' file.
+%% @doc Makes a compiled application `DIR' from the source of its modules. The given keys replace
+%% those of a plain `.app' file.
 app(Dir, Name, Props, Sources) ->
     Modules = [Module || {Module, _} <- Sources],
     [file(filename:join([Dir, "ebin", atom_to_list(Module) ++ ".beam"]), beam(Source))
@@ -27,7 +27,7 @@ app(Dir, Name, Props, Sources) ->
          io_lib:format("~tp.~n", [{application, Name, All}])),
     Dir.
 
-%% @doc The BEAM file of a module's source.
+%% @doc Compiles the source of a module to a BEAM file.
 beam(Source) ->
     {ok, Tokens, _} = erl_scan:string(Source),
     {ok, _, Beam} = compile:forms(forms(Tokens, []), [debug_info, return_errors]),
@@ -39,7 +39,7 @@ forms([{dot, _} = Dot | Rest], Form) ->
     [Parsed | forms(Rest, [])];
 forms([Token | Rest], Form) -> forms(Rest, [Token | Form]).
 
-%% @doc Writes a file with its directories.
+%% @doc Writes a file, and makes its directories.
 file(File, Bytes) ->
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, if is_binary(Bytes) -> Bytes;
@@ -47,10 +47,10 @@ file(File, Bytes) ->
                                end),
     File.
 
-%% @doc The first bytes of a shared object.
+%% @doc Returns the first bytes of a shared object.
 so() -> <<127, "ELF", 2, 1, 1, 0, 0:64, 3:16/little>>.
 
-%% @doc Runs a program in a directory; it has to succeed. What it prints.
+%% @doc Runs a program in a directory and returns its output. The program must succeed.
 tool(Program, Arguments, Dir) ->
     Port = open_port({spawn_executable, os:find_executable(Program)},
                      [{args, Arguments}, {cd, Dir}, exit_status, stderr_to_stdout, binary,
@@ -61,7 +61,7 @@ tool(Program, Arguments, Dir) ->
         {Status, Output} -> error({tool_failed, Status, Output})
     end.
 
-%% @doc Waits for the end of a program: its exit code, and what it prints until then.
+%% @doc Waits for the end of a program. It returns the exit code and the output.
 ended(Port) -> ended(Port, []).
 
 ended(Port, Output) ->
@@ -71,7 +71,7 @@ ended(Port, Output) ->
     after ?PATIENCE_MS -> error({still_running, iolist_to_binary(Output)})
     end.
 
-%% @doc Waits until a program has printed what the expression matches; its groups.
+%% @doc Waits until a program prints text that matches the expression. It returns the groups.
 expect(Port, Expression) -> expect(Port, Expression, <<>>).
 
 expect(Port, Expression, Output) ->
@@ -86,15 +86,15 @@ expect(Port, Expression, Output) ->
     after ?PATIENCE_MS -> error({no_match, Expression, Output})
     end.
 
-%% @doc Whether a property holds for that many samples of a type. PropEr's
-%% header is not in Debian's package, so its functions are called by name.
+%% @doc Checks that a property holds for a number of samples of a type. Debian's package of PropEr
+%% has no header, so this function calls PropEr's functions directly.
 holds(Samples, Type, Property) ->
     case proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet]) of
         true -> true;
         _ -> error({counterexample, proper:counterexample()})
     end.
 
-%% The passes of a build that this application has, in order.
+%% Lists the passes of a build that this application has, in order.
 passes() ->
     [Pass || Pass <- whittle_make:passes(none),
              lists:prefix("whittle_pass_", atom_to_list(Pass))].

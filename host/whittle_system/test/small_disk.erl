@@ -1,13 +1,14 @@
-%% @doc A file system that is soon full, for tests of what happens then.
+%% @doc Provides a small file system for tests of a full disk.
 -module(small_disk).
 
 -export([with/2]).
 
-%% @doc Calls the function with a directory that has room for so much ("64k"), and gives
-%% what it gives; or says why this machine cannot make one, as a test case does.
+%% @doc Calls the function with a directory of limited size ("64k") and returns its result. If
+%% this machine cannot make such a directory, the result skips the test case with the reason.
 %%
-%% It is mounted in a user and mount namespace, so that nobody has to be root; a process
-%% holds that, and we look in through `/proc'. It goes with the process.
+%% The file system is mounted in a user and mount namespace, so the test needs no root access. A
+%% process holds the namespace, and the test reaches it through `/proc'. The file system ends with
+%% the process.
 with(Size, Fun) ->
     Script = "mount -t tmpfs -o size=" ++ Size ++ " none /tmp && echo ready && read end",
     Port = open_port({spawn_executable, os:find_executable("unshare")},

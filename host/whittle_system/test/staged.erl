@@ -1,15 +1,15 @@
-%% @doc A system written into a directory and run by an installed OTP: the test's
-%% stand-in for the launcher and its virtual root.
+%% @doc Writes a system into a directory and runs it on an installed OTP. In tests this replaces
+%% the launcher and its virtual root.
 -module(staged).
 
 -export([write/2, run/3, run/4, start/3, start/4, stop/1, options/0, copy/2]).
 
-%% @doc The reader's options for the OTP that the tests run on, or the one that
-%% `WHITTLE_TEST_OTP' names by its lib directory.
+%% @doc Returns the reader's options for the OTP that runs the tests, or for the one whose lib
+%% directory `WHITTLE_TEST_OTP' names.
 options() ->
     #{otp_lib => os:getenv("WHITTLE_TEST_OTP", code:lib_dir())}.
 
-%% @doc Writes the system below a directory, which stands for the virtual root.
+%% @doc Writes the system below a directory that replaces the virtual root.
 write(System, Dir) ->
     [made:file(filename:join([Dir, whittle_system:app_dir(App), "ebin",
                              atom_to_list(Module) ++ ".beam"]), Beam)
@@ -33,14 +33,15 @@ write(System, Dir) ->
              term_to_binary(rooted(whittle_system:boot(System), Dir))),
     Dir.
 
-%% @doc Runs a staged system with plain arguments to its end: exit code, output.
+%% @doc Runs a staged system with plain arguments to its end. It returns the exit code and the
+%% output.
 run(System, Dir, Arguments) ->
     run(System, Dir, Arguments, Dir).
 
 run(System, Dir, Arguments, Cwd) ->
     made:ended(start(System, Dir, ["-extra" | Arguments], Cwd)).
 
-%% @doc Starts a staged system; flags come before `-extra'.
+%% @doc Starts a staged system. The flags come before `-extra'.
 start(System, Dir, Flags) ->
     start(System, Dir, Flags, Dir).
 
@@ -60,13 +61,13 @@ start(System, Dir, Flags, Cwd) ->
                       || {Name, {_, Value}} <- maps:to_list(whittle_system:env(System))]},
                exit_status, stderr_to_stdout, binary, {cd, Cwd}]).
 
-%% @doc Stops a system that was started, and waits until it is gone.
+%% @doc Stops a system that was started, and waits for its end.
 stop(Port) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     os:cmd("kill -TERM " ++ integer_to_list(Pid)),
     made:ended(Port).
 
-%% @doc Copies a directory without what was built in it.
+%% @doc Copies a directory without its build products.
 copy(From, To) ->
     ok = filelib:ensure_path(To),
     {ok, Names} = file:list_dir(From),
@@ -81,7 +82,7 @@ copy(From, To) ->
                   end, Names),
     To.
 
-%% Everything that names the virtual root names the directory instead.
+%% Replaces the virtual root by the directory in all paths.
 rooted("/.whittle" ++ Rest, Dir) -> Dir ++ Rest;
 rooted(Term, Dir) when is_tuple(Term) ->
     list_to_tuple([rooted(E, Dir) || E <- tuple_to_list(Term)]);

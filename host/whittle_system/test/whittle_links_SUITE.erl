@@ -1,4 +1,5 @@
-%% @doc Links that lead out of an input: each is told, and refused where that is asked for.
+%% @doc Tests links that lead out of an input. The build reports each one, or refuses it on
+%% request.
 -module(whittle_links_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -12,7 +13,7 @@ init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% A link takes along what it leads to, wherever that is: it is told, or refused.
+%% A link brings in its target from any place, so the build reports or refuses it.
 applications(Config) ->
     Dir = made:app(in("input/app", Config), app, [], [{app, "-module(app)."}]),
     made:file(in("elsewhere/secret", Config), "secret"),
@@ -33,7 +34,7 @@ applications(Config) ->
     Link("../priv/inside", "priv/inside2"),
     ?assertEqual([], Notes()),
     {ok, _} = whittle_read:read(Dir, Refuse),
-    %% By way of another link, to a file, and to a directory with a link of its own.
+    %% The links lead through another link, to a file, and to a directory with a link of its own.
     Link("../../../elsewhere/secret", "priv/s"),
     Link("s", "priv/t"),
     Link(in("elsewhere", Config), "include"),
@@ -53,7 +54,8 @@ applications(Config) ->
     ?assertMatch({_, _}, binary:match(Line, <<"application app: priv/t to s): replace them with "
                                               "files">>)),
     ?assertEqual(nomatch, binary:match(Line, <<"\n">>)),
-    %% Of a release, also its own files and an application that is elsewhere as a whole.
+    %% In a release this includes its own files and an application whose whole directory is
+    %% elsewhere.
     Release = in("rel", Config),
     release(Release),
     made:app(in("build/app", Config), app, [], []),
@@ -78,7 +80,7 @@ applications(Config) ->
                            "to ../../build/app: the output has that file's or directory's "
                            "contents">>, Words)).
 
-%% Whatever is read of a release, and each directory on the way there.
+%% This covers all files that are read of a release, and each directory on the path to them.
 releases(Config) ->
     Release = in("rel", Config),
     release(Release),
@@ -104,7 +106,7 @@ releases(Config) ->
                  {"rel/releases/1/consolidated/odd.beam",
                   <<"releases/1/consolidated/odd.beam">>}]].
 
-%% What is compiled is in the output too: Erlang, its headers and C.
+%% The output also contains compiled sources: Erlang, its headers and C.
 sources(Config) ->
     Dir = in("app", Config),
     made:file(in("app/src/app.app.src", Config), "{application, app, [{vsn, \"1\"}]}.\n"),
@@ -120,13 +122,13 @@ sources(Config) ->
              {"application app", <<"src/app.hrl">>, "../../away/app.hrl"},
              {"application app", <<"c_src">>, "../away/c"}],
     ?assertEqual(Links, links(Dir)),
-    %% By rebar3, whose own directory has links into the project.
+    %% rebar3 compiles this one. Its own directory has links into the project.
     made:file(in("app/rebar.config", Config), "{deps, []}.\n"),
     ?assertEqual(Links, links(Dir)),
-    %% The directory that it built is inside the project, in whose place nobody wrote.
+    %% The directory that rebar3 built counts as inside the project. Users do not write there.
     Built = filename:join(Dir, "_build/default/lib/app"),
     ?assertEqual([{A, P, T} || {A, <<"c_src">> = P, T} <- Links], links(Built)),
-    %% So is a library of which priv is a link into the project.
+    %% A library whose priv is a link into the project counts as inside too.
     made:file(in("user/src/user_app.app.src", Config),
               "{application, user_app, [{vsn, \"1\"}, {applications, [app]}]}.\n"),
     ok = file:delete(in("app/c_src", Config)),
@@ -136,7 +138,7 @@ sources(Config) ->
     {ok, _} = file:read_link(filename:join(Built, "priv")),
     ?assertEqual([], links(in("user", Config), #{libs => [filename:dirname(Built)]})).
 
-%% A compiled library of a native.config is linked into the output.
+%% The output contains a compiled library of a native.config.
 libraries(Config) ->
     Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
     Config1 = in("app/native.config", Config),
@@ -149,7 +151,7 @@ libraries(Config) ->
          made:file(Config1, ["{nif, \"app\", [{archive, \"", Path, "\"}]}.\n"]),
          ?assertEqual(Links, links(Dir))
      end || Path <- ["lib/mips/libapp.a", "lib/$TARGET/libapp.a"]],
-    %% By --native.
+    %% --native names the description.
     Elsewhere = in("app/lib/native.config", Config),
     ok = file:delete(Config1),
     made:file(Elsewhere, "{nif, \"app\", [{archive, \"mips/libapp.a\"}]}.\n"),
@@ -159,7 +161,7 @@ libraries(Config) ->
 
 %% Internal
 
-%% Those for which the input is refused.
+%% Returns the links for which the input is refused.
 links(Path) -> links(Path, #{}).
 
 links(Path, Options) ->
@@ -170,7 +172,7 @@ links(Path, Options) ->
                                             || {Whose, At, To} <- Links]
     end.
 
-%% With the application app.
+%% The release contains the application app.
 release(Dir) ->
     made:file(filename:join(Dir, "releases/start_erl.data"), "1.2.3 1\n"),
     made:file(filename:join(Dir, "releases/1/x.rel"),

@@ -1,4 +1,4 @@
-%% Descriptions of C that applications bring: what they say, and what is wrong with them.
+%% Tests descriptions of C code in applications: their contents and their errors.
 -module(whittle_native_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,8 +15,8 @@ init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% Sources by wildcard, and what they may include: headers and other sources beside them and
-%% in what `include' names.
+%% Sources are wildcards. They may include headers and other sources in their own directories and
+%% in those of `include'.
 sources(Config) ->
     [file(Name, Name, Config)
      || Name <- ["c_src/a.c", "c_src/b.cc", "c_src/deep/c.h", "c_src/deep/e.c", "c_src/notes.txt",
@@ -48,14 +48,14 @@ archives(Config) ->
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
      || File <- ["lib/none.a", "native.config"]].
 
-%% A flag is one word, whatever is in it: nothing here reads quotes or blanks.
+%% A flag is one word with any contents. Nothing in it interprets quotes or blanks.
 flags(Config) ->
     file("x.c", "", Config),
     ?assertMatch({ok, [#{cflags := ["-DA=\"b c\"", "-D'$(id)'"], libs := [crypto, zlib]}]},
                  read("{nif, \"x\", [{sources, [\"x.c\"]}, {libs, [zlib, crypto, zlib]},"
                       " {cflags, [\"-DA=\\\"b c\\\"\", \"-D'$(id)'\"]}]}.", Config)).
 
-%% As rebar3 lays out a project's own application.
+%% rebar3 lays out a project's own application like this.
 beside_a_link(Config) ->
     file("app/src/x.erl", "", Config),
     file("app/c_src/x.c", "", Config),
@@ -68,7 +68,7 @@ beside_a_link(Config) ->
     ?assertMatch({error, {native_unused, {_, "x", x}}},
                  whittle_native:of_application(Built, [y])).
 
-%% A directory that is compiled here, by erlc: what comes out of that has the natives too.
+%% erlc compiles this directory. The result has the natives too.
 beside_source(Config) ->
     file("app/src/x.erl", "-module(x).", Config),
     file("app/src/x.app.src", "{application, x, [{vsn, \"1\"}, {modules, [x]},"
@@ -79,7 +79,7 @@ beside_source(Config) ->
     {ok, App} = whittle_system:app(x, System),
     ?assertMatch([#{name := "x"}], maps:get(natives, App, none)).
 
-%% What is there and is no file is not passed over.
+%% The reader reports an entry that is not a file.
 no_file(Config) ->
     Dir = in("app", Config),
     Name = filename:join(Dir, "native.config"),
@@ -128,7 +128,7 @@ wrong(Config) ->
     ?assertMatch({error, {bad_native, {_, "there is no such file"}}},
                  whittle_native:read(in("nowhere", Config))).
 
-%% Whatever stands in the file, it is read or refused in a line.
+%% For any contents of the file, the reader accepts it or refuses it with one line.
 random(Config) ->
     file("x.c", "", Config),
     Term = proper_types:oneof([proper_types:any(),
@@ -156,7 +156,7 @@ assigned(Config) ->
     Apps = #{one => app(one, [a]), two => app(two, [m])},
     {ok, #{one := One, two := Two}} = whittle_native:assign([{"f", Native}], Apps),
     ?assertEqual({error, Native}, {maps:find(natives, One), hd(maps:get(natives, Two))}),
-    %% The command line's word comes before the application's own.
+    %% The command line takes precedence over the application's own description.
     {ok, #{two := Again}} = whittle_native:assign([{"f", Native#{cflags := ["-O3"]}}],
                                                   #{two => Two}),
     ?assertMatch(#{natives := [#{cflags := ["-O3"]}]}, Again),
@@ -172,7 +172,7 @@ libraries(Config) ->
     ?assertEqual([<<"priv/lib/y.so">>, <<"priv/x.txt">>], lists:sort(maps:keys(Left))),
     ?assertEqual(App, whittle_native:without_libraries(App)).
 
-%% What is not loaded is not linked: a module may have been taken out.
+%% A native without its loading module is not linked. A pass may have removed the module.
 only_if_loaded(Config) ->
     file("x.c", "", Config),
     {ok, Natives} = read("{nif, \"x\", [{sources, [\"x.c\"]}]}.", Config),

@@ -1,4 +1,4 @@
-%% @doc Passes: what they take out, what they leave, and what they write down.
+%% @doc Tests passes: their removals, the parts that they keep, and their ledger entries.
 -module(whittle_pass_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -16,7 +16,7 @@ init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% Each pass has its entry, and each begins where the one before ended.
+%% Each pass has its entry, and the sizes before it equal the sizes after the previous pass.
 ledger(Config) ->
     {ok, System, #{}} = whittle_pass:run(made:passes(), #{}, hello(Config)),
     Ledger = whittle_system:ledger(System),
@@ -35,12 +35,12 @@ stripped_runs(Config) ->
                                     hello(Config)),
     Dir = staged:write(System, in("staged", Config)),
     ?assertEqual({0, <<"hi\n">>}, staged:run(System, Dir, [])),
-    %% An error in stripped code still says where it was.
+    %% An error in stripped code still shows its line.
     {Status, Output} = staged:run(System, Dir, ["crash"]),
     ?assert(Status =/= 0),
     ?assertMatch({match, _}, re:run(Output, "on_purpose.*{line,6}", [dotall])).
 
-%% Where the sources lay makes no difference, and is not told.
+%% The directory of the sources does not change the bytes and does not appear in them.
 no_paths(Config) ->
     Beams = [begin
                  Dir = made:app(in(Place, Config), placed, [],
@@ -59,7 +59,7 @@ attributes_dropped(Config) ->
     ?assertEqual([], with_chunk(<<"Dbgi">>, System)),
     ?assertEqual([], with_chunk(<<"CInf">>, System)).
 
-%% In each way in which a program can ask for them.
+%% The programs ask for their attributes in each possible way.
 attributes_kept(Config) ->
     [begin
          Dir = made:app(in(atom_to_list(Name), Config), Name, [], [{Name, Source}]),
@@ -90,7 +90,7 @@ includes(Config) ->
     {ok, Kept, #{}} = whittle_pass:run([whittle_pass_files], #{}, Compiles),
     ?assert(lists:member(<<"include/file.hrl">>, headers(Kept))).
 
-%% What a pass takes out is no longer loaded or started.
+%% The boot script no longer loads or starts removed modules and applications.
 boot_follows(Config) ->
     Dir = made:app(in("app", Config), app, [{applications, [kernel, stdlib, sasl]}],
                    [{app, "-module(app)."}]),
@@ -108,7 +108,7 @@ boot_follows(Config) ->
                          end, Instructions)),
     [?assertEqual(nomatch, string:find(Path, "sasl"))
      || {path, Paths} <- Instructions, Path <- Paths],
-    %% Doing it again changes nothing.
+    %% A second refresh changes nothing.
     ?assert(Fresh =:= whittle_boot:refresh(Fresh)).
 
 start_modules(Config) ->
@@ -119,8 +119,8 @@ start_modules(Config) ->
     Dir = staged:write(System, in("staged", Config)),
     ?assertEqual({0, <<"hi\n">>}, staged:run(System, Dir, [])).
 
-%% Reading its configuration a system needs modules before it has a code server, whatever
-%% was loaded until then. OTP 25 waited for ever.
+%% To read its configuration, a system needs modules before it has a code server, whatever modules
+%% it has loaded by then. OTP 25 waited forever.
 loaded_by_init(Config) ->
     ct:timetrap({minutes, 5}),
     [begin
@@ -156,7 +156,7 @@ vm_args_cookie(_) ->
                        is_binary(Out) andalso (Found orelse Out =:= Text)
                end).
 
-%% The same terms as file:consult/1, and words for what is none.
+%% The parser returns the same terms as file:consult/1, and a message for an invalid text.
 terms(Config) ->
     File = in("terms", Config),
     Same = fun(Bytes) ->
@@ -217,7 +217,8 @@ early(System) ->
 
 in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
 
-%% A text with more names than this VM has room for is refused before one of them is an atom.
+%% The parser refuses a text with more names than this VM has room for, before any name becomes an
+%% atom.
 too_many_names(_) ->
     Name = fun(N) -> [$z | string:pad(integer_to_list(N, 36), 4, leading, $0)] end,
     Room = erlang:system_info(atom_limit) * 3 div 4,
@@ -234,12 +235,13 @@ too_many_names(_) ->
          ?assertMatch({match, _}, re:run(Words, "^it has more different names than whittle "))
      end || Bytes <- [Text(1, Room),
                       Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
-                      %% An open quote in a string, and names of bytes that are no letters.
+                      %% The text has an open quote in a string, and names of bytes that are not
+                      %% letters.
                       Quoted("\"'\",", [<<N:24>> || N <- lists:seq(1, Room),
                                                     binary:match(<<N:24>>, [<<$'>>, <<$\\>>])
                                                         =:= nomatch])]],
     ?assert(erlang:system_info(atom_count) - Before < 1000),
-    %% Names that are there twice count once.
+    %% Repeated names count once.
     Often = iolist_to_binary([$[, lists:duplicate(Room, "zz,"), "zz]."]),
     ?assertMatch({ok, [[zz | _]]}, whittle_term:parse(Often)),
     ?assertMatch({ok, [[_ | _]]}, whittle_term:parse(Text(1, 1000))).

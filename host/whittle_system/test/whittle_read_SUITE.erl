@@ -1,4 +1,5 @@
-%% @doc Every kind of input, made by its own tool, read and run on a real node.
+%% @doc Tests each kind of input. The usual tool makes it, the suite reads it, and a real node
+%% runs it.
 -module(whittle_read_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -36,14 +37,14 @@ hello_project(Config) ->
     ?assertEqual([hello, kernel, stdlib], names(System)),
     ?assertEqual({0, <<"Hello from one file.\n">>}, run(System, [], Config)).
 
-%% The lists behind kernel_load_completed are for this mode.
+%% This mode uses the lists after kernel_load_completed.
 embedded_mode(Config) ->
     System = read(example("hello", Config)),
     Dir = staged:write(System, in("staged", Config)),
     Port = staged:start(System, Dir, ["-mode", "embedded"]),
     ?assertEqual([], made:expect(Port, "Hello from one file")).
 
-%% No rebar.config and nothing compiled: erlc, and nothing is written there.
+%% Without a rebar.config and compiled code, erlc compiles, and the directory stays unchanged.
 plain_source(Config) ->
     Dir = in("plain", Config),
     made:file(in("plain/src/plain.app.src", Config),
@@ -55,7 +56,7 @@ plain_source(Config) ->
     made:file(in("plain/src/plain_scan.xrl", Config),
               "Definitions.\nRules.\n[a-z]+ : {token, TokenChars}.\n\\s : skip_token.\n"
               "Erlang code.\n"),
-    %% As a compiler that ran in place has left it.
+    %% A compiler that ran in this directory left this file.
     made:file(in("plain/src/plain_scan.erl", Config), "-module(plain_scan).\n"),
     made:file(in("plain/src/a_word.erl", Config),
               "-module(a_word).\n-behaviour(plain_behaviour).\n-export([word/0]).\n"
@@ -87,7 +88,7 @@ compiled_application(Config) ->
     #{files := Files} = App,
     ?assertNot(is_map_key(<<"README.md">>, Files)).
 
-%% What is compiled is compiled anew when a source file or a header is newer.
+%% The code is compiled again if a source file or a header is newer.
 edited_header(Config) ->
     Later = {{2040, 1, 1}, {0, 0, 0}},
     [begin
@@ -113,7 +114,7 @@ edited_header(Config) ->
          ?assert(Has())
      end || Header <- ["src/word.hrl", "include/word.hrl"]].
 
-%% Module names are UTF-8 in files' names, whatever this machine's locale is.
+%% File names hold module names in UTF-8, in any locale of this machine.
 named_in_unicode(_Config) ->
     Name = unicode:characters_to_list(<<"gr\xc3\xb6\xc3\x9fe">>),
     Module = list_to_atom(Name),
@@ -146,8 +147,8 @@ umbrella(Config) ->
     Named = read(filename:join(Dir, ".")),
     ?assertEqual({"both", "1.2"}, {whittle_system:name(Named), whittle_system:vsn(Named)}).
 
-%% rebar3 builds these in a directory apart; one that was taken away no longer counts,
-%% nor does a dependency of the same name.
+%% rebar3 builds these in a separate directory. A removed checkout no longer counts, and neither
+%% does a dependency of the same name.
 checkouts(Config) ->
     Dir = in("top", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, [helper]}.\n"),
@@ -159,8 +160,8 @@ checkouts(Config) ->
     ?assertEqual([helper, kernel, stdlib, top], names(System)),
     ?assertMatch({ok, #{vsn := "2"}}, whittle_system:app(helper, System)).
 
-%% A dependency that is a part of a repository (git_subdir): rebar3 has all of that, and
-%% compiles the part where it lies.
+%% This dependency is part of a repository (git_subdir). rebar3 fetches the whole repository and
+%% compiles the part in its place.
 part_of_a_repository(Config) ->
     Dir = in("whole", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
@@ -170,14 +171,15 @@ part_of_a_repository(Config) ->
     made:app(filename:join(Repository, "device/other"), other, [], []),
     ?assertEqual([kernel, part, stdlib, whole], names(read(Dir))).
 
-%% An application without modules, for rebar3 to compile.
+%% Makes an application without modules for rebar3 to compile.
 to_compile(Dir, Name, Vsn, Needs) ->
     made:file(filename:join([Dir, "src", atom_to_list(Name) ++ ".app.src"]),
               io_lib:format("~p.~n", [{application, Name,
                                        [{description, ""}, {vsn, Vsn},
                                         {applications, [kernel, stdlib | Needs]}]}])).
 
-%% Where the applications lie only the script says; the dependency's directory is its own.
+%% Only the script names the directories of the applications. The dependency has its own
+%% directory.
 places_by_script(Config) ->
     Dir = in("scripted", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
@@ -205,7 +207,7 @@ relx_release(Config) ->
     ?assertEqual(<<"-sname relay\n\n+K true # -setcookie in a comment\n">>, VmArgs),
     ?assertMatch({match, _}, re:run(SysConfig, "7000")),
     given_at_start("vm.args", System),
-    %% A template is packed under the name that the launcher reads; no cookie by env.sh.
+    %% A template is packed under the name that the launcher reads. env.sh provides no cookie.
     Place = filename:join(Release, "releases/0.1.0"),
     made:file(filename:join(Place, "vm.args.src"), "-sname ${NODE:-relay}\n'-setcookie' x\n"),
     made:file(filename:join(Place, "env.sh"),
@@ -219,7 +221,7 @@ relx_release(Config) ->
     ?assertNot(is_map_key(<<"ERLANG_COOKIE">>, Env)),
     ?assertEqual({always, <<"+K true">>}, maps:get(<<"ERL_FLAGS">>, Env)).
 
-%% relx leaves OTP's applications out; they come from the chosen OTP.
+%% relx leaves out OTP's applications, and they come from the chosen OTP.
 release_without_system_libs(Config) ->
     Dir = example("relay", Config),
     made:file(filename:join(Dir, "rebar.config"),
@@ -232,7 +234,7 @@ release_without_system_libs(Config) ->
     {ok, #{origin := #{kind := otp}}} = whittle_system:app(kernel, System),
     ?assertEqual([kernel, relay, stdlib], names(System)).
 
-%% Variables that are no text.
+%% The values of these variables are not text.
 odd_settings(Config) ->
     Dir = in("rel", Config),
     made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
@@ -261,7 +263,7 @@ mix_release(Config) ->
               "    System.stop(3)\n    Supervisor.start_link([], strategy: :one_for_one)\n"
               "  end\nend\n"),
     made:tool("mix", ["release"], Dir),
-    %% Debian's Elixir asks for the OTP that it comes with.
+    %% Debian's Elixir needs the OTP that it comes with.
     {ok, System} = whittle_read:read(filename:join(Dir, "_build/prod/rel/greeter"), host()),
     Files = whittle_system:files(System),
     ?assertEqual([<<"runtime.exs">>, <<"sys.config">>, <<"vm.args">>],
@@ -284,7 +286,7 @@ rebar3_escript(Config) ->
     Dir = staged:write(Small, in("staged", Config)),
     {0, Version} = staged:run(Small, Dir, ["version"]),
     ?assertMatch({match, _}, re:run(Version, "^rebar 3")),
-    %% It builds a project that includes a header of OTP's.
+    %% The packed rebar3 builds a project that includes a header of OTP.
     Project = in("project", Config),
     made:file(filename:join(Project, "rebar.config"), "{erl_opts, [debug_info]}.\n"),
     made:file(filename:join(Project, "src/p.app.src"),
@@ -306,7 +308,7 @@ source_escript(Config) ->
     %% The same input gives the same bytes.
     ?assert(System =:= read(File)).
 
-%% A script may say itself what it is called and exports; each line keeps its number.
+%% A script may set its own module name and exports. Each line keeps its number.
 escript_with_module_line(Config) ->
     Main = "main(_) -> io:format(\"~w ~w\", [?MODULE, ?LINE]).\n",
     Scripts = [{"a", <<"named 5">>, "%%! -sasl errlog_type error\n-module(named).\n%\n"},
@@ -323,7 +325,7 @@ escript_with_module_line(Config) ->
          ?assertEqual({0, Said}, staged:run(System, Staged, []))
      end || {Dir, Said, Text} <- Scripts].
 
-%% What its modules call is not cut away for want of an .app file that names it.
+%% The system contains the applications that the script calls, although no .app file names them.
 escript_that_calls(Config) ->
     File = made:file(in("digest", Config),
                      "#!/usr/bin/env escript\n"
@@ -331,7 +333,7 @@ escript_that_calls(Config) ->
     {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, read(File)),
     ?assert(lists:member(crypto, names(Small))).
 
-%% As the escript program does it.
+%% The exit codes are those of the escript program.
 escript_exit_codes(Config) ->
     File = made:file(in("ends", Config),
                      "#!/usr/bin/env escript\n"
@@ -380,8 +382,9 @@ relay_on_two_nodes(Config) ->
     ok = until_line(First, <<"back\n">>),
     [{0, _} = staged:stop(Port) || Port <- Ports].
 
-%% The nodes find each other in their own time: a line that was sent before comes back
-%% to its sender only, and then it is time for the next one.
+%% Sends lines until one arrives on the other side, because the nodes need time to find each
+%% other. A line that was sent before that returns only to its sender. The function then sends the
+%% next one.
 until_relayed(From, To) ->
     ok = gen_tcp:send(From, <<"over\n">>),
     receive
@@ -392,7 +395,7 @@ until_relayed(From, To) ->
 until_line(Socket, Line) ->
     receive {tcp, Socket, Line} -> ok end.
 
-%% A thousand modules are read whole.
+%% The reader reads all of a thousand modules.
 many_modules(Config) ->
     Sources = [{Module, ["-module(", atom_to_list(Module), "). -export([f/0]). f() -> ok."]}
                || N <- lists:seq(1, 1000), Module <- [list_to_atom("m" ++ integer_to_list(N))]],
@@ -401,7 +404,7 @@ many_modules(Config) ->
     {ok, #{modules := Modules}} = whittle_system:app(many, read(Dir)),
     ?assertEqual(1000, map_size(Modules)).
 
-%% What needs what
+%% Dependencies
 
 optional_applications(Config) ->
     Dir = made:app(in("opt", Config), opt,
@@ -410,7 +413,7 @@ optional_applications(Config) ->
     System = read(Dir),
     ?assertEqual([kernel, opt, stdlib], names(System)),
     ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)),
-    %% It has no `mod'.
+    %% The application has no `mod'.
     ?assertMatch({_, _}, binary:match(notes(System), <<"nothing of it starts">>)).
 
 included_applications(Config) ->
@@ -427,7 +430,7 @@ included_applications(Config) ->
     ?assertEqual([kernel, stdlib, outer], started(System)),
     ?assert(lists:member(inner, loaded(System))).
 
-%% What is called and asked for by no .app file is told, with the word that adds it.
+%% A note reports each called application that no .app file lists, with the option that adds it.
 called_applications(Config) ->
     Dir = in("top", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
@@ -446,7 +449,7 @@ called_applications(Config) ->
              [{wx, "-module(wx). -export([new/0]). new() -> ok."}]),
     Options = (staged:options())#{libs => [in("libs", Config)]},
     {ok, System} = whittle_read:read(Dir, Options),
-    %% One that a build refuses is not proposed.
+    %% The note does not suggest an application that a build refuses.
     ?assertMatch({_, _}, binary:match(notes(System),
                                       <<"(top_a calls wx:new/0, and 2 other modules): it cannot be "
                                         "added, because it loads the machine's wxWidgets">>)),
@@ -460,7 +463,7 @@ called_applications(Config) ->
      || {App, Call} <- [{"deps", "in_deps:f/0"}, {"far", "in_libs:f/0"},
                         {"mnesia", "mnesia:info/0"}]],
     ?assertEqual(nomatch, binary:match(notes(System), <<"nowhere">>)),
-    %% They come with what they need; nothing starts them, as in a stock system.
+    %% The added applications bring their dependencies. Nothing starts them, as in a stock system.
     {ok, Whole} = whittle_read:read(Dir, Options#{add => [deps, far, mnesia]}),
     {ok, Small, #{}} = whittle_pass:run([whittle_pass_applications], #{}, Whole),
     ?assertEqual([asn1, crypto, deps, far, kernel, mnesia, public_key, ssl, stdlib, top],
@@ -468,8 +471,8 @@ called_applications(Config) ->
     ?assertEqual([kernel, stdlib, top], started(Small)),
     ?assertEqual(nomatch, binary:match(notes(Small), <<"adds it">>)).
 
-%% inets names ssl in `runtime_dependencies' alone. The program says so at the build, and works
-%% with what the note proposes.
+%% inets names ssl only in `runtime_dependencies'. The build notes this. The program works after
+%% the user follows the note.
 called_by_otp(Config) ->
     Asks = fun(Name, App, Call) ->
                    made:app(in(Name, Config), list_to_atom(Name),
@@ -497,8 +500,8 @@ called_by_otp(Config) ->
     ?assertEqual(nomatch, binary:match(notes(Whole), <<"of OTP calls">>)),
     {0, Output} = run(Whole, [], Config),
     ?assertMatch({_, _}, binary:match(Output, <<"hello">>)),
-    %% One for each that OTP's own cannot do without; none for tracing, nor where nothing leads to
-    %% the call.
+    %% There is one note for each application that OTP's own application needs. There is none for
+    %% tracing or for a call that the input does not reach.
     [?assertEqual({App, Adds}, {App, [Add || [Add] <- added(read(Asks(Name, App, Call)))]})
      || {Name, App, Call, Adds} <-
             [{"of_eldap", eldap, "eldap:open([])", [<<"ssl">>]},
@@ -513,7 +516,7 @@ called_by_otp(Config) ->
              {"of_xmerl", xmerl, "xmerl_scan:string(\"\")", []},
              {"of_tftp", tftp, "tftp:start([])", []},
              {"of_inets", inets, "ok", []}],
-        %% A distribution may have parts of OTP alone.
+        %% A distribution may package only parts of OTP.
         has_application(App)].
 
 has_application(App) ->
@@ -527,7 +530,7 @@ added(System) ->
         nomatch -> []
     end.
 
-%% The input, then OTP, then the first directory, its newest version.
+%% The order is the input, then OTP, then the first directory with its newest version.
 library_directories(Config) ->
     Dir = made:app(in("user", Config), user_app,
                    [{applications, [kernel, stdlib, held, far, tab, other]}], []),
@@ -535,7 +538,7 @@ library_directories(Config) ->
      || {Path, App, Vsn} <- [{"one/held-1.9", held, "1.9"}, {"one/held-1.10", held, "1.10"},
                              {"two/held-2", held, "2"}, {"two/far", far, "3"},
                              {"two/stdlib-99", stdlib, "99"},
-                             %% As Debian's packages of ejabberd's libraries are called.
+                             %% Debian's packages of ejabberd's libraries have such names.
                              {"two/p1_tab-1.0.9", tab, "1.0.9"},
                              {"two/p1_tab-1.0.30", tab, "1.0.30"},
                              {"two/a_far-9", far, "4"}, {"two/b-1-rc", other, "5"},
@@ -566,7 +569,7 @@ read(Path) ->
     {ok, System} = whittle_read:read(Path, staged:options()),
     System.
 
-%% The OTP that the tests run on, whichever is chosen.
+%% Returns the OTP that runs the tests, whichever OTP is chosen.
 host() ->
     #{otp_lib => code:lib_dir()}.
 
@@ -577,7 +580,7 @@ example(Name, Config) ->
     {ok, Cwd} = file:get_cwd(),
     staged:copy(find_up(Cwd, filename:join("examples", Name)), in(Name, Config)).
 
-%% Common test runs below the root of the tree.
+%% Common Test runs below the root of the tree.
 find_up(Dir, Name) ->
     Here = filename:join(Dir, Name),
     case filelib:is_dir(Here) of

@@ -1,4 +1,4 @@
-%% @doc What is refused, with the line that the user sees.
+%% @doc Tests each refused input with the line that the user sees.
 -module(whittle_refusals_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -43,7 +43,7 @@ nothing_there(Config) ->
     refused(in("nothing", Config), no_such_path, "/nothing is not there: name an application"),
     refused("", no_such_path, "^the path is empty: name").
 
-%% By the command that users have for it, and without compression.
+%% The user's usual command packs the release, with and without compression.
 packed_release(Config) ->
     made:file(in("rel/releases/1/x.rel", Config), ""),
     [begin
@@ -87,7 +87,7 @@ damaged_escript(Config) ->
                           {error, Error} -> one_line(Error)
                       end
               end,
-    %% Not UTF-8, before the word that says what it is.
+    %% The file is not UTF-8 before the word that identifies its kind.
     true = Damaged({15, 172}),
     made:holds(100, {proper_types:range(0, byte_size(Bytes) - 1), proper_types:byte()}, Damaged).
 
@@ -102,7 +102,7 @@ prebuilt_nif(Config) ->
             "application nif brings the shared object priv/lib/nif.so.1, loaded by nif; "
             "a static VM cannot load one: describe its sources with --native").
 
-%% Programs of OTP that no VM has: whoever brings the application.
+%% No VM has these programs of OTP. The origin of the application does not matter.
 absent_program(Config) ->
     Dir = in("umbrella", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
@@ -118,7 +118,7 @@ absent_program(Config) ->
             "application odbc, which the release lists, cannot work .*: take it out of the "
             "release$").
 
-%% A program of OTP's that is not known here: it may be needed.
+%% Whittle does not know this program of OTP, so the application may need it.
 unknown_program(Config) ->
     Dir = in("rel", Config),
     release(Dir, erlang:system_info(version),
@@ -134,7 +134,7 @@ brought(Release, Name) ->
     made:app(filename:join([Release, "lib", atom_to_list(Name) ++ "-1"]), Name,
              [{applications, []}], []).
 
-%% One that nobody starts does no harm.
+%% An application that never starts does no harm.
 unused_prebuilt_nif(Config) ->
     Dir = in("umbrella", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
@@ -147,7 +147,7 @@ unused_prebuilt_nif(Config) ->
     ?assertMatch({ok, _}, whittle_system:app(stale, System)),
     ?assertEqual(error, whittle_system:app(stale, Small)).
 
-%% OTP's own are linked by the runtime.
+%% The runtime links OTP's own natives.
 otp_natives(Config) ->
     Dir = made:app(in("user", Config), user_app,
                    [{applications, [kernel, stdlib, crypto, public_key]}], []),
@@ -166,7 +166,8 @@ missing_application(Config) ->
     Words = "application nobody_has_it, which asks needs, is neither in the input nor in OTP",
     refused(Dir, missing_applications, Words),
     lacks(Dir, Words),
-    %% All at once, also what a library directory's application needs and the user asks for.
+    %% One error lists all of them. It includes the dependencies of an application in a library
+    %% directory and the applications that the user adds.
     source(Dir, "other", "kernel, stdlib, asks, nobody_has_it, far, sasl"),
     made:app(in("libs/far-1", Config), far, [{applications, [kernel, farther]}], []),
     All = #{libs => [in("libs", Config)], add => [asked]},
@@ -184,7 +185,7 @@ missing_application(Config) ->
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
                  whittle_read:check_needs(Dir, All#{otp => "29"})),
-    %% Also of what is compiled by erlc and of an escript.
+    %% The same holds for a directory that erlc compiles and for an escript.
     Plain = filename:join(Dir, "apps/other"),
     lacks(Plain, "asks, which other needs \\(.*, far, which other needs \\(.*, nobody_has_it"),
     Script = made:file(in("script", Config), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
@@ -194,7 +195,7 @@ missing_application(Config) ->
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Added), "^application x, which you "
                                     "asked for, .* ERL_LIBS, or leave out --app x$")).
 
-%% What can be said before there is an OTP.
+%% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
     {error, {missing_applications, _} = Error} = whittle_read:check_needs(Path, #{otp => "29"}),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
@@ -217,7 +218,7 @@ unlisted_module(Config) ->
     {ok, Small, #{}} = whittle_pass:run([whittle_pass_modules], #{}, System),
     {ok, #{modules := Modules}} = whittle_system:app(more, Small),
     ?assertEqual([called, listed], lists:sort(maps:keys(Modules))),
-    %% What starts the application is needed whatever the list says.
+    %% A module that starts the application is needed, whatever the list contains.
     made:app(Dir, more, [{modules, []}, {mod, {listed, []}}], []),
     {ok, Starts} = read(Dir),
     {ok, Kept, #{}} = whittle_pass:run([whittle_pass_modules], #{}, Starts),
@@ -250,7 +251,7 @@ bad_app_file(Config) ->
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
 
-%% The file that is named is the user's own.
+%% The error names the user's own file.
 no_version_in_source(Config) ->
     Dir = in("l", Config),
     [begin
@@ -263,16 +264,16 @@ no_version_in_source(Config) ->
 absent_start_module(Config) ->
     Dir = made:app(in("st", Config), st, [{mod, {nomod, []}}], [{st, "-module(st)."}]),
     refused(Dir, absent_start_module, "application st starts with module nomod .*not there"),
-    %% It may be another application's.
+    %% The module may belong to another application.
     made:app(Dir, st, [{mod, {supervisor, []}}], [{st, "-module(st)."}]),
-    %% A whole system as a case's value would take common_test minutes to print.
+    %% common_test would take minutes to print a whole system as the value of a case.
     {ok, _} = read(Dir),
     ok.
 
 circular(Config) ->
     Dir = in("umbrella", Config),
     made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
-    %% rebar3 itself refuses a circle, so these are compiled already.
+    %% rebar3 itself refuses a cycle, so these applications are compiled already.
     made:app(filename:join(Dir, "_build/default/lib/one"), one, [{applications, [two]}], []),
     made:app(filename:join(Dir, "_build/default/lib/two"), two, [{applications, [one]}], []),
     source(Dir, "top", "kernel, stdlib, one"),
@@ -283,7 +284,7 @@ unsupported(Config) ->
     refused(Dir, missing_applications,
             "^application wx, which gui needs, cannot work .* wxWidgets\\): take it out of "
             "`applications'$"),
-    %% It is not the only one that is named, also before there is an OTP.
+    %% The error names the other applications too, even before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
     All = "^3 applications cannot be packed: nosuch1, which gui needs \\(neither .*\\), nosuch2, "
         "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
@@ -291,7 +292,7 @@ unsupported(Config) ->
         "wxWidgets\\); add nosuch1, nosuch2 to the release",
     refused(Dir, missing_applications, All),
     lacks(Dir, All),
-    %% What --app added goes with it.
+    %% The remedy is to drop the --app option.
     Plain = made:app(in("plain", Config), plain, [], []),
     [begin
          {error, Error} = whittle_read:read(Plain, (staged:options())#{add => [Name]}),
@@ -300,7 +301,7 @@ unsupported(Config) ->
                                          ++ atom_to_list(Name) ++ "$"))
      end || Name <- [odbc, wx]].
 
-%% Those of OTP that Whittle does not build, also before there is an OTP.
+%% Whittle does not build these applications of OTP. The check also works before there is an OTP.
 left_out(Config) ->
     Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
     Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, "
@@ -315,7 +316,8 @@ left_out(Config) ->
           "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs "
           "\\(Whittle"
           " does not build OTP's snmp\\); add megaco, nosuch, snmp to the release"),
-    %% One that a library directory has is there, and one that is only called is told.
+    %% An application in a library directory counts as present. A note reports one that is only
+    %% called.
     made:app(in("libs/snmp-5", Config), snmp, [], []),
     made:app(Dir, manager, [{applications, [kernel, stdlib, snmp]}], []),
     Libs = [in("libs", Config)],
@@ -331,7 +333,7 @@ left_out(Config) ->
                     "snmp'">>],
                  [Note || Note <- Notes, binary:match(Note, <<"snmp">>) =/= nomatch]).
 
-%% An OTP that has kernel and stdlib alone.
+%% This OTP has only kernel and stdlib.
 no_applications(Config) ->
     #{otp_lib := Lib} = staged:options(),
     Root = in("small_otp", Config),
@@ -357,7 +359,7 @@ damaged_beam(Config) ->
     made:file(File, binary:part(Bytes, 0, byte_size(Bytes) div 2)),
     refused(Dir, bad_beam, "dam.beam is damaged .*; compile the module again").
 
-%% An instruction that there is none of.
+%% The code has an instruction that does not exist.
 damaged_code(Config) ->
     Dir = made:app(in("code", Config), code1, [],
                    [{code1, "-module(code1). -export([f/0]). f() -> ok."}]),
@@ -380,20 +382,20 @@ newer_beam(Config) ->
     Dir = made:app(in("new", Config), new, [], [{new, "-module(new)."}]),
     File = filename:join(Dir, "ebin/new.beam"),
     {ok, Bytes} = file:read_file(File),
-    %% The highest instruction stands in the header of the code chunk.
+    %% The header of the code chunk holds the highest instruction number.
     [Before, <<Size:32, Header:8/binary, _Max:32, After/binary>>] =
         binary:split(Bytes, <<"Code">>),
     made:file(File, <<Before/binary, "Code", Size:32, Header/binary, 999:32, After/binary>>),
     refused(Dir, needs_newer_otp, "module new of new was compiled by OTP 30 \\(instruction 999\\)").
 
-%% Without debug information an instruction that is gone cannot be replaced.
+%% Without debug information the module with a dropped instruction cannot be recompiled.
 too_old_beam(Config) ->
     Dir = made:app(in("old", Config), old, [], [{old, "-module(old)."}]),
     made:file(filename:join(Dir, "ebin/old.beam"), old_beam("old", [])),
     refused(Dir, too_old, "module old of old was compiled for an OTP that OTP .* cannot load, "
             "and it has no debug information .*: build with `--otp 25'").
 
-%% With it the chosen OTP compiles the module again.
+%% With debug information the chosen OTP compiles the module again.
 compiled_again(Config) ->
     Dir = made:app(in("again", Config), again, [{mod, {again, []}}], [{again, "-module(again)."}]),
     Good = made:beam("-module(again). -export([start/2, stop/1]). start(_, _) ->"
@@ -409,7 +411,7 @@ compiled_again(Config) ->
     {0, Output} = staged:run(System, staged:write(System, in("staged", Config)), []),
     ?assertMatch({_, _}, binary:match(Output, <<"again\n">>)).
 
-%% What it said is what the user hears.
+%% The user sees the output of the compiler.
 compiler_fails(Config) ->
     Erl = made:file(in("erl", Config), "#!/bin/sh\necho this erl has no compiler\nexit 1\n"),
     ok = file:change_mode(Erl, 8#755),
@@ -417,7 +419,7 @@ compiler_fails(Config) ->
     ?assertMatch({not_compiled, {_, Erl, <<"this erl has no compiler\n">>}}, Error),
     ?assert(one_line(Error)).
 
-%% A module that uses instruction 27, which every supported OTP has dropped.
+%% Makes a module that uses instruction 27, which every supported OTP has dropped.
 old_beam(Name, More) ->
     Zero = <<16#01, 16#01, 16#01, 16#01>>,
     Chunks = [{"AtU8", <<1:32, (length(Name)), (list_to_binary(Name))/binary>>},
@@ -436,7 +438,7 @@ module_twice(Config) ->
 
 %% Releases
 
-%% A release of another ERTS gets the applications of the chosen OTP.
+%% A release for another ERTS gets the applications of the chosen OTP.
 other_otp(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[{kernel, \"0.1\"}, {stdlib, \"0.2\"}, {own, \"1\"}]"),
@@ -482,21 +484,21 @@ bad_release(Config) ->
          refused(Dir, bad_start_data, "does not say which version")
      end || Data <- [<<"x">>, <<"1.2.3 ", 255>>]].
 
-%% Which one it is nobody can tell.
+%% The intended release is unknown.
 several_releases(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/y.rel"), "{release, y}."),
     refused(Dir, bad_rel_file, "/releases/1: holds several .rel files: x.rel, y.rel").
 
-%% Protocols are modules of the input as any other.
+%% Protocols are modules of the input like any other.
 consolidated(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/consolidated/p.beam"), <<"#!/bin/sh">>),
     refused(Dir, bad_beam, "consolidated/p.beam is not a BEAM file").
 
-%% The kernel gives nobody the first bytes of its own memory.
+%% The kernel lets no process read the first bytes of the process's own memory.
 unreadable(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
@@ -504,7 +506,7 @@ unreadable(Config) ->
     refused(Dir, unreadable, "releases/1/sys.config is a pipe, a socket, a device or a file of the "
             "kernel: remove it, or put a regular file there").
 
-%% Nowhere to compile: no such directory, or no room in it.
+%% The compiler has no place to write: the directory is missing, or it has no room.
 no_temporary(Config) ->
     Dir = in("src_only", Config),
     made:file(filename:join(Dir, "src/s.app.src"), "{application, s, [{vsn, \"1\"}]}."),
@@ -550,7 +552,7 @@ not_fetched(Config) ->
               "{deps, [{nodep, {git, \"https://localhost:1/nodep.git\", {tag, \"1\"}}}]}."),
     refused(Dir, not_fetched, "run `rebar3 get-deps' in it .*said: Fetching nodep").
 
-%% priv may be a link, as rebar3 makes them, but not one to where it lies.
+%% priv may be a link, as in rebar3's layout, but not a link to a directory above it.
 link_loop(Config) ->
     Dir = made:app(in("loop", Config), loop, [], [{loop, "-module(loop)."}]),
     made:file(in("elsewhere/file", Config), "text"),
@@ -561,7 +563,7 @@ link_loop(Config) ->
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
     refused(Dir, unreadable, "back/priv.* is a symbolic link in a loop: remove it").
 
-%% What cannot be packed is not left out without a word.
+%% A file that cannot be packed gives an error instead of being left out silently.
 other_files(Config) ->
     [begin
          Dir = made:app(in(Name, Config), app, [], [{app, "-module(app)."}]),
@@ -582,13 +584,14 @@ other_files(Config) ->
                           end, "has a name that is not UTF-8: rename it"}]],
     refused("/dev/null", not_a_file, "^/dev/null is neither a file nor a directory: name").
 
-%% The slip of who has a release before him.
+%% A user with a release may name its start script by mistake.
 other_script(Config) ->
     File = made:file(in("bin/start", Config), "#!/bin/sh\nexec true\n"),
     refused(File, other_script,
             "start is a script for /bin/sh, no escript: .* the release's dir").
 
-%% Names of what Whittle puts into an output, or has `whittle trace' load there.
+%% Whittle adds applications and modules with these names to an output, or `whittle trace' loads
+%% them.
 reserved_names(Config) ->
     [begin
          Dir = made:app(in(atom_to_list(Name) ++ "-1", Config), Name, [],
@@ -596,7 +599,7 @@ reserved_names(Config) ->
          {ok, System} = read(Dir),
          Error = case whittle_device:add(System) of
                      {error, Found} -> Found;
-                     {ok, _} -> not_refused     % a whole system takes minutes to print
+                     {ok, _} -> not_refused     % printing a whole system takes minutes
                  end,
          ?assertEqual(unicode:characters_to_binary(
                         [Dir, " has the ", Said, ", and Whittle adds one of that name to every "
@@ -609,7 +612,7 @@ reserved_names(Config) ->
                  {one, whittle_start, "module whittle_start"},
                  {two, whittle_control, "module whittle_control"},
                  {three, whittle_trace_begin, "module whittle_trace_begin"}]],
-    %% An application may ask for ours.
+    %% An application may depend on Whittle's own.
     Asking = made:app(in("asking", Config), asking,
                       [{applications, [kernel, stdlib, whittle_start]}],
                       [{asking, "-module(asking)."}]),
@@ -617,7 +620,7 @@ reserved_names(Config) ->
                                                                     [whittle_device:lib_dir()]}),
     ?assertEqual(ok, element(1, whittle_device:add(Whole))).
 
-%% A release's env.sh that is too large to be read as settings.
+%% The env.sh of this release is too large for the reader of settings.
 large_settings(Config) ->
     Dir = in("rel", Config),
     made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
@@ -658,7 +661,7 @@ bad_config(Config) ->
     ?assertEqual(["sys.config names further files, which have to be there at the start: more"],
                  [lists:flatten(Note) || Note <- Notes]).
 
-%% Names that would lead out of an output, or be taken for options, in an .app file.
+%% Such names in an .app file would lead out of an output, or look like options.
 odd_names(Config) ->
     Dir = in("bad", Config),
     [begin
@@ -683,7 +686,7 @@ odd_names(Config) ->
                   "the name `../a' in `applications' has a / in it"},
                  {"bad, [{vsn, \"1\"}, {included_applications, ['-']}]",
                   "in `included_applications' begins with -"}]],
-    %% In source the same.
+    %% The same holds in source.
     made:file(in("l/src/l.app.src", Config), "{application, '../l', [{vsn, \"1\"}]}."),
     refused(in("l", Config), bad_app_file, "the application's name `../l' has a / in it"),
     Module = made:app(in("mod", Config), mod, [{modules, []}], []),
@@ -720,7 +723,7 @@ odd_names_in_escripts(Config) ->
     Odd = in("-odd", Config),
     made:file(Odd, ["#!/usr/bin/env escript\n", Main]),
     refused(Odd, odd_name, "-odd: the script's name `-odd' begins with -"),
-    %% Its source would be written where the name leads.
+    %% The name would place its source outside of the directory.
     Outside = filename:join(os:getenv("TMPDIR", "/tmp"), "whittle_outside"),
     Leads = made:file(in("leads", Config), ["#!/usr/bin/env escript\n"
                                             "-module('../whittle_outside').\n", Main]),
@@ -735,7 +738,7 @@ odd_names_in_escripts(Config) ->
                                  []}]),
     refused(Flags, odd_name, "the main module's name `../x' has a / in it").
 
-%% Files may be called as they like, but no one line of theirs may become two.
+%% Files may have any names, but a list with one file per line must stay intact.
 odd_files(Config) ->
     Dir = made:app(in("files", Config), files, [], []),
     made:file(filename:join(Dir, "priv/.well-known/-x"), ""),
@@ -749,7 +752,7 @@ odd_files(Config) ->
     made:file(filename:join(Release, "releases/1/a\nb"), ""),
     refused(Release, unreadable, "releases/1/a.x{A}b has a control character in it").
 
-%% What an archive says of itself is checked before it fills the memory.
+%% The reader checks the claims of an archive before the data can fill the memory.
 archives(Config) ->
     Main = made:beam("-module(arc). -export([main/1]). main(_) -> ok."),
     Script = fun(Files) ->
@@ -770,13 +773,13 @@ archives(Config) ->
              {[{"x", <<"1">>}, {"x", <<"2">>}], "arc holds the path x twice"},
              {[{integer_to_list(N), <<0:(100 bsl 23)>>} || N <- [1, 2, 3]],
               "inflates to more than 256 MB"}]],
-    %% It claims to be small.
+    %% The archive claims to be small.
     {ok, Bytes} = file:read_file(Script([{"zeros", <<0:(16 bsl 23)>>}])),
     Claims = binary:replace(Bytes, <<(16 bsl 20):32/little>>, <<1:32/little>>, [global]),
     ?assertNotEqual(Bytes, Claims),
     refused(made:file(in("arc", Config), Claims), bad_archive, "arc is damaged").
 
-%% Ten kilobytes that would be three gigabytes.
+%% Ten kilobytes would inflate to three gigabytes.
 boot_that_inflates(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
@@ -788,13 +791,13 @@ boot_that_inflates(Config) ->
     Bomb = [<<131, 80, (3 bsl 30):32>>, Zeros, zlib:deflate(Z, [], finish)],
     made:file(Boot, iolist_to_binary(Bomb)),
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
-    %% It claims to be small.
+    %% The data claims to be small.
     [<<Head:2/binary, _:32, Rest/binary>>] = [iolist_to_binary(Bomb)],
     made:file(Boot, <<Head/binary, 100:32, Rest/binary>>),
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
     made:file(Boot, Term),
     {ok, _} = read(Dir),
-    %% More names than the VM has room for.
+    %% The script has more names than the VM has room for.
     Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 900_000)],
     made:file(Boot, iolist_to_binary([<<131, 108, 900_001:32>>, Names, 106])),
     refused(Dir, bad_own_boot, "start.boot is no boot file"),
@@ -802,7 +805,7 @@ boot_that_inflates(Config) ->
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").
 
-%% Sparse files of five gigabytes: nobody reads them.
+%% Sparse files of five gigabytes are never read.
 large_files(Config) ->
     Large = fun(File, Named, Path) ->
                     {ok, Before} = file:read_file(File),
@@ -830,7 +833,7 @@ large_files(Config) ->
      || Path <- ["releases/start_erl.data", "releases/1/x.rel", "releases/1/sys.config",
                  "releases/1/vm.args", "releases/1/consolidated/odd.beam"]].
 
-%% All of it, or an error: a path has 4,096 bytes at most.
+%% The output contains all files, or the build fails. A path has at most 4,096 bytes.
 deep_files(Config) ->
     Dir = made:app(in("deep", Config), deep, [], []),
     Deep = filename:join(lists:duplicate(200, "d")),
@@ -839,14 +842,14 @@ deep_files(Config) ->
     {ok, #{files := Files}} = whittle_system:app(deep, System),
     Path = unicode:characters_to_binary(filename:join(["priv", Deep, "file"])),
     ?assertMatch(#{Path := #{bytes := <<"text">>}}, Files),
-    %% One that no program can reach by its whole name.
+    %% No program can open this file by its full path.
     Long = lists:duplicate(200, $d),
     "" = os:cmd("cd '" ++ filename:join(Dir, "priv") ++ "' && for i in $(seq 25); do mkdir "
                 ++ Long ++ " && cd -P " ++ Long ++ " || exit; done"),
     refused(Dir, unreadable, "cannot be read \\(file name too long\\)"),
     "" = os:cmd("rm -r '" ++ filename:join(Dir, "priv") ++ "'").
 
-%% It is not taken for an empty one.
+%% An unreadable directory does not count as empty.
 unlisted_directory(Config) ->
     Dir = made:app(in("closed", Config), closed, [], []),
     made:file(filename:join(Dir, "priv"), "text"),
@@ -857,11 +860,11 @@ unlisted_directory(Config) ->
     ok = file:change_mode(Below, 0),
     case file:list_dir(Below) of
         {error, eacces} -> refused(Dir, unreadable, "priv/below cannot be read");
-        {ok, _} -> ok                   % root reads everything
+        {ok, _} -> ok                   % root can read everything
     end,
     ok = file:change_mode(Below, 8#755).
 
-%% A compiler would wait for ever for a pipe, and read a device for ever.
+%% A compiler would wait forever for a pipe, and read a device forever.
 endless_sources(Config) ->
     ct:timetrap({minutes, 5}),
     Fifo = fun(File) ->
@@ -898,7 +901,8 @@ endless_sources(Config) ->
                  "src/l.app.src.script", "apps/m/src/m.erl", "apps/m/include/h.hrl",
                  "_checkouts/c/src/c.app.src", "_build/default/lib/d/src/d.erl"],
         Make <- [hd(Makes)]],
-    %% Pipes elsewhere do no harm: a release that runs has some. Nor does a loop of links.
+    %% Pipes in other places do no harm. A release that runs has some. A loop of links does no
+    %% harm either.
     Dir = in("good", Config),
     source_files(Dir, ""),
     ok = Project(Dir),
@@ -916,7 +920,7 @@ source_files(Dir, Name) ->
     made:file(filename:join([Dir, "src", App ++ ".erl"]), ["-module(", App, ")."]),
     ok.
 
-%% They say that they are empty.
+%% These files claim to be empty.
 endless_files(Config) ->
     ct:timetrap({minutes, 5}),
     Dir = made:app(in("app", Config), app, [], []),
@@ -932,7 +936,7 @@ endless_files(Config) ->
     {ok, _} = read(Dir),
     ok.
 
-%% Nobody leaves out a licence without a word, nor a cookie.
+%% The build never drops a license or a cookie silently.
 notices(Config) ->
     ct:timetrap({minutes, 5}),
     Fifo = fun(File) -> "" = os:cmd("mkfifo '" ++ File ++ "'") end,
@@ -949,7 +953,7 @@ notices(Config) ->
     Fifo(filename:join(Rel, "releases/1/env.sh")),
     refused(Rel, unreadable, "releases/1/env.sh is a pipe").
 
-%% A stock release has them in the application's directory.
+%% A stock release has these files in the application's directory.
 files_left_out(Config) ->
     Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
     Notes = fun() ->
@@ -979,7 +983,7 @@ no_otp(Config) ->
 read(Path) -> whittle_read:read(Path, staged:options()).
 
 refused(Path, Tag, Words) ->
-    %% A whole system in a failure would take common_test minutes to print.
+    %% common_test would take minutes to print a whole system in a failure.
     {Is, _} = Error = case read(Path) of
                           {error, Found} -> Found;
                           {ok, _} -> {not_refused, Words}

@@ -1,26 +1,26 @@
-%% @doc Inflates data and reads terms that others have written, up to a limit.
+%% @doc Inflates data and decodes terms of unknown origin, up to a limit.
 %%
-%% A few bytes can claim gigabytes: `binary_to_term/1' and zlib give all of them, and the VM
-%% ends for want of memory. Atoms are never freed, and the VM ends when its table of them is
-%% full. Here the limits come first.
+%% A few bytes can claim gigabytes. `binary_to_term/1' and zlib allocate all of them, and the VM
+%% runs out of memory. The VM never frees an atom, and it ends when its atom table is full. This
+%% module checks the limits first.
 -module(whittle_bounded).
 
 -export([inflate/3, term/2, own_term/2, text_fits/1]).
 
-%% Data that claims to inflate to more than this counts as damaged.
+%% The limit in bytes. Data that inflates to more counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
 
-%% Of the VM's atoms so many stay free.
--define(ATOM_RESERVE, 4).                       % a fourth
+%% One atom in so many of the VM's atom table stays free.
+-define(ATOM_RESERVE, 4).                       % a quarter
 
-%% A byte of a name in a text, in UTF-8 or Latin-1.
+%% Matches a byte of a name in a text that is UTF-8 or Latin-1.
 -define(IS_NAME(C), (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
                      orelse C >= $0 andalso C =< $9 orelse C =:= $_ orelse C =:= $@
                      orelse C >= 128)).
 
-%% @doc Inflates no further than the limit, which is at most 256 MB. The window's bits are
-%% 15 for a zlib stream, 31 for a gzip file and -15 for bare data, as zlib has it. A stream
-%% without its end, where its checksum is, is `not_deflated'.
+%% @doc Inflates data up to a limit of at most 256 MB. The window bits are those of zlib: 15 for a
+%% zlib stream, 31 for a gzip file and -15 for raw data. A stream without its end, which holds its
+%% checksum, gives `not_deflated'.
 -spec inflate(-15 | 15 | 31, binary(), non_neg_integer()) ->
           {ok, binary()} | {error, wrong_size | not_deflated}.
 inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
@@ -29,7 +29,7 @@ inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
         ok = zlib:inflateInit(Z, WindowBits),
         case inflate_up_to(Limit, zlib:safeInflate(Z, Deflated), Z, []) of
             {ok, _} = Inflated ->
-                ok = zlib:inflateEnd(Z),        % an error where the stream has no end
+                ok = zlib:inflateEnd(Z),        % fails if the stream has no end
                 Inflated;
             {error, _} = Error ->
                 Error
@@ -42,19 +42,20 @@ inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
 inflate(_, _, _) ->
     {error, wrong_size}.
 
-%% @doc The term of a binary in the external format, which may be compressed. The error is
-%% for more bytes than the limit, for more atoms than this VM has room for, and for what is
-%% no term.
+%% @doc Decodes a term of the external term format, compressed or not. The function returns
+%% `error' if the term needs more bytes than the limit, if it has more atoms than this VM has room
+%% for, or if the binary is not a term.
 -spec term(binary(), non_neg_integer()) -> {ok, term()} | error.
 term(Bytes, Limit) -> term(Bytes, Limit, fun has_room/1).
 
-%% @doc The same, of a file that Whittle wrote: it may name the same atoms very often, so
-%% their number is not looked at.
+%% @doc Decodes a term from a file that Whittle wrote. The function does not count the atoms,
+%% because such a file may name the same atoms many times.
 -spec own_term(binary(), non_neg_integer()) -> {ok, term()} | error.
 own_term(Bytes, Limit) -> term(Bytes, Limit, fun(_) -> true end).
 
-%% @doc Whether erl_scan may read a text: whether all names in it, as atoms, leave a fourth of
-%% this VM's atoms free. Names that are atoms already, and names that are there twice, count once.
+%% @doc Tells whether erl_scan can read a text safely. It can if a quarter of this VM's atom table
+%% stays free after each name in the text becomes an atom. The count ignores repeated names and
+%% names that are atoms already.
 -spec text_fits(binary()) -> boolean().
 text_fits(Text) ->
     Room = room(),
@@ -66,8 +67,8 @@ room() ->
     Limit = erlang:system_info(atom_limit),
     Limit - Limit div ?ATOM_RESERVE - erlang:system_info(atom_count).
 
-%% A name begins where a letter, a digit, `_' or `@' follows something else, or at a quote: there
-%% are no more atoms than such places.
+%% Counts the places where a name can begin: at a quote, or at a letter, a digit, `_' or `@' that
+%% follows another character. The text has no more atoms than such places.
 names(<<C, Rest/binary>>, Count) when ?IS_NAME(C) -> names(behind_name(Rest), Count + 1);
 names(<<$', Rest/binary>>, Count) -> names(Rest, Count + 1);
 names(<<_, Rest/binary>>, Count) -> names(Rest, Count);
@@ -79,8 +80,8 @@ behind_name(Rest) -> Rest.
 fits(none) -> false;
 fits(_) -> true.
 
-%% The different pieces between quotes, and the different names in them. An atom with an escaped
-%% quote has several pieces, so each such quote counts as one atom more.
+%% Collects the different pieces between quotes and the different names in them. An atom with an
+%% escaped quote has several pieces, so each such quote counts as one more atom.
 pieces(Text, Before, Room) ->
     Escaped = length(binary:matches(Text, <<"\\'">>)),
     lists:foldl(fun(Piece, Found) -> words(Piece, piece(Piece, Found), Room - Escaped) end,
@@ -95,7 +96,7 @@ words(<<C, Rest/binary>> = Text, Found, Room) when ?IS_NAME(C) ->
 words(<<_, Rest/binary>>, Found, Room) -> words(Rest, Found, Room);
 words(<<>>, Found, _) -> Found.
 
-%% No atom has more than 255 characters.
+%% An atom has at most 255 characters.
 piece(_, none) -> none;
 piece(Piece, Found) when byte_size(Piece) > 255 * 4 -> Found;
 piece(Piece, Found) ->
@@ -123,7 +124,8 @@ checked(Bytes, Check) ->
         error:_ -> error
     end.
 
-%% Each atom begins with one of four tags, so there are no more atoms than such bytes.
+%% Each atom begins with one of four tags. The data has no more atoms than bytes with these
+%% values.
 has_room(Bytes) -> tags(Bytes, 0) < room().
 
 tags(<<Tag, Rest/binary>>, Count)

@@ -1,9 +1,9 @@
-%% @doc Sums up files with SHA-256.
+%% @doc Computes SHA-256 digests of files.
 -module(whittle_digest).
 
 -export([file/1, hex/1]).
 
-%% @doc The SHA-256 of a file in lower-case hex.
+%% @doc Computes the SHA-256 digest of a file, as lower-case hexadecimal digits.
 -spec file(file:filename()) -> {ok, string()} | {error, file:posix() | badarg}.
 file(File) ->
     case file:open(File, [read, raw, binary]) of
@@ -15,7 +15,7 @@ file(File) ->
             {error, Reason}
     end.
 
-%% @doc Bytes in lower-case hex.
+%% @doc Writes bytes as lower-case hexadecimal digits.
 -spec hex(binary()) -> string().
 hex(Bytes) ->
     binary_to_list(string:lowercase(binary:encode_hex(Bytes))).

@@ -1,26 +1,27 @@
-%% @doc Reads files from outside, with a bound on their size and without waiting for pipes.
+%% @doc Reads files of unknown origin. It limits their size and never waits for a pipe.
 -module(whittle_file).
 
 -include_lib("kernel/include/file.hrl").
 
 -export([check/1, first/2, whole/2, text/1, is_same/2]).
 
-%% Bytes of a text that is read as terms or lines.
+%% The limit in bytes for a text of terms or lines.
 -define(MOST_TEXT, 4 * 1024 * 1024).
 
-%% File systems whose files the kernel makes up. Some of those files say that they are empty and
-%% have no end, or their reader waits for events.
+%% The file systems whose files the kernel generates. Some of these files claim to be empty and
+%% have no end. Others make their reader wait for events.
 -define(OF_THE_KERNEL,
         [<<"binfmt_misc">>, <<"bpf">>, <<"cgroup">>, <<"cgroup2">>, <<"configfs">>, <<"debugfs">>,
          <<"efivarfs">>, <<"fusectl">>, <<"mqueue">>, <<"nsfs">>, <<"proc">>, <<"pstore">>,
          <<"securityfs">>, <<"selinuxfs">>, <<"sysfs">>, <<"tracefs">>]).
 
-%% Bytes that are read at once from a file with more bytes than it said.
+%% The number of bytes to read at a time from a file that is longer than it claims.
 -define(PIECE, 64 * 1024).
 
-%% @doc Whether reading a file comes to an end: it is regular, and it is no file of a file system
-%% like proc that says that it is empty. Errors beside those of the system: `eisdir' for a
-%% directory, and `eftype' for anything else that is no such file.
+%% @doc Checks that a read of the file comes to an end. The file must be regular. An empty file
+%% must not lie on a file system that the kernel generates, such as proc. Besides the errors of
+%% the operating system, the errors are `eisdir' for a directory and `eftype' for any other
+%% unsuitable file.
 -spec check(file:filename_all()) -> ok | {error, file:posix() | badarg}.
 check(File) ->
     case sound(File) of
@@ -28,8 +29,8 @@ check(File) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Reads at most `Size' bytes from the beginning of a file, fewer from a shorter file. Errors
-%% as for {@link check/1}.
+%% @doc Reads up to `Size' bytes from the beginning of a file. The errors are those of {@link
+%% check/1}.
 -spec first(file:filename_all(), pos_integer()) -> {ok, binary()} | {error, file:posix() | badarg}.
 first(File, Size) ->
     case sound(File) of
@@ -37,8 +38,9 @@ first(File, Size) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Reads a regular file of at most `Limit' bytes. The limit counts the bytes that are read,
-%% whatever size the file claims. Errors as for {@link check/1}, and `efbig' for a larger file.
+%% @doc Reads a regular file of at most `Limit' bytes. The limit applies to the bytes that the
+%% function reads, not to the size that the file claims. The errors are those of {@link check/1},
+%% and `efbig' for a larger file.
 -spec whole(file:filename_all(), non_neg_integer()) ->
           {ok, binary()} | {error, file:posix() | badarg}.
 whole(File, Limit) ->
@@ -48,11 +50,11 @@ whole(File, Limit) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Reads a text of terms or lines: as {@link whole/2}, with a limit of 4 MB.
+%% @doc Reads a text of terms or lines. It works like {@link whole/2} with a limit of 4 MB.
 -spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 text(File) -> whole(File, ?MOST_TEXT).
 
-%% @doc Whether two paths lead to one regular file.
+%% @doc Tells whether two paths lead to the same regular file.
 -spec is_same(file:filename_all(), file:filename_all()) -> boolean().
 is_same(One, Other) ->
     case {file:read_file_info(One), file:read_file_info(Other)} of
@@ -63,7 +65,7 @@ is_same(One, Other) ->
 
 %% Internal
 
-%% The size that a file claims.
+%% Returns the size that a file claims.
 sound(File) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = regular, size = 0, major_device = Device}} ->
@@ -77,7 +79,8 @@ sound(File) ->
         {error, _} = Error -> Error
     end.
 
-%% In a line of mountinfo the third field is MAJOR:MINOR, and the type follows a lone dash.
+%% Finds the devices of those file systems. The third field of a line of mountinfo is MAJOR:MINOR.
+%% The type follows a lone dash.
 devices_of_the_kernel() ->
     case file:read_file("/proc/self/mountinfo") of
         {ok, Mounts} ->
@@ -90,7 +93,7 @@ devices_of_the_kernel() ->
             []
     end.
 
-%% The 32 lower bits of st_dev, which is what Erlang has of it.
+%% Computes the lower 32 bits of st_dev. Erlang gives no more of it.
 device(Number) ->
     [Major, Minor] = [binary_to_integer(Part) || Part <- binary:split(Number, <<":">>)],
     (((Major band 16#fff) bsl 8) bor (Minor band 16#ff) bor ((Minor band 16#fff00) bsl 12)).

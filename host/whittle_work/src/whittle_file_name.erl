@@ -1,20 +1,20 @@
-%% @doc Says whether a text can be the name of a file in an output.
+%% @doc Checks whether a text can be the name of a file in an output.
 %%
-%% Names and versions of applications, releases and modules become parts of paths. One with
-%% a `/' or a `..' in it would lead out of the output's directory; one that begins with `-'
-%% is an option to most programs; one with a line's end breaks lists of files that have one
-%% on each line; one with a format character looks like another name. Readers check each name
-%% where they read it, and `whittle_pack' checks each path before it writes.
+%% Names and versions of applications, releases and modules become parts of paths. A name with `/'
+%% or `..' in it would lead out of the output directory. A name that begins with `-' looks like an
+%% option to most programs. A name with a newline breaks lists that hold one file per line. A name
+%% with a format character looks like another name. Readers check each name where they read it.
+%% `whittle_pack' checks each path before it writes the file.
 -module(whittle_file_name).
 
 -export([check/1, check_path/1, printable/1]).
 
-%% The longest name that Linux's file systems take, in bytes.
+%% The longest name in bytes that the file systems of Linux accept.
 -define(LONGEST, 255).
 
-%% @doc Whether a name or a version is plain: not empty, at most 255 bytes in UTF-8, without
-%% `/', control and format characters, and without `-' or `.' at its beginning. The error is
-%% the rest of a sentence that begins with the name.
+%% @doc Checks a name or a version. It must not be empty, must have at most 255 bytes in UTF-8,
+%% must not contain `/', control characters or format characters, and must not begin with `-' or
+%% `.'. The error is the rest of a sentence that begins with the name.
 -spec check(atom() | binary() | string()) -> ok | {error, string()}.
 check(Name) when is_atom(Name) -> check(atom_to_binary(Name));
 check(Name) ->
@@ -31,9 +31,9 @@ check(Name) ->
             {error, "is no text"}
     end.
 
-%% @doc Whether a path leads to a place below the directory that it begins at: names with a
-%% `/' between two, none of them empty, `.' or `..', and no control or format characters. A
-%% file may be called `-x' or `.x'.
+%% @doc Checks that a path stays below the directory where it begins. The path consists of names
+%% with one `/' between them. No name is empty, `.' or `..', and none contains control or format
+%% characters. A name may begin with `-' or `.'.
 -spec check_path(binary()) -> ok | {error, string()}.
 check_path(Path) ->
     Checks = [check_part(Part) || Part <- binary:split(Path, <<"/">>, [global])],
@@ -43,7 +43,8 @@ check_path(Path) ->
         [Error | _] -> Error
     end.
 
-%% @doc A text on one line: with its control and format characters as `\x{A}'.
+%% @doc Writes a text on one line. It replaces control and format characters with escapes such as
+%% `\x{A}'.
 -spec printable(unicode:chardata()) -> unicode:chardata().
 printable(Text) ->
     case unicode:characters_to_list(Text) of
@@ -73,13 +74,13 @@ check_part(Bytes) ->
         _ -> {error, "is not UTF-8"}
     end.
 
-%% The line and paragraph separators begin a new line in some terminals and editors.
+%% Some terminals and editors begin a new line at the Unicode line and paragraph separators.
 is_control(Char) ->
     Char < 32 orelse (Char >= 127 andalso Char < 160) orelse Char =:= 16#2028
         orelse Char =:= 16#2029.
 
-%% The characters of Unicode's category Cf (Unicode 16). They are not seen, and some turn the
-%% direction of what follows them.
+%% Recognizes the characters of the Unicode category Cf (Unicode 16). They are invisible, and some
+%% reverse the direction of the text after them.
 is_format(Char) when Char < 16#AD -> false;
 is_format(Char) ->
     lists:any(fun({First, Last}) -> Char >= First andalso Char =< Last end,

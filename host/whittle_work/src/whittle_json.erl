@@ -1,8 +1,8 @@
-%% @doc Terms to JSON text (RFC 8259), since OTP 25 has no such module.
+%% @doc Encodes terms as JSON text (RFC 8259). OTP 25 has no module for that.
 %%
-%% Maps are objects, in the order of their keys; lists are arrays; binaries are
-%% strings in UTF-8; `true', `false' and `null' are themselves, other atoms are
-%% strings.
+%% A map becomes an object, with its keys in order. A list becomes an array. A binary becomes a
+%% string in UTF-8. The atoms `true', `false' and `null' keep their meaning, and other atoms
+%% become strings.
 -module(whittle_json).
 
 -export([encode/1]).
@@ -12,8 +12,8 @@
 -type json() :: #{atom() | binary() => json()} | [json()] | binary()
               | integer() | float() | atom().
 
-%% @doc One JSON text on one line, without an end of line. Text that is no
-%% UTF-8 raises `badarg'.
+%% @doc Encodes a term as JSON on one line, without a newline at its end. The function raises
+%% `badarg' for a text that is not UTF-8.
 -spec encode(json()) -> iodata().
 encode(Map) when is_map(Map) ->
     Members = lists:sort([{key(Key), Value} || {Key, Value} <- maps:to_list(Map)]),

@@ -1,8 +1,8 @@
 %% @doc Locks files and directories between programs, with flock(1).
 %%
-%% A lock belongs to the process that took it and ends with that process, also when this VM is
-%% killed: flock(1) runs a shell for as long as our end of its input is open. So there is no lock
-%% to clean up. The locked file stays.
+%% A lock belongs to the process that took it. It ends with that process, even if the VM is
+%% killed, because flock(1) runs a shell that ends when the VM's end of its input closes. You
+%% never have to clean up a lock. The locked file stays.
 -module(whittle_lock).
 
 -include_lib("kernel/include/file.hrl").
@@ -17,12 +17,13 @@
         #{mode => exclusive | shared,           % default: exclusive
           wait => infinity | non_neg_integer()}.% seconds, default: 0
 
-%% The exit code of flock(1) when another program holds the lock; none of its own codes.
+%% The exit code that flock(1) returns if another program holds the lock. flock(1) itself uses no
+%% such code.
 -define(BUSY, 99).
 
-%% @doc Locks a directory, or a file, which is created where it is missing. `busy' means that
-%% another program still holds the lock when the time is over. Errors: `no_flock' where
-%% flock(1) is not installed, and the reason why the path cannot be locked.
+%% @doc Locks a directory or a file. It creates a missing file. It returns `busy' if another
+%% program still holds the lock at the end of the timeout. It returns the error `no_flock' if
+%% flock(1) is not installed, and otherwise the reason why it cannot lock the path.
 -spec take(file:filename_all(), options()) ->
           {ok, lock()} | busy | {error, no_flock | file:posix()}.
 take(Path, Options) ->
@@ -32,17 +33,17 @@ take(Path, Options) ->
         {_, {error, _} = Error} -> Error
     end.
 
-%% @doc Releases a lock. The next program can take it when this function returns. The process
-%% that took the lock calls it.
+%% @doc Releases a lock. The next program can take the lock as soon as this function returns. Only
+%% the process that took the lock may call it.
 -spec release(lock()) -> ok.
 release(Port) ->
     try port_command(Port, "\n") of
         true -> receive {Port, {exit_status, _}} -> ok end
     catch
-        error:badarg -> ok      % the program was killed
+        error:badarg -> ok      % something killed the program
     end.
 
-%% @doc The names of the files in a directory that are locked now.
+%% @doc Lists the names of the locked files in a directory.
 -spec held(file:filename()) -> {ok, [string()]} | {error, no_flock}.
 held(Dir) ->
     case os:find_executable("flock") of
@@ -58,7 +59,8 @@ held(Dir) ->
 
 %% Internal
 
-%% To open a FIFO may never end, and a link without a target leads to a file elsewhere.
+%% Refuses a FIFO, since opening it may block forever, and a symbolic link without a target, since
+%% it leads to a file elsewhere.
 lockable(Path) ->
     case {file:read_file_info(Path), file:read_link_info(Path)} of
         {{ok, #file_info{type = Type}}, _} when Type =:= regular; Type =:= directory -> ok;
@@ -69,7 +71,7 @@ lockable(Path) ->
 
 take(Flock, Path, Options) ->
     Words = [mode(Options)] ++ wait(Options) ++ ["-E", integer_to_list(?BUSY), text(Path)],
-    %% The exit code tells enough; the words of flock(1) are not shown.
+    %% The exit code is enough. The messages of flock(1) are dropped.
     Port = shell("exec \"$@\" 2>/dev/null",
                  [Flock | Words] ++ ["sh", "-c", "echo held; read -r line"]),
     receive
@@ -85,8 +87,8 @@ wait(#{wait := infinity}) -> [];
 wait(#{wait := Seconds}) when Seconds > 0 -> ["-w", integer_to_list(Seconds)];
 wait(_) -> ["-n"].
 
-%% flock(1) gives no code for the reason. Where the file can be opened, its file system has
-%% no locks.
+%% Finds the reason for a failure, since flock(1) has no exit code for it. If the file can be
+%% opened, its file system does not support locks.
 why_not(Path) ->
     case file:open(Path, [append, raw]) of
         {ok, File} ->
@@ -96,7 +98,7 @@ why_not(Path) ->
             Reason
     end.
 
-%% A port cannot tell that a program is missing; sh is never missing.
+%% A port cannot report a missing program. sh always exists.
 shell(Script, Words) ->
     open_port({spawn_executable, "/bin/sh"},
               [{args, ["-c", Script, "sh" | Words]}, exit_status, binary, hide]).

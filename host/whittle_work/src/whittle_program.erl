@@ -1,8 +1,8 @@
 %% @doc Runs other programs, and ends them when the caller or this VM ends.
 %%
-%% Each program is the leader of a process group of its own. `priv/guard.sh' ends the group when
-%% the caller's port closes. {@link filter/3} needs no guard: its command reads its input, which
-%% ends with the caller.
+%% Each program leads a process group of its own. `priv/guard.sh' ends the group when the caller's
+%% port closes. {@link filter/3} needs no guard, because its command reads its input until the
+%% caller ends.
 -module(whittle_program).
 
 -export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1]).
@@ -10,17 +10,18 @@
 -export_type([settings/0]).
 
 -type settings() ::
-        #{cd => file:filename(),                % where it starts; default: here
-          env => [{string(), string() | false}]}. % set, or unset, beside the caller's own
+        #{cd => file:filename(),                % working directory; default: the caller's
+          env => [{string(), string() | false}]}. % variables to set, or to unset with false
 
-%% @doc Runs a program of the PATH and returns the text that it printed on both streams.
-%% Errors: `not_found' when there is no such program, and its exit status with the text.
+%% @doc Runs a program from the PATH and returns its output on both streams. The error is
+%% `not_found' if no such program exists, or the exit status with the output.
 -spec capture(string(), [string()]) ->
           {ok, string()} | {error, not_found | {status, pos_integer(), string()}}.
 capture(Program, Arguments) ->
     capture(Program, Arguments, fun(_) -> ok end).
 
-%% @doc As {@link capture/2}; `Watch' gets each piece of the output when it comes.
+%% @doc Runs a program like {@link capture/2}, and passes each piece of its output to `Watch' at
+%% once.
 -spec capture(string(), [string()], fun((binary()) -> term())) ->
           {ok, string()} | {error, not_found | {status, pos_integer(), string()}}.
 capture(Program, Arguments, Watch) ->
@@ -37,46 +38,46 @@ capture(Program, Arguments, Watch) ->
             end
     end.
 
-%% @doc Runs a program and returns its exit status and all that it printed on both streams.
+%% @doc Runs a program and returns its exit status and its output on both streams.
 -spec run(file:filename(), [string()], settings()) -> {non_neg_integer(), binary()}.
 run(Program, Arguments, Settings) ->
     {Status, Output} = guarded([Program | Arguments], maps:to_list(Settings),
                                fun(Bytes, Acc) -> [Acc, Bytes] end, []),
     {Status, iolist_to_binary(Output)}.
 
-%% @doc Runs lines of sh in a directory, with exactly the given environment. Each piece of the
-%% output (both streams) goes through `Fold'. The first line that fails ends the script.
+%% @doc Runs lines of sh in a directory, with exactly the given environment. `Fold' receives each
+%% piece of the output of both streams. The script ends at the first line that fails.
 -spec script([string()], file:filename(), [{string(), string()}],
              {fun((binary(), Acc) -> Acc), Acc}) -> {non_neg_integer(), Acc}.
 script(Lines, Directory, Environment, {Fold, Acc}) ->
     Assignments = [Name ++ "=" ++ Value || {Name, Value} <- Environment],
-    %% Others may not write to the files that it makes, whatever the user's umask is.
+    %% Other users may not write to the files of the script, whatever the caller's umask is.
     Text = lists:join("\n", ["set -eu", "umask 022" | Lines]),
     guarded(["env", "-i"] ++ Assignments ++ ["sh", "-c", lists:flatten(Text)],
             [{cd, Directory}], Fold, Acc).
 
-%% @doc Sends bytes through a shell command and returns the command's output, which may have at
-%% most `Limit' bytes. The error has the exit status and the text of the command's second stream.
-%% The calling process has to trap exits: a command can end before it has read all bytes.
+%% @doc Sends bytes through a shell command and returns the output of the command. The output may
+%% have at most `Limit' bytes. The error holds the exit status and the text from stderr. The
+%% calling process must trap exits, because a command can end before it reads all bytes.
 -spec filter(string(), binary(), non_neg_integer() | infinity) ->
           {ok, binary()} | {error, {pos_integer(), binary()}}.
 filter(Command, Input, Limit) ->
-    %% The second stream is kept apart. On failure it follows the output, and then its length in
-    %% ten digits.
+    %% The script keeps stderr apart. If the command fails, the text of stderr follows the output,
+    %% and its length in ten digits follows the text.
     Script = "exec 3>&1; words=$( { head -c \"$1\" | " ++ Command ++ " >&3; } 2>&1 ) || {"
         " status=$?; printf '%s%010d' \"$words\" ${#words}; exit $status; }",
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", Script, "sh", integer_to_list(byte_size(Input))]},
-                      {env, [{"LC_ALL", "C"}]},      % lengths in bytes
+                      {env, [{"LC_ALL", "C"}]},      % counts lengths in bytes
                       binary, use_stdio, exit_status, hide]),
     true = port_command(Port, Input),
     filtered(Port, Limit, 0, []).
 
-%% @doc Kills every program that runs for this VM, with the programs that it started, and waits
-%% at most so many milliseconds for each to be gone.
+%% @doc Kills all programs that run for this VM and all programs that they started. For each
+%% program it waits up to the given number of milliseconds.
 -spec kill_all(non_neg_integer()) -> ok.
 kill_all(Wait) ->
-    %% A port closes when no process is left that holds the program's output.
+    %% A port closes when no process holds the output of the program any more.
     Programs = [{erlang:monitor(port, Port), Pid}
                 || Port <- erlang:ports(),
                    {os_pid, Pid} <- [erlang:port_info(Port, os_pid)], is_integer(Pid)],
@@ -90,7 +91,7 @@ kill_all(Wait) ->
 %% Internal
 
 guarded(Words, Settings, Fold, Acc) ->
-    %% Absolute: the program may start in another directory.
+    %% The path must be absolute, because the program may start in another directory.
     Guard = filename:absname(filename:join(code:priv_dir(whittle_work), "guard.sh")),
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, [Guard | Words]}, exit_status, stderr_to_stdout, binary, hide
@@ -114,11 +115,11 @@ filtered(Port, Limit, Size, Parts) ->
             {ok, iolist_to_binary(lists:reverse(Parts))};
         {Port, {exit_status, Code}} ->
             {error, {Code, second_stream(iolist_to_binary(lists:reverse(Parts)))}};
-        {'EXIT', Port, Reason} ->   % it ended before it had read everything
+        {'EXIT', Port, Reason} ->   % the program ended before it read all of its input
             {error, {1, iolist_to_binary(io_lib:format("~p", [Reason]))}}
     end.
 
-%% The port may have closed by itself while its last message waited here.
+%% The port may have closed by itself before this process reads its last message.
 close(Port) ->
     try port_close(Port) of
         true -> ok
@@ -126,7 +127,7 @@ close(Port) ->
         error:badarg -> ok
     end.
 
-%% A shell that was killed has written no length.
+%% Separates stderr from the output. If something killed the shell, the length is missing.
 second_stream(Answer) ->
     try
         {Said, Length} = split_binary(Answer, byte_size(Answer) - 10),

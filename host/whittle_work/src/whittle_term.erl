@@ -1,9 +1,10 @@
-%% @doc Terms in text: what `file:consult/1' reads, from bytes in memory.
+%% @doc Parses terms in text form. It reads from memory the same texts that `file:consult/1' reads
+%% from files.
 -module(whittle_term).
 
 -export([parse/1, text/1, too_many_names/0]).
 
-%% @doc The terms of a text. The error is words for a person.
+%% @doc Parses the terms of a text. The error is a message for people.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
 parse(Bytes) ->
     case whittle_bounded:text_fits(Bytes) of
@@ -11,14 +12,14 @@ parse(Bytes) ->
         false -> {error, too_many_names()}
     end.
 
-%% @doc The words for a text that `whittle_bounded:text_fits/1' refuses.
+%% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
 -spec too_many_names() -> unicode:chardata().
 too_many_names() ->
     io_lib:format("it has more different names than whittle can read (it has room for ~b atoms, a "
                   "fourth of them in reserve); shorten the file", [erlang:system_info(atom_limit)]).
 
-%% @doc The characters of a text in UTF-8, or in Latin-1 where it says so in its first lines
-%% or is no UTF-8.
+%% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
+%% that encoding or if the text is not valid UTF-8.
 -spec text(binary()) -> string().
 text(Bytes) ->
     Encoding = case epp:read_encoding_from_binary(Bytes) of
@@ -43,7 +44,7 @@ terms(Text, Line, Terms) ->
         {more, Continuation} -> last_terms(Continuation, Line, Terms)
     end.
 
-%% The text's end: what is left must be white space or a whole term.
+%% Parses the end of the text. The rest must be white space or one complete term.
 last_terms(Continuation, Line, Terms) ->
     case erl_scan:tokens(Continuation, eof, Line) of
         {done, {eof, _}, _} -> {ok, lists:reverse(Terms)};

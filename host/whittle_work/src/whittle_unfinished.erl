@@ -1,32 +1,32 @@
-%% @doc What is there only for as long as something is done: temporary directories,
-%% outputs that are half written, older outputs that were moved aside.
+%% @doc Tracks temporary directories, half-written outputs, and older outputs that were moved
+%% aside.
 %%
-%% Whoever makes such a thing says first how it is undone, and takes that back when
-%% it is done. When the command is told to stop in the middle, all that is left is
-%% undone at once ({@link undo_all/0}): there is one list, for every room.
+%% Code that creates such a file first registers a function that removes it. It drops the function
+%% when the work is done. If a signal stops the command, {@link undo_all/0} undoes everything that
+%% is left at once. All applications share one list.
 -module(whittle_unfinished).
 
 -export([begun/2, done/1, undo_all/0]).
 -export([make_directory/1, remove_directory/1]).
 
-%% @doc Says how something that is about to be made is undone; what was said of the
-%% same place before no longer holds. To be called before it is made.
+%% @doc Registers how to undo a file that you are about to create. Call this function before you
+%% create the file. The new function replaces an older function for the same path.
 -spec begun(file:filename_all(), fun(() -> term())) -> ok.
 begun(Place, Undo) ->
-    %% No process is asked: the one that stops everything has to see it at any time.
+    %% This needs no other process, because the process that stops the command must see the list
+    %% at any time.
     persistent_term:put({?MODULE, Place}, Undo).
 
-%% @doc There is nothing to be undone any more.
+%% @doc Drops the function that is registered for a path.
 -spec done(file:filename_all()) -> ok.
 done(Place) ->
     _ = persistent_term:erase({?MODULE, Place}),
     ok.
 
-%% @doc Undoes everything that is begun and not done. Those that made it must not
-%% be running any more, and nothing goes on afterwards: what was undone stays in the list. To
-%% take it from there could wait for ever, for a process that was suspended while it changed
-%% the list. One that fails does not keep the others from being undone; the
-%% places of those that failed come back, each with the reason.
+%% @doc Undoes everything that is registered. The processes that registered it must have stopped,
+%% and no work may follow, because the entries stay in the list. Removing an entry could wait
+%% forever for a process that was suspended while it changed the list. A function that fails does
+%% not stop the others. The result lists the path and the reason of each failure.
 -spec undo_all() -> [{file:filename_all(), term()}].
 undo_all() ->
     lists:append([undo(Place, Undo) || {{?MODULE, Place}, Undo} <- persistent_term:get()]).
@@ -39,9 +39,9 @@ undo(Place, Undo) ->
         _:Reason -> [{Place, Reason}]
     end.
 
-%% @doc Makes a directory for a while, below the one that the environment's `TMPDIR' names,
-%% else /tmp, for its user alone. Its name begins with the given word and is absolute. An
-%% error has the directory that cannot be written.
+%% @doc Creates a temporary directory that only its user can read. The directory lies below the
+%% one that the environment variable `TMPDIR' names, or below /tmp. Its path is absolute, and its
+%% name begins with the given prefix. The error names the directory that the user cannot write to.
 -spec make_directory(string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) ->
@@ -59,7 +59,7 @@ make_directory(Begin) ->
             {error, {Base, Reason}}
     end.
 
-%% @doc Removes such a directory with all that is in it.
+%% @doc Removes such a directory and all its contents.
 -spec remove_directory(file:filename()) -> ok.
 remove_directory(Dir) ->
     _ = file:del_dir_r(Dir),

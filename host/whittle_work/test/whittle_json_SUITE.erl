@@ -1,4 +1,4 @@
-%% Text that is written is read by another program as what it was.
+%% Checks that another program reads the same values from the encoded text.
 -module(whittle_json_SUITE).
 
 -export([all/0]).

@@ -1,4 +1,4 @@
-%% Locks between programs: a second VM, and flock(1) itself, see them.
+%% Checks locks between programs, with a second VM and with flock(1) itself.
 -module(whittle_lock_SUITE).
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
@@ -14,7 +14,7 @@ init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% Files, which need not exist, and directories.
+%% Locks directories, and files that may not exist yet.
 exclusive(Config) ->
     [begin
          {ok, Lock} = whittle_lock:take(Path, #{}),
@@ -68,7 +68,7 @@ not_lockable(Config) ->
 
 in(Config, Name) -> filename:join(?config(dir, Config), Name).
 
-%% A FIFO would be waited for. A link without a target would be followed.
+%% Opening a FIFO would block. Opening a link without a target would create a file elsewhere.
 other_kinds(Config) ->
     "" = os:cmd("mkfifo '" ++ in(Config, "fifo") ++ "'"),
     ?assertEqual({error, einval}, whittle_lock:take(in(Config, "fifo"), #{})),

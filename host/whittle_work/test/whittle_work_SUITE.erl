@@ -1,4 +1,4 @@
-%% A function of many things on all schedulers is what it is on one.
+%% Checks that a parallel map gives the result of a sequential one.
 -module(whittle_work_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -13,8 +13,8 @@ as_map(_) ->
     [?assertEqual(lists:map(Double, List), whittle_work:map(Double, List))
      || N <- [0, 1, 2, 3, 100], List <- [lists:seq(1, N)]].
 
-%% What one call raises is raised, and no other goes on. The second call knows that the first
-%% has begun.
+%% An exception in one call is raised, and the other calls end. The second call knows that the
+%% first has begun.
 raises(_) ->
     Self = self(),
     Between = spawn(fun() ->
@@ -36,7 +36,7 @@ raises(_) ->
     receive {'DOWN', Monitor, process, First, _} -> ok end,
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
-%% The caller's own messages are left to it.
+%% The caller's own messages stay in its mailbox.
 own_messages(_) ->
     {Pid, Monitor} = spawn_monitor(fun() -> ok end),
     Down = receive {'DOWN', Monitor, process, Pid, normal} = Message -> Message end,

@@ -1,6 +1,6 @@
-%% Stands in for the room that builds VMs, which takes minutes: the host's own
-%% OTP, and the program in $STAND_IN_VM as the runtime. $STAND_IN chooses what
-%% goes wrong: `broken' a build that fails, `slow' one that does not end.
+%% Replaces the application that builds VMs, because a build takes minutes. It uses the host's own
+%% OTP, and the program in $STAND_IN_VM as the runtime. $STAND_IN selects the fault: `broken' is a
+%% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
 -export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
@@ -28,7 +28,7 @@ otp("25", _) ->
 otp("17", _) ->
     {error, {no_source, #{}}}.
 
-%% That of 25 is there, that of 17 is not.
+%% OTP 25 exists, and OTP 17 does not.
 has_otp(Otp, _) -> Otp =:= "25".
 
 otp_libs(_) -> [].

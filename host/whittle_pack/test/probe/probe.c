@@ -1,10 +1,10 @@
 /*
- * Stands in for the VM: finds its pack the way the launcher does, through its
- * own program headers, and prints what it sees.
+ * Replaces the VM in tests. It finds its pack through its own program headers, like the
+ * launcher, and prints facts about it.
  *
- * usage: probe           the pack's length, and its address modulo the page size
- *        probe dump      the pack's bytes
- *        probe WORD...   each word, and a line of its input; the exit code is 7
+ * usage: probe           prints the pack's length, and its address modulo the page size
+ *        probe dump      prints the pack's bytes
+ *        probe WORD...   prints each word and one line of stdin; the exit code is 7
  */
 #include <elf.h>
 #include <link.h>
@@ -19,7 +19,7 @@ __attribute__((used, aligned(8), section(".note.whittle"))) static const struct 
     uint32_t description;
 } note = {8, 4, 1, "Whittle", 1};
 
-/* A pack that were placed over the bss would not survive this. */
+/* The program fills the bss. This would overwrite a pack that lies over it. */
 static char bss[1 << 20];
 
 int main(int argc, char **argv)

@@ -1,20 +1,20 @@
 /*
- * The launcher's reader of packs (native/launcher/pack.c), to be fed by tests.
+ * Runs the launcher's reader of packs (native/launcher/pack.c) for tests.
  *
- * usage: reader          what its own pack holds, as the launcher finds it
- *        reader packs    answers each pack of the input (length in 4 bytes, big end
- *                        first; then the pack) with what it holds, in the same form
+ * usage: reader          prints the contents of its own pack, as the launcher finds it
+ *        reader packs    answers each pack of the input with its contents, in the same
+ *                        form (input: length in 4 bytes, big endian, then the pack)
  *
  * An answer is one of
  *   A                    there is no pack
- *   D PROBLEM            it is damaged
+ *   D PROBLEM            the pack is damaged
  *   R FILE...            its files, in order: u32 length of path, mode, length of
- *                        bytes, (i32) what reading gave, whether it is found by its
- *                        path and below each of its directories; path; bytes
- *   S TEXT               the reader ended by itself with that status
- * with numbers in the machine's order. Each pack has a process of its own, as it has
- * in earnest. Built with sanitizers, all outside of a pack and of what was inflated
- * is poisoned.
+ *                        bytes, (i32) result of the read, 1 if the file is found by
+ *                        its path and below each of its directories; path; bytes
+ *   S TEXT               the reader exited with that status
+ * with numbers in the byte order of the machine. Each pack has its own process, as in the
+ * launcher. A build with sanitizers poisons all memory outside of the pack and of the
+ * inflated data.
  */
 #define _GNU_SOURCE
 #include "pack.h"
@@ -55,13 +55,13 @@ static void die(const char *what)
     exit(2);
 }
 
-/* ---- what pack.c asks the system for ------------------------------------------ */
+/* ---- system calls of pack.c ------------------------------------------ */
 
 extern unsigned long __real_getauxval(unsigned long type);
 extern void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 extern int __real_munmap(void *at, size_t size);
 
-/* The program headers of a program that carries the pack; none: our own. */
+/* The program headers of a program that carries the pack. If unset, the own ones count. */
 static ElfW(Phdr) headers[2];
 static int have_headers;
 
@@ -91,7 +91,7 @@ int __wrap_munmap(void *at, size_t size)
     return __real_munmap(at, size);
 }
 
-/* Maps a pack as the kernel maps a segment: a file's pages, nothing behind them. */
+/* Maps a pack like a segment in the kernel: the pages of a file, and nothing after them. */
 static void carry(const unsigned char *pack, size_t size)
 {
     size_t room = page_end(size + 1);
@@ -114,7 +114,7 @@ static void carry(const unsigned char *pack, size_t size)
     have_headers = 1;
 }
 
-/* ---- what a pack holds ---------------------------------------------------------- */
+/* ---- contents of a pack ---------------------------------------------------------- */
 
 struct bytes {
     char *at;
