@@ -68,7 +68,7 @@ name() -> shake.
 
 %% @private
 -spec doc() -> string().
-doc() -> "what the program can reach; the rest is cold, or gone".
+doc() -> "reachable code at once; the rest is cold, or removed".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->

@@ -77,7 +77,8 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
                                    ++ whittle_uncalled:notes(Used, Apps0, Otp, Libs)
                                    ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
-    whittle_system:enter(read, "as it was read", whittle_system:sizes(System7), System7).
+    whittle_system:enter(read, "the input, and the applications that it needs",
+                         whittle_system:sizes(System7), System7).
 
 %% Internal: applications
 

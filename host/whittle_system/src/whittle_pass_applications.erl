@@ -10,7 +10,7 @@ name() -> applications.
 
 %% @private
 -spec doc() -> string().
-doc() -> "only the applications that are needed, and two of Whittle's".
+doc() -> "the needed applications, and two that Whittle adds".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

@@ -14,7 +14,7 @@ name() -> files.
 
 %% @private
 -spec doc() -> string().
-doc() -> "include files only where the compiler is".
+doc() -> "without include files, unless the compiler is packed".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

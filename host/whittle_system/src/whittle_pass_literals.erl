@@ -15,7 +15,7 @@ name() -> literals.
 
 %% @private
 -spec doc() -> string().
-doc() -> "literals not deflated, so that the pack compresses them".
+doc() -> "literals inflated, so that the pack compresses them better".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->

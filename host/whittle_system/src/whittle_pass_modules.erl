@@ -15,7 +15,7 @@ name() -> modules.
 
 %% @private
 -spec doc() -> string().
-doc() -> "only the modules that .app files list".
+doc() -> "the modules that .app files list or that others mention".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

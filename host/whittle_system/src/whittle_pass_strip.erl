@@ -35,7 +35,7 @@ name() -> strip.
 
 %% @private
 -spec doc() -> string().
-doc() -> "modules without what running them does not need".
+doc() -> "without debug data and other parts that running does not need".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
