@@ -1,29 +1,29 @@
-%% @doc Features: parts of OTP that a program may do without, as data.
+%% @doc Describes features: parts of OTP that a program may do without.
 %%
-%% They are listed in `priv/features.config', one term each:
+%% `priv/features.config' lists them, one term each:
 %% ```
-%% {Name, #{means => "what a user has by it",
+%% {Name, #{means => "the benefit for a user",
 %%          modules => [module()],             % calls to them from other modules
-%%          except => [mfa()],                 % but to these
+%%          except => [mfa()],                 % except calls to these
 %%          functions => [mfa()],              % calls to these from anywhere
-%%          words => [module()],               % of the modules, those whose names are words
-%%                                             % too: that the program mentions one of them
-%%                                             % does not turn the feature on, a call does
-%%          used => [use() | [use()]],         % what turns it on where the program has it: a
-%%                                             % module or function that it calls, a name that
-%%                                             % it mentions, `{Tag}' a tuple that begins so,
-%%                                             % `{form, Form}' data that looks so; of a list
-%%                                             % all, wherever in the program each stands
-%%          needs => [Name],                   % on with it
-%%          starts => true,                    % stock nodes start with it: on where it is
-%%                                             % not answered for
-%%          brings => [atom()],                % names that it makes of text
+%%          words => [module()],               % modules whose names are also common atoms: a
+%%                                             % mention of the name does not turn the feature
+%%                                             % on, a call does
+%%          used => [use() | [use()]],         % uses in the program that turn it on: a called
+%%                                             % module or function, a mentioned name, `{Tag}'
+%%                                             % for a tuple that begins with it, `{form, Form}'
+%%                                             % for data of this form; a list needs all its
+%%                                             % uses, anywhere in the program
+%%          needs => [Name],                   % features that it turns on
+%%          starts => true,                    % stock nodes start with it: it is on where
+%%                                             % nothing answers for it
+%%          brings => [atom()],                % names that it makes from text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
-%%          config => [atom()],                % keys of packed configuration that do
-%%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
+%%          config => [atom()],                % keys of packed configuration that turn it on
+%%          answers => [{mfa(), answer()}]}}.  % results of calls where it is off
 %% '''
-%% A call to a function of a feature that is off, and that has no answer, raises `undef'.
+%% A call to a function of a feature that is off and has no answer raises `undef'.
 -module(whittle_shake_feature).
 
 -export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
