@@ -42,7 +42,7 @@ item(<<Size:32, Kind:32, Item:Size/binary, Rest/binary>>)
 item(_) ->
     [].
 
-%% The size of an object of dets stands before the object, together with four other bytes.
+%% The size of an object of dets stands before the object, and counts its own four bytes too.
 object(At, Table) when At >= 4 ->
     case binary:part(Table, At - 4, byte_size(Table) - At + 4) of
         <<Size:32, Object:(Size - 4)/binary, _/binary>> when Size > 4 -> {ok, Object};
