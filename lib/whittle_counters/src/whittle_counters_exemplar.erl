@@ -52,8 +52,8 @@ stay(Name, Values) ->
 power(V) when V =< 1 -> 0;
 power(V) -> whittle_counters_scale:index(0, V).
 
-%% @doc Formats the exemplar that follows the bucket up to 2^Power on its line; empty without
-%% one.
+%% @doc Formats the exemplar after the bucket up to 2^Power on its line. The result is empty
+%% without an exemplar.
 -spec text(atom(), [binary()], non_neg_integer(), pos_integer()) -> iodata().
 text(Name, Values, Power, Resolution) ->
     case whittle_counters_table:access(fun() -> ets:lookup(?TABLE, {Name, Values, Power}) end,
