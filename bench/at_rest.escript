@@ -1,14 +1,13 @@
 #!/usr/bin/env escript
-%% Memory of programs at rest, each started in turn, RUNS times.
+%% Measures the memory of programs at rest. It starts each in turn, RUNS times.
 %%
 %% usage: escript bench/at_rest.escript RUNS NAME=COMMAND...
 %%
-%% Model. COMMAND is a line for sh that ends in the program itself. The program is at rest
-%% two seconds after its first output. RSS and its anonymous part are the kernel's (VmRSS,
-%% RssAnon). Code is what the VM has allocated for the code of modules, the preloaded ones
-%% among them, and modules how many they are: both from the crash dump that a VM writes on
-%% SIGUSR1, so that nothing has to be loaded to ask. Each figure is the median; the ratios
-%% are to the first program.
+%% Model. COMMAND is a line for sh that ends in the program itself. The program is at rest two
+%% seconds after its first output. The kernel reports RSS and its anonymous part (VmRSS, RssAnon).
+%% "Code" is the VM's memory for the code of modules, including the preloaded ones. "modules" is
+%% their number. Both come from the crash dump that a VM writes on SIGUSR1, so that the measurement
+%% loads nothing. Each figure is the median. The ratios compare with the first program.
 -mode(compile).
 
 main([Runs | Words = [_ | _]]) ->

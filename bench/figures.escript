@@ -1,17 +1,16 @@
 #!/usr/bin/env escript
-%% Start, memory and size of built examples beside the same OTP started through
-%% `erl`, in one run, turn by turn.
+%% Compares start, memory and size of built examples with the same OTP, started through `erl`. All
+%% figures come from one run, turn by turn.
 %%
 %% usage: escript bench/figures.escript OTP_ROOT RUNS HELLO RELAY [cold]
 %%
-%% Model. The baseline is the OTP in OTP_ROOT, its interpreter (as flavour `size`
-%% is), interactive mode, `-noshell`, with a boot script that systools makes for
-%% the same applications. Start is the time from the start of the process to the
-%% first byte of its output, which is hello's one line: both programs in turn,
-%% RUNS times. With `cold` the page cache is dropped before each start (as root).
-%% Memory is what at_rest.escript tells of relay as it is, on its own port, 7000, without
-%% a node name, a third of RUNS times in turn. (A port given in a flag would make the VM
-%% load its parser.)
+%% Model. The baseline is the OTP in OTP_ROOT with its interpreter (as in flavor `size`), in
+%% interactive mode, with `-noshell`. systools makes its boot script for the same applications.
+%% Start is the time from the start of the process to the first byte of its output, hello's one
+%% line. Both programs start in turn, RUNS times. With `cold`, the script drops the page cache
+%% before each start (as root). Memory is the figure of at_rest.escript for relay without changes,
+%% on its own port, 7000, without a node name, a third of RUNS times in turn. (A port in a flag
+%% would make the VM load its parser.)
 -mode(compile).
 
 main([Root, Runs, Hello, Relay | Cold]) ->
@@ -32,7 +31,7 @@ ebin(App) ->
     [Dir | _] = filelib:wildcard("examples/" ++ App ++ "/_build/default/lib/" ++ App ++ "/ebin"),
     filename:absname(Dir).
 
-%% The command line of the baseline.
+%% Makes the command line of the baseline.
 stock(Root, App, Ebin, Work) ->
     Erl = filename:join([Root, "bin", "erl"]),
     Rel = filename:join(Work, App),
@@ -59,7 +58,7 @@ sizes(Hello) ->
     io:format("hello, the file              ~10s bytes~n", [thousands(Raw)]),
     io:format("hello, under xz -9e          ~10s bytes~n", [thousands(Xz)]).
 
-%% All that was built before is in the cache.
+%% The cache has all earlier builds.
 second_build() ->
     Times = [begin
                  {Us, ""} = timer:tc(fun() -> os:cmd("./whittle build examples/hello"
@@ -81,7 +80,7 @@ starts(What, N, Ours, Stock, Before) ->
               [What, median(OurTimes) / median(StockTimes), N,
                median([A / B || {A, B} <- Times])]).
 
-%% Milliseconds to the first byte of output.
+%% Measures the milliseconds to the first byte of output.
 start({Program, Words}) ->
     From = erlang:monotonic_time(microsecond),
     Port = open_port({spawn_executable, Program}, [{args, Words}, exit_status, binary]),

@@ -1,22 +1,22 @@
 #!/usr/bin/env escript
-%% What the application costs at rest with 100 counter series.
+%% Measures the memory of the application at rest with 100 counter series.
 %%
-%% Model: erlang:memory/0, all processes collected, (1) before any module of it is
-%% loaded, (2) with those modules loaded that (3) uses, (3) with the application
-%% started and 100 series of two labels updated by name. Code is what (2) has over
-%% (1); data what (3) has over (2), less what processes that are not of the
-%% application grew by (the code server and this script).
+%% Model: erlang:memory/0 after collecting the garbage of all processes, (1) before any module of it
+%% is loaded, (2) with those modules loaded that (3) uses, (3) with the application started and 100
+%% series of two labels updated by name. Code is the difference of (2) and (1). Data is the
+%% difference of (3) and (2), without the growth of processes outside the application (the code
+%% server and this script).
 %%
 %% run: bench/run [OTP-ROOT] counters/idle.escript
 -mode(compile).
 
 main([]) ->
-    %% A stop is logged otherwise, which loads what formats it.
+    %% The program logs a stop in another way, which loads the formatter.
     ok = logger:set_primary_config(level, none),
-    %% What is used by this script itself.
+    %% Loads the modules that this script itself uses.
     _ = [code:ensure_loaded(M) || M <- [io_lib_pretty, maps, counters, atomics, persistent_term]],
     Bare = memory(),
-    %% A first run, so that nothing is loaded between (2) and (3).
+    %% Runs once before, so that the VM loads nothing between (2) and (3).
     run(),
     ok = application:stop(whittle_counters),
     Loaded = memory(),

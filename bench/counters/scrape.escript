@@ -1,11 +1,9 @@
 #!/usr/bin/env escript
-%% What a scrape of 10,000 and of 100,000 series costs: time, and memory above
-%% idle while it runs.
+%% Measures a scrape of 10,000 and of 100,000 series: its time, and its memory above idle.
 %%
-%% Model: one counter with two labels; the text is written to nowhere in the
-%% pieces in which it would go to a socket. At each piece erlang:memory(total)
-%% is read (that time is not counted); the peak is the largest of them less the
-%% value before. A fresh process for each of ROUNDS scrapes.
+%% Model: one counter with two labels. The script discards the text, in the pieces that a socket
+%% would get. At each piece it reads erlang:memory(total), outside the measured time. The peak is
+%% the largest value minus the value before. Each of ROUNDS scrapes has a fresh process.
 %%
 %% run: bench/run [OTP-ROOT] counters/scrape.escript [ROUNDS]
 -mode(compile).
@@ -32,7 +30,7 @@ scrape(N, Format, Rounds) ->
     ok = whittle_counters:delete(bench_requests_total),
     ok = settled().
 
-%% The tree of names is published, and the VM has had time to free the one before.
+%% Waits until the tree of names is published and the VM has freed the old one.
 settled() ->
     ok = whittle_counters_registry:publish(),
     receive after 2000 -> ok end.

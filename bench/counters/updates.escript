@@ -1,18 +1,17 @@
 #!/usr/bin/env escript
-%% What an update costs, from 1, 2 and 48 processes at a time.
+%% Measures the time of an update, from 1, 2 and 48 processes at a time.
 %%
-%% Model: so many processes each make the same number of updates of one series;
-%% the time is from the signal to begin until the last is done, divided by the
-%% updates of one process. All kinds take turns in each of ROUNDS rounds, so that
-%% what else happens on the machine meets all of them; the ratio to counters:add
-%% is taken in each round. On 2 to 8 schedulers counters and what has a handle are
-%% striped; `plain' is what they are with `stripe => never'. Printed: median (smallest
-%% to largest). `bare maps' is the least that a look-up by name can be, written out: a
-%% persistent term, a map of as many names, one of methods, one of codes, and counters:add.
+%% Model: each process makes the same number of updates of one series. The time runs from the start
+%% signal until the last process is done, divided by the updates of one process. All kinds take
+%% turns in each of ROUNDS rounds, so that other work on the machine affects all of them. The ratio
+%% to counters:add is that of each round. On 2 to 8 schedulers, counters and series with a handle
+%% are striped. `plain' has `stripe => never'. Printed: median (smallest to largest). `bare maps' is
+%% the shortest lookup by name, written out: a persistent term, a map of as many names, one of
+%% methods, one of codes, and counters:add.
 %%
-%% Peers are timed where they are found, and else named with what to do. Debian's package
-%% erlang-folsom has folsom; bench/counters/peers fetches seshat and prometheus.erl.
-%% mzmetrics is a NIF that Debian does not have: build it, and name its directory in ERL_LIBS.
+%% The script times the peers that it finds, and tells for each other peer what to do. Debian's
+%% package erlang-folsom has folsom. bench/counters/peers fetches seshat and prometheus.erl.
+%% mzmetrics is a NIF that Debian does not have. Build it, and name its directory in ERL_LIBS.
 %%
 %% run: bench/run [OTP-ROOT] counters/updates.escript [ROUNDS]
 -mode(compile).
@@ -27,7 +26,7 @@ main(Args) ->
     [table(Processes, Updates div Processes, Kinds, Rounds)
      || {Processes, Updates} <- [{1, 200000}, {2, 400000}, {48, 1000000}]].
 
-%% The kinds of a peer, if it can be used: a package is compiled for one OTP.
+%% Lists the kinds of a peer, if the bench can use it. A package is compiled for one OTP.
 peer(Name, HowToGet, Prepare) ->
     try
         {ok, _} = application:ensure_all_started(Name),
@@ -75,7 +74,7 @@ kinds() ->
     ok = whittle_counters:new(Plain, counter, #{labels => [method, code], stripe => never}),
     [ok = whittle_counters:inc(N, [M, C])
      || N <- [Name, Plain], M <- [get, put, post, delete], C <- lists:seq(200, 239)],
-    %% As many metrics as a small system has.
+    %% Defines as many metrics as a small system has.
     [begin
          Metric = list_to_atom("bench_metric_" ++ integer_to_list(I)),
          ok = whittle_counters:new(Metric, counter),

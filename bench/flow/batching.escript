@@ -1,14 +1,13 @@
 #!/usr/bin/env escript
-%% Batching against one message for each send, 10 senders to 1 receiver and to 100.
+%% Compares batches with one message for each send, from 10 senders to 1 receiver and to 100.
 %%
-%% Model: 10 processes send MESSAGES messages {reading, N} in all, to each receiver
-%% in turn; each receiver sums the N up. Timed from the signal to begin until the
-%% receivers have all. `plain' is Pid ! Message and a receive loop;
-%% `gen_batch_server's way' restates that library's design in a few lines (floor
-%% 32, ceiling 8192, doubling and halving, each message its own signal);
-%% `whittle_flow' is whittle_flow_sender:push (batch 100, window 10000) to a
-%% whittle_flow_batcher, `lists of 100' is push_many of lists of so many, made
-%% while the clock runs. All take turns in each of ROUNDS rounds.
+%% Model: 10 processes send MESSAGES messages {reading, N} in all, to each receiver in turn. Each
+%% receiver adds up the N. The time runs from the start signal until the receivers have all
+%% messages. `plain' is Pid ! Message and a receive loop. `gen_batch_server's way' restates that
+%% library's design in a few lines (floor 32, ceiling 8192, doubling and halving, one signal for
+%% each message). `whittle_flow' is whittle_flow_sender:push (batch 100, window 10000) to a
+%% whittle_flow_batcher. `lists of 100' is push_many with lists of 100, made while the clock runs.
+%% All take turns in each of ROUNDS rounds.
 %%
 %% run: bench/run [OTP-ROOT] flow/batching.escript [ROUNDS]
 -mode(compile).

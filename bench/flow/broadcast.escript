@@ -1,16 +1,15 @@
 #!/usr/bin/env escript
-%% Broadcast to 10,000 processes against a plain loop of sends.
+%% Compares a broadcast to 10,000 processes with a plain loop of sends.
 %%
-%% Model: 10,000 processes that count in a `counters' array what they get. `one':
-%% a single message, timed until all have it, and separately what the call takes
-%% of the caller. `stream': 20 messages as fast as the caller can. The small
-%% message is {tick, 1}, the large one a term of 128 words (1 KB). A broadcast's
-%% message is a list with its envelope, the loop's is bare. Both take turns in
-%% each of ROUNDS rounds.
+%% Model: 10,000 processes count their messages in a `counters' array. `one' is a single message.
+%% The script measures the time until all have it, and separately the caller's time in the call.
+%% `stream' is 20 messages as fast as the caller can send. The small message is {tick, 1}, the large
+%% one a term of 128 words (1 KB). A broadcast's message is a list with its envelope, and the loop's
+%% message is bare. Both take turns in each of ROUNDS rounds.
 %%
-%% Then the other ways to give the large term to all, from one process: `encoded
-%% once' sends a binary that each member decodes, `shared' puts a persistent term,
-%% sends what is read back from it, and erases it (that included).
+%% Then the script measures other ways to give the large term to all, from one process. `encoded
+%% once' sends a binary that each member decodes. `shared' puts a persistent term, sends the term
+%% that it reads back, and erases it (the time includes this).
 %%
 %% run: bench/run [OTP-ROOT] flow/broadcast.escript [ROUNDS [RELAYS]]
 -mode(compile).

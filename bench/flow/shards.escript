@@ -1,14 +1,13 @@
 #!/usr/bin/env escript
-%% State in shards against one ETS table that all update, over schedulers.
+%% Compares state in shards with one ETS table that all processes update, over schedulers.
 %%
-%% Model: EVENTS events {Key, 1} of 1000 keys are counted by key. `ETS': 48
-%% processes, each with its part of the events, update one table (update_counter
-%% with write_concurrency). `shards, own events': the same 48 processes each hold
-%% a map of their keys; the events are parted by key beforehand, as connections
-%% are that stay with their shard; `dictionary' is the same with the counts in the
-%% process dictionary. `shards, routed': 48 processes route what they
-%% read to a whittle_flow_pool in lists of 100 with send_many. All take turns in
-%% each of ROUNDS rounds, for each number of schedulers online.
+%% Model: the programs count EVENTS events {Key, 1} of 1000 keys by key. `ETS': 48 processes, each
+%% with its part of the events, update one table (update_counter with write_concurrency). `shards,
+%% own events': the same 48 processes each hold a map of their keys. The events are divided by key
+%% beforehand, as with connections that stay with their shard. `dictionary' is the same with the
+%% counts in the process dictionary. `shards, routed': 48 processes route their events to a
+%% whittle_flow_pool in lists of 100 with send_many. All take turns in each of ROUNDS rounds, for
+%% each number of schedulers online.
 %%
 %% run: bench/run [OTP-ROOT] flow/shards.escript [ROUNDS]
 -mode(compile).
@@ -103,7 +102,7 @@ route(Events, Gathered, 100) ->
     route(Events, [], 0);
 route([Key | Events], Gathered, N) -> route(Events, [{Key, 1} | Gathered], N + 1).
 
-%% Until nothing waits for a shard any more.
+%% Waits until nothing waits for a shard.
 handled() ->
     {ok, Shards} = whittle_flow_pool:shards(bench_pool),
     case lists:sum([N || {_, N} <- Shards]) of

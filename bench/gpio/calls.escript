@@ -1,13 +1,13 @@
 #!/usr/bin/env escript
-%% What calls of whittle_gpio cost above the kernel's own work, and what a flood of edges
-%% does to the VM.
+%% Measures the cost of calls of whittle_gpio above the kernel's work, and the effect of a flood of
+%% edges on the VM.
 %%
-%% Model: the loopback chip of the tests in the kernel's place, in the same process, so
-%% that the system call itself and the hardware are not in it. Median of nine rounds of
-%% 100,000 calls; the range in brackets. `nothing' is a NIF that takes a request and gives
-%% its pid. An edge is a set by one process and the event's arrival in the same one. The
-%% flood is a million edges on one line by one process while the owner sleeps; turns on a
-%% scheduler that were longer than 1 ms are counted by system_monitor.
+%% Model: the loopback chip of the tests replaces the kernel, in the same process. So the figures
+%% contain neither the system call itself nor the hardware. They are the median of nine rounds of
+%% 100,000 calls, with the range in brackets. `nothing' is a NIF that takes a request and gives its
+%% pid. An edge is a set by one process and the arrival of the event in the same process. The flood
+%% is a million edges on one line by one process while the owner sleeps. system_monitor counts the
+%% turns on a scheduler that were longer than 1 ms.
 %%
 %% run: bench/run [OTP-ROOT] gpio/calls.escript
 -mode(compile).
@@ -52,7 +52,7 @@ edge(Out, In, N) ->
     ok = whittle_gpio:set(Out, 0, (N + 1) band 1),
     receive {gpio, In, _} -> ok after 0 -> edge_wait(Out, In, N) end.
 
-%% The first may find the level there already.
+%% The first edge may find the level there already.
 edge_wait(_, _, ?CALLS) -> receive {gpio, _, _} -> ok after 10 -> ok end;
 edge_wait(_, In, _) -> receive {gpio, In, _} -> ok end.
 
@@ -83,7 +83,7 @@ flood() ->
               "awake: ~p~nturns longer than 1 ms, ms: ~w~n",
               [Us / 1.0e6, Waiting, Of div 1024, Server div 1024, Stats, long()]).
 
-%% Until the edge that was the last.
+%% Waits until the last edge arrives.
 last(Slept) ->
     receive {gpio, Slept, #{seqno := Seqno}} -> Seqno =:= 1000000 orelse last(Slept) end.
 

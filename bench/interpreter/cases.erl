@@ -1,4 +1,4 @@
-%% Small programs, each busy in another part of the VM. Prints the time of each, in
+%% Runs small programs, each busy in another part of the VM. It prints the time of each in
 %% microseconds, the best of three in this process.
 -module(cases).
 
@@ -48,7 +48,7 @@ build(N, Acc) -> build(N - 1, <<Acc/binary, (N band 255):8, N:16>>).
 tree(0, Tree) -> Tree;
 tree(N, Tree) -> tree(N - 1, gb_trees:enter(erlang:phash2(N), N, Tree)).
 
-%% One message around a ring of processes, Rounds times.
+%% Sends one message around a ring of processes, Rounds times.
 ring(Processes, Rounds) ->
     First = lists:foldl(fun(_, Next) -> spawn(fun() -> hand_on(Next) end) end, self(),
                         lists:seq(1, Processes)),

@@ -1,15 +1,14 @@
 #!/usr/bin/env escript
-%% How fast a VM of ours runs beside the stock one of the same OTP.
+%% Compares the speed of Whittle's VM with that of the stock VM of the same OTP.
 %%
 %% usage: escript bench/interpreter/run.escript OTP_ROOT RUNS VM [emu|jit|VM]
 %%
-%% Model. VM is a runtime's executable without a pack (docs/runtime.md), or the
-%% name of another; it takes the libraries of OTP_ROOT. The baseline is that
-%% OTP's own VM of the same flavour, or a second VM of ours. VMs for another processor are
-%% named with their emulator ("qemu-arm PATH", its path in WHITTLE_EMULATOR as well).
-%% Both run cases.erl with one scheduler on one core, in turn, RUNS times. Shown: each
-%% case's median time of both in microseconds, and the median of the pairs' ratios with
-%% their range.
+%% Model. VM is a runtime's executable without a pack (docs/runtime.md), or the name of another. It
+%% takes the libraries of OTP_ROOT. The baseline is that OTP's own VM of the same flavor, or a
+%% second VM of Whittle. Name a VM for another processor with its emulator ("qemu-arm PATH", and its
+%% path in WHITTLE_EMULATOR as well). Both run cases.erl with one scheduler on one core, in turn,
+%% RUNS times. The output has each case's median time of both in microseconds, and the median of the
+%% pairs' ratios with their range.
 -mode(compile).
 
 main([Root, Runs, Vm]) -> main([Root, Runs, Vm, "emu"]);

@@ -1,16 +1,16 @@
 #!/usr/bin/env escript
-%% A serial line over a pseudo-terminal: round trips, throughput, CPU time, threads.
+%% Measures a serial line over a pseudo-terminal: round trips, throughput, CPU time, threads.
 %%
-%% Model: the other end is lib/whittle_io/test/whittle_serial_peer.c. Round trips: a bare
-%% loop in C echoes what comes to the master; on the slave, in turn in each of ROUNDS rounds,
-%% a bare loop in C (blocking read and write), whittle_serial (active, and passive) and
-%% erlang-serial send one byte and wait for it, 2000 times; a round's figure is the median of
-%% the 2000, its ratio that to the bare loop of the same round and pair.
-%% Throughput: MB million bytes of numbered words in, out, and both ways at once, ROUNDS times;
-%% the peer checks each byte, we compare the CRC-32 of all. What erlang-serial sends goes in
-%% pieces of 1023 bytes, as it misreads lengths whose low byte is above 127. CPU time is that
-%% of the VM and of the helper program, without the peer's. Long schedules are those above
-%% 10 ms while bytes flow.
+%% Model: the other end is lib/whittle_io/test/whittle_serial_peer.c. Round trips: a bare loop in C
+%% echoes all bytes on the master. On the slave, three programs send one byte and wait for it, 2000
+%% times, in turn in each of ROUNDS rounds: a bare loop in C (blocking read and write),
+%% whittle_serial (active, and passive) and erlang-serial. A round's figure is the median of the
+%% 2000, and its ratio is to the bare loop of the same round and pair.
+%% Throughput: MB million bytes of numbered words go in, out, and both ways at once, ROUNDS times.
+%% The peer checks each byte, and this script compares the CRC-32 of all. erlang-serial sends in
+%% pieces of 1023 bytes, because it misreads lengths whose low byte is above 127. CPU time is that
+%% of the VM and of the helper program, without the peer's. Long schedules are those above 10 ms
+%% while bytes flow.
 %%
 %% run: bench/run [OTP-ROOT] serial/serial.escript [ROUNDS [MB [CHECKOUT]]]
 %%      CHECKOUT: a directory with erlang-serial, compiled (ebin/serial.beam, priv/bin/serial)
@@ -41,7 +41,7 @@ main(Args) ->
         {Kind, Way} =/= {erlang_serial, both}],
     io:format("load ~s~n", [load()]).
 
-%% Where lib/Makefile put the peer.
+%% lib/Makefile puts the peer here.
 tests() -> filename:join(os:getenv("ERL_LIBS"), "tests").
 
 other(none) ->
@@ -51,7 +51,7 @@ other(Dir) ->
     case filelib:is_regular(filename:join(Dir, "priv/bin/serial"))
         andalso code:add_patha(filename:join(Dir, "ebin")) of
         true ->
-            %% It looks for its program from here where its directory is not called serial.
+            %% If its directory is not called serial, it looks for its program in this directory.
             ok = file:set_cwd(Dir),
             [erlang_serial];
         _ ->
@@ -72,7 +72,7 @@ open(whittle_serial, Path, Options) ->
 open(erlang_serial, Path, _) ->
     process_flag(trap_exit, true),
     Pid = serial:start([{speed, 115200}, {open, binary_to_list(Path)}]),
-    %% It does not say when it is open.
+    %% It does not report when it is open.
     timer:sleep(300),
     Pid.
 
@@ -104,7 +104,7 @@ threads(Kinds) ->
 
 threads() -> {ok, Names} = file:list_dir("/proc/self/task"), length(Names).
 
-%% Those that descend from this VM.
+%% Lists the descendants of this VM.
 programs() -> length(descendants(os:getpid())).
 
 descendants(Pid) ->
@@ -118,7 +118,7 @@ parent(Pid) ->
         none -> none
     end.
 
-%% What follows the name, which is in brackets and may hold anything.
+%% Takes the fields after the name. The name is in brackets and may hold anything.
 stat(Pid) ->
     case file:read_file("/proc/" ++ Pid ++ "/stat") of
         {ok, Text} -> string:lexemes(lists:last(string:split(binary_to_list(Text), ")", trailing)), " ");
@@ -200,14 +200,14 @@ told(Kind, Way, Runs, _) ->
     io:format("~-16s ~-5s MB/s ~-26s CPU ms/MB ~-24s none lost or doubled~n",
               [Kind, Way, spread([R || {R, _} <- Runs]), spread([C || {_, C} <- Runs])]).
 
-%% Bytes that got lost would be waited for.
+%% The loop would wait for lost bytes.
 limited(Run) ->
     {Pid, Ref} = spawn_monitor(fun() -> exit(Run()) end),
     receive {'DOWN', Ref, process, Pid, Result} -> Result
     after 60000 -> exit(Pid, kill), late
     end.
 
-%% In the line's process and in others, as they may be of this script.
+%% Counts the line's process and others, such as this script's.
 long(Times) ->
     receive
         {monitor, _, long_schedule, What} -> long([{place(What), What} | Times])
@@ -234,7 +234,7 @@ run(Kind, Way, Numbers, Crc) ->
     From = erlang:monotonic_time(microsecond),
     whittle_serial_peer:flood(Peer, In, Out),
     _ = Out > 0 andalso spawn_link(fun() -> pieces(Kind, Line, Numbers) end),
-    %% The sum is made of what came only; the peer has looked at what we sent.
+    %% The sum covers only the input. The peer has checked the output.
     Crc = case In of 0 -> Crc; _ -> take(Kind, Line, erlang:crc32(<<>>), Size) end,
     <<"ok">> = whittle_serial_peer:flooded(Peer),
     Took = erlang:monotonic_time(microsecond) - From,
@@ -256,7 +256,7 @@ take(Kind, Line, Crc, Left) when Left > 0 ->
     Bytes = received(Kind, Line),
     take(Kind, Line, erlang:crc32(Crc, Bytes), Left - byte_size(Bytes)).
 
-%% Milliseconds of CPU time of this VM, and of erlang-serial's program; ticks are 10 ms.
+%% Reads the milliseconds of CPU time of this VM, and of erlang-serial's program. A tick is 10 ms.
 cpu(Kind) ->
     Helpers = case Kind of
                   whittle_serial -> [];

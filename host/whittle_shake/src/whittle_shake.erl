@@ -1,8 +1,10 @@
-%% @doc Keeps at hand only the functions that a program can reach, each with a reason; the
-%% rest is cold or gone.
+%% @doc Keeps only the functions that a program can reach.
 %%
-%% {@link plan/2} decides, {@link carry_out/2} does it, and {@link whittle_shake_saved}
-%% explains it. docs/shaking.md says how it is decided.
+%% Each kept function is hot: the VM has it when it starts. Each has a recorded reason. The other
+%% functions are cold (the VM loads them when they are called) or removed.
+%%
+%% {@link plan/2} decides, {@link carry_out/2} applies the decision, and {@link
+%% whittle_shake_saved} explains it. docs/shaking.md describes the decision.
 -module(whittle_shake).
 
 -import(whittle_shake_name, [origin/1]).
@@ -15,41 +17,41 @@
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
 
 -type options() ::
-        #{preloaded => #{module() => binary()},     % the VM's own modules: these, or
-          facts => facts(),                         % of them and the same system
-          unit := modules | functions,              % what is kept or cut as a whole
-          missing => load | crash,                  % what becomes of the rest; default: load
-          on => [whittle_shake_feature:name()],     % features, in any case; default: none
-          off => [whittle_shake_feature:name()],    % features, refused where called
+        #{preloaded => #{module() => binary()},     % the VM's own modules; give these, or
+          facts => facts(),                         % the facts of them and the same system
+          unit := modules | functions,              % the unit that is kept or cut
+          missing => load | crash,                  % the fate of the rest; default: load
+          on => [whittle_shake_feature:name()],     % features to turn on always; default: none
+          off => [whittle_shake_feature:name()],    % features to refuse where they are called
           seen_on => [whittle_shake_feature:name()], % features that the evidence turns on
-          keep => [whittle_shake_name:name()],      % kept beside; default: none
-          called => [mfa()],                        % seen to be called; default: none
-          only => [mfa()],                          % `load': no more at hand; default: all that
-                                                    % is reached
+          keep => [whittle_shake_name:name()],      % names to keep as well; default: none
+          called => [mfa()],                        % functions that a run called; default: none
+          %% for `load': keep only these hot; default: keep all reached functions hot
+          only => [mfa()],
           evidence => whittle_shake_evidence:evidence(), % of a run; default: none
-          seen => refuse | keep | only,             % what it names; with `evidence'
-          declared => #{whittle_shake_dynamic:kind() => declared()}}. % dynamic calls; default:
-                                                    % none
+          seen => refuse | keep | only,             % how to treat its functions; with `evidence'
+          declared => #{whittle_shake_dynamic:kind() => declared()}}. % dynamic calls; default: none
 
-%% What there is to know of each module by itself. Not the modules taken apart, which are
-%% some hundred megabytes where there are a thousand: to take one apart again is cheaper than
-%% to get it from the process that did it.
+%% The facts about each module by itself. They do not hold the parsed modules, which take some
+%% hundred megabytes for a thousand modules. Parsing a module again is cheaper than copying it
+%% from the process that parsed it.
 -opaque facts() :: #{module() => whittle_shake_summary:summary()}.
 
-%% The functions that dynamic calls may call. They are names of functions for `atoms' too: a
-%% module's name stands for all its exports.
+%% The functions that dynamic calls may call. They are names of functions for `atoms' too. The
+%% name of a module stands for all its exports.
 -type declared() :: [whittle_shake_name:name()].
 
 -type plan() ::
-        #{input := whittle_shake_reach:input(),     % that it was made of
+        #{input := whittle_shake_reach:input(),     % the input of the search
           reached := whittle_shake_reach:reached(),
           missing := load | crash,
-          only := boolean(),                        % no more at hand than what a run called
-          hot := #{mfa() => []},                    % what stays at hand
+          only := boolean(),                        % keeps hot only the functions that a run called
+          hot := #{mfa() => []},                    % functions that stay hot
           open := [open_call()],                    % dynamic calls that nobody declared
           asked_off := [whittle_shake_feature:name()], % features that options turn off
-          answers := [{mfa(), whittle_shake_feature:answer()}], % in the place of what is cut
-          anew => [module()],                       % compiled anew by the program, kept whole
+          answers := [{mfa(), whittle_shake_feature:answer()}], % the replacements of cut functions
+          %% modules that the program compiles anew, kept whole
+          anew => [module()],
           vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
@@ -66,7 +68,8 @@
       | {unplanned, [whittle_shake_unplanned:unplanned()]}
       | whittle_shake_evidence:error().
 
-%% @doc What a plan of the system begins with, whatever its options: for who makes several.
+%% @doc Collects the facts about a system that every plan needs. A caller that makes several plans
+%% collects them once.
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
@@ -79,10 +82,10 @@ facts(System, Preloaded) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc What stays. Errors: a name that names nothing (`not_there'), a feature that is off
-%% and that the program calls (`feature_called'), where what is missing is gone dynamic calls
-%% that nobody declared (`open_calls'), evidence that is of another build or another program, or
-%% names what would be cut (`unplanned') and is not to be kept (`seen').
+%% @doc Decides which functions stay. Errors: a name matches nothing (`not_there'); the program
+%% calls a feature that is off (`feature_called'); nobody declared a dynamic call, and the rest is
+%% to be removed (`open_calls'); the evidence belongs to another build or another program; the
+%% plan would cut functions of the evidence, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
@@ -99,11 +102,12 @@ plan(System, #{preloaded := Preloaded} = Options) ->
            fun(_) -> facts(System, Preloaded) end,
            fun(Facts) -> plan(System, Options#{facts => Facts}) end]).
 
-%% Names in them may be names of functions: such a file cannot be passed over.
+%% Names in such a file may be names of functions. So the plan cannot skip the file.
 check_texts([]) -> ok;
 check_texts([Path | _]) -> {error, {too_many_names, Path}}.
 
-%% A module that the program compiles anew is kept whole: the record is of another version of it.
+%% A module that the program compiles anew stays whole, because the record describes another
+%% version of it.
 with_evidence(#{seen := Seen, anew := Anew, counted := Counted, passed := Passed}, System,
               #{evidence := Evidence} = Options, Summaries) ->
     {Recorded, _} = whittle_shake_evidence:size(Evidence),
@@ -113,9 +117,9 @@ with_evidence(#{seen := Seen, anew := Anew, counted := Counted, passed := Passed
                                    recorded => {Recorded, length(Seen)}}}
            end]).
 
-%% @doc The system with nothing else at hand. `crash': what is not hot is gone, and a
-%% module without a function too. `load': it is cold, in companions of the modules
-%% ({@link whittle_shake_companion}) and in modules as they were.
+%% @doc Applies a plan to a system. With `crash', it removes the functions that are not hot, and
+%% the modules without a function. With `load', it makes these functions cold: it puts them into
+%% companions of the modules ({@link whittle_shake_companion}), or leaves the modules unchanged.
 -spec carry_out(plan(), whittle_system:system()) -> whittle_system:system().
 carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) ->
     Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
@@ -138,8 +142,8 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                      end, {System, []}, whittle_system:apps(System)),
     with_missing(Plan, System, whittle_system:set_cold(Cold, Less)).
 
-%% An application's term no longer lists the modules that are gone: programs read the list, and
-%% look for each file.
+%% The specification of an application no longer lists the removed modules. Programs read this
+%% list and look for each file.
 without_gone(#{modules := Before}, #{modules := Left, spec := {application, Name, Keys}} = App) ->
     Gone = maps:without(maps:keys(Left), Before),
     Fewer = [case Key of
@@ -150,7 +154,7 @@ without_gone(#{modules := Before}, #{modules := Left, spec := {application, Name
 
 less(crash, _, Kept, []) when map_size(Kept) =:= 0 -> none;
 less(load, {error_handler, Bytes}, Kept, _) ->
-    %% It has to be another file, also where it is not worth parting.
+    %% The file of this module must change, even where splitting the module saves nothing.
     {ok, Watching} = whittle_shake_watch:watching(taken_apart(Bytes)),
     case map_size(Kept) =:= 0 orelse whittle_shake_companion:split(Watching, Kept) of
         true -> {cold, assembled(Watching)};
@@ -168,10 +172,11 @@ assembled(Value) ->
     {ok, Bytes} = whittle_beam:assemble(#{}, Value),
     Bytes.
 
-%% The start names what is cold as a whole to who says when it is called; and it makes atoms:
-%% who asks whether an atom exists must not be told that it does not because what it is in
-%% was not loaded yet: a stock release loads all its modules when it starts.
-%% What is gone it names to whoever raises `undef'.
+%% The start passes the names of the modules that are cold as a whole to the code that reports a
+%% cold call. The start also creates the atoms of cold modules. A stock release loads all its
+%% modules when it starts, so a program that asks whether an atom exists must find these atoms
+%% too. If the rest is removed, the start passes the removed names to the code that raises
+%% `undef'.
 with_missing(#{missing := load, reached := #{program := Program}, summaries := Summaries}, _,
              System) ->
     Watched = whittle_boot:watch_cold(System),
@@ -183,7 +188,7 @@ with_missing(#{missing := crash} = Plan, Before, System) ->
     Names = whittle_shake_removed:names(Plan, Before, System),
     whittle_system:set_removed(whittle_shake_removed:set(Names), System).
 
-%% What becomes of a module: the modules in its place, and which of them are cold.
+%% Returns the modules that replace a module, and the cold ones among them.
 parts(_, _, none) -> {[], []};
 parts(M, Bytes, cold) -> {[{M, Bytes}], [M]};
 parts(M, Bytes, whole) -> {[{M, Bytes}], []};
@@ -193,7 +198,7 @@ parts(M, _, {Hot, Cold}) ->
     Companion = whittle_system:companion(M),
     {[{M, Hot}, {Companion, Cold}], [Companion]}.
 
-%% @doc Lines for a person: what was cut as a feature, and what was turned on by whom.
+%% @doc Lists the features that were cut, and the functions that turned features on, for a person.
 -spec notes(plan()) -> [unicode:chardata()].
 notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
@@ -217,9 +222,9 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
                           "not run the program, or ran another OTP", [All, Counted])
             || #{vms := {Counted, All}} <- [Plan], Counted =/= All].
 
-%% @doc Lines for a person: what it costs that the cold part is kept, of a plan that was carried
-%% out of the first system into the second. It costs most where most of the program is at hand.
-%% No line where all that is missing is gone, or what is at hand is what a run called.
+%% @doc Describes the cost of keeping the cold part, for a person. The plan was carried out on the
+%% first system and gave the second. The cost is highest where most of the program is hot. The
+%% list is empty where the rest is removed, or where only the functions that a run called are hot.
 -spec load_notes(plan(), Before :: whittle_system:system(), After :: whittle_system:system()) ->
           [unicode:chardata()].
 load_notes(#{missing := load, only := false}, Before, After) ->
@@ -241,13 +246,13 @@ load_notes(#{missing := load, only := false}, Before, After) ->
 load_notes(_, _, _) ->
     [].
 
-%% @doc Lines for a person: the dynamic calls that nobody declared, and what that comes to.
+%% @doc Lists the dynamic calls that nobody declared, and their effect, for a person.
 -spec open_calls(plan()) -> [unicode:chardata()].
 open_calls(#{open := Calls}) ->
     [[open_call(Open), "; the VM loads such functions when they are called"] || Open <- Calls].
 
-%% @doc Lines for a person: what the program stops doing although nobody asked for that. No line
-%% for a feature that an option turns off.
+%% @doc Lists what the program stops doing although nobody asked for it, for a person. A feature
+%% that an option turns off has no line.
 -spec warnings(plan()) -> [unicode:chardata()].
 warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off := Off}) ->
     [["--missing crash removes --whittle-ping, -pid, -stop, -eval, -rpc and -remote: build with "
@@ -256,14 +261,14 @@ warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off
 warnings(_) ->
     [].
 
-%% @doc The features, with what each means.
+%% @doc Lists the features, each with its meaning.
 -spec features() -> [{whittle_shake_feature:name(), string()}].
 features() ->
     Features = whittle_shake_feature:standard(),
     [{Name, whittle_shake_feature:means(Name, Features)}
      || Name <- whittle_shake_feature:names(Features)].
 
-%% @doc One line for a person that ends with what to do.
+%% @doc Describes an error in one line. The line ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error({too_many_names, Path}) ->
     ["the packed file ", Path, ": ", whittle_term:too_many_names(), ", or build without --shake"];
@@ -286,7 +291,7 @@ format_error({unplanned, Unplanned}) ->
 format_error(Error) ->
     whittle_shake_evidence:format_error(Error).
 
-%% @doc Lines for a person that say what the one line is about, to be printed above it.
+%% @doc Lists the details of an error. The caller prints them above the line of `format_error/1'.
 -spec details(error()) -> [unicode:chardata()].
 details({unplanned, Unplanned}) -> lists:map(fun whittle_shake_unplanned:text/1, Unplanned);
 details({open_calls, [_, _ | _] = Open}) -> lists:map(fun open_call/1, Open);
@@ -306,7 +311,8 @@ listed(Who) ->
     [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
      [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3]].
 
-%% What is loaded when it is called need not be right, only at hand: no more than was seen.
+%% A function that is loaded when it is called need only be present. So the plan keeps only the
+%% recorded functions hot.
 with(Seen, System, #{missing := load, seen := keep} = Options, Summaries) ->
     decide(System, called(Seen, Options), Summaries);
 with(Seen, System, #{missing := load, seen := only} = Options, Summaries) ->
@@ -382,8 +388,8 @@ reach(System, Options, Kept, Summaries) ->
                               end}}
     end.
 
-%% The device's modules are what loads the rest, and works before a run can be recorded. What
-%% cannot be parted is there whole.
+%% The device's modules load the rest, and they run before a recording can start. A module that
+%% cannot be split is present as a whole.
 hot(#{only := Mfas}, Kept, #{live := Live}, System, Summaries) ->
     Device = maps:from_keys([M || #{modules := Modules, origin := #{kind := device}}
                                       <- whittle_system:apps(System), M <- maps:keys(Modules)], []),
@@ -406,13 +412,13 @@ on(System, Atoms, Features, Options) ->
         ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 
-%% A system that can be all that it was starts as it did.
+%% A system that keeps everything starts as the original system did.
 started(crash, _, _) -> [];
 started(load, Features, Options) ->
     [{Name, whittle_shake_roots:start()}
      || Name <- whittle_shake_feature:starts(Features) -- maps:get(off, Options, [])].
 
-%% All but OTP's kernel and stdlib, and what Whittle adds.
+%% All modules except those of OTP's kernel and stdlib, and those that Whittle adds.
 program(System) ->
     maps:from_list([{M, []} || #{name := Name, modules := Modules, origin := #{kind := Kind}}
                                    <- whittle_system:apps(System),

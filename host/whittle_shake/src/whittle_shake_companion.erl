@@ -1,21 +1,21 @@
-%% @doc A module in two: what is hot, and its companion with what is cold.
+%% @doc Splits a module into a hot module and a companion with the cold functions.
 %%
-%% The hot one, `M', keeps its name, its exports and its identity: each cold function that
-%% others can call by name, as a fun or from a hot one is a stub of one instruction there,
-%% which goes on to the companion, `M~cold'. The companion is loaded when that happens for
-%% the first time (`whittle_start_cold'); its functions call hot ones by exports of `M', `~1',
-%% `~2', ..., that neither `module_info' nor tracing shows.
+%% The hot module, `M', keeps its name, its exports and its identity. A cold function gets a stub
+%% of one instruction in `M' where another module can call it by name, where it is a fun, or where
+%% a hot function calls it. The stub continues in the companion, `M~cold'. `whittle_start_cold'
+%% loads the companion at the first such call. Functions of the companion call hot functions by
+%% extra exports of `M', `~1', `~2', .... Neither `module_info' nor tracing shows these exports.
 %%
-%% <b>`module_info'</b> is M's own function. The VM leaves out those exports, and asks
-%% `whittle_start_cold' for the list of all functions, which is in the chunk `WhtF' of the
-%% companion's file. It takes a module for one in two when its first function is called `~'.
+%% <b>`module_info'</b> is the function of `M'. The VM leaves out the extra exports, and asks
+%% `whittle_start_cold' for the list of all functions. This list is in the chunk `WhtF' of the
+%% companion's file. The VM treats a module as split when its first function has the name `~'.
 %%
-%% <b>Funs</b> belong to `M', wherever their code is: the chunk `Whtl' of both files says so
-%% to the VM (native/patches), and `M' has an entry for each, in their old order. When the
-%% companion is loaded, those whose code is in it run there.
+%% <b>Funs</b> belong to `M', wherever their code is. The chunk `Whtl' of both files says so to
+%% the VM (native/patches), and `M' has an entry for each fun, in their old order. When the VM
+%% loads the companion, the funs whose code is in it run there.
 %%
-%% <b>Stack traces</b> show what they did: a cold function carries `M' as its module and the
-%% lines of M's file.
+%% <b>Stack traces</b> are unchanged. A cold function carries `M' as its module and the lines of
+%% the file of `M'.
 -module(whittle_shake_companion).
 
 -export([split/2]).
@@ -25,23 +25,23 @@
 -type fa() :: whittle_shake_summary:fa().
 
 -type parts() ::
-        whole                               % nothing to be gained, or it cannot be split
-      | cold                                % as it is, but nothing of it is hot
+        whole                               % splitting saves nothing, or is impossible
+      | cold                                % unchanged, and none of it is hot
       | {Hot :: binary(), Companion :: binary()}.
 
-%% A module and what is told apart in it.
+%% A module and its hot and cold functions.
 -record(split,
         {module :: module(),
          companion :: module(),
          functions :: #{fa() => whittle_beam_module:func()},
          hot :: #{fa() => []},
-         aliases :: #{fa() => atom()},      % of hot functions that cold ones need
-         stubs :: #{fa() => []}}).          % cold functions that can be called from outside
+         aliases :: #{fa() => atom()},      % of hot functions that cold functions call
+         stubs :: #{fa() => []}}).          % cold functions that others can call
 
-%% Of cold code; with less a companion costs more than it saves.
+%% The smallest cold code, in bytes. Below this size a companion costs more than it saves.
 -define(WORTH_BYTES, 300).
 
-%% @doc The two files of a module of which these functions are hot.
+%% @doc Splits a module into its two files. `Keep' names the hot functions.
 -spec split(whittle_beam_module:t(), #{fa() => _}) -> parts().
 split(Value, Keep) ->
     ByName = whittle_beam_module:functions(Value),
@@ -59,8 +59,8 @@ split(Value, Keep) ->
 
 %% Internal
 
-%% Native records and debug information are of the module that the code is in; the
-%% companion's name is a little longer.
+%% Native records and debug information belong to the module with the code. The name of the
+%% companion is a little longer.
 can_split(#{module := Module, records := Records, form := #{debug := Debug}}) ->
     Records =:= [] andalso not Debug andalso byte_size(atom_to_binary(Module)) =< 250.
 
@@ -91,8 +91,8 @@ local(_) -> none.
 
 is_open(#{exported := Exported, lambdas := Lambdas}) -> Exported orelse Lambdas =/= [].
 
-%% Names that are the same in all modules. What is exported gets one too: a call within the
-%% module is none by the name for others, which is what tracing sees.
+%% Names that are the same in all modules. An exported function gets one too. A call within the
+%% module must not use the name for other modules, because tracing would see it.
 aliases(Needed) ->
     maps:from_list([{FA, list_to_atom([$~ | integer_to_list(N)])}
                     || {N, FA} <- lists:enumerate(Needed)]).
@@ -119,9 +119,9 @@ stub(#{name := F, arity := A, lambdas := Lambdas}, Module, Name) ->
     (whittle_beam_module:function(F, A, false, [{call_ext_only, [A, {extfunc, Module, Name, A}]}]))
         #{lambdas := Lambdas}.
 
-%% A function that nobody calls, by which the VM knows a module in two. It makes all funs: the
-%% first place in which each is made gives it its place in the table, and the VM takes none
-%% that is made nowhere.
+%% Makes a function that nobody calls. The VM recognizes a split module by it. The function makes
+%% all funs. The first instruction that makes a fun gives the fun its index in the table, and the
+%% VM accepts only funs that some instruction makes.
 maker(Functions) ->
     Lambdas = lists:sort([{Index, F, A, Free}
                           || #{name := F, arity := A, lambdas := Made} <- Functions,
@@ -158,7 +158,7 @@ essential() ->
     [<<"AtU8">>, <<"Code">>, <<"StrT">>, <<"ImpT">>, <<"ExpT">>, <<"FunT">>, <<"LitT">>,
      <<"Line">>, <<"Type">>].
 
-%% The name by which a hot function is called from outside.
+%% Returns the name by which other modules call a hot function.
 outside(FA, #split{aliases = Aliases}) -> maps:get(FA, Aliases).
 
 moved(#{line := Line, code := Code} = Function, #split{module = Module} = Split) ->

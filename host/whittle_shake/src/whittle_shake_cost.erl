@@ -1,10 +1,12 @@
-%% @doc What a plan costs: functions and bytes at hand and not, and what would go with each
-%% application and with each open dynamic call.
+%% @doc Measures the cost of a plan in functions and bytes.
 %%
-%% A cost is the difference between two plans: the one that was made, and one of the same
-%% system without that application, or without the functions by which names for the dynamic calls
-%% come in. If two applications need the same function, it is in the cost of neither. So costs do
-%% not add up.
+%% It measures the hot part and the rest. It also measures how much each application and each open
+%% dynamic call brings.
+%%
+%% A cost is the difference between two plans. One is the plan of the system. The other is a plan
+%% of the same system without that application, or without the functions that supply names for the
+%% dynamic calls. If two applications need the same function, it is in the cost of neither. So
+%% costs do not add up.
 -module(whittle_shake_cost).
 
 -export([costs/2, tables/1]).
@@ -14,42 +16,41 @@
 -type costs() ::
         #{missing := load | crash,
           all := amount(),
-          hot := amount(),                      % at hand
+          hot := amount(),                      % in the VM from its start
           rest := amount(),                     % cold, or removed
           applications := [application()],      % the most expensive first
           dynamic := [dynamic()]}.
 
 -type amount() ::
         #{functions := non_neg_integer(),
-          bytes := non_neg_integer(),           % of code and literals, about
-          memory := non_neg_integer()}.         % when all of it is loaded, about
+          bytes := non_neg_integer(),           % of code and literals, estimated
+          memory := non_neg_integer()}.         % when all of it is loaded, estimated
 
 -type application() ::
         #{name := whittle_system:app_name(),
-          hot := amount(),                      % of its own
+          hot := amount(),                      % of its own code
           rest := amount(),
           opens := [whittle_shake_dynamic:kind()],
-          brings => amount()}.                  % what would go without it; not for what
-                                                % the build cannot be without, nor where
-                                                % there are too many
+          %% the saving without it; absent where the build needs it, or where there are too many
+          brings => amount()}.
 
 -type dynamic() ::
-        #{door := whittle_shake_dynamic:kind(),     % the key in the ledger's JSON
+        #{door := whittle_shake_dynamic:kind(),     % `door' is the key in the ledger's JSON
           declared := boolean(),
-          by := [whittle_system:app_name()],    % whose functions open it
-          functions := [binary()],              % these
-          brings := amount(),                   % what would go if it were closed
-          closed_by := binary()}.               % in words
+          by := [whittle_system:app_name()],    % applications whose functions open it
+          functions := [binary()],              % these functions
+          brings := amount(),                   % the saving if it were closed
+          closed_by := binary()}.               % a text
 
-%% Bytes of memory for a byte of code: the interpreter of OTP 29 takes 6,527,768 for 126 modules
-%% of kernel and stdlib with 2,354,467 bytes of code (erlang:memory(code) before and after they
-%% are loaded).
+%% Bytes of memory for one byte of code. The interpreter of OTP 29 takes 6,527,768 bytes for 126
+%% modules of kernel and stdlib with 2,354,467 bytes of code (erlang:memory(code) before and after
+%% loading them).
 -define(MEMORY, 2.77).
 
-%% Functions to be visited for costs: as many as fit into a second (bench/shake_speed).
+%% The number of functions to visit for costs. One second is enough for them (bench/shake_speed).
 -define(VISITS, 150000).
 
-%% @doc The costs of a plan that was made of this system.
+%% @doc Measures the costs of a plan of this system.
 -spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
 costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing, hot := Hot,
         summaries := Summaries, open := Undeclared}, System) ->
@@ -82,7 +83,7 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
 by_app(Mfas, Homes) ->
     maps:groups_from_list(fun({M, _, _}) -> maps:get(M, Homes) end, Mfas).
 
-%% As many as may be visited, the largest first.
+%% Takes the largest applications first, until the visits are used up.
 applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Without, Input, Left, Each) ->
     Application = #{name => Name, hot => Hot, rest => Rest,
                     opens => [Kind || #{door := Kind, by := By} <- Dynamic,
@@ -107,7 +108,7 @@ dearest(Applications) ->
     lists:sort(fun(#{name := N} = A, #{name := M} = B) -> {-Bytes(A), N} =< {-Bytes(B), M} end,
                Applications).
 
-%% Neither its modules nor the names in its configuration.
+%% Leaves out the modules of an application and the names in its configuration.
 without_app(#{name := Name, modules := Modules}, #{modules := All, program := Program,
                                                    atoms := Atoms, kept := Kept} = Input) ->
     Names = maps:keys(Modules),
@@ -123,7 +124,8 @@ dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
       brings => Without(closed(Kind, Input)),
       closed_by => text_of(closed_by(Kind, IsOpen, By))}.
 
-%% The program does not make these calls, and options declare nothing for it.
+%% Makes an input in which the program does not make these calls and options declare nothing for
+%% them.
 closed(Kind, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
     Opening = maps:from_keys(whittle_shake_dynamic:opening(Kind), []),
     Root = {root, whittle_shake_dynamic:declaration(Kind)},
@@ -163,7 +165,7 @@ bytes({M, F, A}, Summaries) ->
 
 text_of(Text) -> unicode:characters_to_binary(Text).
 
-%% @doc Tables for a person, as rows of cells; the first row is the title.
+%% @doc Makes tables for a person, as rows of cells. The first row is the title.
 -spec tables(costs()) -> [[[unicode:chardata() | non_neg_integer()]]].
 tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications := Applications,
        dynamic := Dynamic}) ->

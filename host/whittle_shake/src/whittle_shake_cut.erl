@@ -1,11 +1,11 @@
-%% @doc A module with less in it.
+%% @doc Removes functions from a module.
 -module(whittle_shake_cut).
 
 -export([module/3, without_lost_funs/1]).
 
-%% @doc The file of the module with these functions, and in the place of others functions
-%% that answer a term; `none' where no function is left. A call to a function of the
-%% module that is gone raises what a call to another module's would: `undef'.
+%% @doc Makes the file of a module with only these functions. The functions in `Answers' return a
+%% term or call another function. The result is `none' where no function is left. A call to a
+%% removed function of the same module raises `undef', as a call to another module would.
 -spec module(whittle_beam_module:t(), #{whittle_shake_summary:fa() => _},
              [{atom(), arity(), whittle_shake_feature:answer()}]) -> {ok, binary()} | none.
 module(_, Keep, []) when map_size(Keep) =:= 0 ->
@@ -20,16 +20,16 @@ module(#{module := Name, form := #{chunks := Chunks}} = Module, Keep, Answers) -
     Whole = lists:foldl(fun({F, A}, M) -> whittle_beam_module:put(undef(Name, F, A), M) end,
                         Answering,
                         lists:usort([To || {_, To} <- whittle_beam_module:missing(Answering)])),
-    %% Its funs are those that they were, here and on other nodes.
+    %% The funs keep their identity, here and on other nodes.
     Same = case Whole of
                Module -> Module;
                _ -> whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Name, Whole)
            end,
     {ok, _} = whittle_beam:assemble(#{}, without_lost_funs(Same)).
 
-%% @doc A function that is left, but of those that made it into a fun none, is no longer the
-%% body of a fun. The interpreter's loader ends the VM at an entry for one without an
-%% instruction that makes it (OTP 29, emu_load.c, lambda_literals).
+%% @doc Turns the body of a fun into a plain function where no instruction makes the fun. The
+%% interpreter's loader ends the VM at a fun entry without an instruction that makes it (OTP 29,
+%% emu_load.c, lambda_literals).
 -spec without_lost_funs(whittle_beam_module:t()) -> whittle_beam_module:t().
 without_lost_funs(#{functions := Functions} = Module) ->
     Made = whittle_beam_module:made(Module),
@@ -49,7 +49,7 @@ operand([]) -> nil;
 operand(Atom) when is_atom(Atom) -> {atom, Atom};
 operand(Term) -> {literal, term_to_binary(Term)}.
 
-%% The error handler raises it as for any function that is not there.
+%% The error handler raises `undef' as for any missing function.
 undef(Module, F, A) ->
     Arguments = [{put_list, [{x, I}, {x, A}, {x, A}]} || I <- lists:seq(A - 1, 0, -1)],
     whittle_beam_module:function(

@@ -1,11 +1,10 @@
-%% @doc Names in data: files that are packed and that the program may read, and the list of
-%% modules in `.app' files.
+%% @doc Finds names in data: in packed files and in the module lists of `.app' files.
 %%
-%% A file of the program's `priv' directories counts where it is Erlang's: terms as
-%% `file:consult/1' reads them, a schema or a script with expressions in it, a term in the
-%% external format, a table on disk; also if it is deflated. It is found by its content, since
-%% programs choose the names of their files. Its names are the program's only where the program
-%% has a function that reads terms or Erlang text.
+%% The program may read packed files. A file in a `priv' directory of the program counts if it is
+%% one of these: terms that `file:consult/1' reads, a schema or a script with expressions, a term
+%% in the external format, or a table on disk. A compressed file counts too. The search looks at
+%% the content, because programs choose the names of their files. The names count only where the
+%% program has a function that reads terms or Erlang text.
 -module(whittle_shake_data).
 
 -export([data/2, too_large/1, lists/3]).
@@ -13,7 +12,7 @@
 -export_type([data/0, lists/0]).
 
 %% The functions that read, those of them that may read an `.app' file, and the names that they
-%% may read: calls, and atoms.
+%% may read. The names are calls and atoms.
 -type data() ::
         none
       | #{readers := #{mfa() => []},
@@ -24,14 +23,14 @@
 %% The functions that list modules, and the modules.
 -type lists() :: none | #{by := #{mfa() => []}, modules := [module()]}.
 
-%% Bytes of a file of an unknown kind that have to hold a whole term: who reads a file of
-%% another kind should not wait for it.
+%% The number of bytes in which a file of an unknown kind must hold a whole term. The limit keeps
+%% the reading of other kinds of files short.
 -define(FIRST_TERM, 16384).
 
-%% Bytes of a packed term, inflated.
+%% The largest size of a packed term, in bytes after decompression.
 -define(MAX_TERM, 256 * 1024 * 1024).
 
-%% @doc The packed files of Erlang or Elixir text that have more names than this VM has room for.
+%% @doc Lists the packed files of Erlang or Elixir text that have too many names for this VM.
 -spec too_large(whittle_system:system()) -> [whittle_system:path()].
 too_large(System) ->
     [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
@@ -40,16 +39,16 @@ too_large(System) ->
         {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_text(Kind, Plain),
         not whittle_bounded:text_fits(Plain)].
 
-%% @doc What the packed files bring, as soon as something reads them.
+%% @doc Collects the names in packed files. They count as soon as a function reads such data.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
 data(System, Modules) ->
     #{readers => maps:from_keys(whittle_shake_dynamic:data() ++ scanners(), []),
       consults => maps:from_keys(consults() ++ scanners(), []),
       names => fun() -> in_files(System, Modules) end}.
 
-%% @doc The functions of the program that ask an application for its modules, and the modules
-%% of all applications that are not OTP's. A function that asks for whatever key it is given
-%% counts through those that call it and mention `modules'.
+%% @doc Finds the functions of the program that ask an application for its modules. It also lists
+%% the modules of all applications that are not OTP's. A function that takes the key as an
+%% argument counts through its callers that mention `modules'.
 -spec lists(whittle_system:system(), Program :: #{module() => []},
             #{module() => whittle_shake_summary:summary()}) -> lists().
 lists(System, Program, Modules) ->
@@ -69,13 +68,13 @@ lists(System, Program, Modules) ->
 
 %% Internal
 
-%% They read a file of terms.
+%% These functions read a file of terms.
 consults() ->
     [{file, F, A} || {F, A} <- [{consult, 1}, {path_consult, 2}, {script, 1}, {script, 2},
                                 {path_script, 2}, {path_script, 3}]]
         ++ [{io, read, A} || A <- [1, 2, 3, 4]].
 
-%% They read text that is evaluated or looked through.
+%% These functions read text that is evaluated or searched.
 scanners() ->
     [{erl_scan, F, A} || F <- [string, tokens], A <- [1, 2, 3, 4]]
         ++ [{epp, F, A} || F <- [parse_file, open], A <- [1, 2, 3, 4, 5]]
@@ -94,8 +93,8 @@ in_files(System, Modules) ->
     {Calls, Atoms} = lists:unzip(Found),
     {lists:append(Calls), lists:append(Atoms)}.
 
-%% What is in a gzip file or a zlib stream, and the kind of that. What another program reads need
-%% not be inflated, as scripts for a browser.
+%% Decompresses a gzip file or a zlib stream, and returns the kind of the content. Data that
+%% another program reads, such as scripts for a browser, stays compressed.
 inflated(<<".gz">>, Path, Bytes) ->
     Inner = filename:extension(filename:rootname(Path)),
     case lists:member(Inner, other_kinds()) of
@@ -136,7 +135,7 @@ in_file(Kind, Bytes, Modules) ->
              || is_erlang(Kind, Bytes)]
     end.
 
-%% By its name, where that is usual; else by its first term.
+%% Decides by the usual names of files, then by the first term.
 is_erlang(Kind, Bytes) ->
     case lists:member(Kind, [<<".config">>, <<".schema">>, <<".script">>, <<".erl">>, <<".hrl">>,
                              <<".escript">>, <<".app">>, <<".appup">>, <<".rel">>, <<".terms">>]) of
@@ -155,7 +154,7 @@ other_kinds() ->
     [<<".js">>, <<".css">>, <<".html">>, <<".json">>, <<".svg">>, <<".md">>, <<".map">>,
      <<".po">>, <<".pot">>, <<".xml">>, <<".csv">>, <<".so">>].
 
-%% The last term of a file needs no line's end behind it.
+%% The last term of a file may end without a newline.
 begins_with_a_term(Bytes) ->
     case erl_scan:tokens([], whittle_term:text(Bytes), 1) of
         {done, {ok, Tokens, _}, _} -> is_term(Tokens);

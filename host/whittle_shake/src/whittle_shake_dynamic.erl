@@ -1,8 +1,8 @@
-%% @doc Dynamic calls: calls by names that come in while the program runs. There are four kinds,
-%% by where the names come from.
+%% @doc Classifies dynamic calls by the source of their names.
 %%
-%% No analysis sees these names. So a person declares them, or the plan may cut a function that
-%% such a call needs.
+%% A dynamic call takes names that come in while the program runs. There are four kinds. No
+%% analysis sees these names. So a person declares them, or the plan may cut a function that such
+%% a call needs.
 -module(whittle_shake_dynamic).
 
 -export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1,
@@ -12,7 +12,8 @@
 
 -type kind() :: remote | data | atoms | code.
 
-%% @doc The kinds of dynamic calls that the program can make, each with who makes them possible.
+%% @doc Lists the kinds of dynamic calls that the program can make, each with the functions that
+%% make it possible.
 -spec open(whittle_shake_reach:reached(), #{module() => whittle_shake_summary:summary()}) ->
           [{kind(), [mfa() | {root, unicode:chardata()}]}].
 open(#{live := Live, on := On, program := Program}, Modules) ->
@@ -23,8 +24,8 @@ open(#{live := Live, on := On, program := Program}, Modules) ->
                            Who <- [callers(Own, maps:from_keys(opening(Kind), []), Modules)],
                            Who =/= []].
 
-%% @doc The functions by whose calls names come in; none for `remote', whose names come in where
-%% distribution is on.
+%% @doc Lists the functions whose calls bring names in. The list is empty for `remote', whose
+%% names come in where distribution is on.
 -spec opening(kind()) -> [mfa()].
 opening(remote) -> [];
 opening(data) -> data();
@@ -39,13 +40,13 @@ callers(Own, Callees, Modules) ->
                    lists:any(fun(Call) -> is_map_key(Call, Callees) end, Calls)
            end, Own, Modules).
 
-%% Of which the summary has it.
+%% Lists the functions whose summary satisfies the test.
 asking(Has, Own, Modules) ->
     lists:usort([whittle_shake_name:written({M, F, A})
                  || {M, F, A} <- Own, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
                     Has(Function)]).
 
-%% @doc The functions by which terms come in from the network or from disk.
+%% @doc Lists the functions that bring terms in from the network or from disk.
 -spec data() -> [mfa()].
 data() ->
     [{erlang, binary_to_term, 1}, {erlang, binary_to_term, 2}, {erlang, binary_to_fun, 1},
@@ -56,21 +57,21 @@ data() ->
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
      {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1}].
 
-%% Atoms made of text.
+%% These functions make atoms from text.
 atoms() ->
     [{erlang, F, A} || {F, A} <- [{list_to_atom, 1}, {binary_to_atom, 1}, {binary_to_atom, 2},
                                   {list_to_existing_atom, 1}, {binary_to_existing_atom, 1},
                                   {binary_to_existing_atom, 2}]].
 
-%% Code that comes from elsewhere.
+%% These functions load code from elsewhere.
 code() ->
     [{code, F, A} || {F, A} <- [{load_abs, 1}, {load_abs, 2}, {load_file, 1}, {load_binary, 3},
                                 {atomic_load, 1}, {prepare_loading, 1}]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
-%% @doc The program's functions that ask which functions or modules there are, and are told
-%% what is there.
+%% @doc Lists the program's functions that ask which functions or modules exist. Such a function
+%% gets an answer that leaves out removed code.
 -spec asks_about_modules(whittle_shake_reach:reached(),
                          #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 asks_about_modules(#{live := Live, program := Program}, Modules) ->
@@ -85,7 +86,7 @@ asks_a_module(#{calls := Calls, sites := Sites}) ->
     lists:any(fun({_, Name, _}) -> Name =:= module_info orelse Name =:= '__info__' end,
               Calls ++ Sites).
 
-%% @doc Whether a function of these modules asks whether an atom exists.
+%% @doc Tests whether a function of these modules asks whether an atom exists.
 -spec asks_for_atoms(#{module() => []}, #{module() => whittle_shake_summary:summary()}) ->
           boolean().
 asks_for_atoms(Program, Modules) ->
@@ -96,14 +97,14 @@ asks_for_atoms(Program, Modules) ->
                         {F, A} <- maps:keys(Functions)],
     callers(All, maps:from_keys(Asking, []), Modules) =/= [].
 
-%% @doc The option that declares the names.
+%% @doc Returns the option that declares the names.
 -spec declaration(kind()) -> string().
 declaration(remote) -> "--remote";
 declaration(data) -> "--data";
 declaration(atoms) -> "--atoms";
 declaration(code) -> "--code".
 
-%% @doc In words, what may be called.
+%% @doc Describes which functions a kind of dynamic call may call.
 -spec means(kind()) -> string().
 means(remote) -> "other nodes may call any function that is exported";
 means(data) -> "terms that are read may name any function";

@@ -1,10 +1,11 @@
-%% @doc Evidence: the functions that a run of the whole system called, as `whittle trace'
-%% records them. What a plan has to do with them is {@link whittle_shake_unplanned}'s.
+%% @doc Reads and writes evidence: the functions that a run of the whole system called.
 %%
-%% The file is text: `whittle evidence 2', the SHA-256 of what follows, then a term for each VM,
-%% `{1, [{Module, MD5, [{Function, Arity}]}]}.' VMs that called functions of the same code are
-%% one term, with how many they are in the place of the 1. What ran beside the program (tests
-%% that are Erlang themselves) so stays apart from it.
+%% `whittle trace' records them. {@link whittle_shake_unplanned} compares them with a plan.
+%%
+%% The file is text. It holds `whittle evidence 2', the SHA-256 of the rest, and a term for each
+%% VM, `{1, [{Module, MD5, [{Function, Arity}]}]}.' VMs that called functions of the same code
+%% share one term, whose first element is the number of these VMs. So the record keeps the program
+%% apart from VMs that ran beside it, such as tests written in Erlang.
 -module(whittle_shake_evidence).
 
 -export([packets/1, merge/1, join/1, calls/1, modules/1, size/1, to_binary/1, from_binary/1]).
@@ -15,34 +16,36 @@
 
 -type md5() :: <<_:128>>.
 
-%% What one version of a module was seen to call; the recorder writes lists of these.
+%% The functions that a run called in one version of a module. The recorder writes lists of these.
 -type calls() :: {module(), md5(), [whittle_shake_summary:fa()]}.
 
-%% Of VMs that ran the same code: how many they are, and what they called of it.
+%% The number of VMs that ran the same code, and the functions that they called.
 -opaque evidence() :: #{[code(), ...] => {pos_integer(), functions()}}.
 
 -type code() :: {module(), md5()}.
 -type functions() :: #{code() => [whittle_shake_summary:fa()]}.
 
 -type of_system() ::
-        #{seen := [mfa()],                          % what was called of the system
-          anew := [module()],                       % compiled anew by a VM that ran the program
-          counted := pos_integer(),                 % VMs that it is of
-          passed := non_neg_integer()}.             % VMs that are no evidence for the system
+        #{seen := [mfa()],                          % called functions of the system
+          anew := [module()],                       % modules that a VM of the program compiled anew
+          counted := pos_integer(),                 % VMs that ran the program
+          passed := non_neg_integer()}.             % VMs that are no evidence for this system
 
 -type error() ::
-        no_evidence | damaged | {version, binary()}     % of the file
-      | {other_code, module()}                          % than the system's
+        no_evidence | damaged | {version, binary()}     % the fault of the file
+      | {other_code, module()}                          % differs from the system's
       | nothing_of_it                                   % no module of the program
       | whittle_system:error().
 
-%% Bytes of one reading of a VM: the names of all functions of the largest systems take a few.
+%% The largest reading of a VM, in bytes. The names of all functions of the largest systems take a
+%% few megabytes.
 -define(MAX_PACKET, 64 * 1024 * 1024).
 
 %% Files
 
-%% @doc What the recorder wrote of one VM, and whether that is `whole': it was read for its end.
-%% A packet that is not whole was being written when its node was killed, and ends the record.
+%% @doc Splits the recording of one VM into its calls, and tells whether it is `whole'. A
+%% recording is whole if the recorder read the VM until its end. An incomplete packet ends the
+%% recording: the node was killed while it wrote.
 -spec packets(binary()) -> {[calls()], whole | cut_short}.
 packets(Bytes) -> packets(Bytes, [], cut_short).
 
@@ -61,11 +64,11 @@ packets(<<Size:32, Packet:Size/binary, Rest/binary>>, Before, End) ->
 packets(_, Before, End) ->
     {lists:append(lists:reverse(Before)), End}.
 
-%% @doc Of the calls of each VM.
+%% @doc Makes evidence from the calls of each VM.
 -spec merge([[calls()]]) -> evidence().
 merge(Vms) -> vms([{1, functions(Calls)} || [_ | _] = Calls <- Vms]).
 
-%% @doc Of several files.
+%% @doc Joins the evidence of several files.
 -spec join([evidence()]) -> evidence().
 join(Evidences) -> vms([Vm || Evidence <- Evidences, Vm <- maps:values(Evidence)]).
 
@@ -84,17 +87,17 @@ functions(Calls) ->
 
 both(One, Other) -> maps:merge_with(fun(_, Some, More) -> lists:umerge(Some, More) end, One, Other).
 
-%% @doc How many functions it names, of how many modules.
+%% @doc Counts the functions and modules in the evidence.
 -spec size(evidence()) -> {Functions :: non_neg_integer(), Modules :: non_neg_integer()}.
 size(Evidence) ->
     All = union(maps:values(Evidence)),
     {lists:sum([length(Functions) || Functions <- maps:values(All)]), map_size(All)}.
 
-%% @doc The modules that it names, each once.
+%% @doc Lists the modules in the evidence, each once.
 -spec modules(evidence()) -> [module()].
 modules(Evidence) -> lists:usort([M || {M, _} <- lists:append(maps:keys(Evidence))]).
 
-%% @doc What was called in any VM, sorted: of each version of a module once.
+%% @doc Lists the functions that any VM called, sorted. Each version of a module appears once.
 -spec calls(evidence()) -> [calls()].
 calls(Evidence) -> listed(union(maps:values(Evidence))).
 
@@ -102,7 +105,7 @@ union(Vms) -> lists:foldl(fun({_, Functions}, Others) -> both(Others, Functions)
 
 listed(All) -> [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:to_list(All))].
 
-%% @doc The file's bytes.
+%% @doc Writes the bytes of the file.
 -spec to_binary(evidence()) -> binary().
 to_binary(Evidence) ->
     Terms = unicode:characters_to_binary(
@@ -111,7 +114,8 @@ to_binary(Evidence) ->
                || {_, {Count, Functions}} <- lists:sort(maps:to_list(Evidence))]),
     iolist_to_binary(["whittle evidence 2\n", sum(Terms), $\n, Terms]).
 
-%% @doc Reads it back. Errors: `no_evidence' (another kind of file), `version', `damaged'.
+%% @doc Reads the bytes of a file. Errors: `no_evidence' (another kind of file), `version',
+%% `damaged'.
 -spec from_binary(binary()) -> {ok, evidence()} | {error, error()}.
 from_binary(<<"whittle evidence 2\n", Sum:64/binary, $\n, Terms/binary>>) ->
     case sum(Terms) of
@@ -161,22 +165,24 @@ from_hex(_) ->
 
 sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 
-%% What it says of a system
+%% Evidence and systems
 
-%% @doc The functions of the system that it names, of the VMs that are evidence for it:
+%% @doc Selects the functions of a system from the VMs that are evidence for it.
 %%
-%% A VM is passed over where it has a module of OTP's, or of Whittle's, only in other versions than
-%% the system: it is one of another OTP. Of the others those count that ran the program, that is
-%% called a function of a module that is the system's own, neither OTP's nor Whittle's; all where
-%% it has none. So do those that asked a node of the program (`whittle_control').
+%% A VM does not count where it has a module of OTP, or of Whittle, only in versions that differ
+%% from the system's: it belongs to another OTP. Of the other VMs, those count that ran the
+%% program. Such a VM called a function of a module that is the system's own, neither OTP's nor
+%% Whittle's. If the system has no such module, all these VMs count. VMs that asked a node of the
+%% program (`whittle_control') count too.
 %%
-%% A program may compile a module of its own anew while it runs. The record of the VM then has
-%% another version of that module, beside the program's other modules as they are. Such modules are
-%% `anew'; the record cannot say which of their functions of this build were called.
+%% A program may compile one of its modules anew while it runs. The record of the VM then has
+%% another version of that module, beside the unchanged other modules of the program. Such modules
+%% are `anew'. The record cannot tell which of their functions in this build were called.
 %%
-%% Errors: `other_code' where a VM called no module of the program in the version of the system, but
-%% one of them in another version that no VM called in the system's version, or all VMs that ran the
-%% program are of another OTP; `nothing_of_it' where no VM ran it.
+%% The error `other_code' has two causes. In the first, a VM called no module of the program in
+%% the system's version, but called one of them in another version that no VM called in the
+%% system's version. In the second, all VMs that ran the program belong to another OTP. The error
+%% `nothing_of_it' means that no VM ran the program.
 -spec of_system(evidence(), whittle_system:system()) -> {ok, of_system()} | {error, error()}.
 of_system(Evidence, System) ->
     Named = maps:from_keys(modules(Evidence), []),
@@ -187,7 +193,7 @@ of_system(Evidence, System) ->
         {error, _} = Error -> Error
     end.
 
-%% `Here' has the versions of the system's modules, as far as the evidence names them.
+%% `Here' has the versions of those modules of the system that the evidence names.
 of_code(Evidence, Here, System) ->
     Names = of_apps(fun(#{origin := #{kind := Kind}}) -> Kind =:= input end, System),
     {Own, Others} = {maps:with(Names, Here), maps:without(Names, Here)},
@@ -213,7 +219,7 @@ of_code(Evidence, Here, System) ->
             {error, not_of_it([Changed || {_, Changed} <- case Ran of [] -> Vms; _ -> Ran end])}
     end.
 
-%% Of all the VMs that might have run it, each was of another OTP; or not.
+%% Tells whether all VMs that might have run the program belong to another OTP.
 not_of_it(Changed) ->
     case lists:member([], Changed) of
         false when Changed =/= [] -> {other_code, hd(hd(Changed))};
@@ -227,7 +233,7 @@ of_apps(Is, System) ->
 runs(Functions, Versions) ->
     lists:any(fun(Code) -> is_map_key(Code, Functions) end, maps:to_list(Versions)).
 
-%% Those of which functions were called, but none of this version.
+%% Lists the modules of which functions were called, but none of this version.
 changed(Functions, Versions) ->
     Named = maps:from_keys([M || {M, _} <- maps:keys(Functions)], []),
     [M || {M, _} = Code <- lists:sort(maps:to_list(Versions)), is_map_key(M, Named),
@@ -235,7 +241,7 @@ changed(Functions, Versions) ->
 
 count(Vms) -> lists:sum([Count || {Count, _} <- Vms]).
 
-%% @doc One line for a person that ends with what to do.
+%% @doc Describes an error in one line. The line ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error(no_evidence) ->
     "is no file of `whittle trace': name one with --evidence";

@@ -1,29 +1,29 @@
-%% @doc Features: parts of OTP that a program may do without, as data.
+%% @doc Describes features: parts of OTP that a program may do without.
 %%
-%% They are listed in `priv/features.config', one term each:
+%% `priv/features.config' lists them, one term each:
 %% ```
-%% {Name, #{means => "what a user has by it",
+%% {Name, #{means => "the benefit for a user",
 %%          modules => [module()],             % calls to them from other modules
-%%          except => [mfa()],                 % but to these
+%%          except => [mfa()],                 % except calls to these
 %%          functions => [mfa()],              % calls to these from anywhere
-%%          words => [module()],               % of the modules, those whose names are words
-%%                                             % too: that the program mentions one of them
-%%                                             % does not turn the feature on, a call does
-%%          used => [use() | [use()]],         % what turns it on where the program has it: a
-%%                                             % module or function that it calls, a name that
-%%                                             % it mentions, `{Tag}' a tuple that begins so,
-%%                                             % `{form, Form}' data that looks so; of a list
-%%                                             % all, wherever in the program each stands
-%%          needs => [Name],                   % on with it
-%%          starts => true,                    % stock nodes start with it: on where it is
-%%                                             % not answered for
-%%          brings => [atom()],                % names that it makes of text
+%%          words => [module()],               % modules whose names are also common atoms: a
+%%                                             % mention of the name does not turn the feature
+%%                                             % on, a call does
+%%          used => [use() | [use()]],         % uses in the program that turn it on: a called
+%%                                             % module or function, a mentioned name, `{Tag}'
+%%                                             % for a tuple that begins with it, `{form, Form}'
+%%                                             % for data of this form; a list needs all its
+%%                                             % uses, anywhere in the program
+%%          needs => [Name],                   % features that it turns on
+%%          starts => true,                    % stock nodes start with it: it is on where
+%%                                             % nothing answers for it
+%%          brings => [atom()],                % names that it makes from text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
-%%          config => [atom()],                % keys of packed configuration that do
-%%          answers => [{mfa(), answer()}]}}.  % what calls give where it is off
+%%          config => [atom()],                % keys of packed configuration that turn it on
+%%          answers => [{mfa(), answer()}]}}.  % results of calls where it is off
 %% '''
-%% A call to a function of a feature that is off, and that has no answer, raises `undef'.
+%% A call to a function of a feature that is off and has no answer raises `undef'.
 -module(whittle_shake_feature).
 
 -export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
@@ -47,7 +47,7 @@
           config => [atom()],
           answers => [{mfa(), answer()}]}.
 -type use() :: module() | mfa() | {Tag :: atom()} | {form, whittle_shake_summary:form()}.
-%% A term, or what another function of the same arity gives.
+%% A term, or another function of the same arity whose result it gives.
 -type answer() :: {value, term()} | {call, {module(), Function :: atom()}}.
 -opaque features() ::
           #{definitions := #{name() => definition()},
@@ -58,13 +58,13 @@
             used := #{use() => [{name(), All :: [use()]}]},
             answers := #{mfa() => answer()}}.
 
-%% @doc The features of OTP's kernel and stdlib.
+%% @doc Reads the features of OTP's kernel and stdlib.
 -spec standard() -> features().
 standard() ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
     new(Terms).
 
-%% @doc Features of these definitions.
+%% @doc Makes features from these definitions.
 -spec new([{name(), definition()}]) -> features().
 new(Terms) ->
     #{definitions => maps:from_list(Terms),
@@ -91,35 +91,35 @@ used(Feature) ->
          _ -> [Use]
      end || Use <- maps:get(used, Feature, [])].
 
-%% @doc Their names, sorted.
+%% @doc Lists the names of the features, sorted.
 -spec names(features()) -> [name()].
 names(#{definitions := Definitions}) -> lists:sort(maps:keys(Definitions)).
 
-%% @doc What a user has by it.
+%% @doc Returns the benefit of a feature for a user.
 -spec means(name(), features()) -> string().
 means(Name, #{definitions := Definitions}) ->
     #{Name := #{means := Means}} = Definitions,
     Means.
 
-%% @doc The features that it cannot be without.
+%% @doc Lists the features that a feature needs.
 -spec needs(name(), features()) -> [name()].
 needs(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(needs, Feature, []).
 
-%% @doc Those that a stock node starts with, sorted.
+%% @doc Lists the features that a stock node starts with, sorted.
 -spec starts(features()) -> [name()].
 starts(#{definitions := Definitions}) ->
     [Name || {Name, #{starts := true}} <- lists:sort(maps:to_list(Definitions))].
 
-%% @doc The names of modules and functions that it makes of text.
+%% @doc Lists the names of modules and functions that a feature makes from text.
 -spec brings(name(), features()) -> [atom()].
 brings(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(brings, Feature, []).
 
-%% @doc The features that packed settings turn on: flags, files by their names, keys of
-%% configuration; each with which.
+%% @doc Lists the features that packed settings turn on, each with its setting. Settings are
+%% flags, files by their names, and keys of configuration.
 -spec asked_for(#{flags := [string()], files := [string()], config := [atom()]}, features()) ->
           [{name(), string() | atom()}].
 asked_for(Settings, #{definitions := Definitions}) ->
@@ -127,7 +127,7 @@ asked_for(Settings, #{definitions := Definitions}) ->
                      {Key, Words} <- lists:sort(maps:to_list(Settings)),
                      Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
 
-%% @doc The feature that a call from a module to a function goes into.
+%% @doc Finds the feature that a call from a module to a function enters.
 -spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.
 of_call(From, {M, _, _} = Mfa,
         #{functions := Functions, modules := Modules, except := Except}) ->
@@ -137,7 +137,7 @@ of_call(From, {M, _, _} = Mfa,
         _ -> none
     end.
 
-%% @doc The feature that a whole module is part of.
+%% @doc Finds the feature that a whole module belongs to.
 -spec of_module(module(), features()) -> {ok, name()} | none.
 of_module(M, #{modules := Modules}) ->
     case Modules of
@@ -145,7 +145,7 @@ of_module(M, #{modules := Modules}) ->
         _ -> none
     end.
 
-%% @doc The feature that is on where the program mentions the name of a module.
+%% @doc Finds the feature that a mention of a module's name turns on.
 -spec of_name(module(), features()) -> {ok, name()} | none.
 of_name(M, #{modules := Modules, words := Words}) ->
     case Modules of
@@ -153,12 +153,11 @@ of_name(M, #{modules := Modules, words := Words}) ->
         _ -> none
     end.
 
-%% @doc The features that may be on where the program has this, each with all that it has to
-%% have for that.
+%% @doc Lists the features that this use may turn on, each with all the uses that it needs.
 -spec of_use(use(), features()) -> [{name(), All :: [use()]}].
 of_use(What, #{used := Used}) -> maps:get(What, Used, []).
 
-%% @doc What a function answers where its feature is off.
+%% @doc Returns the answer of a function whose feature is off.
 -spec answer(mfa(), features()) -> {ok, answer()} | none.
 answer(Mfa, #{answers := Answers}) ->
     case Answers of
@@ -166,13 +165,13 @@ answer(Mfa, #{answers := Answers}) ->
         _ -> none
     end.
 
-%% @doc Whether a program goes on with an answer, or is told what it is built without and
-%% ends.
+%% @doc Tells whether a program continues after an answer. Otherwise the program prints which
+%% feature it is built without, and ends.
 -spec goes_on(answer()) -> boolean().
 goes_on({call, {whittle_start_without, F}}) -> not lists:member(F, [terms, control]);
 goes_on(_) -> true.
 
-%% @doc Those of these functions that have an answer, each with it.
+%% @doc Lists those of these functions that have an answer, each with its answer.
 -spec answers([mfa()], features()) -> [{mfa(), answer()}].
 answers(Mfas, #{answers := Answers}) ->
     lists:sort(maps:to_list(maps:with(Mfas, Answers))).

@@ -1,9 +1,9 @@
-%% @doc Which modules the code of an application of OTP can mean by a name.
+%% @doc Decides which modules the code of an OTP application can mean by a name.
 %%
-%% It calls modules of applications that it does not need in three ways: where the call
-%% stands (`crypto:hash/2'), by a name that the program has given it (a callback module, a
-%% backend), and by the few names in `priv/names.config'. Any other mention of such a name is
-%% a word: `compile' is what `re' calls its own function in an error, and no program needs
+%% OTP's code calls modules of applications that it does not need in three ways: by a call in the
+%% code (`crypto:hash/2'), by a name from the program (a callback module, a backend), and by the
+%% few names in `priv/names.config'. Any other mention of such a name is an ordinary atom. For
+%% example, `re' uses `compile' for the name of its own function in an error, and no program needs
 %% the compiler for that.
 -module(whittle_shake_known).
 
@@ -13,17 +13,18 @@
 
 -opaque known() ::
           #{homes := #{module() => whittle_system:app_name()},
-            %% Of OTP's: what they say they need. Who is not in it may mean any.
+            %% The applications that each OTP application declares as needed. An application
+            %% without an entry may mean any module.
             needs := #{whittle_system:app_name() => #{whittle_system:app_name() => []}},
             beyond := #{module() => [module()]}}.   % names.config
 
-%% @doc Of a system and all modules, those that are the VM's own among them.
+%% @doc Collects the names of a system and all modules, including the VM's own.
 -spec new(whittle_system:system(), [module()]) -> known().
 new(System, All) ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "names.config")),
     Apps = whittle_system:apps(System),
     Basis = maps:from_keys(basis(), []),
-    #{homes => maps:from_list([{M, erts} || M <- All]   % but for those that follow
+    #{homes => maps:from_list([{M, erts} || M <- All]   % unless an application below has it
                               ++ [{M, Name} || #{name := Name, modules := Modules} <- Apps,
                                                M <- maps:keys(Modules)]),
       needs => maps:from_list([{App, Basis} || App <- basis()]
@@ -32,7 +33,7 @@ new(System, All) ->
                                      not lists:member(Name, basis())]),
       beyond => maps:from_list(Terms)}.
 
-%% @doc Whether a mention of a module's name is one.
+%% @doc Tests whether a mention of a module's name means the module.
 -spec means(whittle_shake_reach:origin(), module(), known()) -> boolean().
 means({M, _, _}, Name, #{homes := Homes, needs := Needs, beyond := Beyond}) ->
     case {Homes, Needs} of
@@ -46,7 +47,7 @@ means({root, _}, _, _) ->
 
 %% Internal
 
-%% What they need of others stands in their code or in names.config.
+%% The names that these applications need from others stand in their code or in names.config.
 basis() -> [erts, kernel, stdlib].
 
 needed(#{name := Name, spec := {application, _, Props}}) ->

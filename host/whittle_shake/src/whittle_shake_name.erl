@@ -1,4 +1,4 @@
-%% @doc How a person names functions: `M', `M:F' or `M:F/A'; and what that names.
+%% @doc Reads names of functions as a person writes them: `M', `M:F' or `M:F/A'.
 -module(whittle_shake_name).
 
 -export([parse/1, parse_list/1, parse_file/1, find/2, written/1, text/1, origin/1]).
@@ -7,8 +7,8 @@
 
 -type name() :: {module()} | {module(), atom()} | mfa().
 
-%% @doc Of a word. Atoms that need quotes are written in them: `'Elixir.A':f/1'; a module
-%% of Elixir may also be written as Elixir does.
+%% @doc Reads one name. Atoms that need quotes are written with them: `'Elixir.A':f/1'. A module
+%% of Elixir may also be written in Elixir's form.
 -spec parse(string()) -> {ok, name()} | error.
 parse(Text) ->
     case erl_scan:string(Text) of
@@ -32,8 +32,8 @@ elixir(Text) ->
         nomatch -> "-"
     end.
 
-%% @doc Of a list with commas; `none' alone is no name, and is an error among others.
-%% `{error, Word}' is the first that is no name.
+%% @doc Reads a list of names with commas between them. `none' alone stands for the empty list,
+%% and is an error among other names. `{error, Text}' holds the first text that is no name.
 -spec parse_list(string()) -> {ok, [name()]} | {error, string()}.
 parse_list("none") -> {ok, []};
 parse_list(Text) ->
@@ -43,8 +43,8 @@ parse_list(Text) ->
         false -> parse_all(Words, [])
     end.
 
-%% @doc Of a file: a name a line; `%' begins a comment. `{error, Word}' is the first
-%% that is none.
+%% @doc Reads a file with one name on each line. `%' begins a comment. `{error, Text}' holds the
+%% first text that is no name.
 -spec parse_file(binary()) -> {ok, [name()]} | {error, string()}.
 parse_file(Bytes) ->
     Lines = [string:trim(hd(string:split(Line, "%")))
@@ -59,8 +59,8 @@ parse_all([Word | Words], Names) ->
 parse_all([], Names) ->
     {ok, lists:reverse(Names)}.
 
-%% @doc The functions of these modules that it names: a module's exports, a function with
-%% that name of any arity, or the one.
+%% @doc Finds the functions that a name matches: the exports of a module, the functions with that
+%% name and any arity, or the one function.
 -spec find(name(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 find({M}, Modules) ->
     [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports];
@@ -70,14 +70,14 @@ find({M, F}, Modules) ->
 find({M, F, A}, Modules) ->
     [{M, F, A} || #{M := #{functions := #{{F, A} := _}}} <- [Modules]].
 
-%% @doc As a person writes it.
+%% @doc Writes a name as a person writes it.
 -spec text(name()) -> unicode:chardata().
 text({M}) -> io_lib:format("~tp", [M]);
 text({M, F}) -> io_lib:format("~tp:~tp", [M, F]);
 text({M, F, A}) -> io_lib:format("~tp:~tp/~b", [M, F, A]).
 
-%% @doc The function that a person has written: that in which the compiler has made this one,
-%% as `-map/2-fun-0-' of a fun, or itself.
+%% @doc Finds the function that a person wrote. The compiler makes functions such as
+%% `-map/2-fun-0-' for the funs in it. Any other function is its own result.
 -spec written(mfa()) -> mfa().
 written({M, F, _} = Mfa) ->
     case re:run(atom_to_list(F), "^-(.*?)/([0-9]+)-",
@@ -86,7 +86,7 @@ written({M, F, _} = Mfa) ->
         nomatch -> Mfa
     end.
 
-%% @doc Who brought a function, as a person reads it.
+%% @doc Writes an origin as a person reads it.
 -spec origin(whittle_shake_reach:origin()) -> unicode:chardata().
 origin({root, Words}) -> Words;
 origin(Mfa) -> text(Mfa).

@@ -1,26 +1,26 @@
-%% @doc What can be called: from the roots on, with a reason for each function.
+%% @doc Finds the functions that a program can call, starting from the entry points.
 %%
-%% A call by name leads to its function. `Module:Function(...)' whose name is known leads
-%% to the functions of that name and arity in all modules whose names are about. Where the
-%% name comes from elsewhere too, what can be called are the exports of modules whose names
-%% are about that have a name which is about. A name is <i>about</i> where a live function
-%% moves it, stores it or passes it on, and where a root says so. What is about is one pool
-%% for the whole system: an atom may travel by any message, table or argument.
+%% Each found function has a reason. A call by name leads to its function. If
+%% `Module:Function(...)' has a known function name, it leads to the functions of that name and
+%% arity in all mentioned modules. If the function name is unknown too, it leads to those exports
+%% of mentioned modules whose names are mentioned. A name is <i>mentioned</i> where a live
+%% function moves it, stores it or passes it on, and where a root says so. All mentioned names
+%% form one pool for the whole system, because an atom may travel by any message, table or
+%% argument.
 %%
-%% <b>Features</b> ({@link whittle_shake_feature}) are off to begin with. An edge from OTP's
-%% kernel or stdlib into a feature that is off leads nowhere and is remembered; one from
-%% the program turns the feature on, and what was remembered goes on from there.
+%% <b>Features</b> ({@link whittle_shake_feature}) are off at first. An edge from OTP's kernel or
+%% stdlib into a feature that is off leads nowhere, and the search remembers it. An edge from the
+%% program turns the feature on, and the search then follows the remembered edges.
 %%
-%% A function has one reason, the most plausible one: what is called by name is followed to
-%% its end first, then what is called by a known name in a module that is not known, then
-%% what two names in one function make possible, then what two names anywhere do, and last what
-%% a run was seen to call. Each step is breadth first, so
-%% the way to a function is short. The search has an order of its own: that of large maps
-%% differs from VM to VM.
+%% A function has one reason, the most plausible one. The search first follows calls by name to
+%% their end. Then it follows known function names in unknown modules, then pairs of names in one
+%% function, then pairs of names anywhere, and last the calls that a run recorded. Each step is
+%% breadth first, so the path to a function is short. The search has an order of its own, because
+%% the order of large maps differs from VM to VM.
 %%
-%% Names also come in from data, where the program asks for it: from the attributes of
-%% modules ({@link attributes/3}), from the list of modules in an `.app' file, and from the
-%% files that are packed ({@link whittle_shake_data}).
+%% Names also come in from data, where the program reads it: from the attributes of modules
+%% ({@link attributes/3}), from the list of modules in an `.app' file, and from the packed files
+%% ({@link whittle_shake_data}).
 -module(whittle_shake_reach).
 
 -export([reach/1, why/2, by/1]).
@@ -29,39 +29,40 @@
 
 -type input() ::
         #{modules := #{module() => whittle_shake_summary:summary()},
-          program := #{module() => []},         % who turns features on
+          program := #{module() => []},         % modules that turn features on
           calls := [{mfa(), origin()}],         % roots
-          kept := [{mfa(), origin()}],          % roots, whatever feature they are of
-          traps := #{mfa() => [mfa()]},         % what functions call that their code does
-                                                % not show: those in C, and epp's
-          atoms := [{atom(), origin()}],        % names that are about by themselves
+          kept := [{mfa(), origin()}],          % roots of any feature
+          %% calls that the code does not show: those in C, and epp's
+          traps := #{mfa() => [mfa()]},
+          atoms := [{atom(), origin()}],        % names that are mentioned from the start
           made := [{atom(), origin()}],         % labels that the VM makes
           data := whittle_shake_data:data(),    % names that come in when the program reads
-          lists := whittle_shake_data:lists(),  % who lists modules, and which
+          lists := whittle_shake_data:lists(),  % functions that list modules, and the modules
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
-          priced => boolean(),                  % whether what it would bring is looked for;
-                                                % default: true
+          %% whether to find what each feature would bring; default: true
+          priced => boolean(),
           on := [{whittle_shake_feature:name(), origin()}],
-          off := [whittle_shake_feature:name()]}. % not to be turned on
+          off := [whittle_shake_feature:name()]}. % features to leave off
 
 -type reached() ::
         #{live := #{mfa() => reason()},
-          modules := #{module() => origin()},   % whose names are about
+          modules := #{module() => origin()},   % mentioned modules
           on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
           blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
           refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
-          prices := #{whittle_shake_feature:name() => [mfa()]}, % what would come in with it
+          %% functions that the feature would bring
+          prices := #{whittle_shake_feature:name() => [mfa()]},
           program := #{module() => []}}.
 
-%% Who brought it: a live function, or a root in words.
+%% The origin of a function or a name: a live function, or a root as text.
 -type origin() :: mfa() | {root, unicode:chardata()}.
 
 -type reason() ::
         {called, origin()}
-      | {applied, By :: mfa(), Module :: origin()}      % its name and arity known there
-      | {named, Module :: origin(), Function :: origin()} % both names are about
+      | {applied, By :: mfa(), Module :: origin()}      % that function has the name and arity
+      | {named, Module :: origin(), Function :: origin()} % both names are mentioned
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
@@ -69,7 +70,7 @@
          kept = #{} :: #{mfa() => []},
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
-         new = [] :: [mfa()],               % live ones, of this search
+         new = [] :: [mfa()],               % live functions found by this search
          about = #{} :: #{module() => origin()},
          names = #{} :: #{atom() => origin()},
          tags = #{} :: #{atom() => origin()},
@@ -79,17 +80,19 @@
          labels = #{} :: #{atom() => origin()},
          labelled = #{} :: #{module() => origin()},
          on = #{}, off = [], blocked = #{},
-         met = #{} :: #{whittle_shake_feature:use() => []}, % in the program
-         refused = [],                      % features that are off and used nevertheless
-         %% Who goes by attributes, who reads modules' files, and the functions that return some.
+         met = #{} :: #{whittle_shake_feature:use() => []}, % uses found in the program
+         refused = [],                      % features that are off but used
+         %% The functions that read attributes, that read modules' files, and that return
+         %% attributes.
          reader = none :: none | mfa(),
          files = none :: none | mfa(),
-         %% What reads terms as text, who calls it, and who mentions `modules'.
+         %% The functions that read terms as text, one that calls them, and one that mentions
+         %% `modules'.
          text_readers = #{} :: #{mfa() => []},
          consults = none :: none | mfa(),
          modules_key = none :: none | mfa(),
          returned = [] :: [mfa()],
-         %% What is to be followed, the most plausible first, and how plausible it is at most.
+         %% The functions to follow, the most plausible first, and the best plausibility of each.
          todo = {queue:new(), queue:new(), queue:new(), queue:new(), queue:new()},
          pending = #{} :: #{mfa() => 1..5}}).
 
@@ -124,11 +127,11 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
                     #{} -> maps:map(fun(Name, _) -> price(Name, State6) end, Blocked)
                 end}.
 
-%% @doc The way from a root to a function: it, what called or named it, and so on.
+%% @doc Returns the path from a root to a function, each step with its reason.
 -spec why(mfa(), reached()) -> [{mfa(), reason()}].
 why(Mfa, #{live := Live}) -> chain(Mfa, Live).
 
-%% @doc Who called or named it.
+%% @doc Returns the origin in a reason.
 -spec by(reason()) -> origin().
 by({called, By}) -> By;
 by({applied, By, _}) -> By;
@@ -137,8 +140,8 @@ by({whole, By}) -> By.
 
 %% Internal
 
-%% What comes to life when the feature is turned on at the end: a search that goes on from
-%% there, and so costs what it finds.
+%% Finds the functions that come to life when the feature is turned on at the end. The search
+%% continues from the finished state, so it costs only what it finds.
 price(Feature, State) ->
     #state{new = New} = follow(turn_on(Feature, {root, feature(Feature)}, none,
                                        State#state{off = [], new = []})),
@@ -177,7 +180,7 @@ followed({M, F, A} = Mfa, #state{modules = Modules} = State) ->
         false -> Next
     end.
 
-%% The first of the most plausible that wait.
+%% Takes the first of the most plausible waiting functions.
 pop(Todo) -> pop(1, Todo).
 
 pop(Level, Todo) when Level > tuple_size(Todo) -> none;
@@ -200,22 +203,23 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, form
 
 %% Names in data
 
-%% What the program can do to get names from where code does not show them.
+%% Handles the ways in which the program gets names that the code does not show.
 of_program({M, _, _} = Mfa, #{calls := Calls} = Func, #state{program = Program} = State)
   when is_map_key(M, Program) ->
     read(Calls, consulted(Mfa, Func, listed(Mfa, attributes_of_files(Mfa, Calls, State))));
 of_program(_, _, State) ->
     State.
 
-%% A key of a map may be a module of the program's: `#{a => 1}' is a table of them as well as a
-%% record. OTP's have common words for names. It may also be the name of a function.
+%% A key of a map may be a module of the program: `#{a => 1}' may be a table of modules or a
+%% record. The names of OTP's modules are common atoms, so they do not count. A key may also be
+%% the name of a function.
 key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) ->
     label(Key, Mfa, module(Key, Mfa, State));
 key(Key, Mfa, State) ->
     label(Key, Mfa, State).
 
-%% Who goes by attributes and reads modules' files has those of any module. It need not be one
-%% function that does both.
+%% If the program uses attributes and reads modules' files, it has the attributes of any module.
+%% Two different functions may do these two things.
 attributes_of_files(Mfa, Calls, #state{files = none} = State) ->
     case lists:keymember(beam_lib, 1, Calls) of
         true -> attributes_of_files(Mfa, Calls, State#state{files = Mfa});
@@ -224,7 +228,7 @@ attributes_of_files(Mfa, Calls, #state{files = none} = State) ->
 attributes_of_files(_, _, #state{reader = none} = State) -> State;
 attributes_of_files(_, _, #state{files = By} = State) -> site({any, module_info, 1}, By, State).
 
-%% Who asks which modules there are has their names.
+%% A function that asks which modules exist gets their names.
 listed(Mfa, #state{lists = #{by := By}} = State) when is_map_key(Mfa, By) ->
     all_listed(Mfa, State);
 listed(_, State) ->
@@ -233,8 +237,8 @@ listed(_, State) ->
 all_listed(Mfa, #state{lists = #{modules := Modules}} = State) ->
     lists:foldl(fun(M, S) -> module(M, Mfa, S) end, State#state{lists = none}, Modules).
 
-%% A program that reads terms as text and mentions `modules' may read `.app' files: they list all
-%% modules. It need not be one function that does both.
+%% A program that reads terms as text and mentions `modules' may read `.app' files, which list all
+%% modules. Two different functions may do these two things.
 consulted(_, _, #state{lists = none} = State) ->
     State;
 consulted(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms},
@@ -250,7 +254,7 @@ consulted(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, forms := Forms},
 first(none, Mfa, true) -> Mfa;
 first(Before, _, _) -> Before.
 
-%% Who reads terms or Erlang text may read what is packed.
+%% A function that reads terms or Erlang text may read the packed files.
 read(_, #state{data = none} = State) ->
     State;
 read(Calls, #state{data = #{readers := Readers, names := Names}} = State) ->
@@ -274,8 +278,8 @@ form(own_attributes, Mfa, State) ->
 form(Form, Mfa, State) ->
     used({form, Form}, Mfa, State).
 
-%% A function that returns its module's attributes mentions the names in them, where the
-%% program goes by attributes.
+%% A function that returns its module's attributes mentions the names in them, where the program
+%% uses attributes.
 attributes({M, _, _} = Mfa, #state{modules = Modules} = State) ->
     #{M := #{attributes := Atoms}} = Modules,
     lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State, Atoms).
@@ -285,7 +289,8 @@ attributes({M, _, _} = Mfa, #state{modules = Modules} = State) ->
 edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
     case Modules of
         #{M := #{functions := #{{F, A} := _}}} ->
-            %% Also of what is live: the program may not have been the first to call it.
+            %% Live functions need this too, because another module may have called them before
+            %% the program.
             enter(Mfa, Reason, used(Mfa, caller(Reason), used(M, caller(Reason), State)));
         _ ->
             State
@@ -320,8 +325,8 @@ plausible({whole, _}) -> 2;
 plausible({named, By, By}) -> 3;
 plausible({named, _, _}) -> 4.
 
-%% To be followed, but where that waits already for a reason that is as good. What turning a
-%% feature on has let in may have brought it to life.
+%% Adds a function to the waiting ones, unless it waits already for a reason that is as good.
+%% Turning a feature on may have made the function live already.
 push(_, Mfa, _, #state{live = Live} = State) when is_map_key(Mfa, Live) -> State;
 push(Level, Mfa, Reason, #state{todo = Todo, pending = Pending} = State) ->
     case Pending of
@@ -331,12 +336,12 @@ push(Level, Mfa, Reason, #state{todo = Todo, pending = Pending} = State) ->
                          pending = Pending#{Mfa => Level}}
     end.
 
-%% A person who names a function knows why; a run that called it had a way to it.
+%% A person who names a function knows the reason. A run that called it had a path to it.
 of_option({root, "the evidence"}) -> 5;
 of_option(_) -> 1.
 
-%% A reason that is found late may be the more plausible one. It is taken where its own way
-%% does not come through the function.
+%% A later reason may be more plausible. The search takes it if the path of that reason does not
+%% contain the function.
 better(Mfa, Reason, #state{live = Live} = State) ->
     case plausible(Reason) < plausible(map_get(Mfa, Live))
         andalso not comes_through(Mfa, by(Reason), Live) of
@@ -349,7 +354,7 @@ comes_through(Mfa, By, Live) when is_map_key(By, Live) ->
     comes_through(Mfa, by(map_get(By, Live)), Live);
 comes_through(_, _, _) -> false.
 
-%% What options name is kept whatever feature it is of.
+%% A function that an option names stays in any case.
 gate(Mfa, _, #state{kept = Kept}) when is_map_key(Mfa, Kept) -> open;
 gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
     case whittle_shake_feature:of_call(home(caller(Reason)), Mfa, Features) of
@@ -367,8 +372,8 @@ gate(Mfa, Reason, #state{features = Features, on = On} = State) ->
         none -> open
     end.
 
-%% What has a value for an answer is called at every start; so where there are no answers it
-%% is needed at hand, though the feature is off.
+%% Every start calls a function whose answer is a value. So, without answers, the program needs
+%% the function hot although the feature is off.
 asked_at_start(_, #state{answered = true}) -> false;
 asked_at_start(Mfa, #state{features = Features}) ->
     case whittle_shake_feature:answer(Mfa, Features) of
@@ -376,14 +381,15 @@ asked_at_start(Mfa, #state{features = Features}) ->
         _ -> false
     end.
 
-%% Names come from nowhere in particular: who was found to mention one first is chance. What
-%% the program's mention of a module turns on, {@link whittle_shake_feature:of_name/2} says.
+%% The first function that mentions a name is found by chance, so it does not count as the caller.
+%% {@link whittle_shake_feature:of_name/2} decides which features a mention in the program turns
+%% on.
 caller({called, By}) -> By;
 caller({whole, By}) -> By;
 caller({applied, _, _}) -> {root, "names"};
 caller({named, _, _}) -> {root, "names"}.
 
-%% Where an edge comes from: the feature itself, the program, or somewhere else.
+%% Returns the source of an edge: the feature itself, the program, or another part.
 within({root, _}, _, _) -> other;
 within({M, _, _}, Feature, #state{program = Program, features = Features}) ->
     case whittle_shake_feature:of_module(M, Features) of
@@ -425,8 +431,8 @@ feature(Name) -> ["the feature ", atom_to_list(Name)].
 atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
 
-%% A function that mentions both names, as `spawn(?MODULE, init, [])' does, is likely to be the
-%% one that makes the call. What is about has it live in any case: this is a better reason.
+%% If one function mentions both names, as in `spawn(?MODULE, init, [])', it probably makes the
+%% call. The exported function is live in any case, but this reason is better.
 pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
     case [M || M <- Atoms, is_map_key(M, About)] of
         [] -> State;
@@ -435,13 +441,13 @@ pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
                                         lists:member(M, Ms)])
     end.
 
-%% The first element of a tuple says what the tuple is, as a rule; but `{Module, Args}'
-%% is a child's specification, and `{Function, Args}' what a program sends or keeps for a call.
+%% The first element of a tuple is usually a tag. But `{Module, Args}' is the specification of a
+%% child, and a program sends or keeps `{Function, Args}' for a call.
 tag(Tag, Origin, State) ->
     label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State)))).
 
-%% Most first elements and keys are labels and no names. So they name functions only of the modules
-%% that the program consists of or mentions: `apply(M, F, Args)' may get all three from anywhere.
+%% Most tags and keys are labels and do not name functions. So they name functions only of modules
+%% that the program contains or mentions: `apply(M, F, Args)' may get all three from anywhere.
 label(F, _, #state{labels = Labels} = State) when is_map_key(F, Labels) -> State;
 label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
     lists:foldl(fun({M, A}, S) ->
@@ -466,7 +472,7 @@ module(M, Origin, #state{known = Known} = State) ->
         false -> State
     end.
 
-%% A name that is a module's without doubt: that of a call.
+%% A name that certainly means a module, because a call has it.
 meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
@@ -482,7 +488,8 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
         _ -> State
     end.
 
-%% A module that is about, and is the program's or mentioned by it or by its configuration.
+%% Handles a mentioned module that the program contains, or that the program or its configuration
+%% mentions.
 labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
 labelled(M, Exports, Origin, #state{program = Program} = State) ->
     case is_map_key(M, Program) orelse is_of_program(Origin, Program) of
@@ -499,8 +506,7 @@ labelled(M, Exports, Origin, #state{program = Program} = State) ->
 is_of_program({root, _}, _) -> true;
 is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 
-%% Calls of a module or function by the program, a name, a tag or a form that it mentions may
-%% turn on what is no part of that module.
+%% A call, a name, a tag or a form in the program may turn on a feature outside the called module.
 used(What, Origin, #state{features = Features} = State) ->
     lists:foldl(fun({Feature, All}, S) -> used(What, All, Feature, Origin, S) end, State,
                 whittle_shake_feature:of_use(What, Features)).
@@ -527,7 +533,7 @@ by_program({ok, Feature}, Origin, What, State) ->
         _ -> State
     end.
 
-%% An export of a module whose name is about.
+%% Handles an export of a mentioned module.
 dynamic(M, F, A, Origin, #state{sites = Sites, names = Names} = State) ->
     case {Sites, Names} of
         {#{{F, A} := By}, _} -> edge({M, F, A}, {applied, By, Origin}, State);
@@ -557,7 +563,7 @@ site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
                 end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
 site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
 
-%% A call of a function of this module that comes from elsewhere.
+%% Handles a call to a function of this module whose name comes from elsewhere.
 choice(M, A, _, #state{choices = Choices} = State) when is_map_key({M, A}, Choices) -> State;
 choice(M, A, Mfa, #state{modules = Modules, choices = Choices, tags = Tags} = State) ->
     #{exports := Exports} = maps:get(M, Modules, #{exports => []}),

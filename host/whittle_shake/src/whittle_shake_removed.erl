@@ -1,18 +1,19 @@
-%% @doc Names what a plan removes (`--missing crash'), in a form that the program asks when it
-%% raises `undef' (`whittle_start_removed').
+%% @doc Encodes the names of removed functions (`--missing crash').
 %%
-%% A list of names would be too large: hello lacks 3,700 exported functions. Of a module that is
-%% gone as a whole the module is enough, and of each name a hash of 24 bits, which is 2.4 bytes
-%% in the pack. docs/shaking.md has the figures.
+%% The program asks this set when it raises `undef' (`whittle_start_removed'). A list of names
+%% would be too large: hello lacks 3,700 exported functions. For a module that is removed as a
+%% whole the set holds only the module. Each name takes a hash of 24 bits, which is 2.4 bytes in
+%% the pack. docs/shaking.md has the figures.
 -module(whittle_shake_removed).
 
 -export([names/3, set/1]).
 
 -define(RANGE, 16#1000000).
 
-%% @doc What was removed from a system by carrying out a plan: modules that are gone as a whole,
-%% and of the others the functions that could be called from other modules, or that functions
-%% which stay call in a feature that is off.
+%% @doc Lists the modules and functions that a plan removed from a system. A module that is
+%% removed as a whole stands for its functions. Of the other modules the list has the functions
+%% that other modules could call, and the functions of a feature that is off and that remaining
+%% functions call.
 -spec names(whittle_shake:plan(), Before :: whittle_system:system(),
             After :: whittle_system:system()) -> [mfa() | module()].
 names(#{hot := Hot, answers := Answers, summaries := Summaries,
@@ -28,8 +29,8 @@ names(#{hot := Hot, answers := Answers, summaries := Summaries,
     Gone ++ lists:usort([Mfa || Mfa <- Exported ++ Asked, not is_map_key(Mfa, Hot),
                                 not is_map_key(Mfa, Answering)]).
 
-%% @doc The set of these names: the hashes in their order, first the high byte of each, then the
-%% other two of each. The high bytes compress well.
+%% @doc Encodes these names as a set. The hashes are sorted. The set holds first the high byte of
+%% each, then the other two bytes of each. The high bytes compress well.
 -spec set([mfa() | module()]) -> binary().
 set(Names) ->
     Hashes = lists:usort([erlang:phash2(Name, ?RANGE) || Name <- Names]),

@@ -1,18 +1,20 @@
-%% @doc Where a program begins: what the VM and the boot script call, and the atoms that
-%% configuration brings.
+%% @doc Collects the entry points of a program.
+%%
+%% They are the functions that the VM and the boot script call, and the atoms in the
+%% configuration.
 -module(whittle_shake_roots).
 
 -export([start/0, application/1, calls/3, traps/0, atoms/1, made/0, flags/1]).
 
-%% @doc Who brings what each start does.
+%% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
 start() -> root("the start").
 
-%% @doc What a person reads where the description of an application names something.
+%% @doc Returns the text that a person reads for names in the description of an application.
 -spec application(whittle_system:app_name()) -> unicode:chardata().
 application(Name) -> io_lib:format("the application ~ts", [Name]).
 
-%% @doc What is called from outside of the code, each with who does.
+%% @doc Lists the functions that are called from outside the code, each with its caller.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
             Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules, Missing) ->
@@ -25,8 +27,8 @@ calls(System, Modules, Missing) ->
                       end],
                   System, Modules).
 
-%% @doc Functions in C that go on in a function of Erlang: those that the emulator looks up
-%% by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
+%% @doc Maps functions in C to the Erlang functions in which they continue. The emulator looks
+%% these up by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
 -spec traps() -> #{mfa() => [mfa()]}.
 traps() ->
     maps:from_list(
@@ -36,10 +38,9 @@ traps() ->
       ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
           {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
 
-%% @doc The atoms of the applications' environment, of `sys.config', of the VM's flags,
-%% and of scripts.
-%% What only describes an application (its modules, its registered names, the
-%% applications it needs) is for tools.
+%% @doc Lists the atoms of the applications' environment, of `sys.config', of the VM's flags, and
+%% of scripts. Keys that only describe an application (its modules, its registered names, the
+%% applications that it needs) serve tools, and are left out.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
 atoms(System) ->
     lists:append([of_app(App) || App <- whittle_system:apps(System)])
@@ -50,22 +51,22 @@ atoms(System) ->
                          || {_, _, Args} <- boot_calls(System)])
         ++ whittle_shake_source:atoms(System).
 
-%% @doc The atoms that the VM makes: tags of messages, reasons of errors, parts of results.
+%% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
 made() ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "atoms.config")),
     [{Atom, root("the VM")} || {_, Atoms} <- Terms, Atom <- Atoms].
 
-%% @doc The VM's flags that are packed: words of `vm.args', and of the variables that hold
-%% flags, that begin with a dash.
+%% @doc Lists the packed flags of the VM. They stand in `vm.args' and in the variables that hold
+%% flags, and begin with a dash.
 -spec flags(whittle_system:system()) -> [string()].
 flags(System) ->
     [Word || {_, Words} <- flag_words(System), [$- | _] = Word <- Words].
 
 %% Internal
 
-%% The C code calls functions of these modules by name (erts/emulator/beam, `am_' and
-%% BIF_TRAP), and hands funs of them to processes that it starts.
+%% The C code calls functions of these modules by name (erts/emulator/beam, `am_' and BIF_TRAP),
+%% and passes funs of them to processes that it starts.
 vm(Modules) ->
     Called = [erlang, erts_internal, error_handler, erl_init, erts_code_purger,
               erts_dirty_process_signal_handler, erts_literal_area_collector,
@@ -79,7 +80,7 @@ boot(System) ->
         ++ [{{M, main, 1}, root("the escript")}
             || M <- [whittle_system:main(System)], M =/= undefined].
 
-%% But not what an application is loaded with: of_app/1 has that.
+%% Leaves out the arguments with which an application is loaded, because of_app/1 has them.
 boot_calls(System) ->
     {script, _, Instructions} = whittle_system:boot(System),
     lists:append([call(Instruction) || Instruction <- Instructions]).
@@ -92,8 +93,9 @@ call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot
 call({apply, Call}) -> [Call];
 call(_) -> [].
 
-%% What the pack puts into boot scripts: the loader, and the module that answers --whittle-ping.
-%% What the VM calls for a cold function, or `error_handler' for one that was removed.
+%% The pack adds these modules to boot scripts: the loader, and the module that answers
+%% --whittle-ping. The VM calls one of them for a cold function, and `error_handler' calls one for
+%% a removed function.
 device(Ours, System, Modules) ->
     [{{M, F, A}, start()}
      || {M, App} <- Ours,
@@ -106,7 +108,7 @@ of_app(#{name := Name, spec := {application, _, Props}}) ->
                   || {Key, Value} <- Props,
                      lists:member(Key, [mod, env, start_phases])]).
 
-%% A configuration that is no term says what is wrong when it is read by its reader.
+%% A configuration file that is not a term is left out here. Its reader reports the fault later.
 of_file(Path, #{bytes := Bytes}) ->
     case {filename:basename(Path), filename:extension(Path)} of
         {_, <<".config">>} -> named(terms(Bytes), Path);
@@ -114,7 +116,7 @@ of_file(Path, #{bytes := Bytes}) ->
         _ -> []
     end.
 
-%% What stands in it beside what the environment gives, which is filled in as text.
+%% Reads the atoms beside the values from the environment, which are inserted as text.
 template(Bytes) ->
     Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
     case whittle_bounded:text_fits(Text) andalso erl_scan:string(whittle_term:text(Text)) of
@@ -128,7 +130,7 @@ terms(Bytes) ->
         {error, _} -> []
     end.
 
-%% Flags: `vm.args', and the variables that `env.sh' sets for the VM.
+%% Reads the flags in `vm.args', and in the variables that `env.sh' sets for the VM.
 flag_words(System) ->
     [{Path, words(Bytes)}
      || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
@@ -139,8 +141,9 @@ flag_words(System) ->
 
 words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)].
 
-%% `-s M F A', `-run', `-epmd_module M' and the like name functions as words, `-eval' and
-%% `-App Key Value' in Erlang text. `-proto_dist inet_tls' means the module `inet_tls_dist'.
+%% `-s M F A', `-run', `-epmd_module M' and similar flags name functions in separate arguments.
+%% `-eval' and `-App Key Value' name them in Erlang text. `-proto_dist inet_tls' means the module
+%% `inet_tls_dist'.
 flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
 flag_atoms([Word | Words]) ->
     {_, Atoms} = whittle_shake_source:in_erlang(Word, #{}),

@@ -1,5 +1,7 @@
-%% @doc What a plan says of itself once it is carried out: why each function is in, what
-%% would have called those that are not. It lies beside the output, in a file of its own.
+%% @doc Saves the reasons of a plan in a file beside the output.
+%%
+%% The file has the reason of each function that is in, and the possible callers of each that is
+%% not.
 -module(whittle_shake_saved).
 
 -export([new/2, to_binary/2, from_binary/2, is_plan/1]).
@@ -9,16 +11,18 @@
 
 -type saved() ::
         #{reached := whittle_shake_reach:reached(),
-          missing := load | crash,                  % what became of the rest
+          missing := load | crash,                  % the fate of the rest
           homes := #{module() => whittle_system:app_name()}, % of the program's modules
-          unseen := #{mfa() => []},                 % reached, and nevertheless cold
-          whole := #{module() => []},               % that could not be parted, or not with profit
-          sizes := #{mfa() => non_neg_integer()}}.  % of all functions that there were; about,
-                                                    % see whittle_shake_summary
+          unseen := #{mfa() => []},                 % reached but cold
+          %% modules that could not be split, or not profitably
+          whole := #{module() => []},
+          %% estimates of all functions, see whittle_shake_summary
+          sizes := #{mfa() => non_neg_integer()}}.
 
-%% Kept, with the way from a root to it, last step first; or cold in spite of that, as a run
-%% did not call it; or not reached, with who would call it and the feature that is off: `whole'
-%% is at hand nevertheless, as all of its module.
+%% A kept function has the path from a root to it, last step first. An unseen function is reached,
+%% but cold because a run did not call it. The others are not reached. They have their possible
+%% callers and the features that are off. A `whole' function is hot, because all of its module is
+%% hot.
 -type verdict() ::
         {kept | unseen, [{mfa(), whittle_shake_reach:reason()}]}
       | {cut | cold | whole, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
@@ -26,16 +30,17 @@
 -type weight() ::
         #{name := binary(),
           functions := non_neg_integer(),
-          bytes := non_neg_integer(),               % about, of code and literals
-          share := float()}.                        % of all that is live, 0 to 1
+          bytes := non_neg_integer(),               % of code and literals, estimated
+          share := float()}.                        % of all live code, 0 to 1
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
 -define(VERSION, 5).
-%% Bytes of a plan, inflated: one of 200 applications has a tenth of it.
+%% The largest size of a plan, in bytes after decompression. A plan of 200 applications takes a
+%% tenth of it.
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
-%% @doc Of a plan, and the system that it was carried out on.
+%% @doc Makes the saved form of a plan and the system that the plan was carried out on.
 -spec new(whittle_shake:plan(), whittle_system:system()) -> saved().
 new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing,
       summaries := Summaries,
@@ -48,13 +53,13 @@ new(#{reached := #{live := Live, program := Program} = Reached, missing := Missi
                                || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                   {{F, A}, #{bytes := Bytes}} <- maps:to_list(Functions)])}.
 
-%% @doc The file for an output: it holds the output's SHA-256.
+%% @doc Writes the file for an output. The file holds the SHA-256 of the output.
 -spec to_binary(Output :: binary(), saved()) -> binary().
 to_binary(Output, Saved) ->
     term_to_binary({whittle_plan, ?VERSION, crypto:hash(sha256, Output), Saved},
                    [{compressed, 6}]).
 
-%% @doc Reads what {@link to_binary/2} wrote for this output. Errors: `no_plan' (another
+%% @doc Reads the file that {@link to_binary/2} wrote for this output. Errors: `no_plan' (another
 %% kind of file), `plan_version', `plan_of_another' output.
 -spec from_binary(Output :: binary(), binary()) -> {ok, saved()} | {error, error()}.
 from_binary(Output, Bytes) ->
@@ -66,7 +71,7 @@ from_binary(Output, Bytes) ->
         _ -> {error, no_plan}
     end.
 
-%% @doc Whether these are the bytes of a plan, of any output and version.
+%% @doc Tests whether these bytes are a plan, of any output and version.
 -spec is_plan(binary()) -> boolean().
 is_plan(Bytes) ->
     case from_binary(<<>>, Bytes) of
@@ -74,8 +79,8 @@ is_plan(Bytes) ->
         _ -> true
     end.
 
-%% @doc The verdict on each function that the name names, sorted; `[]' where there never
-%% was one.
+%% @doc Returns the verdict on each function that the name matches, sorted. The list is empty if
+%% the system never had such a function.
 -spec why(whittle_shake_name:name(), saved()) -> [{mfa(), verdict()}].
 why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Saved) ->
     [{Mfa, case whittle_shake_reach:why(Mfa, Reached) of
@@ -104,11 +109,11 @@ matches({M, F}, {M, F, _}) -> true;
 matches(Name, Name) -> true;
 matches(_, _) -> false.
 
-%% @doc What brings the functions that are at hand, the largest first. A function counts for
-%% the application of the program that it is of, or that its way ({@link why/2}) comes through
-%% last; where its way comes through none, for the root at which the way begins. Then the
-%% features: of those that are `on' their
-%% own code, of those that are `off' what would come in with each.
+%% @doc Weighs what brings the hot functions, the largest first. A function counts for the
+%% program's application that contains it, or else for the last such application on its path
+%% ({@link why/2}). If the path has none, the function counts for the root of the path. Then come
+%% the features. A feature that is `on' weighs its own code, and one that is `off' weighs the code
+%% that it would bring.
 -spec weights(saved()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,
           homes := Homes} = Saved) ->

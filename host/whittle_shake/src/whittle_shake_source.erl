@@ -1,20 +1,21 @@
-%% @doc Source that is packed, and what the program compiles with it while it runs may call:
-%% the applications' headers (which are packed where the compiler is), and `runtime.exs'.
+%% @doc Finds the calls in packed source that the program compiles while it runs.
 %%
-%% What it names comes from no module's code. It is found by the look of the text, not by
-%% its grammar: of a macro of Erlang or of Elixir only who expands it can tell what it is.
+%% Such source is the applications' headers (packed where the compiler is) and `runtime.exs'. No
+%% module's code shows these names. The search looks at the text and not at the grammar, because
+%% only the expander of a macro, in Erlang or in Elixir, knows what the macro means.
 -module(whittle_shake_source).
 
 -export([headers/2, calls/2, atoms/1, in_elixir/2, in_erlang/2]).
 
-%% Bytes: two names and `Elixir.' fit into an atom.
+%% The longest name, in bytes. Two names and `Elixir.' fit into an atom.
 -define(LONGEST, 120).
 
 -type named() :: {call, module(), Function :: atom()}
                | {implied, module()}    % macros and operators of an Elixir module
                | {atom, atom()}.
 
-%% @doc What is called by what is compiled with the headers: of `epp:open/1', which reads them.
+%% @doc Lists the functions that code compiled with the headers calls. They count as calls of
+%% `epp:open/1', which reads headers.
 -spec headers(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           #{mfa() => [mfa()]}.
 headers(System, Modules) ->
@@ -25,24 +26,24 @@ headers(System, Modules) ->
                               filename:extension(Path) =:= <<".hrl">>,
                               Named <- header(Bytes), Mfa <- called(Named, Modules)])}.
 
-%% @doc What scripts call by name, as whatever arity there is, each with the file that does.
+%% @doc Lists the functions that scripts call by name, with any arity, each with its file.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules) ->
     [{Mfa, {root, From}} || {From, Named} <- scripts(System), Mfa <- called(Named, Modules)].
 
-%% @doc The atoms that come to be about by scripts: modules and values in the configuration.
+%% @doc Lists the atoms that scripts mention: modules and values in the configuration.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
 atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
 
-%% @doc The calls and atoms in Elixir text.
+%% @doc Finds the calls and atoms in Elixir text.
 -spec in_elixir(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
 in_elixir(Bytes, Modules) ->
     Named = lists:usort(script(Bytes)),
     {lists:usort([Mfa || Each <- Named, Mfa <- called(Each, Modules)]),
      [Atom || {atom, Atom} <- Named]}.
 
-%% @doc The calls and atoms in Erlang text, whatever it is: a call is `M:F', of any arity.
+%% @doc Finds the calls and atoms in any Erlang text. A call is `M:F', with any arity.
 -spec in_erlang(string(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
 in_erlang(Text, Modules) ->
     Tokens = tokens(Text, []),
@@ -52,7 +53,7 @@ in_erlang(Text, Modules) ->
 
 %% Internal
 
-%% Elixir has a macro in a function of another name.
+%% Elixir stores a macro in a function of another name.
 -spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 called({call, M, Name}, Modules) ->
     Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
@@ -80,9 +81,9 @@ header(Bytes) ->
         _ -> []
     end.
 
-%% `-compile({parse_transform, M})', of which the compiler asks two things; `apply(M, F, ...)',
-%% as logger.hrl has it; `M:F'. Types look like calls too, and are the names of no function as
-%% a rule.
+%% The search finds `-compile({parse_transform, M})', from which the compiler calls two functions,
+%% `apply(M, F, ...)', as in logger.hrl, and `M:F'. Types look like calls too, but usually match
+%% no function.
 in_header([{atom, _, parse_transform}, {',', _}, {atom, _, M} | Tokens]) ->
     [{call, M, parse_transform}, {call, M, parse_transform_info} | in_header(Tokens)];
 in_header([{atom, _, apply}, {'(', _}, {atom, _, M}, {',', _}, {atom, _, F} | Tokens]) ->
@@ -94,11 +95,11 @@ in_header([]) -> [].
 
 %% Elixir's configuration
 
-%% `Module.name', `:module.name'; words by themselves, which are of Kernel, of Config or of a
-%% module that is named (`import'), if of anybody; modules, atoms and keys. Lines that are
-%% comments are left out, and no others: what looks like one may stand in a string. Macros are
-%% expanded as the program runs, and one expands to others (`||' to `in'): so all of Elixir's own
-%% that need no `require' can be asked for, and its operators.
+%% The search finds `Module.name' and `:module.name', single identifiers, modules, atoms and keys.
+%% A single identifier may belong to Kernel, to Config or to a named module (`import'). The search
+%% skips lines that are comments, and only these, because a string may contain text like a
+%% comment. Macros are expanded while the program runs, and one expands to others (`||' to `in').
+%% So all macros of Elixir that need no `require' count, and its operators.
 script(Bytes) ->
     Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)),
                       "^[ \\t]*#(?!\\{).*$", "", [global, multiline, unicode, {return, binary}]),
@@ -119,7 +120,7 @@ script(Bytes) ->
 
 imported() -> ['Elixir.Kernel', 'Elixir.Config'].
 
-%% What a name may mean: itself, or what an alias has made of its first part.
+%% Returns the meanings of a name: the name itself, and each alias of its first part.
 modules(Name, Aliases) ->
     [First | More] = binary:split(Name, <<".">>),
     [elixir(Name) | [elixir(iolist_to_binary(lists:join($., [Full | More])))
@@ -137,7 +138,7 @@ aliases(Text) ->
 
 name() -> "[A-Z]\\w*(?:\\.[A-Z]\\w*)*".
 
-%% Of words that an atom can be, with `Elixir.' and an alias's name before them.
+%% Takes only identifiers that fit into an atom, with `Elixir.' and an alias before them.
 found(Expression, Text) ->
     [Words || Words <- matches(Expression, Text),
               lists:all(fun(Word) -> byte_size(Word) =< ?LONGEST end, Words)].
@@ -152,7 +153,7 @@ elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
 
 %% Erlang text
 
-%% Up to the end, whatever is no token.
+%% Reads to the end, and skips text that is no token.
 tokens(Text, Found) ->
     case erl_scan:tokens([], Text, 1) of
         {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);

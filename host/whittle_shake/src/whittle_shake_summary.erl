@@ -1,8 +1,8 @@
-%% @doc What each function of a module mentions that may bring other functions to life.
+%% @doc Summarizes what each function of a module mentions.
 %%
-%% A summary depends on its module alone. What a function calls by name is told apart
-%% from the atoms that it moves, stores or passes on, which may come to be the module
-%% or the name of a call that is made elsewhere.
+%% These mentions may bring other functions to life. A summary depends on its module alone. It
+%% keeps calls by name apart from atoms that a function moves, stores or passes on. Such an atom
+%% may become the module or the name of a call elsewhere.
 -module(whittle_shake_summary).
 
 -export([module/1, atoms/1, bytes/1]).
@@ -15,34 +15,35 @@
         #{functions := #{fa() => func()},
           exports := [fa()],                % sorted
           attributes := [atom()],           % in the values of its attributes, sorted
-          whole := boolean()}.              % has on_load or loads a NIF: its functions
-                                            % are all kept, or none
+          %% has on_load or loads a NIF: all functions stay, or none
+          whole := boolean()}.
 
 -type func() ::
-        #{calls := [mfa()],                 % by name; funs that are made; BIFs too
+        #{calls := [mfa()],                 % by name; also funs and BIFs
           atoms := [atom()],                % may become a call's module or function
           tags := [atom()],                 % first elements of tuples
           keys := [atom()],                 % of maps
           forms := [form()],
           sites := [site()],
-          bytes := non_neg_integer()}.      % of its code, about
+          bytes := non_neg_integer()}.      % of its code, estimated
 
-%% Data that is known by its look: eight integers are an address of IPv6, a map with the key
-%% `family' is one of the socket module, `{local, Path}' is one with a path (and with an atom
-%% in its place a name that a process has).
+%% Data with a known form: eight integers are an IPv6 address; a map with the key `family' is an
+%% address of the socket module; `{local, Path}' is an address with a path (with an atom in its
+%% place it is the name of a process).
 %%
-%% The other forms are code that has to do with names: the function holds the atom `attributes' or
-%% the name of the chunk, "Attr", or asks for all that a module tells (`Module:module_info()');
-%% it returns the attributes of its own module (as `module_info/1' does); it matches on the atom
-%% `modules'; it asks
-%% `application:get_key/2' for the list of modules; it asks for a key that is not in its code.
+%% The other forms are code that handles names. `attributes': the function holds the atom
+%% `attributes' or the chunk name "Attr", or asks for all information of a module
+%% (`Module:module_info()'). `own_attributes': it returns the attributes of its own module (as
+%% `module_info/1' does). `modules': it matches on the atom `modules'. `module_list': it asks
+%% `application:get_key/2' for the list of modules. `application_key': it asks for a key that is
+%% not in its code.
 -type form() :: ipv6 | sockaddr | local
               | attributes | own_attributes | modules | module_list | application_key.
 
-%% `Module:Function(...)' where one or both come from elsewhere.
+%% `Module:Function(...)' where one name or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
 
-%% @doc The summary of a module.
+%% @doc Makes the summary of a module.
 -spec module(whittle_beam_module:t()) -> summary().
 module(#{module := Module} = Value) ->
     Functions = whittle_beam_module:functions(Value),
@@ -53,7 +54,7 @@ module(#{module := Module} = Value) ->
       attributes => attributes(Value),
       whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions)}.
 
-%% @doc The atoms in a term, wherever they stand; sorted.
+%% @doc Collects the atoms anywhere in a term, sorted.
 -spec atoms(term()) -> [atom()].
 atoms(Term) -> lists:usort(atoms(Term, [])).
 
@@ -65,7 +66,7 @@ atoms(Tuple, Found) when is_tuple(Tuple) -> atoms(tuple_to_list(Tuple), Found);
 atoms(Map, Found) when is_map(Map) -> atoms(maps:to_list(Map), Found);
 atoms(_, Found) -> Found.
 
-%% A tool reads these; no program looks for a function by them.
+%% Tools read these attributes. No program looks for a function by them.
 attributes(Value) ->
     Tools = [vsn, author, copyright, dialyzer, ignore_xref, elvis, hank, deprecated,
              deprecated_type, removed, removed_type, optional_callbacks, asn1_info],
@@ -75,7 +76,7 @@ attributes(Value) ->
                  end,
     atoms([Written || {Name, Written} <- Attributes, not lists:member(Name, Tools)]).
 
-%% A damaged chunk is nobody's to read.
+%% A damaged chunk has no attributes.
 attribute_list(Bytes) ->
     try binary_to_term(Bytes) of
         [_ | _] = Attributes -> Attributes;
@@ -84,8 +85,8 @@ attribute_list(Bytes) ->
         error:badarg -> []
     end.
 
-%% What the module's native records mention counts for each of its functions: a record
-%% is made by any of them.
+%% The mentions of the module's native records count for each of its functions, because any of
+%% them may make a record.
 always([], Summaries) ->
     Summaries;
 always(Mentions, Summaries) ->
@@ -129,7 +130,7 @@ term([Head | Tail], Found) -> term(Tail, term(Head, Found));
 term(Tuple, {As, Ts, Fs}) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) ->
     term(tl(tuple_to_list(Tuple)), {As, [element(1, Tuple) | Ts], Fs});
 term(Tuple, Found) when is_tuple(Tuple) -> term(tuple_to_list(Tuple), Found);
-%% Where the macros of logger.hrl stand: nobody calls that function by it.
+%% The macros of logger.hrl put this map into the code. Nobody calls the function in it.
 term(#{mfa := {_, _, _}, file := _, line := _}, Found) -> Found;
 term(Map, Found) when is_map(Map) -> term(maps:values(Map), Found);
 term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
@@ -137,15 +138,15 @@ term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
     {As, Ts, [{M, F, A} | Fs]};
 term(_, Found) -> Found.
 
-%% Atoms that are the keys of maps, wherever in a term a map stands.
+%% Collects the atoms that are keys of maps, anywhere in a term.
 keys([Head | Tail], Found) -> keys(Tail, keys(Head, Found));
 keys(Tuple, Found) when is_tuple(Tuple) -> keys(tuple_to_list(Tuple), Found);
 keys(Map, Found) when is_map(Map) ->
     keys(maps:values(Map), [Key || Key <- maps:keys(Map), is_atom(Key)] ++ Found);
 keys(_, Found) -> Found.
 
-%% Who goes by attributes has the atom or the chunk's name, whatever becomes of it: it may stand in
-%% a pattern. Or it takes all that the module tells of itself.
+%% A function that uses attributes has the atom or the chunk's name, in any position, such as a
+%% pattern. Or it takes all information of the module.
 names_read(Mentions, Calls) ->
     [attributes || lists:any(fun({_, F, A}) -> {F, A} =:= {module_info, 0} end, Calls)
                        orelse lists:any(fun({atom, attributes, _}) -> true;
@@ -155,7 +156,7 @@ names_read(Mentions, Calls) ->
         ++ [own_attributes || {erlang, get_module_info, _} <- Calls]
         ++ [modules || {atom, modules, compared} <- Mentions].
 
-%% The bytes come first, since it takes time to make all literals terms.
+%% The bytes are compared first, because converting all literals to terms takes time.
 holds_attributes(Literal) ->
     case binary:match(Literal, [<<"attributes">>, <<"Attr">>]) of
         nomatch -> false;
@@ -191,9 +192,9 @@ form(Map, Found) when is_map_key(family, Map) -> [sockaddr | form(maps:values(Ma
 form(Map, Found) when is_map(Map) -> form(maps:values(Map), Found);
 form(_, Found) -> Found.
 
-%% The calls of `apply', and the atoms that were put into a register for one of them and
-%% can be nowhere else: those that it finds in the same stretch of code. And the keys that
-%% `application:get_key/2' is asked for.
+%% Finds the calls of `apply', and the atoms that code put into a register for one of them and
+%% that can be nowhere else. Such atoms stand in the same stretch of code. It also finds the keys
+%% that the code asks `application:get_key/2' for.
 sites([{move, [{atom, Atom}, {x, N}]} | Code], Held, Sites, Taken, Asked) ->
     sites(Code, Held#{N => Atom}, Sites, Taken, Asked);
 sites([{move, [_, {x, N}]} | Code], Held, Sites, Taken, Asked) ->
@@ -213,7 +214,7 @@ sites([{swap, [One, Other]} | Code], Held, Sites, Taken, Asked) ->
           Asked);
 sites([{get_tuple_element, [_, _, To]} | Code], Held, Sites, Taken, Asked) ->
     sites(Code, put_at(To, none, Held), Sites, Taken, Asked);
-%% These write no register that holds an argument.
+%% These instructions write no register that holds an argument.
 sites([{Instruction, _} | Code], Held, Sites, Taken, Asked)
   when Instruction =:= line; Instruction =:= init_yregs; Instruction =:= trim ->
     sites(Code, Held, Sites, Taken, Asked);
@@ -237,8 +238,8 @@ has_on_load(Functions) ->
     lists:any(fun(#{code := Code}) -> lists:keymember(on_load, 1, Code) end,
               maps:values(Functions)).
 
-%% @doc The bytes of code, about: one for an instruction and two for an operand. What the
-%% ledger of reasons weighs functions by.
+%% @doc Estimates the bytes of code: one for an instruction and two for an operand. The ledger of
+%% reasons weighs functions by this estimate.
 -spec bytes([whittle_beam_module:instruction()]) -> non_neg_integer().
 bytes(Code) ->
     lists:foldl(fun({_, Operands}, Sum) -> Sum + 1 + 2 * length(Operands) + literals(Operands) end,

@@ -1,6 +1,7 @@
-%% @doc The terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log', whose format
-%% `ets:tab2file/2' uses. The bytes are read as they are: nothing opens the file, so nothing
-%% repairs it.
+%% @doc Reads the terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log'.
+%%
+%% `ets:tab2file/2' uses the format of `disk_log'. This module reads the bytes only. Nothing opens
+%% the file, so nothing repairs it.
 -module(whittle_shake_table).
 
 -export([terms/2]).
@@ -9,11 +10,11 @@
 -define(ITEM, 16#0C212C37).
 -define(BIG_ITEM, 16#62574C41).
 
-%% Bytes of an item from which on a checksum of its size stands before it.
+%% The size of an item, in bytes, from which a checksum of the size stands before the item.
 -define(WITH_CHECKSUM, 65528).
 
-%% @doc The terms, each of at most so many bytes; `none' for another kind of file. What is damaged
-%% is passed over.
+%% @doc Reads the terms, each of at most `Max' bytes. The result is `none' for another kind of
+%% file. The function skips damaged terms.
 -spec terms(binary(), MaxBytes :: non_neg_integer()) -> {ok, [term()]} | none.
 terms(<<1, 2, 3, 4, _Status:4/binary, Items/binary>>, Max) ->
     {ok, [Term || Item <- items(Items), {ok, Term} <- [whittle_bounded:term(Item, Max)]]};
@@ -41,7 +42,7 @@ item(<<Size:32, Kind:32, Item:Size/binary, Rest/binary>>)
 item(_) ->
     [].
 
-%% Before an object of dets stands its size, with the four bytes of that.
+%% The size of an object of dets stands before the object, and counts its own four bytes too.
 object(At, Table) when At >= 4 ->
     case binary:part(Table, At - 4, byte_size(Table) - At + 4) of
         <<Size:32, Object:(Size - 4)/binary, _/binary>> when Size > 4 -> {ok, Object};

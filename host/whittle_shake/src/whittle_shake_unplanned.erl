@@ -1,21 +1,22 @@
-%% @doc What a run called and a plan would cut.
+%% @doc Finds the functions that a run called and a plan would cut.
 %%
-%% That is a mistake of the shaker, a dynamic call whose names were not all declared, or a feature
-%% that the run used and the program cannot be seen to use. It is no mistake if a feature that is
-%% off answers ({@link whittle_shake_feature}), nor is what lies behind the answer: OTP's boot
-%% starts it in the whole system, and does without it.
+%% There are three causes: a fault of the shaker, a dynamic call with undeclared names, or a
+%% feature that the run used and the code does not show. An answer of a feature that is off
+%% ({@link whittle_shake_feature}) is no fault. The functions behind the answer are no fault
+%% either: OTP's boot starts them in the whole system, and does without them.
 -module(whittle_shake_unplanned).
 
 -export([unplanned/3, text/1]).
 
 -export_type([unplanned/0]).
 
-%% For a feature that is off, or since nobody was seen to call it.
+%% The cause: a feature that is off, or no visible caller.
 -type unplanned() :: {mfa(), {feature, whittle_shake_feature:name()} | no_edge}.
 
-%% @doc The functions among those seen that the plan would cut, but for what features that
-%% are off answer for. `off' are the features that a person does without: what only they
-%% bring may be missing. Of functions that call each other only the first ones.
+%% @doc Lists the recorded functions that the plan would cut, without those for which features
+%% that are off answer. `off' names the features that a person does without. Functions that only
+%% these features bring may be missing. Of functions that call each other, the list has only the
+%% first.
 -spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
                            off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->
           [unplanned()].
@@ -32,8 +33,8 @@ unplanned(Seen, #{features := Features, off := Off},
     Used = [{To, {feature, Name}}
             || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
                To <- taken(Edges, Called, Answered), is_map_key(To, Cut)],
-    %% Whose servers and callbacks the whole system starts, and what is shaken does not; or
-    %% of which a person is told anyway.
+    %% The whole system starts the servers and callbacks of these features, and the shaken system
+    %% does not; or a warning already names them.
     Known = [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
                      is_map_key(To, Answered)] ++ [Name || {_, {feature, Name}} <- Used],
     Behind = behind([Mfa || {M, _, _} = Mfa <- maps:keys(Cut),
@@ -48,7 +49,7 @@ unplanned(Seen, #{features := Features, off := Off},
             end,
     [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))] ++ lists:usort(Used).
 
-%% @doc Which function, and why it would be cut.
+%% @doc Describes a function and the reason for which it would be cut.
 -spec text(unplanned()) -> unicode:chardata().
 text({Mfa, {feature, Name}}) ->
     [whittle_shake_name:text(Mfa), ": the feature ", atom_to_list(Name), " is off"];
@@ -63,7 +64,8 @@ is_of(M, Names, Features) ->
         none -> false
     end.
 
-%% What these call, and so on, as far as it was called and would be cut.
+%% Collects the functions that these call, directly or not, if the run called them and the plan
+%% would cut them.
 behind(Mfas, Cut, Summaries) -> behind(Mfas, Cut, Summaries, #{}).
 
 behind([Mfa | Mfas], Cut, Summaries, Found) when is_map_key(Mfa, Found);
@@ -74,9 +76,9 @@ behind([Mfa | Mfas], Cut, Summaries, Found) ->
 behind([], _, _, Found) ->
     Found.
 
-%% The functions that the run called by these edges into a feature that is off, but for those
-%% that have answers. Where some have, the names of what is behind them (callbacks of a
-%% server that is then not started) are edges that nobody takes.
+%% Lists the functions that the run called by these edges into a feature that is off, without
+%% those that have answers. If some have answers, edges by name to the functions behind them do
+%% not count. These functions are callbacks of a server that then does not start.
 taken(Edges, Called, Answered) ->
     {Answers, Others} = lists:partition(fun({To, _}) -> is_map_key(To, Answered) end, Edges),
     [To || {To, Reason} <- Others,
@@ -85,11 +87,11 @@ taken(Edges, Called, Answered) ->
                                      _ -> false
                                  end].
 
-%% module_info is in every module that is there.
+%% Every present module has module_info.
 is_in({M, module_info, _}, _, Modules) -> is_map_key(M, Modules);
 is_in(Mfa, Live, _) -> is_map_key(Mfa, Live).
 
-%% What stands in the module is for who reads it; the VM has the function in any case.
+%% The code in the module serves its readers only. The VM has the function in any case.
 is_in_c(Mfa, Summaries) ->
     lists:member({erlang, nif_error, 1}, calls(Mfa, Summaries)).
 

@@ -1,20 +1,20 @@
-%% @doc Has OTP's `error_handler' ask `whittle_start_cold' before it does what it does.
+%% @doc Makes OTP's `error_handler' call `whittle_start_cold' first.
 %%
-%% A companion is loaded by `whittle_start_cold', which says so. A module of which
-%% nothing is hot is loaded by the code server, because the VM has `error_handler' see to what is
-%% called and not there: so that one asks `whittle_start_cold:called/3' first, which answers
-%% `module_info' without having the module loaded.
+%% `whittle_start_cold' loads a companion and reports the load. The code server loads a module
+%% that is cold as a whole, because the VM calls `error_handler' for a missing function. So
+%% `error_handler' calls `whittle_start_cold:called/3' first, which answers `module_info' without
+%% loading the module.
 %%
-%% Where nothing is loaded later, `error_handler' raises `undef' in `whittle_start_removed', which
+%% If nothing is loaded later, `error_handler' raises `undef' in `whittle_start_removed', which
 %% explains it.
 %%
-%% It stays what it was: its MD5 and what `module_info' tells are the same.
+%% The module keeps its MD5 and the results of `module_info'.
 -module(whittle_shake_watch).
 
 -export([watching/1, explaining/1]).
 
-%% @doc The module with the question at the head of the functions that ask; `none' where a
-%% module has none.
+%% @doc Puts the question before the code of the functions that ask. The result is `none' for a
+%% module without such functions.
 -spec watching(whittle_beam_module:t()) -> {ok, whittle_beam_module:t()} | none.
 watching(#{module := Module} = Value) ->
     case questions(Module) of
@@ -24,8 +24,8 @@ watching(#{module := Module} = Value) ->
             {ok, with_heads(maps:map(Head, Questions), Value)}
     end.
 
-%% @doc `error_handler', whose `crash/1' goes on in `whittle_start_removed:undefined/1'. It is a
-%% tail call, so the stack has as many entries as ever.
+%% @doc Makes `error_handler:crash/1' continue in `whittle_start_removed:undefined/1'. The call is
+%% a tail call, so the stack has the usual entries.
 -spec explaining(whittle_beam_module:t()) -> whittle_beam_module:t().
 explaining(#{module := error_handler} = Value) ->
     with_heads(#{{crash, 1} => fun(#{arity := A} = Function) ->
@@ -35,14 +35,14 @@ explaining(#{module := error_handler} = Value) ->
 
 %% Internal
 
-%% Of a function, who in `whittle_start_cold' is asked, with the function's arguments.
+%% Maps a function to the function of `whittle_start_cold' that gets its arguments.
 questions(error_handler) ->
     Called = {called, 3},
     #{{undefined_function, 3} => Called, {undefined_lambda, 3} => Called};
 questions(_) ->
     #{}.
 
-%% Puts instructions before those of functions, which make them of the function.
+%% Puts instructions before the code of functions. `Heads' makes them from the function.
 with_heads(Heads, #{module := Module, functions := Functions,
                     form := #{chunks := Chunks}} = Value) ->
     Changed = [case Heads of
@@ -52,7 +52,7 @@ with_heads(Heads, #{module := Module, functions := Functions,
     whittle_beam_module:set_identity(whittle_beam:identity(Chunks), Module,
                                      Value#{functions := Changed}).
 
-%% A list of one is the answer.
+%% A list of one element is the answer.
 asking({Name, Arity}, #{arity := A} = Function) ->
     To = {whittle_start_cold, Name, Arity},
     Absent = absent(Function),
@@ -64,8 +64,8 @@ asking({Name, Arity}, #{arity := A} = Function) ->
               {return, []}],
              Function).
 
-%% The function's arguments are kept over the calls. The module that is to be called may not be
-%% there: in a VM that was given another boot script.
+%% The code keeps the function's arguments over the calls. The called module may be missing, in a
+%% VM with another boot script.
 if_there({M, F, Arity}, Then, #{arity := A} = Function) ->
     Absent = absent(Function),
     Kept = [{{x, N}, {y, N}} || N <- lists:seq(0, A - 1)],

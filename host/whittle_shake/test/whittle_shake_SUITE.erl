@@ -1,4 +1,4 @@
-%% Names as people write them, the plan's file, and what is cut: modules that are left.
+%% Tests the names that people write, the plan's file, and the modules that remain after a cut.
 -module(whittle_shake_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -14,9 +14,9 @@
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
-%% What was removed
+%% Removed names
 
-%% The program finds all that is in it, and of others about one in 2^24 / 2,500.
+%% The program finds all names in the set, and about one in 2^24 / 2,500 of the other names.
 removed_set(_) ->
     Modules = [list_to_atom("m" ++ integer_to_list(N)) || N <- lists:seq(1, 500)],
     Functions = [{M, F, A} || M <- Modules, F <- [f, g], A <- [0, 7]] ++ Modules,
@@ -28,7 +28,7 @@ removed_set(_) ->
     ?assertNot(whittle_start_removed:is_removed(n, whittle_shake_removed:set([]))),
     ?assert(whittle_start_removed:is_removed(n, whittle_shake_removed:set([n]))).
 
-%% What raises `undef' in it is another module; all else is as it was.
+%% Another module raises `undef' here. All else is unchanged.
 error_handler_goes_on(_) ->
     {ok, Bytes} = file:read_file(code:which(error_handler)),
     {ok, Beam} = whittle_beam:read(Bytes),
@@ -82,7 +82,7 @@ names_find(_) ->
     ?assert(lists:member({lists, foldl, 3}, All)),
     ?assertNot(lists:member({lists, foldl_1, 3}, All)).
 
-%% The account
+%% The weights
 
 account_comes_back(_) ->
     Account = account(),
@@ -95,7 +95,7 @@ account_comes_back(_) ->
     ?assertMatch([_, {{m, g, 0}, {cold, []}}],
                  whittle_shake_saved:why({m}, Account#{missing := load})).
 
-%% Whatever becomes of the file: an error, or the account; never more.
+%% A damaged file gives an error or the saved plan, and nothing else.
 damaged_account(_) ->
     Account = account(),
     File = whittle_shake_saved:to_binary(<<"output">>, Account),
@@ -121,7 +121,7 @@ weights(_) ->
       on := [], off := [#{name := <<"it">>, bytes := 5, share := 0.5}]} =
         whittle_shake_saved:weights(account()).
 
-%% The program's own function counts for its application, whatever its way begins at.
+%% A function of the program counts for its application, whatever root its path has.
 weights_of_the_program(_) ->
     Live = #{{m, f, 0} => {called, {root, "test"}}, {k, g, 0} => {called, {root, "test"}},
              {k, h, 0} => {called, {m, f, 0}}},
@@ -141,7 +141,7 @@ account() ->
       missing => crash, homes => #{},
       sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
 
-%% What is cut
+%% Cutting
 
 cut_is_undef(_) ->
     M = cut("-export([f/0, g/1]). f() -> ok. g(X) -> X.", [{f, 0}], []),
@@ -150,7 +150,8 @@ cut_is_undef(_) ->
     ?assertNot(erlang:function_exported(M, g, 1)),
     unload(M).
 
-%% As a function that another module does not have: class, reason, head of the stack.
+%% The result equals that of a function that another module lacks: class, reason, head of the
+%% stack.
 cut_local_is_undef(_) ->
     M = cut("-export([f/2]). f(X, Y) -> {g(X, Y, 3)}. g(X, Y, Z) -> {X, Y, Z}.", [{f, 2}], []),
     try M:f(1, [2]) of
@@ -171,7 +172,7 @@ answers(_) ->
     ?assertEqual({true, false}, {N:f(a), N:f(1)}),
     unload(N).
 
-%% The body of a fun is called, and what made the fun is gone.
+%% A call reaches the body of a fun, and the code that made the fun is gone.
 lost_funs(_) ->
     Source = "-export([f/1, g/0]). f(X) -> h(X). g() -> fun h/1. h(X) -> {X}.",
     M = cut(Source, [{f, 1}, {h, 1}], []),
@@ -191,7 +192,8 @@ unload(M) ->
     code:delete(M),
     code:purge(M).
 
-%% Features name what there is, in the OTP that runs this at least for what is old.
+%% Features name modules and functions that exist, at least the old ones in the OTP that runs
+%% this.
 features_are_of_otp(_) ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
     Names = [Name || {Name, _} <- Terms],

@@ -1,6 +1,6 @@
-%% A module in two: what is hot stays, what is cold is called in the companion, and both
-%% together answer as the module did. Loaded here without the VM's part in it, which
-%% acceptance/suites/cold_SUITE has: the companion is there before it is called.
+%% Tests modules that are split in two. Hot functions stay, cold ones are called in the companion,
+%% and both together answer as the module did. The suite loads them without the VM's part, which
+%% acceptance/suites/cold_SUITE tests. It loads the companion before any call.
 -module(whittle_shake_companion_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -9,7 +9,7 @@
 -export([calls/1, funs/1, table_of_funs/1, stack_traces/1, infos/1, hidden_names/1, identities/1,
          what_is_not_split/1, otp_modules/1]).
 
-%% Cold but `hot' and what it calls.
+%% All functions are cold except `hot' and those that it calls.
 -define(SOURCE,
         "-module(parted). -file(\"parted.erl\", 1).\n"
         "-export([hot/1, cold/1, both/1, adder/1, plain/0, hot_fun/1, again/1, bad/1, many/0]).\n"
@@ -45,7 +45,7 @@ results(M) ->
     [M:hot(2), M:cold(3), M:both(2), M:again(4), M:many(), (M:hot_fun(1))(5),
      begin {F, N} = M:adder(2), {F(1), N} end, (M:plain())(x)].
 
-%% Of M, before anything cold was called: as it comes from another node.
+%% A fun of M from before any cold call, as another node would send it.
 funs(_) ->
     M = load(whole),
     {Adder, _} = M:adder(2),
@@ -55,7 +55,7 @@ funs(_) ->
     M = load(split),
     ?assertEqual(Whole, [F(7) || F <- binary_to_term(Out)]).
 
-%% All in the hot one, in the old order.
+%% The hot module has all funs in the old order.
 table_of_funs(_) ->
     {Hot, _} = parts(?HOT),
     Funs = fun(Bytes) ->
@@ -77,7 +77,7 @@ stack_traces(_) ->
     ?assertMatch([{error, badarith, [{parted, bad, 1, Location} | _]} | _], Whole),
     ?assertEqual(Whole, Traces(load(split))).
 
-%% `module_info' is the module's own; the VM leaves out hidden exports
+%% `module_info' is the function of the module. The VM leaves out hidden exports
 %% (acceptance/suites/cold_SUITE), and finds the list of functions in the companion's file.
 infos(_) ->
     M = load(whole),
@@ -92,7 +92,7 @@ infos(_) ->
     {ok, List} = whittle_beam:chunk(<<"WhtF">>, read(Companion)),
     ?assertEqual(Functions, binary_to_term(List)).
 
-%% What cold functions need of hot ones has names that say nothing.
+%% The exports of hot functions for cold ones have neutral names.
 hidden_names(_) ->
     {Hot, Companion} = parts(?HOT),
     {ok, {parted, [{exports, Exports}]}} = beam_lib:chunks(Hot, [exports]),
@@ -116,7 +116,7 @@ what_is_not_split(_) ->
     ?assertEqual(whole, parts(All)),
     ?assertEqual(whole, parts(All -- [{plain, 0}])).
 
-%% Any half of them, as the loader sees it.
+%% Splits any half of the functions, in the loader's view.
 otp_modules(_) ->
     Modules = [M || {ok, Ms} <- [application:get_key(stdlib, modules)], M <- Ms],
     Split = [M || M <- Modules, {Hot, Companion} <- [half(M)],

@@ -1,6 +1,5 @@
-%% Names that come in from data: attributes of modules, lists of modules, keys of maps, packed
-%% files, flags of the VM. What only data names is kept where the program reads that data, and
-%% nowhere else.
+%% Tests names in data: attributes of modules, lists of modules, keys of maps, packed files, flags
+%% of the VM. A name that only data has stays where the program reads that data, and nowhere else.
 -module(whittle_shake_data_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -16,7 +15,7 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 -define(TARGET, {target, ["-module(target). -export([live/0, dead/0]).",
                           "live() -> ok. dead() -> ok."]}).
 
-%% The atom may be an argument, or stand in a pattern; without it nobody reads attributes.
+%% The atom may be an argument, or stand in a pattern. Without it no function reads attributes.
 attributes(_) ->
     [?assertEqual({Reads, Live},
                   {Reads, live([{a, ["-module(a). -export([main/0]).",
@@ -31,13 +30,14 @@ attributes(_) ->
              {"a:module_info(exports)", false},
              {"[attributes]", false}]].
 
-%% What compilers and checkers leave in attributes is for them.
+%% Compilers and checkers leave these attributes for themselves.
 attributes_of_tools(_) ->
     ?assertNot(live([{a, ["-module(a). -export([main/0]).",
                           "-ignore_xref([{target, live, 0}]). -vsn(target).",
                           "main() -> {live, a:module_info(attributes)}."]}, ?TARGET], #{})).
 
-%% By the atom or by the chunk's name, which another function may give or look for.
+%% The program reads them by the atom or by the chunk's name. Another function may give or look
+%% for it.
 attributes_by_beam_lib(_) ->
     [?assertEqual({Main, Live},
                   {Main, live([{a, ["-module(a). -export([main/0]).",
@@ -51,7 +51,7 @@ attributes_by_beam_lib(_) ->
               "chunk(All) -> lists:keyfind(\"Attr\", 1, All)", true},
              {"beam_lib:chunks(pick(), [\"Attribute\", exports])", false}]].
 
-%% A module that only the application's list of modules names.
+%% Only the application's list of modules names this module.
 modules(_) ->
     [?assertEqual({Key, Live},
                   {Key, live([{a, ["-module(a). -export([main/0]).",
@@ -59,7 +59,7 @@ modules(_) ->
                                    "          [M:live() || M <- Ms]."]}, ?TARGET], #{})})
      || {Key, Live} <- [{"modules", true}, {"applications", false}]].
 
-%% By a function that is given the key.
+%% A function gets the key as an argument.
 modules_through(_) ->
     [?assertEqual({Key, Live},
                   {Key, live([{a, ["-module(a). -export([main/0]).",
@@ -69,7 +69,7 @@ modules_through(_) ->
                               ?TARGET], #{})})
      || {Key, Live} <- [{"modules", true}, {"vsn", false}]].
 
-%% By an `.app' file, which lists all modules of its application.
+%% An `.app' file lists all modules of its application.
 modules_in_files(_) ->
     [?assertEqual({Reads, Live},
                   {Reads, live([{a, ["-module(a). -export([main/0]).",
@@ -94,7 +94,7 @@ keys(_) ->
                               ?TARGET], #{})})
      || Map <- ["#{target => 1}", "#{x => #{target => 1}}", "#{target => self()}"]].
 
-%% Of any name, by its content; where something reads terms or text.
+%% Files count by their content, with any name, where a function reads terms or text.
 files(_) ->
     [?assertEqual({Path, Reads, Live},
                   {Path, Reads, live([{a, ["-module(a). -export([main/0]).",
@@ -110,7 +110,7 @@ files(_) ->
              {<<"priv/steps.config">>, "{target, live}.", "file:read_file(x)", false},
              {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]].
 
-%% Tables that OTP wrote, of any name.
+%% Tables that OTP wrote, with any name.
 tables(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "table"),
     Padding = binary:copy(<<131, 0>>, 50000),
@@ -154,7 +154,7 @@ deflated_files(_) ->
                           {<<"priv/a.config.gz">>, zlib:gzip("{target, live}.")},
                           {<<"priv/a.z">>, zlib:compress(term_to_binary({target, live}))}]].
 
-%% What is no Erlang is passed over, and what is damaged does no harm.
+%% The search skips files that are not Erlang, and tolerates damaged files.
 other_files(_) ->
     [?assertNot(live([{a, ["-module(a). -export([main/0]). main() -> file:consult(x)."]}, ?TARGET],
                      #{<<"priv/x">> => Bytes}))
@@ -164,7 +164,7 @@ other_files(_) ->
                   <<1, 2, 3, 4, "cXM", 11, 9:32, "bWLA", 131>>, <<0:32, 16#ABCDEF:32, 131>>,
                   zlib:gzip(<<131, 104>>)]].
 
-%% Migrations of a database are scripts of Elixir's.
+%% Migrations of a database are Elixir scripts.
 scripts(_) ->
     ?assert(live([{a, ["-module(a). -export([main/0]).",
                        "main() -> 'Elixir.Code':require_file(x)."]},
@@ -200,7 +200,7 @@ lists_without_what_is_gone(_) ->
 
 %% Internal
 
-%% Whether `live/0' is in, and `dead/0' is not.
+%% Tells whether `live/0' is in, and `dead/0' is not.
 live(Sources, Files) ->
     Options = #{preloaded => #{}, unit => functions, keep => [{a, main, 0}]},
     {ok, #{hot := Hot}} = whittle_shake:plan(system(Sources, Files), Options),
@@ -227,7 +227,7 @@ put_flags(Flags, System) ->
     whittle_system:put_file(<<"vm.args">>, #{mode => 8#644, bytes => list_to_binary(Flags)},
                             System).
 
-%% The names and calls of the roots, of which `target' is a module.
+%% The names and calls of the roots that belong to the module `target'.
 found(System) ->
     Modules = #{target => #{exports => [{live, 0}, {dead, 0}]}},
     [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]

@@ -1,4 +1,5 @@
-%% What a run called: the file of it, whose code it is of, and what a plan would cut of it.
+%% Tests evidence: its file, the build that it belongs to, and the functions that a plan would
+%% cut.
 -module(whittle_shake_evidence_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -42,7 +43,7 @@ calls() ->
     {proper_types:atom(), proper_types:binary(16),
      proper_types:list({name(), proper_types:range(0, 255)})}.
 
-%% A few: atoms made at random stay.
+%% Uses few atoms, because atoms made at random stay in the VM.
 name() -> proper_types:oneof([f, '', 'F g', 'x\'y', '\n', '\x{e9}\x{3b1}', '-main/1-lc$^0/1-0-']).
 
 damage() ->
@@ -65,7 +66,7 @@ other_files(_) ->
                            {<<"whittle evidence 2\n">>, damaged},
                            {<<"whittle evidence 2">>, damaged},
                            {<<"whittle evidence 1\nx">>, {version, <<"1">>}}]],
-    %% Its sum is right, but it is none of ours.
+    %% The sum is right, but the content is not evidence.
     [?assertEqual({Terms, {error, damaged}}, {Terms, whittle_shake_evidence:from_binary(
                                                        with_sum(Terms))})
      || Terms <- [<<"lists.\n">>, <<"{1">>, <<"{1,[]}.\n">>, <<"{1,lists}.\n">>,
@@ -84,14 +85,14 @@ with_sum(Terms) ->
     <<"whittle evidence 2\n", (binary:encode_hex(crypto:hash(sha256, Terms)))/binary, $\n,
       Terms/binary>>.
 
-%% A node that was killed while it wrote.
+%% The node was killed while it wrote.
 packets_that_are_whole(_) ->
     One = [{lists, <<1:128>>, [{map, 2}]}],
     Bytes = <<(packet(One))/binary, (packet([{sets, <<2:128>>, [{new, 0}]}]))/binary>>,
     [?assertEqual({One, cut_short}, whittle_shake_evidence:packets(binary:part(Bytes, 0, Size)))
      || Size <- lists:seq(byte_size(packet(One)), byte_size(Bytes) - 1)],
     ?assertMatch({[_, {sets, _, _}], cut_short}, whittle_shake_evidence:packets(Bytes)),
-    %% Until it has ended it goes on to read.
+    %% The recorder reads until the node has ended.
     Last = packet(last),
     ?assertMatch({[_, {sets, _, _}], whole},
                  whittle_shake_evidence:packets(<<Bytes/binary, Last/binary>>)),
@@ -104,7 +105,7 @@ no_packets(_) ->
      || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
                   packet([{lists, <<>>, []}]), bomb()]].
 
-%% A packet of a few kilobytes that inflates to a gigabyte is not read.
+%% The reader refuses a packet of a few kilobytes that inflates to a gigabyte.
 bomb() ->
     Zeros = binary:copy(<<0>>, 1024 * 1024),
     Z = zlib:open(),
@@ -120,7 +121,7 @@ packet(Term) ->
     Bytes = term_to_binary(Term),
     <<(byte_size(Bytes)):32, Bytes/binary>>.
 
-%% Of several nodes, some with another version of a module.
+%% The evidence comes from several nodes, some with another version of a module.
 merged(_) ->
     Vm = [{m, <<1:128>>, [{f, 1}, {g, 0}]}, {m, <<2:128>>, [{f, 1}]}],
     Next = [{m, <<2:128>>, [{i, 0}]}, {m, <<1:128>>, [{f, 1}]}, {m, <<1:128>>, [{h, 0}]}],
@@ -133,14 +134,14 @@ merged(_) ->
     ?assertEqual([{m, <<1:128>>, [{f, 1}, {g, 0}, {h, 0}]}, {m, <<2:128>>, [{f, 1}, {i, 0}]}],
                  whittle_shake_evidence:calls(Evidence)).
 
-%% Whose code: what the program holds is called, what is OTP's is called with `otp'
+%% The build: functions in the program are called, and functions of OTP are called with `otp'
 
 of_this_code(_) ->
     ?assertEqual({ok, seen([{lists, map, 2}])},
                  of_system([[calls_of(lists, [{map, 2}]), {no_part_of_it, <<1:128>>, [{f, 0}]}]],
                            [lists, sets])).
 
-%% With literals that are not deflated: it says itself which module it was.
+%% The literals are not compressed. The module itself says which module it was.
 as_it_is_packed(_) ->
     {ok, Beam} = whittle_beam:read(code(unicode_util)),
     Packed = whittle_beam:strip(#{keep => all, literals => {plain, 25}}, Beam),
@@ -150,7 +151,7 @@ as_it_is_packed(_) ->
     ?assertEqual({ok, seen([{unicode_util, gc, 1}])},
                  of_system([[{unicode_util, Md5, [{gc, 1}]}]], [unicode_util])).
 
-%% One version that is built is enough: a node may have loaded others since.
+%% One built version is enough, because a node may have loaded others since.
 other_code(_) ->
     Other = {sets, <<1:128>>, [{new, 0}]},
     {error, Error} = of_system([[calls_of(lists, [{map, 2}])], [Other]], [lists, sets]),
@@ -175,7 +176,7 @@ nothing_of_it(_) ->
     ?assertEqual("the recording has no function of the program: record it with `whittle trace' "
                  "from a build without --shake", words(nothing_of_it)).
 
-%% Of the same OTP, or of another one: what it calls beside is not the program's.
+%% The VM belongs to the same OTP or to another. Its other calls do not belong to the program.
 vm_beside(_) ->
     Program = [calls_of(lists, [{map, 2}]), calls_of(sets, [{new, 0}])],
     [?assertEqual({ok, (seen([{lists, map, 2}, {sets, new, 0}]))#{passed := 2}},
@@ -183,7 +184,7 @@ vm_beside(_) ->
      || Beside <- [[calls_of(sets, [{size, 1}])], [{sets, <<1:128>>, [{size, 1}]}],
                    [{gb_sets, <<1:128>>, [{size, 1}]}]]].
 
-%% Though it has a module of the program's: tests may use one of them.
+%% The VM has a module of the program, because tests may use one of them.
 vm_of_another_otp(_) ->
     Program = [calls_of(lists, [{map, 2}])],
     Tests = [calls_of(lists, [{nth, 2}]), {gb_sets, <<1:128>>, [{size, 1}]}],
@@ -202,7 +203,7 @@ ran_on_another_otp(_) ->
                            [lists], [sets, gb_sets])),
     ?assertEqual({error, {other_code, gb_sets}}, of_system([[Old]], [lists], [gb_sets])).
 
-%% The short node of `--whittle-ping' is as good as the program, but does not stand for it.
+%% The short node of `--whittle-ping' counts like the program, but does not replace it.
 who_asked(_) ->
     Asks = [calls_of(ordsets, [{new, 0}])],
     System = put_app(whittle_control, device, [ordsets],
@@ -214,7 +215,7 @@ who_asked(_) ->
                  Of([Asks, [calls_of(lists, [{map, 2}])]])),
     ?assertEqual({error, nothing_of_it}, Of([Asks])).
 
-%% A program of OTP's modules alone: all that ran on that OTP.
+%% The program has only modules of OTP. So all VMs that ran on that OTP count.
 nothing_of_its_own(_) ->
     Vm = [calls_of(sets, [{new, 0}])],
     ?assertEqual({ok, (seen([{sets, new, 0}]))#{passed := 1}},
@@ -243,7 +244,7 @@ code(M) ->
     {M, Bytes, _} = code:get_object_code(M),
     Bytes.
 
-%% What a plan would cut: `m' is the program, `f' of a feature that is off, `x'
+%% Functions that a plan would cut: `m' is the program, `f' belongs to a feature that is off, `x'
 
 what_is_live(_) ->
     ?assertEqual([], unplanned([{m, a, 0}], #{})).
@@ -277,7 +278,7 @@ module_info_of_what_is_gone(_) ->
 answered(_) ->
     ?assertEqual([], unplanned([{f, start, 0}], feature([start()]))).
 
-%% A callback, whose module and name are about.
+%% The module and the name of the callback are mentioned.
 behind_an_answer(_) ->
     ?assertEqual([], unplanned([{f, start, 0}, {f, init, 1}],
                                feature([start(), {{f, init, 1}, {named, {m, a, 0}, {m, a, 0}}}]))).
@@ -286,7 +287,7 @@ called_beside_an_answer(_) ->
     Edges = [start(), {{f, stop, 0}, {called, {m, a, 0}}}],
     ?assertEqual([{{f, stop, 0}, {feature, x}}],
                  unplanned([{m, a, 0}, {f, start, 0}, {f, stop, 0}], feature(Edges))),
-    %% By what the run did not call.
+    %% The functions that the run did not call bring it.
     ?assertEqual([], unplanned([{f, start, 0}, {f, stop, 0}], feature(Edges))).
 
 answer_that_ends(_) ->
@@ -305,7 +306,7 @@ done_without(_) ->
     Plan = feature([{{f, stop, 0}, {called, {m, b, 0}}}]),
     ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
 
-%% It is the evidence that does, and no option.
+%% The evidence turns the feature on, and no option does.
 turns_a_feature_on(_) ->
     Beams = [{M, made:beam(Source)}
              || {M, Source} <-
@@ -335,7 +336,7 @@ turns_a_feature_on(_) ->
     ?assert(lists:member("the trace recorded 3 functions; 3 of them belong to modules in the build",
                          Notes)).
 
-%% All functions of a module that the program compiles anew stay, in each way to build.
+%% All functions of a module that the program compiles anew stay, in each kind of build.
 kept_whole(_) ->
     Beams = [{M, made:beam(Source)}
              || {M, Source} <- [{a, "-module(a). -export([main/0]). main() -> gen:one()."},

@@ -1,6 +1,6 @@
-%% What a program can call is kept, by whatever way it comes to be called; and what
-%% nobody can call is not. Each case is a program of a few functions, of which those
-%% whose name begins with `live' must be found and those with `dead' must not.
+%% Tests that the plan keeps the functions that a program can call, and no others. Each case is a
+%% program of a few functions. The search must find those whose name begins with `live', and must
+%% not find those whose name begins with `dead'.
 -module(whittle_shake_reach_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -35,7 +35,7 @@ funs(_) ->
           ["-module(b). -export([live/1, live2/1, dead/1]).",
            "live(X) -> X. live2(X) -> X. dead(X) -> X."]).
 
-%% Both the module and the name have to be about: `c' is not.
+%% Both the module and the name must be mentioned. `c' is not.
 applied(_) ->
     check(["-module(a). -export([main/0]).",
            "main() -> apply(pick(), live2, [1]), spawn(b, live3, []).",
@@ -44,29 +44,29 @@ applied(_) ->
            "live2(X) -> X. live3() -> ok. dead() -> ok. live_not(X) -> X."],
           ["-module(c). -export([live2/1, dead/0]).", "live2(X) -> dead(), X. dead() -> ok."]).
 
-%% A name in a message, a table or an argument is a name.
+%% A name in a message, a table or an argument counts.
 named_by_pool(_) ->
     check(["-module(a). -export([main/0]).",
            "main() -> self() ! {call, b}, ets:insert(t, {x, live}),",
            "  receive {call, M} -> apply(M, ets:lookup_element(t, x, 2), []) end."],
           ["-module(b). -export([live/0, dead/0]).", "live() -> ok. dead() -> ok."]).
 
-%% A name that is written at the call is none that is about: `b' has it of another arity,
-%% and it is no function's name elsewhere.
+%% A name in the code of a call is not mentioned: `b' has it with another arity, and nowhere else
+%% does it name a function.
 known_name(_) ->
     check(["-module(a). -export([main/0]).", "main() -> M = pick(), M:live(1).", "pick() -> b."],
           ["-module(b). -export([live/1, live_not/0, dead/0]).",
            "live(X) -> X. live_not() -> dead(). dead() -> ok."]).
 
-%% As group keeps the name of a function of io_lib, and calls it by two steps.
+%% In OTP, group keeps the name of a function of io_lib and calls it in two steps.
 function_as_tag(_) ->
     check(["-module(a). -export([main/0]).",
            "main() -> call(1, {live, self()}). call(Y, {F, X}) -> self(), b:F({X, Y})."],
           ["-module(b). -export([live/1, dead/1, live_not/2]).",
            "live(X) -> live_too(X). live_too(X) -> X. dead(X) -> X. live_not(_, _) -> ok."]).
 
-%% The first element of a tuple and the key of a map may be the name of a call of which more is
-%% not known than that.
+%% The first element of a tuple and the key of a map may be the name in a call of which the code
+%% shows nothing else.
 labels(_) ->
     [check(["-module(a). -export([main/0])."] ++ Source,
            ["-module(b). -export([live/1, dead/2]).", "live(X) -> X. dead(X, _) -> X."])
@@ -80,7 +80,7 @@ labels(_) ->
                    ["main() -> maps:fold(fun(F, A, _) -> b:F(A) end, 0, #{live => self()})."],
                    ["main() -> put(m, b), ets:insert(t, {live, 1}), run(get(m), ets:first(t)).",
                     "run(M, F) -> apply(M, F, [1])."]]],
-    %% Of the program's own module by another of its modules.
+    %% Another module of the program names the program's own module.
     check(["-module(a). -export([main/0, live/1, dead/0]).",
            "main() -> b:go({live, [1]}). live(X) -> X. dead() -> ok."],
           ["-module(b). -export([go/1]). go({F, A}) -> apply(a, F, A)."]).
@@ -95,7 +95,7 @@ labels_of_otp(_) ->
                            "label(X) -> X. other(X) -> X."])]),
     ?assertEqual([], [Mfa || {f, _, _} = Mfa <- Live]).
 
-%% Tags of messages, reasons of errors and parts of results that no module holds.
+%% Tags of messages, reasons of errors and parts of results that no module contains.
 atoms_of_the_vm(_) ->
     Modules = [compiled(["-module(a).",
                          "-export([main/0, 'GET'/1, 'Host'/1, 'DOWN'/4, tcp_closed/1, badarith/0,",
@@ -113,19 +113,19 @@ module_in_literal(_) ->
            "main() -> #{start => [{x, {b, live, []}}]}."],
           ["-module(b). -export([live/0, dead/0]).", "live() -> ok. dead() -> ok."]).
 
-%% `{Module, Args}' is a child's specification.
+%% `{Module, Args}' is the specification of a child.
 module_as_tag(_) ->
     check(["-module(a). -export([main/0]).",
            "main() -> call({b, self()}). call({M, X}) -> M:live(X)."],
           ["-module(b). -export([live/1, dead/0]).", "live(X) -> X. dead() -> ok."]).
 
-%% What the macros of logger.hrl write down is no call.
+%% The data that the macros of logger.hrl store is no call.
 logger_location(_) ->
     check(["-module(a). -export([main/0]).",
            "main() -> #{mfa => {b, dead, 0}, file => \"a.erl\", line => 1}."],
           ["-module(b). -export([dead/0]).", "dead() -> ok."]).
 
-%% re:run/3 of a compiled expression with `global' goes on in Erlang.
+%% re:run/3 with a compiled expression and `global' continues in Erlang.
 native_calls(_) ->
     Live = live([compiled(["-module(a). -export([main/0]).",
                            "main() -> re:run(x, y, [global])."]), otp(re)]),
@@ -139,14 +139,14 @@ whole(_) ->
           ["-module(b). -export([live/1]).",
            "live(X) -> X. live_as_well() -> erlang:load_nif([], [])."]).
 
-%% Features: `m' is kernel's or stdlib's, `f' what a feature is made of
+%% Features: `m' belongs to kernel or stdlib, and `f' to a feature
 
 -define(M, ["-module(m). -export([go/0]).", "go() -> f:feature(), f:kept()."]).
 -define(F, ["-module(f). -export([feature/0, kept/0]).",
             "feature() -> inner(). inner() -> ok. kept() -> ok."]).
 
-%% What an application of OTP says is a name where it needs the application of that module,
-%% and where the program says it too; the call that it makes is one in any case.
+%% A mention in an OTP application counts where it needs the application of that module, and where
+%% the program mentions the name too. A call in it counts in any case.
 words_of_otp(_) ->
     [?assertEqual(Found, words_of_otp(Does, Says, Needs))
      || {Does, Says, Needs, Found} <- [{"ok", "[b, live]", [], false},
@@ -166,7 +166,7 @@ words_of_otp(Does, Says, Needs) ->
                                                          {a, input, []}])}),
     is_map_key({b, live, 0}, Live).
 
-%% But of what they call by a name that they write down.
+%% A call by a name in the code counts.
 names_of_otp(_) ->
     Modules = [compiled(["-module(a). -export([main/0]).",
                          "main() -> " ++ Name ++ ":go()."])
@@ -178,7 +178,7 @@ names_of_otp(_) ->
                                                          {word, otp, []}, {a, input, []}])}),
     ?assertEqual([{leex, live, 0}], [Mfa || {_, live, _} = Mfa <- maps:keys(Live)]).
 
-%% Modules that configuration names, as it is and as relx fills it in at the start.
+%% Modules that configuration names, directly and after relx has filled it in at the start.
 settings(_) ->
     [begin
          System = whittle_system:put_file(
@@ -200,7 +200,7 @@ feature_off(_) ->
         reached(["m:go()"], #{modules => [f], except => [{f, kept, 0}]}, #{}),
     ?assertEqual({[{f, kept, 0}], #{}}, {functions(f, Live), On}),
     ?assertEqual(#{it => [{{f, feature, 0}, {called, {m, go, 0}}}]}, Blocked),
-    %% Also where the module is kept whole, whichever function is reached first.
+    %% This holds too where the module stays whole, whichever function the search reaches first.
     Whole = compiled(["-module(f). -export([feature/0, kept/0, whole/0])." | tl(?F)]
                      ++ ["whole() -> erlang:load_nif([], [])."]),
     [begin
@@ -216,7 +216,7 @@ feature_off(_) ->
     #{live := Fewer} = reached(["m:go()"], #{functions => [{f, inner, 0}]}, #{}),
     ?assertEqual([{f, feature, 0}, {f, kept, 0}], functions(f, Fewer)).
 
-%% What was remembered goes on when the program itself calls it.
+%% The search follows the remembered edge when the program itself makes the call.
 feature_on(_) ->
     #{live := Live, on := On, blocked := Blocked} =
         reached(["m:go()", "f:feature()"], #{modules => [f]}, #{}),
@@ -232,8 +232,8 @@ feature_named(_) ->
     #{on := NotOn} = reached(["{f, x}"], #{modules => [f], words => [f]}, #{}),
     ?assertEqual(#{}, NotOn).
 
-%% Names of a module and of its function, which may be called by somebody: whoever mentions
-%% them first, a function of a feature that is inside of a module is not asked for by that.
+%% The names of a module and of its function may be used for a call. Whichever function mentions
+%% them first, a mention does not turn on a feature inside a module.
 function_named(_) ->
     [begin
          #{on := On, live := Live} = reached([Does], #{functions => [{f, feature, 0}]}, #{}),
@@ -253,7 +253,7 @@ feature_used(_) ->
                            {"word, m:go()", [m, word], true},
                            {"m:go()", [{m, go, 0}, word], false}, {"word", [m, word], false}]].
 
-%% Data that is asked for by its look, also within other data and where it is put together.
+%% The program turns features on by the form of its data, inside other data and in parts too.
 feature_form(_) ->
     [?assertEqual({Does, Turned},
                   {Does, maps:is_key(it, maps:get(on, reached([Does], #{used => [{form, Form}]},
@@ -271,7 +271,7 @@ feature_form(_) ->
              {"{local, atom_to_list(node())}", local, true},
              {"{local, name}", local, false}]].
 
-%% What the program calls in OTP goes through a feature; what OTP calls itself does not ask.
+%% A call from the program into OTP turns a feature on. A call inside OTP does not.
 feature_called_through(_) ->
     Otp = [otp(M) || M <- [file, io, ets, dets, qlc, epp, erl_eval, erl_scan, disk_log, file_sorter,
                            gen_tcp, gen_udp, inet, inet_res, uri_string, escript, net_adm]],
@@ -323,7 +323,7 @@ feature_called_through(_) ->
                                   {"file:script(x)", eval, {file, script, 1}},
                                   {"gen_tcp:listen(0, [inet6])", inet6, inet6}]].
 
-%% Also where it was called by another before.
+%% This holds too where another module made the call before.
 feature_used_by_another(_) ->
     Definition = #{functions => [{f, feature, 0}], used => [{f, kept, 0}]},
     [?assertEqual(#{it => {{a, main, 0}, {f, kept, 0}}},
@@ -331,7 +331,7 @@ feature_used_by_another(_) ->
      || Calls <- [[{{a, main, 0}, ?ROOT}, {{m, go, 0}, ?ROOT}],
                   [{{m, go, 0}, ?ROOT}, {{a, main, 0}, ?ROOT}]]].
 
-%% Another function in its place is live where it is off.
+%% If the feature is off, another function in its place is live.
 feature_answers(_) ->
     Definition = #{answers => [{{f, feature, 0}, {call, {f, inner}}}]},
     #{live := Live} = reached(["m:go()"], Definition, #{}),
@@ -349,7 +349,8 @@ feature_refused(_) ->
     #{refused := Refused} = reached(["f:feature()"], #{modules => [f]}, #{off => [it]}),
     ?assertEqual([{it, {a, main, 0}, {f, feature, 0}}], Refused).
 
-%% A call before a mentioned name, and a short way before a long one, wherever each was found.
+%% A call comes before a mentioned name, and a short path before a long one, in any order of
+%% finding.
 plausible_way(_) ->
     Modules = [compiled(["-module(a). -export([main/0, first/0, last/0]).",
                          "main() -> self() ! {a, last}, first(). first() -> second().",
@@ -381,8 +382,8 @@ way(_) ->
                  whittle_shake_reach:why({f, kept, 0}, Reached)),
     ?assertEqual([], whittle_shake_reach:why({f, inner, 0}, Reached)).
 
-%% Atoms have their numbers from the order in which a VM meets them, and large maps their
-%% order from those: of forty functions that call another one, the reason names the same.
+%% The order in which a VM meets atoms gives them their numbers, and the numbers order large maps.
+%% Of forty functions that call another one, the reason always names the same.
 same_in_each_vm(_) ->
     Names = ["same" ++ integer_to_list(N) || N <- lists:seq(1, 40)],
     Sources = [["-module(a). -export([main/0]).",
@@ -408,7 +409,7 @@ same_in_each_vm(_) ->
     ?assertMatch(#{live := #{{shared, of_whole, 0} := _, {shared, of_many, 0} := _}}, One),
     ?assertEqual(One, Other).
 
-%% For another VM.
+%% Runs in another VM.
 reached_from(Beams) -> reached([module(Beam) || Beam <- Beams], #{}).
 
 %% Whole programs
@@ -439,8 +440,8 @@ what_is_kept_runs(_) ->
     ?assertEqual(Expected, peer:call(Peer, a, main, [])),
     peer:stop(Peer).
 
-%% A program of supervisors, servers and state machines is run with each call traced, by
-%% its own processes: every function that a live one calls is live.
+%% Runs a program of supervisors, servers and state machines. Its own processes trace each call.
+%% Every function that a live one calls is live.
 what_is_called_is_live(_) ->
     Otp = [gen, gen_server, gen_statem, gen_event, supervisor, proc_lib, sys, lists, maps, ets,
            proplists, queue, dict, gb_trees, sets, string, unicode_util, io_lib, io_lib_format,
@@ -502,7 +503,7 @@ what_is_called_is_live(_) ->
 
 %% Internal
 
-%% A program that does these things, with `m' and `f', and one feature.
+%% Makes a program that does these things, with `m' and `f', and one feature.
 reached(Does, Definition, Input) ->
     A = ["-module(a). -export([main/0]).",
          "main() -> [" ++ lists:append(lists:join(", ", Does)) ++ "]."],
@@ -525,7 +526,7 @@ check(A, B, C) ->
                    not begins("live_not", F), M =/= c orelse wanted_of_c(C)],
     ?assertEqual({[], []}, {Found, Lost}).
 
-%% A module `c' that only lures has a `dead' in it.
+%% A module `c' that only attracts calls has a function `dead'.
 wanted_of_c(Source) -> string:find(lists:append(Source), "dead") =:= nomatch.
 
 begins(Prefix, Name) -> lists:prefix(Prefix, atom_to_list(Name)).
@@ -534,7 +535,7 @@ live(Modules) ->
     #{live := Live} = reached(Modules, #{}),
     maps:keys(Live).
 
-%% With what is given in the place of what there is of it as a rule.
+%% Replaces the usual input by the given parts.
 reached(Modules, Input) ->
     Summaries = maps:from_list([{M, whittle_shake_summary:module(Module)}
                                 || #{module := M} = Module <- Modules]),
@@ -546,7 +547,7 @@ reached(Modules, Input) ->
                    known => known([]), features => whittle_shake_feature:new([]),
                    answered => true, on => [], off => []}, Input)).
 
-%% Applications of one module each, OTP's own or not, that need others.
+%% Applications of one module each, from OTP or not, that need others.
 known(Apps) ->
     System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
     whittle_shake_known:new(

@@ -1,4 +1,4 @@
-%% What source that is packed names: the headers of applications, an Elixir configuration.
+%% Tests the names in packed source: the headers of applications, and an Elixir configuration.
 -module(whittle_shake_source_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -9,8 +9,8 @@
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
-%% As eunit.hrl, assert.hrl and logger.hrl have it; `name/2' is of no such module, and `type'
-%% is no function of it.
+%% The lines are like those of eunit.hrl, assert.hrl and logger.hrl. `name/2' belongs to no such
+%% module, and `type' is no function of it.
 headers(_) ->
     System = with_file(<<"include/a.hrl">>,
                        "-compile({parse_transform, transform}).\n"
@@ -23,7 +23,7 @@ headers(_) ->
                                       transform => [{other, 0}, {parse_transform, 2},
                                                     {parse_transform_info, 0}]})).
 
-%% Only what the preprocessor is given.
+%% The preprocessor reads only headers.
 other_files(_) ->
     [?assertEqual([], of_headers(with_file(Path, "-define(X, b:say())."), #{b => [{say, 0}]}))
      || Path <- [<<"priv/a.hrl">>, <<"include/a.txt">>]].
@@ -31,12 +31,13 @@ other_files(_) ->
 no_erlang(_) ->
     [?assertEqual([], of_headers(with_file(<<"include/a.hrl">>, Text), #{b => [{say, 0}]}))
      || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]],
-    %% What is not UTF-8 is Latin-1.
+    %% Text that is not UTF-8 counts as Latin-1.
     Latin = with_file(<<"include/a.hrl">>, <<"% ", 255, "\nb:say()">>),
     ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})).
 
-%% Functions of modules and, of Elixir's own, those without a module; what configuration says
-%% may name any module. What stands in a string is read as well: `PORT' could be a module.
+%% The search finds functions of modules, and Elixir's own functions without a module.
+%% Configuration may name any module. The search reads strings too, because `PORT' could be a
+%% module.
 runtime_exs(_) ->
     System = with_script("import Config\n"
                          "port = String.to_integer(System.get_env(\"PORT\") || \"1\")\n"
@@ -53,8 +54,8 @@ runtime_exs(_) ->
                   'Elixir.System', app, 'begin', lists, port, start, x],
                  [Atom || {Atom, "runtime.exs"} <- Atoms]).
 
-%% Functions by their names; macros by theirs, and all that are there without `require', as one
-%% expands to another: `unless' to `if'.
+%% Functions count by their names. Macros count too, and so do all macros that need no `require',
+%% because one expands to another: `unless' to `if'.
 macros(_) ->
     System = with_script("require My\n"
                          "unless 1 == System.get_env(\"A\"), do: My.own(1)\n"),
@@ -66,7 +67,7 @@ macros(_) ->
                   {'Elixir.Kernel', 'MACRO-if', 3}, {'Elixir.Kernel', 'MACRO-unless', 3},
                   {'Elixir.My', 'MACRO-own', 2}], [Mfa || {Mfa, _} <- Calls]).
 
-%% But what only looks like one: `#{...}' in a string is code.
+%% A line that only looks like a comment counts: `#{...}' in a string is code.
 comments(_) ->
     System = with_script("  # Dead.one()\nx = \"# #{Live.one()}\" # Live.two()\n"),
     Exports = [{one, 0}, {two, 0}],
@@ -75,7 +76,7 @@ comments(_) ->
     Text = with_script("x = \"\"\"\n  #{Live.one()}\n\"\"\"\n"),
     ?assertMatch({[{{'Elixir.Live', one, 0}, _}], _}, found(Text, #{'Elixir.Live' => [{one, 0}]})).
 
-%% Other names for modules, and functions without one.
+%% Other names for modules, and functions without a module.
 aliases(_) ->
     System = with_script("alias My.Server\nalias My.{A, B.C}\nalias Other.Long, as: L\n"
                          "import Dotenv\n"
@@ -95,7 +96,7 @@ long_words(_) ->
     ?assertMatch({[], _}, found(with_script(["x = \"", Long, "\"; :", Long, ".", Long]),
                                 #{'Elixir.Kernel' => []})).
 
-%% Where something is that reads the headers.
+%% The headers count where a function reads them.
 in_a_plan(_) ->
     Sources = [{epp, ["-module(epp). -export([open/1, other/0]). open(_) -> ok. other() -> ok."]},
                {transform, ["-module(transform). -export([parse_transform/2, dead/0]).",

@@ -1,6 +1,6 @@
 %% @doc Defines, updates and reads counters, gauges and histograms, at the cost of a bare counter.
 %%
-%% Define a metric once, update it from anywhere, read it or let it be scraped:
+%% Define a metric once, update it from any process, read it or let a scraper read it:
 %% ```
 %% ok = whittle_counters:new(requests_total, counter,
 %%                           #{help => "Requests", labels => [method, code]}),
@@ -8,13 +8,12 @@
 %% {ok, H} = whittle_counters:handle(requests_total, [get, 200]),
 %% ok = whittle_counters:inc(H)
 %% '''
-%% A handle is resolved once and costs what `counters:add/3' costs; a name with
-%% labels is looked up at the call.
+%% The library resolves a handle once, and an update through it costs as much as `counters:add/3'.
+%% Each call by name with labels looks the series up.
 %%
-%% An update never raises an exception. One that cannot be counted (an unknown metric,
-%% labels that do not fit, a negative step, a value out of range) answers
-%% `{error, Reason}'. `whittle_counters_rejected_total' counts it, and the first of its
-%% kind is logged.
+%% An update never raises an exception. An invalid update answers `{error, Reason}'. It has an
+%% unknown metric, labels that do not fit, a negative step or a value out of range.
+%% `whittle_counters_rejected_total' counts it, and the log gets the first of its kind.
 -module(whittle_counters).
 
 -include("whittle_counters_cell.hrl").
@@ -33,39 +32,38 @@
 
 -type label() :: atom() | integer() | binary() | string().
 -type labels() :: [label()] | #{atom() => label()}.
-%% Values in the order in which the metric names its labels. A map is looked up
-%% slower.
+%% Values in the order in which the metric names its labels. The lookup of a map is slower.
 
 -type options() :: #{
         help => unicode:chardata(),
-        %% The unit, which must end the name: `seconds', `bytes'.
+        %% The unit, `seconds' or `bytes'. The name must end with it.
         unit => unicode:chardata(),
-        %% Label names; none by default.
+        %% Label names. Default: none.
         labels => [atom()],
-        %% Gauges: whole numbers (default) or floats.
+        %% For gauges: whole numbers (default) or floats.
         value => integer | float,
-        %% Gauges and counters: read at the scrape by this fun instead of being set. It gives
-        %% a number, or a list of `{LabelValues, Number}'.
+        %% For gauges and counters: the scrape calls this fun to read the value. The fun returns a
+        %% number, or a list of `{LabelValues, Number}'.
         read => fun(() -> number() | [{[label()], number()}]),
-        %% Histograms: the largest relative error of a value told from its
-        %% bucket, 0.011 to 0.42; 0.05 (0.044 in fact) by default.
+        %% For histograms: the largest relative error of a value that is read from its bucket,
+        %% 0.011 to 0.42. Default: 0.05 (0.044 in fact).
         error => float(),
-        %% Histograms: how many observed units make one exported unit. With unit
-        %% seconds and resolution 1000000000, nanoseconds are observed. 1 by default.
+        %% For histograms: the number of observed units in one exported unit. With the unit
+        %% seconds and the resolution 1000000000, you observe nanoseconds. Default: 1.
         resolution => pos_integer(),
-        %% Histograms: the observed values that are expected. A handle gets its
-        %% buckets for them at once; others are added when they occur.
+        %% For histograms: the expected range of observed values. A handle gets its buckets for
+        %% this range at once. The library adds other buckets when values occur.
         range => {non_neg_integer(), pos_integer()},
-        %% One word for each scheduler: `auto' (default: for all counters on 2 to 8
-        %% schedulers, for handles, and for series that turn out hot), `always' or `never'.
+        %% One machine word for each scheduler: `auto', `always' or `never'. The default `auto'
+        %% stripes all counters on 2 to 8 schedulers, handles, and series that prove hot.
         stripe => auto | always | never,
-        %% Series at most; 1000 by default. Further label sets are counted together
-        %% under the labels `_overflow'.
+        %% The largest number of series. Default: 1000. Further label sets count together under
+        %% the labels `_overflow'.
         max_series => pos_integer(),
-        %% Seconds without a change after which a series is dropped; never by
-        %% default. Series with a handle stay.
+        %% Seconds without a change after which the library drops a series. Default: never. Series
+        %% with a handle stay.
         expire_after => pos_integer() | infinity,
-        %% Seconds over which rate/3 can tell; none by default.
+        %% Windows in seconds for rate/3. Default: none.
         windows => [pos_integer()]}.
 
 -type metric() :: #{name := atom(), type := type(), family := binary(), help := binary(),
@@ -81,11 +79,11 @@
 
 -define(REGISTRY, whittle_counters).
 
-%% whittle_counters_scale:max_value(), and the VM's largest small integer: a
-%% comparison with 2^59 would be one with a bignum.
+%% whittle_counters_scale:max_value(), and the VM's largest small integer. A comparison with 2^59
+%% would compare with a bignum.
 -define(MAX_OBSERVED, 16#7FFFFFFFFFFFFFF).
 
-%% The steps by which a counter may grow: no bignum either.
+%% The steps by which a counter may grow. They exclude bignums too.
 -define(IS_STEP(N), is_integer(N), N >= 0, N =< 16#7FFFFFFFFFFFFFF).
 
 %%% definitions
@@ -94,9 +92,9 @@
 -spec new(atom(), type() | timer) -> ok | {error, reason()}.
 new(Name, Type) -> new(Name, Type, #{}).
 
-%% @doc Defines a metric. Defining it again in the same way is fine; in another
-%% way it is `{error, {already_defined, ...}}' and nothing changes. A `timer' is
-%% a histogram of nanoseconds that is exported in seconds.
+%% @doc Defines a metric. A second definition with the same options succeeds. A different one
+%% gives `{error, {already_defined, ...}}' and changes nothing. A `timer' is a histogram of
+%% nanoseconds that the exports give in seconds.
 -spec new(atom(), type() | timer, options()) -> ok | {error, reason()}.
 new(Name, Type, Options) ->
     case whittle_counters_metric:check(Name, Type, Options) of
@@ -108,12 +106,12 @@ new(Name, Type, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Forgets a metric with all its series.
+%% @doc Deletes a metric with all its series.
 -spec delete(atom()) -> ok | {error, reason()}.
 delete(Name) -> whittle_counters_registry:undefine(Name).
 
-%% @doc Deletes one series. An update through a handle of it is accepted and
-%% forgotten; an update by name starts a new series at zero.
+%% @doc Deletes one series. The library accepts and ignores an update through a handle of it. An
+%% update by name starts a new series at zero.
 -spec delete(atom(), labels()) -> ok | {error, reason()}.
 delete(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_registry:delete/2).
@@ -122,8 +120,8 @@ delete(Name, Labels) ->
 -spec reset(atom()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 reset(Name) -> reset(Name, []).
 
-%% @doc Sets a series to zero and gives its value until then. Every update is in this
-%% value or in one that is read later; none is lost and none counted twice.
+%% @doc Sets a series to zero and gives its value until then. Each update counts in this value or
+%% in a later one. No update is lost or counts twice.
 -spec reset(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 reset(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_registry:reset/2).
@@ -142,14 +140,14 @@ with_values(Name, Labels, Fun) ->
 -spec handle(atom()) -> {ok, handle()} | {error, reason()}.
 handle(Name) -> handle(Name, []).
 
-%% @doc Resolves a series once. The handle is a small term that may be sent and
-%% stored; its series never expires. Counters become striped where there is
-%% more than one scheduler, histograms get the buckets of their range.
+%% @doc Resolves a series once. The handle is a small term that you may send and store. Its series
+%% never expires. With more than one scheduler the counter becomes striped. A histogram gets the
+%% buckets of its range.
 -spec handle(atom(), labels()) -> {ok, handle()} | {error, reason()}.
 handle(Name, Labels) -> whittle_counters_registry:handle(Name, Labels).
 
 %%% updates
-%%% The clauses for cells come first and make no call but the last one.
+%%% The clauses for cells come first. Their last call is their only one.
 
 %% @doc Adds one to a counter: a handle, or the name of one without labels.
 -spec inc(handle() | atom()) -> ok | {error, reason()}.
@@ -159,7 +157,7 @@ inc(#gauge{ref = Ref, ix = Ix}) -> atomics:add(Ref, Ix, 1);
 inc(Name) when is_atom(Name) -> inc(Name, [], 1);
 inc(Other) -> inc(Other, 1).
 
-%% @doc Adds to a counter: `inc(Handle, Step)', or `inc(Name, Labels)' by one.
+%% @doc Adds to a counter: `inc(Handle, Step)'. `inc(Name, Labels)' adds one.
 -spec inc(handle(), non_neg_integer()) -> ok | {error, reason()};
          (atom(), labels()) -> ok | {error, reason()}.
 inc(#striped{ref = Ref, ix = Ix}, N) when ?IS_STEP(N) -> counters:add(Ref, Ix, N);
@@ -171,7 +169,7 @@ inc(Cell, N) when is_record(Cell, counter); is_record(Cell, striped) ->
     refuse(whittle_counters_cell:metric(Cell), {bad_step, N});
 inc(Other, _) -> unfit(Other, counter).
 
-%% @doc Adds a whole number, zero or more (less than 2^59), to a counter by name.
+%% @doc Adds a whole number to a counter by name. The number is from 0 to 2^59 - 1.
 -spec inc(atom(), labels(), non_neg_integer()) -> ok | {error, reason()}.
 inc(Name, [A, B], N) when ?IS_STEP(N) -> inc_two(Name, A, B, N);
 inc(Name, Labels, N) when ?IS_STEP(N) ->
@@ -182,8 +180,9 @@ inc(Name, Labels, N) when ?IS_STEP(N) ->
     end;
 inc(Name, _, N) -> refuse(Name, {bad_step, N}).
 
-%% Two labels, which most have: one pattern all the way to the fields of the cell. By way of
-%% find/2 it takes 7 ns more by the JIT of OTP 29 (57 and 64), 4 by that of OTP 25.
+%% Most metrics have at most two labels. For two labels, one pattern reaches the fields of the
+%% cell. A call of find/2 takes 7 ns more with the JIT of OTP 29 (57 and 64 ns), and 4 ns more
+%% with that of OTP 25.
 -compile({inline, [inc_two/4]}).
 inc_two(Name, A, B, N) ->
     case persistent_term:get(?REGISTRY, #{}) of
@@ -192,9 +191,8 @@ inc_two(Name, A, B, N) ->
         _ -> slow(Name, [A, B], counter, N, fun inc/2)
     end.
 
-%% @doc Adds to a gauge, up or down: `add(Handle, N)', or `add(Name, N)'
-%% without labels. A gauge of whole numbers has 64 bits: beyond 2^63-1 it goes on
-%% from -2^63.
+%% @doc Adds to a gauge, up or down: `add(Handle, N)', or `add(Name, N)' without labels. A gauge
+%% of whole numbers has 64 bits: above 2^63-1 it continues from -2^63.
 -spec add(handle() | atom(), number()) -> ok | {error, reason()}.
 add(#gauge{ref = Ref, ix = Ix} = Cell, N) when is_integer(N) ->
     try atomics:add(Ref, Ix, N)
@@ -217,8 +215,8 @@ add(Name, Labels, N) ->
         _ -> slow(Name, Labels, gauge, N, fun add/2)
     end.
 
-%% @doc Sets a gauge: `set(Handle, N)', or `set(Name, N)' without labels. A
-%% gauge of whole numbers takes no float.
+%% @doc Sets a gauge: `set(Handle, N)', or `set(Name, N)' without labels. A gauge of whole numbers
+%% refuses floats.
 -spec set(handle() | atom(), number()) -> ok | {error, reason()}.
 set(#gauge{ref = Ref, ix = Ix} = Cell, N) when is_integer(N) ->
     try atomics:put(Ref, Ix, N)
@@ -241,7 +239,7 @@ set(Name, Labels, N) ->
         _ -> slow(Name, Labels, gauge, N, fun set/2)
     end.
 
-%% @doc Counts a value into a histogram: a whole number from 0 to 2^59 - 1, in
+%% @doc Counts a value into a histogram. The value is a whole number from 0 to 2^59 - 1, in
 %% observed units (see the option `resolution').
 -spec observe(handle() | atom(), non_neg_integer()) -> ok | {error, reason()}.
 observe(#histogram{schema = Schema, ref = Ref, ix = Ix, segments = Segments} = Cell, V)
@@ -268,8 +266,7 @@ observe(Name, Labels, V) ->
         _ -> slow(Name, Labels, histogram, V, fun observe/2)
     end.
 
-%% @doc Counts the nanoseconds since Start, which `erlang:monotonic_time/0'
-%% gave.
+%% @doc Counts the nanoseconds since Start, a result of `erlang:monotonic_time/0'.
 -spec observe_since(handle() | atom(), integer()) -> ok | {error, reason()}.
 observe_since(Histogram, Start) -> observe(Histogram, since(Start)).
 
@@ -277,10 +274,10 @@ observe_since(Histogram, Start) -> observe(Histogram, since(Start)).
 -spec observe_since(atom(), labels(), integer()) -> ok | {error, reason()}.
 observe_since(Name, Labels, Start) -> observe(Name, Labels, since(Start)).
 
-%% @doc Observes a value and keeps Exemplar, labels of your choice such as
-%% `#{trace_id => <<"5b8a">>}', as the example of its bucket in OpenMetrics.
-%% At most 128 characters of them; with others nothing is observed either. Costs
-%% an insert into a table.
+%% @doc Observes a value and keeps Exemplar as the example of its bucket in OpenMetrics. Exemplar
+%% has labels of your choice, such as `#{trace_id => <<"5b8a">>}', with at most 128 characters. If
+%% the labels are invalid, the function does not observe the value. The function costs an insert
+%% into a table.
 -spec exemplar(atom(), labels(), non_neg_integer(), #{atom() => label()}) ->
           ok | {error, reason()}.
 exemplar(Name, Labels, V, Exemplar) ->
@@ -299,7 +296,7 @@ exemplar(Name, Labels, V, Exemplar) ->
 since(Start) when is_integer(Start) ->
     erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond);
 since(Start) ->
-    %% Refused like any other value that is none.
+    %% The histogram refuses this term as any other invalid value.
     Start.
 
 %%% reading
@@ -308,15 +305,15 @@ since(Start) ->
 -spec value(atom()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name) -> value(Name, []).
 
-%% @doc Gives the value of a series: a number, or for a histogram the exact count
-%% and sum with the buckets that are not empty.
+%% @doc Gives the value of a series. It is a number, or for a histogram the exact count and sum
+%% with the buckets that are not empty.
 -spec value(atom(), labels()) -> {ok, whittle_counters_table:value()} | {error, reason()}.
 value(Name, Labels) ->
     with_values(Name, Labels, fun whittle_counters_table:read/2).
 
-%% @doc Gives the value below which the part Q (0 to 1) of a histogram's observations
-%% lies, in observed units, as exactly as its `error' says; 0 if it is empty since a reset.
-%% A series that nothing was observed into yet is unknown.
+%% @doc Gives the value below which the part Q (0 to 1) of a histogram's observations lies. The
+%% value is in observed units, with the precision of the option `error'. It is 0 if the histogram
+%% is empty since a reset. A series without any observation is unknown.
 -spec quantile(atom(), labels(), number()) -> {ok, number()} | {error, reason()}.
 quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
     case {whittle_counters_table:metric(Name), value(Name, Labels)} of
@@ -327,19 +324,20 @@ quantile(Name, Labels, Q) when is_number(Q), Q >= 0, Q =< 1 ->
     end;
 quantile(_, _, Q) -> {error, {bad_quantile, Q}}.
 
-%% @doc Gives the growth of a series in a second over the last Window seconds, which
-%% is one of the metric's `windows' or less, or over up to a fifth more than that, as it was
-%% looked. What a reset took away counts. A gauge may have fallen. Histograms: observations.
+%% @doc Gives the growth of a series per second over the last Window seconds. Window is at most
+%% the longest of the metric's `windows'. The real window is up to a fifth longer, because samples
+%% come at intervals. Growth before a reset counts. A gauge may have fallen. For histograms the
+%% result counts observations.
 -spec rate(atom(), labels(), pos_integer()) -> {ok, float()} | {error, reason()}.
 rate(Name, Labels, Window) ->
     with_values(Name, Labels,
                 fun(_, Values) -> whittle_counters_rate:rate(Name, Values, Window) end).
 
-%% @doc Gives everything as terms, by family and label values.
+%% @doc Gives all metrics as terms, by family and label values.
 -spec snapshot() -> #{binary() => #{[binary()] => whittle_counters_table:value()}}.
 snapshot() -> whittle_counters_scrape:snapshot().
 
-%% @doc Describes what the registry holds and costs.
+%% @doc Describes the content and the cost of the registry.
 -spec info() -> whittle_counters_table:info().
 info() -> whittle_counters_table:info().
 
@@ -363,8 +361,8 @@ walk([A | Labels], Node) ->
     case Node of #{A := Next} -> walk(Labels, Next); _ -> none end;
 walk(_, _) -> none.
 
-%% The tree does not hold it: perhaps not yet, perhaps it cannot be. What would be
-%% refused makes no series.
+%% The tree does not hold this series, either not yet or not at all. An update that the metric
+%% would refuse makes no series.
 slow(Name, Labels, Type, Value, Update) ->
     case whittle_counters_registry:resolve(Name, Labels, fun(M) -> takes(Type, M, Value) end) of
         {ok, Cell} -> Update(Cell, Value);
@@ -374,7 +372,7 @@ slow(Name, Labels, Type, Value, Update) ->
 takes(Type, #{type := Other, name := Name}, _) when Type =/= Other ->
     {error, {wrong_type, {Name, Other, Type}}};
 takes(counter, _, _) ->
-    %% inc/3 has refused a term that is no step.
+    %% inc/3 has refused a term that is not a step.
     ok;
 takes(gauge, #{value := Kind}, N) ->
     case whittle_counters_cell:fits(Kind, N) of
@@ -384,8 +382,8 @@ takes(gauge, #{value := Kind}, N) ->
 takes(histogram, _, V) when is_integer(V), V >= 0, V =< ?MAX_OBSERVED -> ok;
 takes(histogram, _, V) -> {error, {out_of_range, V}}.
 
-%% A bucket outside of the segments that the cell knows. The series may have it
-%% by now; a deleted series' observation is accepted and forgotten.
+%% Handles a bucket outside the segments of this cell. The series may have it by now. The library
+%% accepts and ignores the observation of a deleted series.
 widen(#histogram{key = {Name, _}} = Cell, Segment, V) ->
     case whittle_counters_registry:segment(Cell, Segment) of
         {ok, Wide} -> observe(Wide, V);
@@ -395,7 +393,7 @@ widen(#histogram{key = {Name, _}} = Cell, Segment, V) ->
 
 bad_value(Cell, N) -> refuse(whittle_counters_cell:metric(Cell), {bad_value, N}).
 
-%% A term that is no name is no handle of the wanted type either.
+%% A term that is not a name is not a handle of the wanted type either.
 unfit(Other, Wanted) when is_tuple(Other), tuple_size(Other) > 0 ->
     refuse(undefined, {bad_handle, {element(1, Other), Wanted}});
 unfit(Other, Wanted) ->

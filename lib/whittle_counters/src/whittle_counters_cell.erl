@@ -1,12 +1,10 @@
 %% @hidden Makes, reads and sets cells, the words of shared memory behind a series.
 %%
-%% A cold cell is one word of an atomics array that it shares with its
-%% neighbours (8 bytes). A striped cell has a word for each scheduler, in lines
-%% of 64 bytes that eight cells share: (schedulers + 1) * 8 bytes a cell, and
-%% updates from many cores do not meet. A word is never given to a second
-%% series: an array is freed by the garbage collector when the last series and
-%% the last handle that name it are gone, so an update through an old handle
-%% can only reach the series it was made for.
+%% A cold cell is one word (8 bytes) of an atomics array that it shares with other cells. A
+%% striped cell has a word for each scheduler, in lines of 64 bytes that eight cells share. It
+%% takes (schedulers + 1) * 8 bytes, and updates from many cores use different lines. A word never
+%% serves a second series. The garbage collector frees an array when the last series and the last
+%% handle of the array are gone. So an update through an old handle can only reach its own series.
 -module(whittle_counters_cell).
 
 -include("whittle_counters_cell.hrl").
@@ -21,14 +19,14 @@
 -type pages() :: #{atom() => {term(), pos_integer()}}.
 %% The arrays that still have room, and the next free word in each.
 
-%% Words in an array of cold cells. Small, because one living series keeps its
-%% whole array.
+%% Words in an array of cold cells. The number is small, because one living series keeps its whole
+%% array.
 -define(PAGE, 64).
 
-%% Buckets in a segment, as whittle_counters_scale says.
+%% Buckets in a segment, as in whittle_counters_scale.
 -define(SEGMENT, 32).
 
-%% @doc Begins with no array.
+%% @doc Makes an empty set of arrays.
 -spec pages() -> pages().
 pages() -> #{}.
 
@@ -41,7 +39,7 @@ counter(striped, Name, Pages) ->
     {Ref, Ix, Pages1} = words(striped, 1, Pages),
     {#striped{ref = Ref, ix = Ix, name = Name}, Pages1}.
 
-%% @doc Makes a gauge's cell: never striped, since it can be set.
+%% @doc Makes a gauge's cell. It is never striped, because a process can set it.
 -spec gauge(integer | float, atom(), pages()) -> {#gauge{} | #level{}, pages()}.
 gauge(integer, Name, Pages) ->
     {Ref, Ix, Pages1} = words(atomic, 1, Pages),
@@ -82,12 +80,12 @@ array(plain, N) -> counters:new(N, [atomics]);
 array(striped, N) -> counters:new(N, [write_concurrency]);
 array(atomic, N) -> atomics:new(N, [{signed, true}]).
 
-%% @doc Sets a level; badarg for a number that no float holds.
+%% @doc Sets a level. A number that does not fit into a float raises badarg.
 -spec set_level(#level{}, number()) -> ok.
 set_level(#level{ref = Ref, ix = Ix}, N) -> atomics:put(Ref, Ix, bits(N)).
 
-%% @doc Adds to a level; badarg or badarith when the result is no float.
-%% Another process may set it in between: then again.
+%% @doc Adds to a level. A result that does not fit into a float raises badarg or badarith. If
+%% another process sets the level in between, the function tries again.
 -spec add_level(#level{}, number()) -> ok.
 add_level(#level{ref = Ref, ix = Ix} = Level, N) ->
     Old = atomics:get(Ref, Ix),
@@ -104,19 +102,19 @@ level(Bits) ->
     <<Float/float>> = <<Bits:64>>,
     Float.
 
-%% @doc Tells whether a gauge of that kind takes the number.
+%% @doc Tells whether a gauge of this kind takes the number.
 -spec fits(integer | float, term()) -> boolean().
 fits(integer, N) -> is_integer(N) andalso N >= -(1 bsl 63) andalso N < 1 bsl 63;
 fits(float, N) when is_number(N) -> try is_float(float(N)) catch error:badarg -> false end;
 fits(float, _) -> false.
 
-%% @doc Sets a gauge to zero and gives its value until then. What is set or added meanwhile
-%% is in what this tells or stays.
+%% @doc Sets a gauge to zero and gives its value until then. An update at the same time counts in
+%% this value or in the gauge.
 -spec take(#gauge{} | #level{}) -> number().
 take(#gauge{ref = Ref, ix = Ix}) -> atomics:exchange(Ref, Ix, 0);
 take(#level{ref = Ref, ix = Ix}) -> level(atomics:exchange(Ref, Ix, 0)).
 
-%% @doc Reads the value; a histogram's is its sum.
+%% @doc Reads the value of a cell. For a histogram this is its sum.
 -spec read(cell()) -> number().
 read(#counter{ref = Ref, ix = Ix}) -> atomics:get(Ref, Ix);
 read(#striped{ref = Ref, ix = Ix}) -> counters:get(Ref, Ix);
@@ -145,7 +143,7 @@ metric(#striped{name = Name}) -> Name;
 metric(#gauge{name = Name}) -> Name;
 metric(#level{name = Name}) -> Name.
 
-%% @doc Gives the identity of a cell, which stays when the cell gets more segments.
+%% @doc Gives the identity of a cell. It stays when the cell gets more segments.
 -spec id(cell()) -> {term(), pos_integer()}.
 id(#histogram{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#counter{ref = Ref, ix = Ix}) -> {Ref, Ix};
@@ -153,8 +151,8 @@ id(#striped{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#gauge{ref = Ref, ix = Ix}) -> {Ref, Ix};
 id(#level{ref = Ref, ix = Ix}) -> {Ref, Ix}.
 
-%% @doc Gives the bytes of shared memory that the cell takes: its own words, without
-%% the unused ones of an array that it shares.
+%% @doc Gives the bytes of shared memory that the cell takes. They are its own words, without the
+%% unused words of an array that it shares.
 -spec bytes(cell()) -> non_neg_integer().
 bytes(#striped{ref = Ref}) -> word_bytes(Ref);
 bytes(#counter{}) -> 8;

@@ -1,12 +1,12 @@
 %% @doc Answers scrapes as a cowboy handler: `{"/metrics", whittle_counters_cowboy, []}' in the
-%% routes. Cowboy 2; nothing of it is needed to build this.
+%% routes. It works with cowboy 2. The build needs nothing of cowboy.
 -module(whittle_counters_cowboy).
 
 -ignore_xref([{cowboy_req, header, 3}, {cowboy_req, reply, 4}, {cowboy_req, stream_reply, 3},
               {cowboy_req, stream_body, 3}]).
 -export([init/2]).
 
-%% @doc Answers a scrape, streamed.
+%% @doc Answers a scrape as a stream.
 -spec init(map(), term()) -> {ok, map(), term()}.
 init(Request, State) ->
     case whittle_counters_sup:is_up() of

@@ -1,5 +1,5 @@
-%% @doc Answers `GET /metrics' as an elli handler, also as one of elli_middleware's.
-%% It ignores other requests. Nothing of elli is needed to build this.
+%% @doc Answers `GET /metrics' as an elli handler, also in elli_middleware. It ignores other
+%% requests. The build needs nothing of elli.
 -module(whittle_counters_elli).
 
 -ignore_xref([{elli_request, method, 1}, {elli_request, path, 1},

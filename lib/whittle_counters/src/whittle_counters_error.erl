@@ -1,10 +1,10 @@
-%% @hidden Formats the reasons of errors. It is a module of its own, because a small system that
-%% formats no errors then leaves the texts out.
+%% @hidden Formats the reasons of errors. It is a separate module, so that a small system that
+%% formats no errors leaves the texts out.
 -module(whittle_counters_error).
 
 -export([format/1]).
 
-%% @doc Formats a reason as one line that says what to do.
+%% @doc Formats a reason as one line. The line says what to do.
 -spec format(whittle_counters:reason()) -> unicode:chardata().
 format({bad_labels, {[], Given}}) when is_number(Given) ->
     io_lib:format("the metric has no labels; to count by a number give labels and number, as in "

@@ -1,15 +1,15 @@
-%% @hidden Keeps exemplars: for each power of two of a histogram series the last
-%% observation that came with one.
+%% @hidden Keeps exemplars of histogram series. For each power of two it keeps the last
+%% observation that had one.
 -module(whittle_counters_exemplar).
 
 -export([create/0, text/1, put/4, text/4, delete/2]).
 
 -define(TABLE, whittle_counters_exemplars).
 
-%% Characters of names and values that OpenMetrics allows.
+%% The largest length of names and values in OpenMetrics, in characters.
 -define(LENGTH, 128).
 
-%% @doc Makes the table; the calling process owns it.
+%% @doc Makes the table. The calling process owns it.
 -spec create() -> ok.
 create() ->
     _ = ets:new(?TABLE, [named_table, public, ordered_set]),
@@ -34,26 +34,26 @@ text(Exemplar) when is_map(Exemplar) ->
 text(Exemplar) ->
     {error, {bad_labels, {exemplar, Exemplar}}}.
 
-%% @doc Keeps an exemplar, as text/1 gave it, of an observed value.
+%% @doc Keeps an exemplar of an observed value. text/1 made its text.
 -spec put(atom(), [binary()], non_neg_integer(), binary()) -> ok.
 put(Name, Values, V, Text) ->
     Row = {{Name, Values, power(V)}, Text, V, erlang:system_time(millisecond)},
     _ = whittle_counters_table:access(fun() -> ets:insert(?TABLE, Row) end, none),
     stay(Name, Values).
 
-%% The series may have been deleted since it was observed.
+%% Another process may have deleted the series since the observation.
 stay(Name, Values) ->
     case whittle_counters_table:series({Name, Values}) of
         {ok, _} -> ok;
         none -> delete(Name, Values)
     end.
 
-%% The exponent of the power of two at or above it.
+%% The exponent of the smallest power of two that is not less than the value.
 power(V) when V =< 1 -> 0;
 power(V) -> whittle_counters_scale:index(0, V).
 
-%% @doc Formats the exemplar that follows the bucket up to 2^Power on its line; empty without
-%% one.
+%% @doc Formats the exemplar after the bucket up to 2^Power on its line. The result is empty
+%% without an exemplar.
 -spec text(atom(), [binary()], non_neg_integer(), pos_integer()) -> iodata().
 text(Name, Values, Power, Resolution) ->
     case whittle_counters_table:access(fun() -> ets:lookup(?TABLE, {Name, Values, Power}) end,

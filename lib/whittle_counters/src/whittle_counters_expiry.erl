@@ -1,22 +1,22 @@
-%% @hidden Looks for stale and for hot series.
+%% @hidden Finds stale and hot series.
 %%
-%% An expired series stays in the table, out of sight, for ?GRACE seconds. An update may have
-%% begun before the expiry, with a cell that it had looked up. If the cell grows within these
-%% seconds, the series comes back with its whole value.
+%% An expired series stays hidden in the table for ?GRACE seconds. An update may have begun before
+%% the expiry, with the cell from its lookup. If the cell grows within these seconds, the series
+%% comes back with its whole value.
 -module(whittle_counters_expiry).
 
 -include("whittle_counters_series.hrl").
 
 -export([sweep/2]).
 
-%% Seconds that an expired series is watched. An update that was begun before
-%% the expiry is done within it unless its process is held up for longer.
+%% Seconds for which the sweep watches an expired series. An update that began before the expiry
+%% ends within this time, unless the system suspends its process for longer.
 -define(GRACE, 60).
-%% Updates a second from which a cold counter is striped: a tenth of a core's
-%% time would go into the shared line (bench/counters).
+%% Updates per second from which a cold counter becomes striped. From this rate on, a tenth of a
+%% core's time would go into the shared line (bench/counters).
 -define(HOT, 500000).
 
-%% @doc Looks at every series at second Now of `erlang:monotonic_time/1'.
+%% @doc Checks every series at second Now of `erlang:monotonic_time/1'.
 -spec sweep(integer(), whittle_counters_series:store()) -> whittle_counters_series:store().
 sweep(Now, Store) ->
     Store1 = ets:foldl(fun(Row, S) -> look_at(Row, Now, S) end, Store, ?SERIES),
@@ -53,8 +53,8 @@ changed(#series{stripe = plain, expired = false} = Row, Value, Last, Seconds,
 changed(Row, _, _, _, _, Store) ->
     keep(Row#series{expired = false}, Store).
 
-%% Gives the number that shows whether a series was updated: for a histogram the count, because
-%% all of its buckets would take too much memory.
+%% Gives the number that shows whether a series was updated. For a histogram it is the count,
+%% because all of its buckets would take too much memory.
 updates(#{count := Count}) -> Count;
 updates(Value) -> Value.
 

@@ -1,22 +1,26 @@
-%% @doc Serves scrapes over HTTP: `GET /metrics', in the format that the Accept header chooses.
-%% The handlers for other servers share its functions.
+%% @doc Serves scrapes over HTTP.
 %%
-%% One process accepts; each connection has its own. All that ask at the same moment share one
-%% answer (whittle_counters_shared), because to make it costs the most. While more than ?SLOW
-%% are answered, an answer may be up to ?AGE_MS old, so that a crowd of clients costs one
-%% answer a second, in processor time and in memory.
+%% It answers `GET /metrics' in the format that the Accept header chooses. The handlers for other
+%% servers share its functions.
 %%
-%% A client has `timeout' for its request and again for the whole answer. When more than
-%% ?CONNECTIONS are open, the endpoint closes one that has its answer, or else the one that has
-%% been idle the longest, once that is `patience': it has sent no request, or has read nothing
-%% of its answer. So the ?BACKLOG clients that may be in front of one in the kernel's queue
-%% delay it by ?BACKLOG / ?CONNECTIONS * `patience', 0.8 s by default, and by the time that
-%% two answers take. A client that has begun to read may pause for ?PAUSE_MS longer. More than
-%% ?SLOW that do not read are closed within a second, also when nobody waits, because each may
-%% hold an answer of its own in memory. The endpoint counts the scrapes that it cuts off.
+%% One process accepts, and each connection has a process of its own. All clients that ask at the
+%% same moment share one answer (whittle_counters_shared), because making an answer costs the
+%% most. While the endpoint serves more than ?SLOW clients, an answer may be up to ?AGE_MS old. So
+%% a crowd of clients costs one answer per second, in processor time and in memory.
 %%
-%% It does not answer 503 to a crowd, because the honest client in it would go without its
-%% answer. It does not serve a queue a few at a time, because each would wait for all in front.
+%% A client has `timeout' for its request, and again for the whole answer. If more than
+%% ?CONNECTIONS are open, the endpoint closes one. It takes a client that has its answer, or else
+%% the client with the longest idle time, if that time is at least `patience'. An idle client has
+%% sent no request, or has read nothing of its answer. At most ?BACKLOG clients wait in the
+%% kernel's queue before a client. They delay it by ?BACKLOG / ?CONNECTIONS * `patience', 0.8 s by
+%% default, and by the time of two answers. A client that has begun to read may pause for
+%% ?PAUSE_MS longer. If more than ?SLOW clients do not read, the endpoint closes the others within
+%% a second, even when no client waits, because each may hold an answer of its own in memory. The
+%% endpoint counts the scrapes that it cuts off.
+%%
+%% The endpoint does not answer 503 to a crowd, because an honest client in the crowd would get no
+%% answer. It does not serve a queue a few clients at a time, because each would wait for all
+%% before it.
 -module(whittle_counters_http).
 
 -export([start_link/1, child_spec/1, port/1]).
@@ -24,39 +28,39 @@
 -export_type([options/0, format/0]).
 
 -type options() :: #{
-        %% 9568 by default; 0 takes any that is free, see port/1.
+        %% The port. Default: 9568. 0 takes any free port, see port/1.
         port => inet:port_number(),
-        %% Address to listen on; only this machine by default. `any' for all.
+        %% The address to listen on. Default: this machine only. `any' stands for all addresses.
         ip => inet:ip_address() | any,
-        %% Milliseconds that a client may take for its request, for the whole answer,
-        %% and to close; 10000 by default.
+        %% Milliseconds that a client may take for its request, for the whole answer, and to
+        %% close. Default: 10000.
         timeout => pos_integer(),
         %% Milliseconds that a client may be idle (ask nothing, or read nothing of its answer)
-        %% while others wait for its place; 50 by default.
+        %% while others wait for its place. Default: 50.
         patience => pos_integer()}.
 
 -type format() :: prometheus | openmetrics | protobuf.
 
 -define(CONNECTIONS, 64).
-%% Clients that do not read their answers and may stay for all of `timeout'.
+%% The number of clients that may use all of `timeout' without reading their answers.
 -define(SLOW, 4).
 -define(AGE_MS, 1000).
-%% Bytes that are written at a time. A client that has read none of them for a while is idle.
+%% The bytes of one write. A client that has read none of them for a while is idle.
 -define(PIECE, 16384).
-%% Milliseconds by which a client may be idle longer that has taken so many bytes: more than the
-%% kernel holds for one that reads nothing. On a busy machine, a client that reads was idle
-%% for 50 ms in one scrape of twenty.
+%% The extra idle time in milliseconds for a client that has taken so many bytes. They are more
+%% than the kernel holds for a client that reads nothing. On a busy machine, a client that reads
+%% was idle for 50 ms in one scrape of twenty.
 -define(PAUSE_MS, 200).
 -define(READ, 262144).
-%% A time that never comes: the connection does not wait for its client.
+%% A time in the far future. The connection does not wait for its client.
 -define(BUSY, (1 bsl 62)).
-%% Connections that wait in the kernel until they are accepted, so that a crowd does not make
-%% a scrape wait until its client tries again (a second). The kernel may allow fewer.
+%% Connections that wait in the kernel until the endpoint accepts them. A long queue keeps a crowd
+%% from making a scrape wait until its client tries again (a second). The kernel may allow fewer.
 -define(BACKLOG, 1024).
-%% Bytes that wait in the kernel for a client. Its own choice can be megabytes,
-%% which is more than all else that a scrape takes.
+%% Bytes that wait in the kernel for a client. The kernel's default can be megabytes, which is
+%% more than all other memory of a scrape.
 -define(SNDBUF, 65536).
-%% Bytes of a request that are read and thrown away behind the answer.
+%% Bytes of a request that the endpoint reads and discards after the answer.
 -define(REST, 1048576).
 
 %% @doc Gives the child specification for your supervisor.
@@ -103,15 +107,15 @@ port(Endpoint) ->
     {dictionary, Dictionary} = process_info(Endpoint, dictionary),
     proplists:get_value(?MODULE, Dictionary).
 
-%% `open' maps a connection's process to how far it is (`asking', `asked' or `answered') and to
-%% an atomic in which it keeps since when it waits for its client, or ?BUSY. `asked' tells the
-%% connections how many are being answered.
+%% `open' maps a connection's process to its state (`asking', `asked' or `answered') and to an
+%% atomic. The atomic holds the time since which the connection waits for its client, or ?BUSY.
+%% `asked' holds the number of clients in service, for the connections.
 accept(State) ->
     #{listen := Listen} = State1 = drop_slow(news(State)),
     case gen_tcp:accept(Listen, 1000) of
         {ok, Socket} -> accept(connected(Socket, State1));
         {error, timeout} -> accept(State1);
-        %% Out of descriptors, say: one gives its own back.
+        %% For example, no descriptor is free. A closed connection frees its descriptor.
         {error, Reason} when Reason =/= closed -> accept(close_one(none, 1000, news(State1)));
         {error, closed} -> exit(shutdown)
     end.
@@ -126,11 +130,11 @@ connected(Socket, State) ->
                              end),
     _ = gen_tcp:controlling_process(Socket, Pid),
     Pid ! {go, Socket},
-    %% Before its news, which may be that it has ended.
+    %% The process is gone before its message arrives, which may be its end.
     #{open := Open} = State,
     make_room(Pid, news(State#{open := Open#{Pid => {asking, Since}}})).
 
-%% Connections have said how far they are.
+%% Handles messages in which connections report their state.
 news(#{open := Open, asked := Asked} = State) ->
     receive
         {Pid, Now} when Now =:= asked; Now =:= answered -> news(is(Pid, Now, State));
@@ -140,7 +144,7 @@ news(#{open := Open, asked := Asked} = State) ->
             State
     end.
 
-%% One that was closed may have said something before.
+%% A closed connection may have sent a message before.
 is(Pid, Now, #{open := Open} = State) ->
     case Open of
         #{Pid := {_, Since}} -> State#{open := Open#{Pid := {Now, Since}}};
@@ -153,8 +157,9 @@ make_room(_, #{open := Open} = State) when map_size(Open) =< ?CONNECTIONS -> Sta
 make_room(New, #{patience := Patience} = State) ->
     make_room(New, close_one(New, Patience, news(State))).
 
-%% Closes one that has its answer, else one that has been idle for long enough. If there is
-%% none yet, waits until a connection has news, or one may be idle for long enough.
+%% Closes a connection that has its answer, or else one that has been idle for long enough. If
+%% there is none yet, the function waits until a connection reports, or may be idle for long
+%% enough.
 close_one(New, Wait, #{open := Open, patience := Patience} = State) ->
     Now = now_ms(),
     case lists:sort([{How =/= answered, atomics:get(Since, 1), Pid}
@@ -169,8 +174,8 @@ close_one(New, Wait, #{open := Open, patience := Patience} = State) ->
             end
     end.
 
-%% Of those that do not read their answers, the newest few stay: each may hold an answer of
-%% another moment in memory.
+%% Of the clients that do not read their answers, only the newest few stay, because each may hold
+%% an answer of another moment in memory.
 drop_slow(#{open := Open, patience := Patience} = State) ->
     Now = now_ms(),
     Slow = lists:sort([{Idle, Pid} || {Pid, {asked, Since}} <- maps:to_list(Open),
@@ -219,8 +224,8 @@ send(#{socket := Socket, deadline := Deadline, since := Since}, Data, Pause) ->
             gen_tcp:send(Socket, Data)
     end.
 
-%% Reads until the client closes. To close while something is unread would be a
-%% reset, which may take the answer away before the client has read it.
+%% Reads until the client closes. To close a socket with unread data sends a reset, which may
+%% destroy the answer before the client has read it.
 drain(Socket, Deadline, Left) when Left > 0 ->
     case gen_tcp:recv(Socket, 0, left(Deadline)) of
         {ok, Data} -> drain(Socket, Deadline, Left - byte_size(Data));
@@ -263,7 +268,7 @@ scrape(#{accept := Accept}, Client) ->
         {error, _} = Error -> sent(Error, Socket)
     end.
 
-%% Since when the answer may have been begun.
+%% Gives the earliest time at which the answer may have begun.
 begun(Asked) ->
     Now = erlang:monotonic_time(),
     case counters:get(Asked, 1) > ?SLOW of
@@ -271,7 +276,7 @@ begun(Asked) ->
         false -> Now
     end.
 
-%% All of an answer. As binaries, so that those who send it share it.
+%% Makes a whole answer. Its parts are binaries, so that the senders share them.
 body(Format) ->
     {ok, Pieces} = whittle_counters_stream:collect(
                      fun(Write) ->
@@ -280,7 +285,8 @@ body(Format) ->
     Binaries = lists:flatten(Pieces),
     {lists:sum([byte_size(Binary) || Binary <- Binaries]), Binaries}.
 
-%% Sent is how much the client has taken; what the kernel does not hold of that, it has read.
+%% Sent is the number of bytes that the client has taken. The client has read those that the
+%% kernel no longer holds.
 written([], _, _) -> ok;
 written([<<Piece:?PIECE/binary, Rest/binary>> | Pieces], Client, Sent) when Rest =/= <<>> ->
     written([Piece, Rest | Pieces], Client, Sent);
@@ -314,9 +320,9 @@ reason(414) -> <<"URI Too Long">>;
 reason(431) -> <<"Request Header Fields Too Large">>;
 reason(503) -> <<"Service Unavailable">>.
 
-%% @doc Chooses the format for an Accept header: the one with the largest q, of several the
-%% one that tells most. Protobuf and OpenMetrics only where they are asked for; the
-%% text format where nothing else is.
+%% @doc Chooses the format for an Accept header. The format with the largest q wins, and among
+%% equals the one with the most information. The client gets protobuf and OpenMetrics only if it
+%% asks for them, and the text format by default.
 -spec negotiate(binary()) -> format().
 negotiate(Accept) ->
     Plain = << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>>
@@ -341,7 +347,7 @@ tells(protobuf) -> 3;
 tells(openmetrics) -> 2;
 tells(prometheus) -> 1.
 
-%% In thousandths; what is no number counts as though it were not there.
+%% Reads q in thousandths. A q that is not a number counts as absent.
 quality([<<"q=1", _/binary>> | _]) -> 1000;
 quality([<<"q=0.", Digits/binary>> | _]) ->
     try binary_to_integer(binary:part(<<Digits/binary, "000">>, 0, 3))
@@ -351,7 +357,7 @@ quality([<<"q=0">> | _]) -> 0;
 quality([_ | Parameters]) -> quality(Parameters);
 quality([]) -> 1000.
 
-%% @doc Gives a whole answer for a server that takes one: status, Content-Type, body.
+%% @doc Gives a whole answer for a server: status, Content-Type, body.
 -spec answer(Accept :: binary()) -> {200 | 503, binary(), iodata()}.
 answer(Accept) ->
     case whittle_counters_sup:is_up() of
@@ -362,11 +368,11 @@ answer(Accept) ->
         false -> stopped()
     end.
 
-%% @doc Gives the answer while the application does not run.
+%% @doc Gives the answer for the time in which the application does not run.
 -spec stopped() -> {503, binary(), binary()}.
 stopped() -> {503, <<"text/plain">>, <<"whittle_counters does not run\n">>}.
 
-%% @doc Writes everything in a format.
+%% @doc Writes all metrics in a format.
 -spec stream(format(), whittle_counters_stream:write()) -> ok | {error, term()}.
 stream(protobuf, Write) -> whittle_counters_protobuf:stream(Write);
 stream(Format, Write) -> whittle_counters_text:stream(Format, Write).

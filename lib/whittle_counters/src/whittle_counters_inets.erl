@@ -1,5 +1,7 @@
-%% @doc Answers `GET /metrics' as a module of inets' httpd
-%% (`{modules, [whittle_counters_inets, ...]}'), and leaves other requests to the modules behind it.
+%% @doc Answers `GET /metrics' as a module of inets' httpd.
+%%
+%% Put it into `{modules, [whittle_counters_inets, ...]}'. It leaves other requests to the next
+%% modules.
 -module(whittle_counters_inets).
 
 -include_lib("inets/include/httpd.hrl").

@@ -8,7 +8,7 @@
                     stripe => auto, max_series => 1000, expire_after => infinity,
                     windows => []}).
 
-%% Coarser than one bucket for a power of two there is none, and that errs by 0.414.
+%% The coarsest schema has one bucket for a power of two, with an error of 0.414.
 -define(LARGEST_ERROR, 0.42).
 
 %% @doc Makes a definition of a name, a type and options.
@@ -25,7 +25,7 @@ check(Name, Type, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% Which options a metric has: one that would change nothing is refused.
+%% Tells which options a metric has. The library refuses an option without effect.
 has({read, counter}, Key) -> common(Key) orelse Key =:= read;
 has({read, gauge}, Key) -> common(Key) orelse Key =:= read;
 has({read, Type}, Key) -> Key =/= read andalso has(Type, Key);
@@ -39,7 +39,7 @@ has(timer, Key) ->
 common(Key) -> lists:member(Key, [help, unit, labels]).
 series(Key) -> lists:member(Key, [max_series, expire_after, windows]).
 
-%% A timer's unit says how many nanoseconds are one.
+%% The unit of a timer gives the nanoseconds in one exported unit.
 typed(Name, timer, #{unit := Unit} = Options) ->
     Text = case Unit of <<>> -> <<"seconds">>; _ -> unicode:characters_to_binary(Unit) end,
     named(Name, histogram,
@@ -71,7 +71,7 @@ option(_, read, V) -> is_function(V, 0);
 option(_, error, V) ->
     is_float(V) andalso V > 0 andalso V =< ?LARGEST_ERROR;
 option(_, resolution, V) ->
-    %% One that no float holds would cost the scrape.
+    %% A number that does not fit into a float would break the scrape.
     whittle_counters_option:is_positive(V) andalso V =< whittle_counters_scale:max_value();
 option(_, range, {Low, High}) ->
     is_integer(Low) andalso is_integer(High) andalso Low >= 0 andalso Low < High
@@ -88,8 +88,8 @@ is_text(V) when is_binary(V); is_list(V) ->
     try is_binary(unicode:characters_to_binary(V)) catch error:badarg -> false end;
 is_text(_) -> false.
 
-%% @doc Gives the options in which a new definition differs from the old one. Only what the
-%% caller gave is compared: the schema follows from the error.
+%% @doc Gives the options in which a new definition differs from the old one. It compares only the
+%% caller's options, because the schema follows from the error.
 -spec difference(whittle_counters:metric(), whittle_counters:metric()) ->
           [{Option :: atom(), Old :: term(), New :: term()}].
 difference(Old, New) ->
@@ -97,8 +97,7 @@ difference(Old, New) ->
      || {Key, Value} <- lists:sort(maps:to_list(New)), Key =/= schema,
         maps:get(Key, Old, none) =/= Value].
 
-%% @doc Gives the metric, of those defined, or the family of the library that has a sample of
-%% the same name.
+%% @doc Finds a defined metric, or a family of the library, that has a sample of the same name.
 -spec clash(whittle_counters:metric(), [whittle_counters:metric()]) -> none | atom().
 clash(#{family := Family, type := Type}, Metrics) ->
     Mine = whittle_counters_name:samples(Family, Type),
@@ -110,7 +109,7 @@ clash(#{family := Family, type := Type}, Metrics) ->
         [First | _] -> First
     end.
 
-%% @doc Gives the families that the library has beside the metrics; nobody can define them.
+%% @doc Gives the families of the library itself. Nobody can define them.
 -spec own_families() -> [whittle_counters_scrape:family()].
 own_families() ->
     [own(whittle_counters_rejected_total, <<"Updates that could not be done">>, [metric, reason]),

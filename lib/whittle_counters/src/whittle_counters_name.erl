@@ -1,17 +1,16 @@
 %% @doc Checks names, units and labels by the rules of OpenMetrics, and formats label sets.
 %%
-%% The rules are those of the OpenMetrics 1.0 text format: a metric's name is
-%% `[a-zA-Z_:][a-zA-Z0-9_:]*', a label's `[a-zA-Z_][a-zA-Z0-9_]*' without two
-%% leading underscores, a unit ends the name, and no two families may share a
-%% name once the suffixes of their samples are put on.
+%% The rules come from the OpenMetrics 1.0 text format. A metric's name is
+%% `[a-zA-Z_:][a-zA-Z0-9_:]*'. A label's name is `[a-zA-Z_][a-zA-Z0-9_]*' without two leading
+%% underscores. A unit ends the name. No two families may have a sample name in common.
 -module(whittle_counters_name).
 
 -export([family/2, samples/2, check/3, label_names/2, nanoseconds/1]).
 -export([values/2, text/2, escape/1, escape_help/1]).
 
-%% @doc Gives the family's name: a counter's without `_total'. The module string is not
-%% used here nor elsewhere in the application: it loads unicode_util, which takes
-%% 600 KB, four times what all of this does.
+%% @doc Gives the family's name. For a counter it has no `_total'. This application does not use
+%% the module string, because string loads unicode_util, which takes 600 KB, four times as much as
+%% the whole application.
 -spec family(atom(), whittle_counters:type()) -> binary().
 family(Name, counter) ->
     Text = atom_to_binary(Name),
@@ -32,8 +31,8 @@ samples(Family, histogram) ->
     [Family | [<<Family/binary, Suffix/binary>>
                || Suffix <- [<<"_bucket">>, <<"_count">>, <<"_sum">>, <<"_created">>]]].
 
-%% @doc Checks a metric's name and unit. A counter may be named with `_total'
-%% or without; the unit, if there is one, ends the family's name.
+%% @doc Checks a metric's name and unit. A counter's name may end in `_total'. The unit, if there
+%% is one, ends the family's name.
 -spec check(atom(), whittle_counters:type(), binary()) ->
           ok | {error, {bad_name | bad_unit, term()}}.
 check(Name, Type, Unit) ->
@@ -52,7 +51,7 @@ check(Name, Type, Unit) ->
             end
     end.
 
-%% @doc Gives the nanoseconds of a unit of time; `none' for what is no unit of time.
+%% @doc Gives the nanoseconds of a unit of time. The result is `none' for another unit.
 -spec nanoseconds(binary()) -> pos_integer() | none.
 nanoseconds(<<"nanoseconds">>) -> 1;
 nanoseconds(<<"microseconds">>) -> 1000;
@@ -77,9 +76,9 @@ label_names(Names, Type) when is_list(Names) ->
 label_names(Names, _) ->
     {error, {bad_label_name, Names}}.
 
-%% @doc Gives a label set as the list of its values' texts, in the order in which the
-%% metric names its labels. Values are text: an atom, an integer, a UTF-8
-%% binary or a list of characters. A map from label to value is taken too.
+%% @doc Gives the texts of a label set's values, in the order in which the metric names its
+%% labels. A value is an atom, an integer, a UTF-8 binary or a list of characters. The set may
+%% also be a map from label to value.
 -spec values([atom()], term()) ->
           {ok, [binary()]} | {error, {bad_labels | bad_label_value, term()}}.
 values(Names, Labels) when is_map(Labels) ->
@@ -108,18 +107,18 @@ value(V) when is_binary(V); is_list(V) ->
     end;
 value(V) -> throw(V).
 
-%% @doc Formats a label set as `a="x",b="y"', escaped; empty without labels.
+%% @doc Formats a label set as `a="x",b="y"', escaped. The text is empty without labels.
 -spec text([atom()], [binary()]) -> binary().
 text(Names, Values) ->
     Pairs = lists:zipwith(fun(N, V) -> [atom_to_binary(N), "=\"", escape(V), $"] end,
                           Names, Values),
     iolist_to_binary(lists:join($,, Pairs)).
 
-%% @doc Escapes a label value for its quotes.
+%% @doc Escapes a label value that stands in quotes.
 -spec escape(binary()) -> binary().
 escape(Text) -> << <<(escape_char(C, true))/binary>> || <<C>> <= Text >>.
 
-%% @doc Escapes help text; quotes stay as they are in Prometheus' format.
+%% @doc Escapes help text. Quotes stay, as in Prometheus' format.
 -spec escape_help(binary()) -> binary().
 escape_help(Text) -> << <<(escape_char(C, false))/binary>> || <<C>> <= Text >>.
 

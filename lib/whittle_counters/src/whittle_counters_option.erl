@@ -4,7 +4,7 @@
 -export([check/2, is_port/1, is_positive/1, is_timeout/1, is_list_of/2]).
 -export([env/1, check_env/0]).
 
-%% The application's own, which its README describes.
+%% The application's own settings. Its README describes them.
 -define(ENV, #{max_series => 100000, publish_after => 20, sweep_every => 10000,
                read_timeout => 2000}).
 
@@ -36,8 +36,8 @@ is_timeout(V) -> is_positive(V) andalso V < 1 bsl 32.
 is_list_of(Fits, V) when length(V) >= 0 -> lists:all(Fits, V);
 is_list_of(_, _) -> false.
 
-%% @doc Reads a setting of the application; the default counts for one that it cannot use. A
-%% setting that was set wrong while the application runs must not end it.
+%% @doc Reads a setting of the application. An invalid setting gives the default, because a wrong
+%% value must not end a running application.
 -spec env(max_series | publish_after | sweep_every | read_timeout) -> non_neg_integer().
 env(Key) ->
     Default = map_get(Key, ?ENV),

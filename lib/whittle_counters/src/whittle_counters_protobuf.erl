@@ -1,14 +1,14 @@
-%% @doc Writes Prometheus' protobuf format with native histograms: length-delimited
-%% `io.prometheus.client.MetricFamily' messages (the fields are those of
-%% metrics.proto in prometheus/client_model).
+%% @doc Writes Prometheus' protobuf format with native histograms.
 %%
-%% The buckets of a native histogram end at powers of 2^(1/2^schema) of the
-%% exported unit. A histogram whose resolution is no power of two, such as
-%% nanoseconds exported in seconds, has its buckets between them: they are moved
-%% to the nearest, by at most half a bucket, which doubles the relative error
-%% (8.9 % for the default). Count and sum are exact.
+%% The output consists of length-delimited `io.prometheus.client.MetricFamily' messages. The
+%% fields are those of metrics.proto in prometheus/client_model.
 %%
-%% The length stands in front, so a whole family is held in memory.
+%% The buckets of a native histogram end at powers of 2^(1/2^schema) of the exported unit. If the
+%% resolution of a histogram is not a power of two, as for nanoseconds exported in seconds, its
+%% buckets lie between these ends. The export moves them to the nearest ends, by at most half a
+%% bucket. This doubles the relative error (8.9 % for the default). Count and sum are exact.
+%%
+%% The length of a message precedes it, so the export holds a whole family in memory.
 -module(whittle_counters_protobuf).
 
 -export([stream/1, content_type/0]).
@@ -19,7 +19,7 @@ content_type() ->
     <<"application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
       "encoding=delimited">>.
 
-%% @doc Writes everything, a family at a time.
+%% @doc Writes all metrics, one family at a time.
 -spec stream(whittle_counters_stream:write()) -> ok | {error, term()}.
 stream(Write) ->
     whittle_counters_stream:run(1, Write, fun(Out) ->
@@ -61,16 +61,16 @@ histogram(#{resolution := Resolution, schema := Schema},
     Shift = round(math:log2(Resolution) * (1 bsl Schema)),
     Moved = [{I - Shift, N} || {I, N} <- Buckets],
     [integer(1, Count), double(2, Sum / Resolution), integer(5, zigzag(Schema)),
-     %% Only zero itself is in the zero bucket. A histogram with nothing in it
-     %% needs a span of no length to be seen as a native one.
+     %% The zero bucket holds only zero. An empty histogram needs a span without length, or
+     %% Prometheus does not recognize it as a native one.
      double(6, 0.0), integer(7, Zeros),
      case Moved of
          [] -> bytes(12, [integer(1, 0), integer(2, 0)]);
          _ -> spans(Moved)
      end].
 
-%% Runs of buckets without a gap: the first offset is from bucket 0, the others
-%% from the end of the run before; counts are differences to the bucket before.
+%% Makes runs of buckets without a gap. The first offset starts at bucket 0, the others at the end
+%% of the previous run. Counts are differences to the previous bucket.
 spans(Buckets) ->
     {Spans, Deltas, _, _} =
         lists:foldl(fun({I, N}, {[{Offset, Length} | Rest], Ds, I0, N0}) when I =:= I0 + 1 ->

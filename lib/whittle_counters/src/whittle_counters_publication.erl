@@ -1,16 +1,17 @@
 %% @hidden Publishes the tree from names to cells, for readers that use no process.
 %%
-%% The tree is one persistent term, a `whittle_counters_tree:tree()'. New paths are collected and
-%% put into it together, at most every `publish_after' milliseconds and in no more than a
-%% twentieth of the time, because replacing a persistent term makes the VM look at every process.
+%% The tree is one persistent term, a `whittle_counters_tree:tree()'. The registry collects new
+%% paths and adds them together. It does so at most every `publish_after' milliseconds, and uses
+%% at most a twentieth of the time, because replacing a persistent term makes the VM scan every
+%% process.
 %%
-%% The table of asked paths keeps a reader from asking for one path twice before it is
-%% published.
+%% The table of requested paths keeps a reader from requesting a path twice before its
+%% publication.
 -module(whittle_counters_publication).
 
-%% The registry's side
+%% Functions for the registry
 -export([begin_with/1, later/3, drop/2, is_pending/1, publish/1]).
-%% Anybody's side
+%% Functions for all processes
 -export([ask/1, unask/1, forget/0]).
 -export_type([publication/0]).
 
@@ -20,18 +21,18 @@
 -record(publication, {
     pending = #{} :: #{whittle_counters_tree:path() => whittle_counters_cell:cell() | delete},
     timer = none :: none | reference(),
-    pause = 0 :: non_neg_integer()      % milliseconds that the last publication costs us
+    pause = 0 :: non_neg_integer()      % cost of the last publication, in milliseconds
 }).
 -opaque publication() :: #publication{}.
 
-%% @doc Replaces the tree by one of these paths. Paths of the old tree go with it.
+%% @doc Replaces the tree by one of these paths. It removes the paths of the old tree.
 -spec begin_with(#{whittle_counters_tree:path() => whittle_counters_cell:cell()}) -> publication().
 begin_with(Paths) ->
     true = ets:delete_all_objects(?ASKED),
     _ = persistent_term:put(?TREE, #{}),
     publish(#publication{pending = Paths}).
 
-%% @doc Collects a path. The calling process gets the message `publish' when it is time to call
+%% @doc Collects a path. The calling process gets the message `publish' when it should call
 %% publish/1.
 -spec later(whittle_counters_tree:path(), whittle_counters_cell:cell(), publication()) ->
           publication().
@@ -44,7 +45,7 @@ later(Path, Cell, #publication{pending = Pending, timer = Timer, pause = Pause} 
         _ -> Later
     end.
 
-%% @doc Takes a path out of the tree with the next publication.
+%% @doc Removes a path from the tree with the next publication.
 -spec drop(whittle_counters_tree:path(), publication()) -> publication().
 drop(Path, #publication{pending = Pending} = Publication) ->
     Publication#publication{pending = Pending#{Path => delete}}.
@@ -65,18 +66,19 @@ publish(#publication{pending = Pending, timer = Timer}) ->
     _ = Timer =/= none andalso erlang:cancel_timer(Timer),
     #publication{pause = 20 * (erlang:monotonic_time(millisecond) - Start)}.
 
-%% @doc Notes that a path is asked for; true for the first to ask since the last publication.
+%% @doc Notes that a process requests a path. The result is true for the first request since the
+%% last publication.
 -spec ask(whittle_counters_tree:path()) -> boolean().
 ask(Path) ->
     whittle_counters_table:access(fun() -> ets:insert_new(?ASKED, {Path}) end, false).
 
-%% @doc Lets the path be asked for again.
+%% @doc Allows the next request for the path.
 -spec unask(whittle_counters_tree:path()) -> ok.
 unask(Path) ->
     true = ets:delete(?ASKED, Path),
     ok.
 
-%% @doc Takes the tree away, when the application stops.
+%% @doc Erases the tree when the application stops.
 -spec forget() -> ok.
 forget() ->
     _ = persistent_term:erase(?TREE),

@@ -1,7 +1,7 @@
 %% @hidden Computes rates over windows. For metrics with the option `windows' a process keeps
-%% samples of their values, for each window about a tenth of it apart. The rate is the growth in a
-%% second over the window. A window has thirteen samples at most,
-%% whatever its length; fewer where another window's tenth is no part of its own.
+%% samples of their values, about a tenth of each window apart. The rate is the growth per second
+%% over the window. A window has at most thirteen samples, whatever its length. It has fewer where
+%% a tenth of another window does not divide its own.
 -module(whittle_counters_rate).
 -behaviour(gen_server).
 
@@ -15,16 +15,16 @@
 -type samples() :: #{{atom(), [binary()]} =>
                          {Series :: term(), #{Window :: pos_integer() => [sample(), ...]}}}.
 %% Samples of a series for each window in seconds, newest first. A series that is deleted and
-%% made again is another.
+%% created again counts as a different series.
 -type sample() :: {Millisecond :: integer(), Value :: number()}.
-%% The value counted in all: a reset is no change.
+%% The total value, which a reset does not change.
 
 %% @doc Starts the process.
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @doc Gives the growth in a second over the last Window seconds, or over as much of it
-%% as there is. Histograms tell how many observations.
+%% @doc Gives the growth per second over the last Window seconds, or over the available part. For
+%% histograms it counts observations.
 -spec rate(atom(), [binary()], pos_integer()) -> {ok, float()} | {error, whittle_counters:reason()}.
 rate(Name, Values, Window) ->
     case whittle_counters_table:metric(Name) of
@@ -38,11 +38,11 @@ rate(Name, Values, Window) ->
         {error, _} = Error -> Error
     end.
 
-%% The process only remembers: what is computed for a caller is computed there.
+%% The process only keeps samples. The calling process computes its rate itself.
 samples(Key) ->
     try gen_server:call(?MODULE, {samples, Key}, infinity)
     catch
-        %% It crashed, perhaps too often: then it begins anew.
+        %% The process crashed, perhaps too often. A new one begins without samples.
         exit:_ -> _ = whittle_counters_sup:start_helpers(), #{}
     end.
 
@@ -67,8 +67,8 @@ schedule(Samples) ->
     _ = erlang:send_after(Pause, self(), sample),
     Samples.
 
-%% @doc Adds a sample of each series that has windows, at millisecond Now. Series
-%% that are gone are left out.
+%% @doc Adds a sample of each series that has windows, at millisecond Now. It drops deleted
+%% series.
 -spec sample(integer(), samples()) -> samples().
 sample(Now, Samples) ->
     lists:foldl(
@@ -88,22 +88,22 @@ sample(Now, Samples) ->
          (_, Acc) -> Acc
       end, #{}, whittle_counters_table:metrics()).
 
-%% A timer may be late, and the next in time again: nine tenths of a tenth will do.
+%% A timer may be late and the next one in time, so nine tenths of the interval are enough.
 add({Now, _}, [{Newest, _} | _] = Samples, Window) when Now - Newest < 90 * Window -> Samples;
 add({Now, _} = Sample, Samples, Window) -> [Sample | trim(Samples, Now - 1000 * Window)].
 
-%% Keeps one that is older than the window, for the whole of it to be covered.
+%% Keeps one sample that is older than the window, so that the samples cover the whole window.
 trim([{T, _} = Sample | _], Since) when T =< Since -> [Sample];
 trim([Sample | Samples], Since) -> [Sample | trim(Samples, Since)];
 trim([], _) -> [].
 
-%% @doc Computes the growth of a series in a second, at millisecond Now; a gauge may have fallen.
+%% @doc Computes the growth of a series per second, at millisecond Now. A gauge may have fallen.
 -spec growth({atom(), [binary()]}, pos_integer(), integer(), samples()) ->
           {ok, float()} | {error, whittle_counters:reason()}.
 growth({Name, Values} = Key, Window, Now, Samples) ->
     case {whittle_counters_table:series(Key), Samples} of
         {{ok, #series{parts = Parts, expired = false}}, #{Key := {Id, Taken}}} ->
-            %% Those of the shortest window that is long enough.
+            %% Takes the samples of the shortest window that is long enough.
             case [W || Id =:= id(Parts), W <- lists:sort(maps:keys(Taken)), W >= Window] of
                 [Long | _] ->
                     {Then, Old} = lists:last(trim(map_get(Long, Taken), Now - 1000 * Window)),
@@ -117,7 +117,7 @@ growth({Name, Values} = Key, Window, Now, Samples) ->
             end
     end.
 
-%% Only a gauge falls; anything else has begun again at -2^63.
+%% Only a gauge falls. Another value has wrapped around to -2^63.
 grown(Name, Change) when Change < 0 ->
     case whittle_counters_table:metric(Name) of
         {ok, #{type := gauge}, _} -> Change;
@@ -125,7 +125,7 @@ grown(Name, Change) when Change < 0 ->
     end;
 grown(_, Change) -> Change.
 
-%% The oldest part is there as long as the series.
+%% The oldest part lives as long as the series.
 id(Parts) -> whittle_counters_cell:id(element(1, lists:last(Parts))).
 
 count(Parts) ->

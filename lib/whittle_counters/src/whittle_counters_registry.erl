@@ -3,9 +3,9 @@
 %%
 %% == How a name becomes a cell ==
 %% Readers use one persistent term (whittle_counters_publication) and add to the cell that they
-%% find: no copy, no table, no process. A label set that the tree does not hold takes the slow
-%% path. The caller looks the definition and the series up in tables. This process creates the
-%% series that is not there either (whittle_counters_series).
+%% find. An update needs no copy, no table and no process. A label set that the tree does not hold
+%% takes the slow path. The caller looks the definition and the series up in tables. If the series
+%% is missing there too, this process creates it (whittle_counters_series).
 -module(whittle_counters_registry).
 -behaviour(gen_server).
 
@@ -21,17 +21,16 @@
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @doc Defines a metric. The same definition twice is fine, another one under
-%% the same name is not.
+%% @doc Defines a metric. A second definition must be the same.
 -spec define(whittle_counters:metric()) -> ok | {error, whittle_counters:reason()}.
 define(Metric) -> call({define, Metric}).
 
-%% @doc Forgets a metric and all its series.
+%% @doc Deletes a metric and all its series.
 -spec undefine(atom()) -> ok | {error, whittle_counters:reason()}.
 undefine(Name) -> call({undefine, Name}).
 
-%% @doc Finds or makes the cell for an update by name that the tree did not know. Takes tells
-%% whether the metric takes the update; otherwise no series is made for it.
+%% @doc Finds or makes the cell for an update by name that the tree does not hold. Takes tells
+%% whether the metric takes the update. If not, the function makes no series.
 -spec resolve(term(), term(), Takes) ->
           {ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}
               when Takes :: fun((whittle_counters:metric()) ->
@@ -64,8 +63,8 @@ resolve(Name, Labels, Values, #{max_series := Max, labels := Names} = Metric, Co
             end
     end.
 
-%% The overflow series does not go into the tree under the labels that led to
-%% it: that would be the growth which the cap forbids.
+%% The tree does not hold the overflow series under the labels that led to it. Otherwise the tree
+%% would grow beyond the cap.
 overflow(#{name := Name, labels := Names}) ->
     whittle_counters_table:divert(Name),
     Values = whittle_counters_series:overflow(Names),
@@ -74,7 +73,7 @@ overflow(#{name := Name, labels := Names}) ->
         _ -> call({create, Name, Values})
     end.
 
-%% Asks, once until the next publication, for a path in the tree.
+%% Requests a path in the tree, once until the next publication.
 ask(Name, Labels, Values) when is_list(Labels) ->
     Path = [Name | Labels],
     case whittle_counters_publication:ask(Path) of
@@ -101,9 +100,8 @@ handle(Name, Labels) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Gives the newest cell of the series that a cell is of, with a segment of buckets
-%% that this one lacks. A series that was deleted is unknown, also where another has
-%% its name by now.
+%% @doc Gives the newest cell of a series, with a segment of buckets that the given cell lacks. A
+%% deleted series is unknown, even if another series has its name by now.
 -spec segment(#histogram{}, non_neg_integer()) ->
           {ok, #histogram{}} | {error, whittle_counters:reason()}.
 segment(#histogram{key = Key} = Cell, Segment) ->
@@ -118,24 +116,24 @@ segment(#histogram{key = Key} = Cell, Segment) ->
         none -> {error, {unknown_series, Key}}
     end.
 
-%% @doc Deletes one series. Updates through its handles are accepted and
-%% forgotten; an update by name begins a new series.
+%% @doc Deletes one series. The library accepts and ignores updates through its handles. An update
+%% by name begins a new series.
 -spec delete(atom(), [binary()]) -> ok | {error, whittle_counters:reason()}.
 delete(Name, Values) -> call({delete, {Name, Values}}).
 
-%% @doc Sets a series to zero and gives its value until then: every update is in
-%% that value or in a later one.
+%% @doc Sets a series to zero and gives its value until then. Each update counts in this value or
+%% in a later one.
 -spec reset(atom(), [binary()]) ->
           {ok, whittle_counters_table:value()} | {error, whittle_counters:reason()}.
 reset(Name, Values) -> call({reset, {Name, Values}}).
 
-%% @doc Publishes at once what this process has asked for, as it is done
-%% `publish_after' milliseconds later.
+%% @doc Publishes the requests of this process at once, instead of after `publish_after'
+%% milliseconds.
 -spec publish() -> ok | {error, whittle_counters:reason()}.
 publish() -> call(publish).
 
-%% @doc Looks for stale and for hot series, as it is done every `sweep_every'
-%% milliseconds, as though it were second Now of `erlang:monotonic_time/1'.
+%% @doc Checks for stale and hot series, as the timer does every `sweep_every' milliseconds. Now
+%% stands for the second of `erlang:monotonic_time/1'.
 -spec sweep(integer()) -> ok | {error, whittle_counters:reason()}.
 sweep(Now) -> call({sweep, Now}).
 
@@ -143,7 +141,7 @@ call(Request) ->
     try gen_server:call(?MODULE, Request, infinity)
     catch
         exit:{Reason, {gen_server, call, _}} ->
-            %% Between its crash and its restart it has no process either.
+            %% Between its crash and its restart the registry has no process either.
             case whittle_counters_sup:is_up() of
                 false -> {error, {not_started, whittle_counters}};
                 true -> {error, {registry_failed, Reason}}
@@ -219,7 +217,7 @@ define_metric(#{name := Name} = Metric) ->
             case whittle_counters_metric:difference(Other, Metric) of
                 [] -> ok;
                 [{read, Old, New}] when is_function(Old), is_function(New) ->
-                    %% Its owner was restarted, and the fun holds the new process.
+                    %% The owner of the fun was restarted, and the new fun holds the new process.
                     true = ets:update_element(?METRICS, Name, {2, Metric}),
                     ok;
                 Difference -> {error, {already_defined, {Name, Difference}}}

@@ -1,6 +1,6 @@
 %% @hidden Reads the head of one HTTP request from a socket: the request line and the headers.
 %%
-%% The socket is raw. The driver's own HTTP mode closes a connection whose line is too long,
+%% The socket is raw. The driver's own HTTP mode closes a connection with a line that is too long,
 %% and the client would see a reset instead of an answer.
 -module(whittle_counters_request).
 
@@ -13,16 +13,16 @@
                      accept := binary()}.               % the Accept header, or <<>>
 
 -type refusal() :: 400 | 408 | 414 | 431.
-%% The status of the answer to a request that cannot be read.
+%% The status of the answer to an invalid request.
 
-%% Bytes of the request line and of each header.
+%% The largest size of the request line and of each header, in bytes.
 -define(LINE_BYTES, 8192).
-%% Bytes of all headers, and their number.
+%% The largest size of all headers in bytes, and their largest number.
 -define(HEAD_BYTES, 32768).
 -define(HEADERS, 100).
 
-%% @doc Reads a request until the deadline, in milliseconds of the monotonic time. `closed'
-%% means that the connection ended before the request was complete.
+%% @doc Reads a request until the deadline, in milliseconds of the monotonic time. The result
+%% `closed' means that the connection ended before the request was complete.
 -spec read(gen_tcp:socket(), integer()) -> {ok, request()} | {error, refusal() | closed}.
 read(Socket, Deadline) ->
     case packet(http_bin, <<>>, {Socket, Deadline}, 414) of
@@ -45,7 +45,7 @@ headers(Buffer, From, Left, Bytes, Request) ->
         {error, _} = Error -> Error
     end.
 
-%% One line, its bytes, and the bytes behind it.
+%% Reads one line. The result has the line, its size, and the bytes after it.
 packet(Type, Buffer, {Socket, Deadline} = From, TooLong) ->
     case erlang:decode_packet(Type, Buffer, []) of
         {ok, _, Rest} when byte_size(Buffer) - byte_size(Rest) > ?LINE_BYTES -> {error, TooLong};

@@ -1,30 +1,28 @@
-%% @doc Computes with the exponential bucket scale: the bucket of a whole number, and the ends
-%% of the buckets.
+%% @doc Computes the bucket of a whole number, and the ends of buckets, on an exponential scale.
 %%
-%% Schema S cuts every power of two into 2^S buckets, as Prometheus' native
-%% histograms do: bucket I holds the values V with
-%% 2^((I-1)/2^S) &lt; V =&lt; 2^(I/2^S), so bucket 0 holds just 1. A value told
-%% by the geometric middle of its bucket is off by at most
-%% `relative_error(S)': 4.4 % for schema 3, the default.
+%% Schema S cuts every power of two into 2^S buckets, as Prometheus' native histograms do. Bucket
+%% I holds the values V with 2^((I-1)/2^S) &lt; V =&lt; 2^(I/2^S), so bucket 0 holds just 1. The
+%% geometric middle of a bucket differs from a value in it by at most `relative_error(S)': 4.4 %
+%% for schema 3, the default.
 %%
-%% The index is exact for every value below 2^59: a whole number is above an
-%% irrational border exactly when it is above the border's whole part.
+%% The index is exact for every value below 2^59. A whole number is above an irrational border
+%% exactly when it is above the whole part of the border.
 -module(whittle_counters_scale).
 
 -export([index/2, upper/2, middle/2, segments/1, max_value/0]).
 -export([schema_for/1, relative_error/1, quantile/3]).
 -export_type([schema/0, index/0]).
 
-%% A power of two is cut into 64 cells of equal width, and into the 32 buckets of
-%% schema 5, whose borders lie at 2^(K/32): so there is at most one in each cell.
-%% How many lie before the cell:
+%% A power of two has 64 cells of equal width, and the 32 buckets of schema 5, whose borders lie
+%% at 2^(K/32). So each cell has at most one border. This table has the number of borders before a
+%% cell.
 -define(BEFORE,
         {0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 7, 8, 9, 9, 10, 10, 11, 12,
          12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 21, 21, 21,
          22, 22, 23, 23, 24, 24, 25, 25, 25, 26, 26, 27, 27, 27, 28, 28, 29, 29, 29, 30,
          30, 30, 31, 31}).
-%% The one in the cell, times 2^58 and rounded down; the cell's end if there is
-%% none:
+%% The border in each cell, times 2^58 and rounded down. A cell without a border has its own end
+%% here.
 -define(BORDERS,
         {292733975779082240, 294541799544937742, 300991425114424280,
          306244774661193728, 307582279093769257, 314317453982457527,
@@ -48,7 +46,7 @@
          549439154539200512, 552020707599726177, 558446353793941504,
          562949953421312000, 564108387094188057, 571957152676052992,
          576460752303423487}).
-%% Values under 64, which have no six bits behind the highest: their buckets.
+%% The buckets of values under 64, which have fewer than six bits after the highest.
 -define(SMALL,
         {0, 32, 51, 64, 75, 83, 90, 96, 102, 107, 111, 115, 119, 122, 126, 128,
          131, 134, 136, 139, 141, 143, 145, 147, 149, 151, 153, 154, 156, 158, 159, 160,
@@ -56,7 +54,7 @@
          180, 181, 182, 183, 184, 185, 186, 186, 187, 188, 189, 190, 190, 191, 192}).
 
 -type schema() :: 0..5.
-%% 2^S buckets in each power of two.
+%% There are 2^S buckets in each power of two.
 -type index() :: 0..(59 * 32).
 
 %% @doc Gives the largest value that can be observed, 2^59 - 1.
@@ -72,9 +70,9 @@ index(2, V) -> (finest(V) + 7) bsr 3;
 index(1, V) -> (finest(V) + 15) bsr 4;
 index(0, V) -> (finest(V) + 31) bsr 5.
 
-%% The bucket in schema 5. With the highest bit at bit 58 the value still is a
-%% small integer. Nothing is shifted right by a variable: that takes the VM as
-%% long as all the rest (bench/counters).
+%% Gives the bucket in schema 5. With its highest bit at bit 58, the value is still a small
+%% integer. The function shifts nothing right by a variable, because such a shift takes as long as
+%% all the rest (bench/counters).
 finest(V) when V < 64 -> element(V, ?SMALL);
 finest(V) ->
     E = exponent(V),
@@ -87,11 +85,11 @@ finest(V) ->
         true -> E * 32
     end.
 
-%% The calls take a third of the time.
+%% The calls would take a third of the time.
 -compile({inline, [finest/1, exponent/1, low_exponent/2, short_exponent/2, byte_exponent/2]}).
 
-%% The place of the highest bit. Comparisons are the cheapest way that needs
-%% neither a float nor a loop.
+%% Gives the position of the highest bit. Comparisons are the cheapest method without a float or a
+%% loop.
 exponent(V) when V < 1 bsl 32 -> low_exponent(V, 0);
 exponent(V) -> low_exponent(V bsr 32, 32).
 
@@ -106,7 +104,7 @@ byte_exponent(V, E) when V < 16 ->
 byte_exponent(V, E) ->
     if V < 32 -> E + 4; V < 64 -> E + 5; V < 128 -> E + 6; true -> E + 7 end.
 
-%% @doc Gives the end of bucket I: the values in it are at most this.
+%% @doc Gives the end of bucket I. No value in the bucket is larger.
 -spec upper(schema(), index()) -> float().
 upper(Schema, I) -> math:pow(2, I / (1 bsl Schema)).
 
@@ -114,14 +112,13 @@ upper(Schema, I) -> math:pow(2, I / (1 bsl Schema)).
 -spec middle(schema(), index()) -> float().
 middle(Schema, I) -> math:pow(2, (I - 0.5) / (1 bsl Schema)).
 
-%% @doc Gives the number of segments of 32 buckets that the whole range takes. Buckets are kept
-%% in segments, four powers of two each in schema 3, so that a series pays for
-%% the range that it uses.
+%% @doc Gives the number of segments of 32 buckets for the whole range. A segment holds four
+%% powers of two in schema 3. A series has memory only for the segments that it uses.
 -spec segments(schema()) -> pos_integer().
 segments(Schema) -> ((59 bsl Schema) bsr 5) + 1.
 
-%% @doc Gives the value below which the part Q (0 to 1) of the observations lies, told
-%% by the middle of its bucket; 0 for an empty histogram.
+%% @doc Gives the value below which the part Q (0 to 1) of the observations lies. It is the middle
+%% of a bucket, or 0 for an empty histogram.
 -spec quantile(schema(), whittle_counters_table:distribution(), number()) -> number().
 quantile(Schema, #{count := Count, zeros := Zeros, buckets := Buckets}, Q) ->
     walk(Schema, Buckets, max(1, ceil(Q * Count)) - Zeros).
@@ -130,8 +127,7 @@ walk(Schema, [{I, N} | _], Rank) when Rank > 0, Rank =< N -> middle(Schema, I);
 walk(Schema, [{_, N} | Buckets], Rank) when Rank > 0 -> walk(Schema, Buckets, Rank - N);
 walk(_, _, _) -> 0.
 
-%% @doc Gives the coarsest schema whose relative error is at most Error (0.011 to
-%% 0.42).
+%% @doc Gives the coarsest schema whose relative error is at most Error (0.011 to 0.42).
 -spec schema_for(float()) -> {ok, schema()} | error.
 schema_for(Error) ->
     case [S || S <- lists:seq(0, 5), relative_error(S) =< Error] of
@@ -139,7 +135,7 @@ schema_for(Error) ->
         [] -> error
     end.
 
-%% @doc Gives how far the geometric middle of a bucket is at most from a value in it,
-%% as a part of the value: 2^(1/2^(S+1)) - 1.
+%% @doc Gives the largest distance of a value from the geometric middle of its bucket, as a part
+%% of the value: 2^(1/2^(S+1)) - 1.
 -spec relative_error(schema()) -> float().
 relative_error(Schema) -> math:pow(2, 1 / (2 bsl Schema)) - 1.

@@ -1,5 +1,5 @@
-%% @hidden Walks over all families and series that are exported, for every format. It holds a
-%% chunk of series at a time.
+%% @hidden Walks over all exported families and series, for every format. It holds a part of the
+%% series at a time.
 -module(whittle_counters_scrape).
 
 -export([fold/2, fold_cells/2, snapshot/0]).
@@ -11,10 +11,10 @@
                     key := atom()}.
 -type event() :: {family, family()}
                | {series, [binary()], Text :: binary(), whittle_counters_table:value()}.
-%% A family's series follow it; Text is `a="x",b="y"'.
+%% The series of a family follow it. Text is `a="x",b="y"'.
 
-%% @doc Folds over everything: the metrics in the order of their names, the
-%% collectors, and what the library says of itself.
+%% @doc Folds over the metrics in the order of their names, over the collectors, and over the
+%% metrics of the library itself.
 -spec fold(fun((event(), Acc) -> Acc), Acc) -> Acc.
 fold(Fun, Acc) ->
     fold(fun(#{name := Name} = Metric, A) ->
@@ -25,9 +25,9 @@ fold(Fun, Acc) ->
                    end, Fun({family, family(Metric)}, A), Name)
          end, Fun, Acc).
 
-%% @doc Folds over everything for exporters that report what was added since the last time: counters
-%% and histograms come as `{cells, Now}' for whittle_counters_table:gained/2, also
-%% while they are out of sight after their expiry.
+%% @doc Folds over all series for exporters that report growth since the last time. Counters and
+%% histograms come as `{cells, Now}' for whittle_counters_table:gained/2, even while they are
+%% hidden after their expiry.
 -spec fold_cells(fun((event() | {series, [binary()], binary(), {cells, list()}}, Acc) -> Acc),
                  Acc) -> Acc.
 fold_cells(Fun, Acc) ->
@@ -49,7 +49,7 @@ fold_cells(Fun, Acc) ->
                  end
          end, Fun, Acc).
 
-%% Counted is what does the metrics that are not read by a fun.
+%% Counted handles the metrics that no fun reads.
 fold(Counted, Fun, Acc0) ->
     Metrics = whittle_counters_table:metrics(),
     Readers = start_readers(Metrics),
@@ -66,9 +66,9 @@ fold(Counted, Fun, Acc0) ->
     end.
 
 -dialyzer({no_return, start_readers/1}).
-%% Funs of somebody else's: whatever they do, the scrape goes on. Each has a
-%% process of its own, which is ended when it takes too long; they run at the same
-%% time, so that a scrape waits for one timeout and not for one of each.
+%% These funs belong to users. The scrape continues whatever they do. Each fun has a process of
+%% its own, which ends if the fun takes too long. The processes run at the same time, so that a
+%% scrape waits for one timeout and not for one of each.
 start_readers(Metrics) ->
     Deadline = now_ms() + whittle_counters_option:env(read_timeout),
     {Deadline, maps:from_list([{Name, spawn_monitor(fun() -> answer(Name, Read) end)}
@@ -99,14 +99,14 @@ read(Name, {Deadline, Readers}) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% The process ends with its answer as the reason.
+%% The process ends, and its answer is the exit reason.
 -spec answer(atom(), fun()) -> no_return().
 answer(Name, Read) -> exit({?MODULE, attempt(Name, Read)}).
 
 attempt(Name, Read) ->
     try Read() of
         Number when is_number(Number) -> {ok, [{[], Number}]};
-        %% length/1 fails for one that is improper.
+        %% length/1 fails for an improper list.
         Samples when length(Samples) >= 0 -> {ok, Samples};
         Other -> {error, {bad_reading, {Name, Other}}}
     catch
@@ -118,7 +118,7 @@ samples(Family, Samples, Fun, Acc0) ->
                            {Fun({family, Family}, Acc0), #{}}, Samples),
     Acc.
 
-%% Seen has the label sets that were there before: parsers refuse a second one.
+%% Seen has the earlier label sets, because parsers refuse a second one.
 sample(#{key := Key, labels := Names, type := Type}, {Labels, Number} = Sample, Fun, Acc, Seen) ->
     case {fits(Type, Number), whittle_counters_name:values(Names, Labels)} of
         {true, {ok, Values}} when is_map_key(Values, Seen) ->
@@ -136,7 +136,7 @@ refuse(Key, Reason, Acc, Seen) ->
     _ = whittle_counters_table:reject(Key, Reason),
     {Acc, Seen}.
 
-%% One number that a parser does not take costs it the whole scrape.
+%% One number that a parser refuses breaks the whole scrape.
 fits(counter, Number) when is_number(Number), Number < 0 -> false;
 fits(_, Number) -> is_float(Number) orelse is_integer(Number) andalso abs(Number) < 1 bsl 1023.
 
@@ -147,7 +147,7 @@ own_samples() ->
     [[{[Name, Tag], N} || {{Name, Tag}, N} <- whittle_counters_table:rejected()],
      [{[Name], N} || {Name, N} <- whittle_counters_table:diverted()]].
 
-%% @doc Gives everything as terms: values by metric and label values.
+%% @doc Gives all values as terms, by metric and label values.
 -spec snapshot() -> #{binary() => #{[binary()] => whittle_counters_table:value()}}.
 snapshot() ->
     {_, All} = fold(fun({family, #{name := Name}}, {_, Acc}) -> {Name, Acc#{Name => #{}}};

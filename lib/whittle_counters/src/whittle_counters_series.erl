@@ -1,35 +1,35 @@
-%% @hidden Makes, changes and removes series: the life of each row of the series table.
+%% @hidden Makes, changes and removes the rows of the series table.
 %%
-%% The registry's process alone calls the functions that take a store().
+%% Only the process of the registry calls the functions that take a store().
 %%
 %% == Why no update is lost ==
-%% A word of shared memory belongs to one series for ever. A reset moves the series' base
-%% instead of writing the word. An expired series stays in the table, out of sight
-%% (whittle_counters_expiry). A series for which a handle was given does not expire.
+%% A word of shared memory belongs to one series for ever. A reset moves the series' base instead
+%% of writing the word. An expired series stays hidden in the table (whittle_counters_expiry). A
+%% series with a handle does not expire.
 -module(whittle_counters_series).
 
 -include("whittle_counters_cell.hrl").
 -include("whittle_counters_series.hrl").
 
-%% The registry's process
+%% Functions for the registry's process
 -export([restore/0, create/4, widen/3, alias/3, remove/2, reset/1, publish/1]).
-%% The expiry's look at a row
+%% Functions for the expiry
 -export([promote/3, hide/3, is_pending/1]).
-%% Pure
+%% Pure functions
 -export([newest/2, overflow/1]).
 -export_type([store/0, kind/0]).
 
-%% Each label's value in the series that takes what is above the cap.
+%% The value of each label in the series that takes the updates above the cap.
 -define(OVERFLOW, <<"_overflow">>).
-%% Spellings of one label set that the tree takes; the others go the slow path.
+%% The number of spellings of one label set in the tree. The others take the slow path.
 -define(ALIASES, 8).
-%% Schedulers up to which all counters and a handle's buckets are striped. A counter's
-%% word for each is little beside the 600 bytes that its series takes.
+%% The number of schedulers up to which all counters and a handle's buckets are striped. A word
+%% for each scheduler is small beside the 600 bytes of a series.
 -define(FEW, 8).
 
 -type kind() :: cold | kept | hot.
-%% A cell is made cold (by a name), kept (for a handle) or hot (after a look at how much it is
-%% used).
+%% A cell is cold (an update by name made it), kept (for a handle) or hot (after a check of its
+%% use).
 
 -record(store, {
     pages = whittle_counters_cell:pages() :: whittle_counters_cell:pages(),
@@ -37,8 +37,8 @@
 }).
 -opaque store() :: #store{}.
 
-%% @doc Mends the tables after a crash and publishes the series that they hold. They may hold
-%% half of a change, and the tree may lack a series that they hold.
+%% @doc Repairs the tables after a crash and publishes their series. The tables may hold half of a
+%% change, and the tree may lack some of their series.
 -spec restore() -> store().
 restore() ->
     ok = mend(),
@@ -51,7 +51,7 @@ restore() ->
               end, #{}, ?SERIES),
     #store{publication = whittle_counters_publication:begin_with(Paths)}.
 
-%% Takes away series of metrics that are gone, and counts each metric's anew.
+%% Removes the series of deleted metrics, and counts each metric's series anew.
 mend() ->
     Counts = ets:foldl(
                fun(#series{key = {Name, Values} = Key}, Acc) ->
@@ -68,8 +68,8 @@ mend() ->
                           true = ets:update_element(?METRICS, Name, {3, maps:get(Name, Counts, 0)})
                   end, whittle_counters_table:metrics()).
 
-%% @doc Gives the series' cell, and makes the series if it is new; full when the metric or the
-%% application has as many series as it may.
+%% @doc Gives the series' cell, and makes the series if it is new. The result is full when the
+%% metric or the application has reached its number of series.
 -spec create(atom(), [binary()], kind(), store()) ->
           {{ok, whittle_counters_cell:cell()} | full | {error, whittle_counters:reason()}, store()}.
 create(Name, Values, Kind, Store) ->
@@ -93,10 +93,10 @@ create(Name, Values, Kind, Store) ->
             end
     end.
 
-%% Text that is part of a larger binary, a request say, would keep that in memory.
+%% A text that is part of a larger binary, such as a request, would keep that binary in memory.
 alone(Labels) -> [if is_binary(L) -> binary:copy(L); true -> L end || L <- Labels].
 
-%% The one series of a metric without labels, and the overflow.
+%% The single series of a metric without labels, and the overflow series, have no cap.
 uncapped(Values) -> lists:all(fun(V) -> V =:= ?OVERFLOW end, Values).
 
 insert(Name, Texts, Kind, #{labels := Names} = Metric, Store) ->
@@ -128,24 +128,24 @@ kept(#series{parts = [{#histogram{} = Cell, Base} | Parts]} = Row, Metric, Store
 kept(#series{parts = Parts} = Row, _, Store) ->
     replace(Row, Parts, Store).
 
-%% @doc Gives a series that turned out hot a striped cell, where that can help.
+%% @doc Gives a hot series a striped cell, where that can help.
 -spec promote(#series{}, whittle_counters:metric(), store()) -> store().
 promote(Row, Metric, Store) -> element(2, promote(Row, stripe(hot, Metric), Metric, Store)).
 
-%% A second, striped cell: the old one still counts for those who know it.
+%% Adds a second, striped cell. The old one still counts for processes that hold it.
 promote(#series{key = Key, parts = Parts} = Row, striped, Metric, Store) ->
     {Cell, Pages} = cell(hot, Metric, Key, Store#store.pages),
     replace(Row#series{stripe = striped}, [{Cell, 0} | Parts], Store#store{pages = Pages});
 promote(#series{parts = Parts} = Row, plain, _, Store) ->
     replace(Row, Parts, Store).
 
-%% New parts, and the tree's paths to the series lead to the first of them.
+%% Replaces the parts of a series. The tree's paths to the series then lead to the first part.
 replace(#series{key = {Name, _}, aliases = Aliases} = Row, [{Cell, _} | _] = Parts, Store) ->
     true = ets:insert(?SERIES, Row#series{parts = Parts}),
     {{ok, Cell}, lists:foldl(fun(Labels, S) -> later([Name | Labels], Cell, S) end,
                              Store, Aliases)}.
 
-%% @doc Gives the newest cell of the series that a cell is of, with one more segment of buckets.
+%% @doc Gives the newest cell of the given cell's series, with one more segment of buckets.
 -spec widen(#histogram{}, non_neg_integer(), store()) ->
           {{ok, whittle_counters_cell:cell()} | {error, whittle_counters:reason()}, store()}.
 widen(#histogram{key = {Name, _} = Key} = Cell, Segment, Store) ->
@@ -183,9 +183,9 @@ stripe(Kind, #{type := Type}) ->
         _ -> plain
     end.
 
-%% A handle cannot change to striped buckets when it turns out hot. Plain ones cost
-%% 48 processes three times as much (bench/counters); striped ones for the whole
-%% range take 4 KB for each scheduler, which is too much from some number on.
+%% A handle cannot change to striped buckets when it becomes hot. With plain buckets, updates from
+%% 48 processes cost three times as much (bench/counters). Striped buckets for the whole range
+%% take 4 KB for each scheduler, which is too much for many schedulers.
 bucket_stripe(kept, #{stripe := auto} = Metric) ->
     case erlang:system_info(schedulers) > ?FEW of
         true -> plain;
@@ -193,14 +193,14 @@ bucket_stripe(kept, #{stripe := auto} = Metric) ->
     end;
 bucket_stripe(Kind, Metric) -> stripe(Kind, Metric).
 
-%% The segments to have from the start: a handle cannot grow, so it gets those
-%% of the metric's range; a series that is used by name gets each on demand.
+%% Gives the first segments of a cell. A handle cannot grow, so it gets those of the metric's
+%% range. A series that is used by name gets each segment on demand.
 segments(kept, #{schema := Schema, range := {Low, High}}) ->
     Of = fun(V) -> whittle_counters_scale:index(Schema, V) bsr 5 end,
     lists:seq(Of(max(1, Low)), Of(High));
 segments(_, _) -> [].
 
-%% @doc Adds a path to a series to the tree, with the next publication.
+%% @doc Adds a path of a series to the tree, with the next publication.
 -spec alias(whittle_counters_tree:path(), {atom(), [binary()]}, store()) -> store().
 alias([Name | Given] = Path, Key, Store) ->
     Labels = alone(Given),
@@ -211,14 +211,15 @@ alias([Name | Given] = Path, Key, Store) ->
             _ = Known orelse ets:insert(?SERIES, Row#series{aliases = [Labels | Aliases]}),
             later([Name | Labels], Cell, Store);
         [#series{expired = false}] ->
-            %% It stays among those asked for, so that the next update does not ask.
+            %% The path stays among the requested ones, so that the next update does not request
+            %% it.
             Store;
         _ ->
             ok = whittle_counters_publication:unask(Path),
             Store
     end.
 
-%% @doc Removes a series; publish/1 then takes its paths out of the tree.
+%% @doc Removes a series. publish/1 then removes its paths from the tree.
 -spec remove(#series{}, store()) -> store().
 remove(#series{key = {Name, Values} = Key, aliases = Aliases, expired = Expired}, Store) ->
     true = ets:delete(?SERIES, Key),
@@ -243,12 +244,12 @@ drop_paths(Name, Aliases, #store{publication = Publication} = Store) ->
 later(Path, Cell, #store{publication = Publication} = Store) ->
     Store#store{publication = whittle_counters_publication:later(Path, Cell, Publication)}.
 
-%% @doc Publishes the changes that wait for it.
+%% @doc Publishes the waiting changes.
 -spec publish(store()) -> store().
 publish(#store{publication = Publication} = Store) ->
     Store#store{publication = whittle_counters_publication:publish(Publication)}.
 
-%% @doc Tells whether a change waits to be published.
+%% @doc Tells whether a change waits for publication.
 -spec is_pending(store()) -> boolean().
 is_pending(#store{publication = Publication}) ->
     whittle_counters_publication:is_pending(Publication).
@@ -266,19 +267,19 @@ reset(Key) ->
             {error, {unknown_series, Key}}
     end.
 
-%% Each cell is read once: what is added meanwhile is either in what this tells
-%% or in what is read later, never in both. A gauge's word is written, as set/2
-%% writes it: a base would be taken off what is set later.
+%% The function reads each cell once. So a concurrent update counts in this result or in a later
+%% one, never in both. It writes a gauge's word, as set/2 does, because a base would be subtracted
+%% from a later value.
 zeroed([{Cell, _}] = Parts) when is_record(Cell, gauge); is_record(Cell, level) ->
     {whittle_counters_cell:take(Cell), Parts};
 zeroed(Parts) ->
     Now = whittle_counters_table:now(Parts),
     {whittle_counters_table:grown(Parts, Now), Now}.
 
-%% @doc Gives the newest cell of a row, if the given cell is of the same series.
+%% @doc Gives the newest cell of a row, if the given cell belongs to the same series.
 %%
-%% Keys are not enough to tell series apart: one may be deleted and defined again, as
-%% another type even. Cells are, since a word is never given to a second series.
+%% Keys do not identify a series, because a user may delete it and define it again, even with
+%% another type. Cells identify it, because a word never serves a second series.
 -spec newest(whittle_counters_cell:cell(), #series{}) ->
           {ok, whittle_counters_cell:cell()} | unknown.
 newest(Cell, #series{parts = [{Newest, _} | _] = Parts}) ->
@@ -288,7 +289,7 @@ newest(Cell, #series{parts = [{Newest, _} | _] = Parts}) ->
         false -> unknown
     end.
 
-%% @doc Gives the label values of the series that takes the updates above the cap.
+%% @doc Gives the label values of the overflow series.
 -spec overflow([atom()]) -> [binary()].
 overflow(Names) -> [?OVERFLOW || _ <- Names].
 

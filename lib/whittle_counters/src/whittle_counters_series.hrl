@@ -1,5 +1,4 @@
-%% A row of the series table. The exporters read it beside the registry, which
-%% alone writes it.
+%% A row of the series table. Only the registry writes it. The exporters read it at the same time.
 
 -define(METRICS, whittle_counters_metrics).
 -define(SERIES, whittle_counters_series).
@@ -10,14 +9,14 @@
 -record(series, {
     key :: {atom(), [binary()] | any_()},   % metric and label values' texts
     text :: binary() | any_(),              % a="x",b="y"
-    %% The value is the sum over the parts of what the cell holds less the base.
-    %% A reset moves the bases, a promotion adds a part: neither writes a word
-    %% that somebody may be adding to.
+    %% The value is the sum over the parts of the cell's content minus the base. A reset moves the
+    %% bases, and a promotion adds a part. Neither writes a word that another process may be
+    %% adding to.
     parts :: [{whittle_counters_cell:cell(), whittle_counters_table:base()}] | any_(),
     stripe :: whittle_counters_cell:stripe() | any_(), % of the newest part
-    aliases = [] :: [list()] | any_(),      % label lists that lead here
-    handled = false :: boolean() | any_(),  % somebody may hold a handle
-    seen :: integer() | any_(),             % second of the last change noticed
-    last = 0 :: number() | any_(),          % raw value, or count, then
+    aliases = [] :: [list()] | any_(),      % label lists of this series
+    handled = false :: boolean() | any_(),  % a process may hold a handle
+    seen :: integer() | any_(),             % second of the last known change
+    last = 0 :: number() | any_(),          % raw value or count at that time
     expired = false :: false | integer() | any_() % second of its expiry
 }).

@@ -1,9 +1,10 @@
-%% @hidden Makes answers that take a while, and gives each answer to all processes that wait for it.
+%% @hidden Makes expensive answers, and gives each answer to all processes that wait for it.
 %%
-%% A process says from which time on its answer may have been begun. An answer that is younger,
-%% or in the making since then, is given to it too. There is at most one in the making of a kind.
+%% A process names the time since which its answer may have begun. It also gets an existing
+%% answer, or one in the making, that began since then. At most one answer of a kind is in the
+%% making.
 %%
-%% All that join the server are linked to it: they end when it ends. It ends with the process
+%% All processes that join the server are linked to it and end with it. It ends with the process
 %% that started it.
 -module(whittle_counters_shared).
 
@@ -12,15 +13,15 @@
 -record(shared, {owner :: pid(),
                  make :: fun((kind()) -> term()),
                  keep :: non_neg_integer(),
-                 %% Since when, in native monotonic time.
+                 %% The time of the start, in native monotonic time.
                  making = #{} :: #{pid() => {kind(), integer()}},
                  made = #{} :: #{kind() => {integer(), term()}},
                  waiting = [] :: [{kind(), Since :: integer(), pid(), reference()}]}).
 
 -type kind() :: term().
 
-%% @doc Starts a server that makes answers with a function of their kind. It keeps each for
-%% so many milliseconds.
+%% @doc Starts a server that makes answers with a function of their kind. It keeps each answer for
+%% Keep milliseconds.
 -spec start_link(fun((kind()) -> term()), non_neg_integer()) -> pid().
 start_link(Make, Keep) ->
     Owner = self(),
@@ -29,14 +30,14 @@ start_link(Make, Keep) ->
                        loop(#shared{owner = Owner, make = Make, keep = Keep})
                end).
 
-%% @doc Ends the calling process when the server ends. Comes before {@link get/4}.
+%% @doc Ends the calling process when the server ends. Call it before {@link get/4}.
 -spec join(pid()) -> ok.
 join(Server) ->
     true = link(Server),
     ok.
 
-%% @doc Gives an answer that was begun at a time (native, monotonic) or later. Waits for it for so
-%% many milliseconds.
+%% @doc Gives an answer that was begun at Since (native, monotonic) or later. It waits for at most
+%% Timeout milliseconds.
 -spec get(pid(), kind(), Since :: integer(), timeout()) -> {ok, term()} | {error, failed | timeout}.
 get(Server, Kind, Since, Timeout) ->
     Ref = make_ref(),
@@ -71,7 +72,7 @@ loop(#shared{owner = Owner, making = Making, made = Made, waiting = Waiting} = S
             loop(State#shared{waiting = [W || {_, _, P, _} = W <- Waiting, P =/= Pid]})
     end.
 
-%% Begins an answer of a kind, if somebody waits for one and none is in the making.
+%% Begins an answer of a kind, if a process waits for one and none is in the making.
 make(Kind, #shared{make = Make, making = Making, waiting = Waiting} = State) ->
     case lists:keymember(Kind, 1, Waiting)
         andalso not lists:keymember(Kind, 1, maps:values(Making)) of
@@ -83,7 +84,7 @@ make(Kind, #shared{make = Make, making = Making, waiting = Waiting} = State) ->
         false -> State
     end.
 
-%% All that the answer is young enough for have it; others wait for the next.
+%% The processes for which the answer is young enough get it. The others wait for the next answer.
 finished(Maker, Answer, #shared{making = Making, waiting = Waiting} = State) ->
     {Kind, Begun} = map_get(Maker, Making),
     {Get, Wait} = lists:partition(fun({K, Since, _, _}) -> K =:= Kind andalso Begun >= Since end,

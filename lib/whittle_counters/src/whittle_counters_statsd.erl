@@ -1,13 +1,14 @@
-%% @doc Pushes to StatsD or DogStatsD over UDP: counters as their growth
-%% since the last push, gauges as they are, histograms as one line for each
-%% bucket that grew, with the bucket's middle as value and 1/N as sample rate.
+%% @doc Pushes metrics to StatsD or DogStatsD over UDP.
 %%
-%% Each push reports an update once, whatever was reset, expired or made in between. The
-%% first push tells all that was counted before it. What a push could not send at
-%% all the next one sends; what is lost on the way is lost, as UDP is.
+%% A counter is its growth since the last push. A gauge is its value. A histogram is one line for
+%% each bucket that grew, with the bucket's middle as value and 1/N as sample rate.
 %%
-%% StatsD has no labels: their values are put behind the name with dots. Its timers
-%% are in milliseconds; DogStatsD's histograms are in the metric's unit.
+%% The pushes report each update once, also after resets, expiries and new series. The first push
+%% reports all earlier counts. If a push fails completely, the next one repeats it. Datagrams that
+%% get lost on the way stay lost, because UDP does not repeat them.
+%%
+%% StatsD has no labels. The name has their values after it, with dots. StatsD's timers are in
+%% milliseconds. DogStatsD's histograms are in the metric's unit.
 -module(whittle_counters_statsd).
 -behaviour(gen_server).
 
@@ -17,18 +18,19 @@
 
 -type options() :: #{%% A name or an address, also one of IPv6; 127.0.0.1 and 8125 by default.
                      host => inet:hostname() | inet:ip_address(), port => inet:port_number(),
-                     %% Milliseconds between pushes; 10000 by default. What is counted in a
-                     %% series that is dropped before the next push is not told: keep it below
-                     %% the shortest `expire_after' and a minute.
+                     %% Milliseconds between pushes. Default: 10000. If a series is dropped before
+                     %% the next push, the push does not report its last updates. So keep the
+                     %% interval below the shortest `expire_after' and below a minute.
                      every => pos_integer(),
-                     %% `dogstatsd' sends labels as tags; `statsd' by default.
+                     %% `dogstatsd' sends labels as tags. Default: `statsd'.
                      style => statsd | dogstatsd}.
 -opaque seen() :: #{{binary(), [binary()]} =>
                         [{whittle_counters_cell:cell(), whittle_counters_table:value()}]
                         | number()}.
-%% The value of each cell, and the value that each counter's fun gave.
+%% The value of each cell, and the last result of each counter's fun.
 
-%% The bytes that fit into one datagram on an Ethernet without being cut, and into any of IPv4.
+%% The largest datagram that Ethernet does not fragment, in bytes. It also fits into any IPv4
+%% datagram.
 -define(DATAGRAM, 1432).
 -define(LARGEST, 65507).
 
@@ -36,7 +38,7 @@
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) -> #{id => ?MODULE, start => {?MODULE, start_link, [Options]}}.
 
-%% @doc Starts pushing; to 127.0.0.1:8125 by default.
+%% @doc Starts pushing. The default target is 127.0.0.1:8125.
 -spec start_link(options()) -> gen_server:start_ret() | {error, whittle_counters:reason()}.
 start_link(Options) ->
     case whittle_counters_option:check(fun option/2, Options) of
@@ -44,7 +46,7 @@ start_link(Options) ->
         {error, _} = Error -> Error
     end.
 
-%% A host that cannot be resolved is looked up again with each push.
+%% Each push resolves again a host that did not resolve.
 option(host, V) when is_list(V) ->
     V =/= [] andalso whittle_counters_option:is_list_of(fun(C) -> C > $\s andalso C < 127 end, V);
 option(host, V) -> inet:is_ip_address(V) orelse is_atom(V);
@@ -53,8 +55,8 @@ option(every, V) -> whittle_counters_option:is_timeout(V);
 option(style, V) -> V =:= statsd orelse V =:= dogstatsd;
 option(_, _) -> false.
 
-%% @doc Pushes now. What could not be sent is `{error, {push_failed, {Host, Reason}}}',
-%% counted and logged once like a refused update.
+%% @doc Pushes now. A failure to send is `{error, {push_failed, {Host, Reason}}}'. The library
+%% counts it and logs it once, like a refused update.
 -spec push(pid()) -> ok | {error, whittle_counters:reason()}.
 push(Pid) -> gen_server:call(Pid, push, infinity).
 
@@ -88,12 +90,12 @@ send(#{host := Host, port := Port, style := Style, seen := Seen} = State) ->
         {ok, _} -> {ok, State#{seen := Seen1}};
         {Reason, Sent} ->
             Error = whittle_counters_table:reject(undefined, {push_failed, {Host, Reason}}),
-            %% Some of it twice would be worse than some of it never.
+            %% To report a part twice would be worse than to lose a part.
             {Error, case Sent of 0 -> State; _ -> State#{seen := Seen1} end}
     end.
 
-%% Sends until it fails, and tells how many were sent. The host may have another
-%% address with each push, of another family too.
+%% Sends until a send fails, and counts the sent datagrams. The host may have another address at
+%% each push, even of another family.
 deliver([], _, _) -> {ok, 0};
 deliver(Packets, Host, Port) ->
     case address(Host) of
@@ -125,8 +127,7 @@ address(Host) ->
             end
     end.
 
-%% @doc Makes datagrams with the changes since Seen (`#{}' at first), and the new
-%% Seen.
+%% @doc Makes datagrams with the changes since Seen (`#{}' at first), and the new Seen.
 -spec packets(statsd | dogstatsd, seen() | #{}) -> {[binary()], seen()}.
 packets(Style, Seen) ->
     {_, Lines, Seen1} =
@@ -140,27 +141,27 @@ packets(Style, Seen) ->
           end, {none, [], #{}}),
     {pack(lists:reverse(Lines), []), Seen1}.
 
-%% One that no datagram holds would keep all others from being sent. A family's name may be
-%% another than its metric's.
+%% A line that is too long for a datagram would block all others. The name of a family may differ
+%% from the name of its metric.
 fits(_, Line) when byte_size(Line) =< ?LARGEST -> true;
 fits(Family, Line) ->
     _ = whittle_counters_table:reject(undefined, {line_too_long, {Family, byte_size(Line)}}),
     false.
 
-%% The growth to report, and the values to remember for the next push.
+%% Gives the growth to report, and the values to remember for the next push.
 change(_, {cells, Now}, Before) when is_list(Before) ->
     {whittle_counters_table:gained(Now, Before), Now};
 change(F, {cells, _} = Now, _) -> change(F, Now, []);
 change(#{type := gauge}, Value, _) -> {Value, none};
-%% A counter that a fun reads: one that went back began anew.
+%% A fun reads this counter. A counter that fell has started again.
 change(_, Value, Before) when is_number(Before), Value >= Before -> {Value - Before, Value};
 change(_, Value, _) -> {Value, Value}.
 
 lines(_, #{type := counter}, _, 0) -> [];
 lines(Style, #{type := counter} = F, Values, Grown) -> [line(Style, F, Values, Grown, "|c")];
 lines(Style, #{type := gauge} = F, Values, Value) when Value < 0 ->
-    %% A signed number would be taken as a change: to zero first. The lines are
-    %% gathered backwards.
+    %% StatsD reads a signed number as a change, so the gauge goes to zero first. The list of
+    %% lines is in reverse order.
     [line(Style, F, Values, Value, "|g"), line(Style, F, Values, 0, "|g")];
 lines(Style, #{type := gauge} = F, Values, Value) ->
     [line(Style, F, Values, Value, "|g")];
@@ -175,7 +176,7 @@ lines(Style, #{type := histogram, schema := Schema} = F, Values,
                                       || {I, N} <- Buckets]],
         N > 0].
 
-%% How many of what is observed are a millisecond; of what is no time, one.
+%% Gives the number of observed units in a millisecond. For other units it is one.
 milliseconds(#{unit := Unit, resolution := Resolution}) ->
     case whittle_counters_name:nanoseconds(Unit) of
         none -> Resolution;
@@ -188,7 +189,7 @@ line(dogstatsd, #{name := Name, labels := Names}, Values, Number, Rest) ->
 line(statsd, #{name := Name}, Values, Number, Rest) ->
     iolist_to_binary([Name, [[$., clean(V)] || V <- Values], $:, text(Number), Rest]).
 
-%% Characters that the format uses itself; between two dots must be something.
+%% Replaces characters with a meaning in the format. The text between two dots must not be empty.
 clean(<<>>) -> <<"_">>;
 clean(Value) -> re:replace(Value, <<"[:|@#,.\\s]">>, <<"_">>, [global, unicode]).
 

@@ -1,19 +1,19 @@
-%% @hidden Gathers the output of a format, and hands it on in pieces of a fixed size. Memory stays
-%% flat with any number of series.
+%% @hidden Gathers the output of a format, and passes it on in pieces of a fixed size. The memory
+%% does not grow with the number of series.
 -module(whittle_counters_stream).
 
 -export([run/3, add/2, collect/1]).
 -export_type([write/0, out/0]).
 
 -type write() :: fun((iodata()) -> ok | {error, term()}).
-%% Takes the next piece; after an error it is not called again.
+%% The function that takes the next piece. After an error there is no further call.
 
 -record(out, {limit :: pos_integer(), write :: write(),
               pieces = [] :: iodata(), size = 0 :: non_neg_integer()}).
 -opaque out() :: #out{}.
 
-%% @doc Runs a producer, which adds to the output it is given, and writes the
-%% rest in the end. A failed write ends the producer.
+%% @doc Runs a producer, which adds to the given output, and writes the rest at the end. A failed
+%% write ends the producer.
 -spec run(pos_integer(), write(), fun((out()) -> out())) -> ok | {error, term()}.
 run(Limit, Write, Produce) ->
     try
@@ -25,7 +25,7 @@ run(Limit, Write, Produce) ->
         throw:{?MODULE, Error} -> Error
     end.
 
-%% @doc Adds to the output, and writes when there is enough.
+%% @doc Adds to the output, and writes when a piece is complete.
 -spec add(iodata(), out()) -> out().
 add(Data, #out{limit = Limit, pieces = Pieces, size = Size} = Out) ->
     Binary = iolist_to_binary(Data),

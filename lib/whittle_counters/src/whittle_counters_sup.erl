@@ -1,6 +1,6 @@
 %% @hidden Starts the application and its supervisors. The upper supervisor owns the tables. The
-%% lower one has the processes that counting does not need. It is there from the first metric with
-%% windows on. When its processes keep crashing it is given up, and the tables stay.
+%% lower one has the processes that counting does not need. It starts with the first metric that
+%% has windows. If its processes crash too often it ends, and the tables stay.
 -module(whittle_counters_sup).
 -behaviour(application).
 -behaviour(supervisor).
@@ -19,12 +19,11 @@ start(_, _) ->
 -spec stop(term()) -> ok.
 stop(_) -> whittle_counters_publication:forget().
 
-%% Whether the application runs, though one of its processes may be crashed.
+%% Tells whether the application runs, even if one of its processes has crashed.
 -spec is_up() -> boolean().
 is_up() -> whereis(?MODULE) =/= undefined.
 
-%% Starts the helpers if they do not run: they are needed for the first time, or were
-%% given up.
+%% Starts the helper processes if they do not run: at their first use, or after too many crashes.
 -spec start_helpers() -> ok | {error, {not_started, whittle_counters}}.
 start_helpers() ->
     Helpers = #{id => ?HELPERS, type => supervisor, restart => temporary,

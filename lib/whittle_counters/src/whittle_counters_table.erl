@@ -1,5 +1,5 @@
 %% @doc Reads the tables behind the registry: the definitions, the series, the refused updates.
-%% The registry writes them, and everybody reads them. They belong to the supervisor, so they
+%% The registry writes them, and all processes read them. They belong to the supervisor, so they
 %% outlive a crash of the registry.
 -module(whittle_counters_table).
 
@@ -14,38 +14,37 @@
 
 -define(REFUSED, whittle_counters_refused).
 
-%% How many rows a fold holds at a time.
+%% The number of rows that a fold holds at a time.
 -define(CHUNK, 100).
 
 -type distribution() :: #{count := non_neg_integer(), sum := integer(),
                           zeros := non_neg_integer(),
                           buckets := [{whittle_counters_scale:index(), pos_integer()}]}.
-%% Exact whole numbers; only buckets that hold something, lowest first.
+%% Exact whole numbers. The list has only buckets that are not empty, lowest first.
 -type value() :: number() | distribution().
 -type base() :: 0 | number() | distribution().
 
 -type info() :: #{
-        %% Bytes of the tables. The registry's persistent term comes on top,
-        %% about 150 bytes a series.
+        %% Bytes of the tables. The registry's persistent term takes about 150 bytes more for each
+        %% series.
         tables := non_neg_integer(),
-        %% Bytes of cells, for a metric and for each of its series.
+        %% Bytes of the cells of a metric and of each of its series.
         metrics := #{atom() => #{bytes := non_neg_integer(),
                                  series := #{[binary()] => non_neg_integer()}}}}.
 
-%% @doc Makes the tables; the calling process owns them.
+%% @doc Makes the tables. The calling process owns them.
 -spec create() -> ok.
 create() ->
     _ = ets:new(?METRICS, [named_table, public, ordered_set, {read_concurrency, true}]),
     _ = ets:new(?SERIES, [named_table, public, ordered_set, {keypos, #series.key},
                           {read_concurrency, true}]),
-    %% Ordered: an empty set takes 2.4 KB, an empty tree half of that.
+    %% The table is ordered: an empty set takes 2.4 KB, an empty tree half of that.
     _ = ets:new(?REFUSED, [named_table, public, ordered_set]),
     _ = ets:new(whittle_counters_asked, [named_table, public, ordered_set]),
     ok.
 
-%% @doc Gives what Fun gets from the tables, or Otherwise where there are none: the
-%% application may be stopped during any call, and those who update, scrape or push
-%% belong to others, who go on.
+%% @doc Returns the result of Fun, or Otherwise where the tables do not exist. The application may
+%% stop during any call, and the processes that update, scrape or push must continue.
 -spec access(fun(() -> Result), Otherwise) -> Result | Otherwise.
 access(Fun, Otherwise) ->
     try Fun()
@@ -76,13 +75,12 @@ series(Key) ->
         [] -> none
     end.
 
-%% @doc Folds over the living series of a metric in the order of their labels.
-%% Holds ?CHUNK rows at a time, so the memory it takes does not grow with the
-%% number of series.
+%% @doc Folds over the living series of a metric in the order of their labels. It holds ?CHUNK
+%% rows at a time, so its memory does not grow with the number of series.
 -spec fold_series(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
 fold_series(Fun, Acc, Name) -> fold_rows(Fun, Acc, false, Name).
 
-%% @doc Folds over the series of a metric, also over those that have expired and are watched.
+%% @doc Folds over all series of a metric, including expired series that the sweep still watches.
 -spec fold_all(fun(([binary()], binary(), list(), Acc) -> Acc), Acc, atom()) -> Acc.
 fold_all(Fun, Acc, Name) -> fold_rows(Fun, Acc, '_', Name).
 
@@ -101,13 +99,12 @@ fold_chunks(Fun, Acc, Select) ->
             fold_chunks(Fun, Acc1, fun() -> ets:select(More) end)
     end.
 
-%% @doc Adds up the parts of a series: to a number, or to a histogram's
-%% distribution.
+%% @doc Adds up the parts of a series, to a number or to a histogram's distribution.
 -spec value([{whittle_counters_cell:cell(), base()}], raw | since_reset) -> value().
 value(Parts, raw) -> total([Value || {_, Value} <- now(Parts)]);
 value(Parts, since_reset) -> grown(Parts, now(Parts)).
 
-%% @doc Reads the cells of the parts, each once: bases for a reset.
+%% @doc Reads each cell of the parts once. A reset uses the results as bases.
 -spec now([{whittle_counters_cell:cell(), base()}]) ->
           [{whittle_counters_cell:cell(), value()}].
 now(Parts) -> [{Cell, content(Cell)} || {Cell, _} <- Parts].
@@ -120,15 +117,15 @@ content(#histogram{} = Cell) ->
 content(Cell) ->
     whittle_counters_cell:read(Cell).
 
-%% @doc Gives the growth of a series from its parts' bases to later ones of the same
-%% cells, in the same order.
+%% @doc Gives the growth of a series from its parts' bases to later values of the same cells, in
+%% the same order.
 -spec grown([{whittle_counters_cell:cell(), base()}], [{whittle_counters_cell:cell(), value()}]) ->
           value().
 grown(Parts, Now) ->
     total([minus(To, From) || {{_, From}, {_, To}} <- lists:zip(Parts, Now)]).
 
-%% @doc Gives what was added since Before, whatever was reset, deleted or made in between:
-%% each cell is compared with itself, and one that is new with nothing.
+%% @doc Gives the growth since Before, across resets, deletions and new series. It compares each
+%% cell with itself, and a new cell with nothing.
 -spec gained([{whittle_counters_cell:cell(), value()}],
              [{whittle_counters_cell:cell(), value()}]) -> value().
 gained(Now, Before) ->
@@ -171,7 +168,7 @@ read(Name, Values) ->
             end
     end.
 
-%% @doc Describes what the tables hold and what it costs, metric by metric and series by series.
+%% @doc Describes the content of the tables and its cost, by metric and series.
 -spec info() -> info().
 info() ->
     Word = erlang:system_info(wordsize),
@@ -185,8 +182,8 @@ cost(Name) ->
                         Acc#{bytes := Bytes + Mine, series := Series#{Values => Mine}}
                 end, #{bytes => 0, series => #{}}, Name).
 
-%% @doc Counts an update that could not be done, and logs the first of its kind
-%% for the metric. Gives the error back to the caller.
+%% @doc Counts a refused update, and logs the first of its kind for the metric. It returns the
+%% error.
 -spec reject(term(), whittle_counters:reason()) -> {error, whittle_counters:reason()}.
 reject(Name, {Tag, _} = Reason) ->
     Known = case metric(Name) of {ok, _, _} -> Name; {error, _} -> undefined end,
@@ -201,7 +198,7 @@ reject(Name, {Tag, _} = Reason) ->
     end,
     {error, Reason}.
 
-%% @doc Counts an update that went to the overflow series.
+%% @doc Counts an update of the overflow series.
 -spec divert(atom()) -> ok.
 divert(Name) ->
     %% No metric's name is a tuple.
@@ -213,6 +210,6 @@ divert(Name) ->
 -spec rejected() -> [{{atom(), atom()}, pos_integer()}].
 rejected() -> [Row || {{Name, _}, _} = Row <- rows(?REFUSED), is_atom(Name)].
 
-%% @doc Gives the number of updates that went to overflow series, by metric.
+%% @doc Gives the number of updates of overflow series, by metric.
 -spec diverted() -> [{atom(), pos_integer()}].
 diverted() -> [{Name, N} || {{{divert}, Name}, N} <- rows(?REFUSED)].

@@ -1,8 +1,8 @@
-%% @doc Writes Prometheus' text format 0.0.4 and OpenMetrics 1.0, streamed.
+%% @doc Writes Prometheus' text format 0.0.4 and OpenMetrics 1.0, as a stream.
 %%
-%% A histogram's buckets are summed up at powers of two of the observed unit,
-%% where the fine buckets end too, so the counts are exact; the fine ones go
-%% out in protobuf (whittle_counters_protobuf).
+%% The export adds up a histogram's buckets at powers of two of the observed unit. Fine buckets
+%% end there too, so the counts are exact. The protobuf format has the fine buckets
+%% (whittle_counters_protobuf).
 -module(whittle_counters_text).
 
 -export([stream/2, render/1, content_type/1]).
@@ -10,8 +10,8 @@
 
 -type format() :: prometheus | openmetrics.
 
-%% Bytes that are gathered before they are written: below it the write's own
-%% cost shows, above it only memory grows (bench/counters).
+%% Bytes that the export gathers before a write. With fewer bytes the cost of a write shows, and
+%% with more bytes only memory grows (bench/counters).
 -define(FLUSH, 16384).
 
 %% @doc Gives the Content-Type of a format.
@@ -19,14 +19,14 @@
 content_type(prometheus) -> <<"text/plain; version=0.0.4; charset=utf-8">>;
 content_type(openmetrics) -> <<"application/openmetrics-text; version=1.0.0; charset=utf-8">>.
 
-%% @doc Gives everything in one piece.
+%% @doc Gives all metrics in one piece.
 -spec render(format()) -> binary().
 render(Format) ->
     {ok, Chunks} = whittle_counters_stream:collect(fun(Write) -> stream(Format, Write) end),
     iolist_to_binary(Chunks).
 
-%% @doc Writes everything in pieces of about 16 KB. Stops, and says so, when
-%% Write answers an error.
+%% @doc Writes all metrics in pieces of about 16 KB. If Write returns an error, the function stops
+%% and returns it.
 -spec stream(format(), whittle_counters_stream:write()) -> ok | {error, term()}.
 stream(Format, Write) ->
     whittle_counters_stream:run(?FLUSH, Write, fun(Out) ->
@@ -47,8 +47,8 @@ event(Format, {series, Values, Text, #{buckets := _} = Value}, Family, Out) ->
 event(_, {series, _, Text, Value}, Family, Out) ->
     {Family, whittle_counters_stream:add(sample(Family, Text, Value), Out)}.
 
-%% OpenMetrics heads a counter's family without `_total', Prometheus' own format
-%% knows only the sample's name.
+%% OpenMetrics names a counter's family without `_total'. Prometheus' own format has only the
+%% sample's name.
 sample_name(prometheus, Name, #{type := counter}) -> [Name, "_total"];
 sample_name(_, Name, _) -> Name.
 
@@ -86,8 +86,8 @@ histogram(Format, #{name := Name, key := Key, resolution := Resolution, schema :
      line([Name, "_sum"], Text, scaled(Sum, Resolution)),
      line([Name, "_count"], Text, integer_to_binary(Count))].
 
-%% Cumulated counts at the powers of two from the one under the lowest bucket to
-%% the one over the highest.
+%% Gives cumulative counts at the powers of two, from the one under the lowest bucket to the one
+%% over the highest.
 powers([], _, _) -> [];
 powers([{First, _} | _] = Buckets, Schema, Zeros) ->
     {Last, _} = lists:last(Buckets),

@@ -1,9 +1,8 @@
-%% @hidden Leads from a metric's name through its label values to a cell, in nested maps.
+%% @hidden Maps a metric's name and its label values to a cell, in nested maps.
 %%
-%% It is nested because looking up an atom or a small integer three times is
-%% twice as fast as hashing a list of three once (bench/counters). Leaves are cells; the
-%% same cell may hang under several spellings of its labels (`get' and
-%% `<<"get">>').
+%% It is nested because three lookups of an atom or a small integer are twice as fast as hashing
+%% one list of three (bench/counters). Leaves are cells. The same cell may stand under several
+%% spellings of its labels (`get' and `<<"get">>').
 -module(whittle_counters_tree).
 
 -export([put/3, delete/2]).
@@ -11,7 +10,7 @@
 
 -type tree() :: #{term() => tree() | whittle_counters_cell:cell()}.
 -type path() :: nonempty_list().
-%% The metric's name, then the label values as they stand at the call.
+%% The metric's name, then the label values as the caller wrote them.
 
 %% @doc Puts a cell at the end of a path.
 -spec put(path(), whittle_counters_cell:cell(), tree()) -> tree().
@@ -19,7 +18,7 @@ put([Key], Cell, Tree) -> Tree#{Key => Cell};
 put([Key | Path], Cell, Tree) ->
     Tree#{Key => put(Path, Cell, maps:get(Key, Tree, #{}))}.
 
-%% @doc Takes a path out, and the branches that it leaves empty.
+%% @doc Removes a path, and the branches that become empty.
 -spec delete(path(), tree()) -> tree().
 delete([Key], Tree) -> maps:remove(Key, Tree);
 delete([Key | Path], Tree) ->

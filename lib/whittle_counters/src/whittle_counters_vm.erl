@@ -1,14 +1,14 @@
-%% @doc Defines metrics of the VM itself, read at the scrape.
+%% @doc Defines metrics of the VM itself, which the scrape reads.
 %%
-%% `install()' defines all of it; the table in the README says what each value
-%% means and costs to read. Nothing is read between scrapes. With the flag
-%% `+Mea min' the VM knows less of its memory: those values are left out.
+%% `install()' defines all of them. The table in the README describes each value and the cost of
+%% reading it. The library reads nothing between scrapes. With the flag `+Mea min' the VM knows
+%% less of its memory, and those values are absent.
 -module(whittle_counters_vm).
 
 -export([install/0, definitions/0]).
 
-%% @doc Defines the VM's metrics. Turns microstate accounting on, which costs
-%% the schedulers about a percent.
+%% @doc Defines the VM's metrics. It turns microstate accounting on, which costs the schedulers
+%% about a percent.
 -spec install() -> ok | {error, whittle_counters:reason()}.
 install() ->
     _ = erlang:system_flag(microstate_accounting, true),
@@ -68,7 +68,8 @@ memory() ->
     catch error:notsup -> []
     end.
 
-%% Sums over an allocator's instances, single- and multiblock carriers apart.
+%% Adds up the instances of an allocator, with separate sums for singleblock and multiblock
+%% carriers.
 carriers(What) ->
     Sizes = [{A, Info} || A <- erlang:system_info(alloc_util_allocators),
                           Info <- [erlang:system_info({allocator_sizes, A})], is_list(Info)],
@@ -78,7 +79,7 @@ carriers(What) ->
 
 sum(size, Props) -> current(lists:keyfind(carriers_size, 1, Props));
 sum(blocks, Props) ->
-    %% One list for each type of block since OTP 23.
+    %% Since OTP 23 there is one list for each type of block.
     lists:sum([current(lists:keyfind(size, 1, Type))
                || {_, Type} <- proplists:get_value(blocks, Props, []), is_list(Type)]).
 
@@ -96,7 +97,7 @@ accounting() ->
                                                                 N, A)
                                        end, Acc, Counters)
                      end, #{}, Threads),
-            %% The counters' unit is the VM's own.
+            %% The unit of these counters belongs to the VM.
             Unit = erlang:convert_time_unit(1, second, perf_counter),
             [{Labels, N / Unit} || {Labels, N} <- lists:sort(maps:to_list(Sums))]
     end.

@@ -1,11 +1,10 @@
 %% @doc Gives an overview of the library, measures the machine and formats errors.
 %%
 %% <ul>
-%% <li>{@link whittle_flow_pool}: keys to processes that do not talk to each
-%%   other;</li>
-%% <li>{@link whittle_flow_batcher} and {@link whittle_flow_sender}: many messages
-%%   in one signal, with credit;</li>
-%% <li>{@link whittle_flow_group}: one message to many processes.</li>
+%% <li>{@link whittle_flow_pool} maps keys to processes that do not talk to each other.</li>
+%% <li>{@link whittle_flow_batcher} and {@link whittle_flow_sender} put many messages into one
+%%   signal, with credit.</li>
+%% <li>{@link whittle_flow_group} sends one message to many processes.</li>
 %% </ul>
 -module(whittle_flow).
 

@@ -1,40 +1,38 @@
 %% @doc Runs a process that handles its messages in batches.
 %%
-%% A module exports init/1 and handle_batch/2 and is started with
-%% `start_link(Module, Args, Options)'. Messages come from
-%% `whittle_flow_sender' (many in one signal, with credit) or one by one from
-%% `cast/2' (without).
+%% A module exports init/1 and handle_batch/2 and starts with `start_link(Module, Args, Options)'.
+%% Messages come from `whittle_flow_sender' (many in one signal, with credit) or one by one from
+%% `cast/2' (without credit).
 %%
-%% The batch follows the load: it begins at `floor' messages, doubles up to
-%% `ceiling' while more wait than fit, and halves when the queue runs dry. With
-%% `wait' above 0 a batch below the floor waits that many milliseconds for
-%% company: no message waits longer for its batch to begin.
+%% The batch follows the load. It begins at `floor' messages. It doubles up to `ceiling' while
+%% more messages wait than fit, and halves when the queue is empty. With `wait' above 0, a batch
+%% below the floor waits that many milliseconds for further messages. No message waits longer for
+%% its batch to begin.
 %%
-%% A callback that crashes loses its batch: counted, the first logged, the
-%% state stays, the senders get their credit back and are told. One that blocks
-%% holds up its senders by their credit.
+%% A callback that crashes loses its batch. The batcher counts the crash and logs the first one.
+%% The state stays. The senders get their credit back and a report. A callback that blocks stops
+%% its senders when their credit is used up.
 -module(whittle_flow_batcher).
 
 -export([start_link/3, child_spec/4, cast/2, post/2]).
-%% For sys.
+%% Callbacks of sys
 -export([system_continue/3, system_terminate/4, system_code_change/4,
          system_get_state/1, system_replace_state/2]).
 -export_type([options/0, target/0]).
 
 -callback init(Args :: term()) -> State :: term().
-%% The messages in the order in which they came; those of one sender are in the
-%% order of sending.
+%% The messages in the order of their arrival. Those of one sender are in the order of sending.
 -callback handle_batch(Messages :: [term(), ...], State :: term()) -> State :: term().
-%% A message of another origin: a socket's, a monitor's.
+%% A message from another source, such as a socket or a monitor.
 -callback info(Message :: term(), State :: term()) -> State :: term().
 -optional_callbacks([info/2]).
 
 -type options() :: #{
-        %% Registers the process, and names it in the counters (`batcher' without).
+        %% The registered name. The counters use it too (`batcher' without a name).
         name => atom(),
-        %% Messages a batch begins with and grows to; 32 and 8192 by default.
+        %% The first size of a batch and its largest size, in messages. Default: 32 and 8192.
         floor => pos_integer(), ceiling => pos_integer(),
-        %% Milliseconds that a message may wait for its batch to begin; 0 by default.
+        %% Milliseconds that a message may wait for its batch to begin. Default: 0.
         wait => non_neg_integer()}.
 
 -type target() :: pid() | atom().
@@ -62,11 +60,11 @@ start_link(Module, Args, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends one message without credit, at most once. Nothing holds the sender up.
+%% @doc Sends one message without credit, at most once. Nothing blocks the sender.
 -spec cast(target(), term()) -> ok.
 cast(Batcher, Message) -> post(Batcher, {whittle_flow, Message}).
 
-%% @doc Sends a signal to a process or to a name, which may be of nobody.
+%% @doc Sends a signal to a process or to a name. The name may have no process.
 -spec post(target(), term()) -> ok.
 post(To, Signal) ->
     try To ! Signal of
@@ -141,7 +139,7 @@ system_replace_state(Replace, #batcher{state = State} = Batcher) ->
 deadline(0) -> none;
 deadline(Wait) -> erlang:monotonic_time(millisecond) + Wait.
 
-%% Signals are whole lists, so a batch may exceed its size by part of one.
+%% Signals are whole lists, so a batch may exceed its size by a part of a list.
 gather(Lists, Count, Senders, _, #batcher{size = Size} = Batcher) when Count >= Size ->
     handle(Lists, Count, Senders, full, Batcher);
 gather(Lists, Count, Senders, Deadline, #batcher{floor = Floor} = Batcher) ->
@@ -173,7 +171,7 @@ handle(Lists, Count, Senders, Fill, #batcher{module = Module, state = State} = B
     ok = whittle_flow_count:add(Batcher#batcher.messages, Count),
     loop(resize(Fill, Batcher1)).
 
-%% One signal for each sender and batch, whatever the number of its lists.
+%% There is one signal for each sender and batch, whatever the number of its lists.
 acknowledge(Senders, Result) ->
     Sums = lists:foldl(fun({From, N}, Acc) ->
                                maps:update_with(From, fun(M) -> M + N end, N, Acc)

@@ -1,16 +1,16 @@
-%% @hidden Keeps the messages of a sender that has no credit, in a bounded queue that sheds by a
-%% policy. The messages that stay leave in the order in which they came.
+%% @hidden Keeps the messages of a sender without credit, in a bounded queue that sheds by a
+%% policy. The remaining messages leave in the order of their arrival.
 -module(whittle_flow_buffer).
 
 -export([new/2, in/2, out/2, count/1]).
 -export_type([buffer/0, policy/0]).
 
 -type policy() :: newest | oldest | {priority, fun((Message :: term()) -> term())}.
-%% The messages to shed when the buffer is full: the newest, the oldest, or the
-%% one whose priority is the lowest in term order (of several the oldest). A
-%% message on which the fun crashes is lower than all others.
+%% The messages to shed when the buffer is full: the newest, the oldest, or the one with the
+%% lowest priority in term order (the oldest of several). A message on which the fun crashes is
+%% lower than all others.
 
-%% Messages with their ranks, by the order in which they came.
+%% Messages with their ranks, in the order of their arrival.
 -record(buffer, {policy :: policy(), max :: pos_integer(), next = 0 :: non_neg_integer(),
                  messages = gb_trees:empty() :: gb_trees:tree(non_neg_integer(), {rank(), term()}),
                  ranks = gb_sets:empty() :: gb_sets:set({rank(), non_neg_integer()})}).
@@ -19,7 +19,7 @@
 -type rank() :: none | {known, term()} | crashed.
 %% `crashed' sorts before `{known, _}': atoms come before tuples.
 
-%% @doc An empty buffer for at most Max messages.
+%% @doc Makes an empty buffer for at most Max messages.
 -spec new(policy(), pos_integer()) -> buffer().
 new(Policy, Max) -> #buffer{policy = Policy, max = Max}.
 
@@ -27,7 +27,7 @@ new(Policy, Max) -> #buffer{policy = Policy, max = Max}.
 -spec count(buffer()) -> non_neg_integer().
 count(#buffer{messages = Messages}) -> gb_trees:size(Messages).
 
-%% @doc Puts a message in, and gives the number of messages shed for it: 0 or 1.
+%% @doc Adds a message, and gives the number of messages that the buffer shed for it: 0 or 1.
 -spec in(term(), buffer()) -> {0 | 1, buffer()}.
 in(Message, #buffer{max = Max, policy = Policy} = Buffer) ->
     case count(Buffer) < Max of
@@ -57,7 +57,7 @@ take(#buffer{messages = Messages, ranks = Ranks} = Buffer) ->
     {Message, Buffer#buffer{messages = Messages1,
                             ranks = gb_sets:del_element({Rank, Place}, Ranks)}}.
 
-%% @doc Takes out up to N messages, oldest first.
+%% @doc Removes up to N messages, oldest first.
 -spec out(non_neg_integer(), buffer()) -> {[term()], buffer()}.
 out(N, #buffer{messages = Messages} = Buffer) ->
     case N =:= 0 orelse gb_trees:is_empty(Messages) of

@@ -3,17 +3,17 @@
 
 -export([run/0]).
 
-%% Members and words that are tried, and how often.
+%% The numbers of members and words to try, and the repetitions.
 -define(MEMBERS, [10, 30, 100, 300, 1000]).
 -define(WORDS, [16, 32, 64, 128, 256, 512, 1024]).
 -define(ROUNDS, 15).
 
-%% @doc The options `shared' and `sharers' of whittle_flow_group for this
-%% machine: the words from which sharing beats copying for a thousand members,
-%% and the members from which it does for a term of 1024 words. What a shared
-%% term costs includes taking it away again. What never pays is the largest
-%% tried. Takes a part of a second (35 to 520 ms on two cores of x86-64, as busy as they are);
-%% run it while nothing else does.
+%% @doc Measures the options `shared' and `sharers' of whittle_flow_group for this machine.
+%% `shared' is the number of words from which sharing beats copying for a thousand members.
+%% `sharers' is the number of members from which sharing pays for a term of 1024 words. The cost
+%% of a shared term includes its removal. If sharing never pays, the result is the largest tried
+%% number. The measurement takes a part of a second (35 to 520 ms on two busy cores of x86-64).
+%% Run it while the machine does nothing else.
 -spec run() -> #{shared := pos_integer(), sharers := pos_integer()}.
 run() ->
     Counter = counters:new(1, [write_concurrency]),

@@ -1,9 +1,10 @@
 %% @hidden Runs a process that sends to one other node for its owner.
 %%
-%% A process that sends to a node that takes nothing (it is stopped, or the line is slow) is
-%% suspended once the connection's buffer is full, for up to `net_ticktime'. So what must
-%% not stand sends through a channel, which may: it sends, monitors and answers, in the
-%% order in which it was asked to. Its owner bounds what waits in it.
+%% A node may take nothing, because it is stopped or the line is slow. The VM suspends a process
+%% that sends to such a node, once the connection's buffer is full, for up to `net_ticktime'. A
+%% process that must not block sends through a channel, which may block. The channel sends,
+%% monitors and answers in the order of the requests. Its owner bounds the number of waiting
+%% requests.
 -module(whittle_flow_channel).
 
 -export([start_link/0, send/2, watch/2, unwatch/2, reply/3, stop/1]).
@@ -11,26 +12,26 @@
 
 -type parts() :: [{[pid()], Signal :: term()}].
 
-%% @doc Starts one for the calling process.
+%% @doc Starts a channel for the calling process.
 -spec start_link() -> pid().
 start_link() ->
     Owner = self(),
     proc_lib:spawn_opt(fun() -> loop(Owner, #{}) end, [link, {message_queue_data, off_heap}]).
 
-%% @doc Sends each signal to its processes. When that is done the owner gets
-%% `{whittle_flow_sent, Channel}'.
+%% @doc Sends each signal to its processes. Then the owner gets `{whittle_flow_sent, Channel}'.
 -spec send(pid(), parts()) -> ok.
 send(Channel, Parts) ->
     Channel ! {send, Parts},
     ok.
 
-%% @doc Watches a process: the owner gets `{whittle_flow_down, Pid}' when it or its node ends.
+%% @doc Monitors a process. The owner gets `{whittle_flow_down, Pid}' when the process or its node
+%% ends.
 -spec watch(pid(), pid()) -> ok.
 watch(Channel, Pid) ->
     Channel ! {watch, Pid},
     ok.
 
-%% @doc Ends the watch. The message may be on its way already.
+%% @doc Ends the monitoring. The message may be on its way already.
 -spec unwatch(pid(), pid()) -> ok.
 unwatch(Channel, Pid) ->
     Channel ! {unwatch, Pid},
@@ -42,7 +43,7 @@ reply(Channel, From, Answer) ->
     Channel ! {reply, From, Answer},
     ok.
 
-%% @doc Ends the channel when it has done all that it was asked for.
+%% @doc Ends the channel when it has handled all requests.
 -spec stop(pid()) -> ok.
 stop(Channel) ->
     true = unlink(Channel),
@@ -68,7 +69,7 @@ loop(Owner, Watched) ->
         stop -> ok
     end.
 
-%% Of a node that is gone its processes' monitors tell: to send would be to connect again.
+%% The monitors report that the node is gone. To send to it would connect again.
 to_all(Pids, Signal) ->
     lists:foreach(fun(Pid) -> erlang:send(Pid, Signal, [noconnect]) end, Pids).
 
@@ -81,7 +82,7 @@ unwatched(Pid, Watched) ->
     end.
 
 %% @doc Sends to a process, which may be on another node, without blocking. The calling process
-%% has one process for each such node, which sends for it and ends with it.
+%% has one helper process for each such node. The helper sends for it and ends with it.
 -spec forward(pid(), term()) -> ok.
 forward(Pid, Signal) when node(Pid) =:= node() ->
     Pid ! Signal,
@@ -101,7 +102,7 @@ forwarder(Node) ->
             New
     end.
 
-%% Messages that were sent before the owner's end go first.
+%% The helper sends the messages from before the owner's end first.
 forward_loop(Monitor) ->
     receive
         {forward, Pid, Signal} ->

@@ -1,4 +1,4 @@
-%% @hidden Counts for whittle_flow, and logs each of its errors once.
+%% @hidden Counts events of whittle_flow, and logs each of its errors once.
 -module(whittle_flow_count).
 
 -export([create/0, handle/2, add/2, add/3, watch/0, watched/2, refused/2, failed/3]).
@@ -6,21 +6,21 @@
 
 -type handle() :: whittle_counters:handle() | none.
 
-%% The errors that were logged already, as {Where, Tag}.
+%% The logged errors, as {Where, Tag}.
 -define(LOGGED, whittle_flow_logged).
 
-%% Milliseconds between looks for whittle_counters.
+%% Milliseconds between checks for whittle_counters.
 -define(LOOK_AGAIN, 1000).
 
-%% @doc Defines the metrics, which survive a restart of this application, and
-%% makes the table of what was logged; the calling process owns it.
+%% @doc Defines the metrics, which survive a restart of this application, and makes the table of
+%% logged errors. The calling process owns the table.
 -spec create() -> ok.
 create() ->
     _ = ets:new(?LOGGED, [named_table, public]),
     [] = [Error || {error, _} = Error <- define()],
     ok.
 
-%% The answer of each definition: whittle_counters may be stopped meanwhile.
+%% Returns the answer of each definition, because whittle_counters may stop in between.
 define() ->
     [whittle_counters:new(Name, counter, #{labels => Labels, help => Help})
      || {Name, Labels, Help} <-
@@ -37,16 +37,16 @@ define() ->
              {whittle_flow_deliveries_total, [group], "Deliveries of broadcast messages"},
              {whittle_flow_refused_total, [where, reason], "Calls that could not be done"}]].
 
-%% @doc Gives a handle of a metric with one label. When there are too many series, it is the handle
-%% of the series that counts all further ones. While whittle_counters does not run there is none,
-%% and whittle_flow goes on uncounted.
+%% @doc Gives a handle of a metric with one label. If there are too many series, it is the handle
+%% of the overflow series. While whittle_counters does not run there is no handle, and
+%% whittle_flow continues without counting.
 -spec handle(atom(), atom()) -> handle().
 handle(Metric, Where) ->
     case whittle_counters:handle(Metric, [Where]) of
         {ok, Handle} -> Handle;
         {error, {series_full, _}} -> handle_or_none(Metric, '_overflow');
         {error, {unknown_metric, _}} ->
-            %% whittle_counters was stopped and started.
+            %% whittle_counters was restarted.
             _ = define(),
             handle_or_none(Metric, Where);
         {error, _} -> none
@@ -58,7 +58,7 @@ handle_or_none(Metric, Where) ->
         {error, _} -> none
     end.
 
-%% @doc Counts on a handle.
+%% @doc Counts through a handle.
 -spec add(handle(), non_neg_integer()) -> ok.
 add(none, _) -> ok;
 add(Handle, N) -> ok = whittle_counters:inc(Handle, N).
@@ -75,13 +75,13 @@ add(Metric, Labels, N) ->
         {error, _} -> ok
     end.
 
-%% @doc Watches for a restart of whittle_counters, after which handles lead nowhere. A process with
+%% @doc Monitors whittle_counters. After its restart all handles are invalid. A process with
 %% handles keeps the result.
 -spec watch() -> reference().
 watch() -> monitor(process, whittle_counters_sup).
 
-%% @doc Tells whether a message reports that restart: `renew' asks for new handles. The watch is the
-%% next one. Nobody reports that the application is back, so the process looks for it.
+%% @doc Tells whether a message reports that restart. `renew' asks for new handles. The result has
+%% the next monitor. Nothing reports that the application is back, so the process checks for it.
 -spec watched(term(), reference()) -> {renew | wait, reference()} | ignored.
 watched({'DOWN', Watch, process, _, _}, Watch) -> {wait, look_again()};
 watched({timeout, Watch, ?MODULE}, Watch) ->
@@ -93,8 +93,7 @@ watched(_, _) -> ignored.
 
 look_again() -> erlang:start_timer(?LOOK_AGAIN, self(), ?MODULE).
 
-%% @doc Counts a call that could not be done, logs the first of its kind, and
-%% gives the error back.
+%% @doc Counts a refused call, logs the first of its kind, and returns the error.
 -spec refused(atom(), whittle_flow:reason()) -> {error, whittle_flow:reason()}.
 refused(Where, {Tag, _} = Reason) ->
     ok = add(whittle_flow_refused_total, [Where, Tag], 1),
@@ -113,7 +112,7 @@ failed(Where, N, {Class, Reason, Stack}) ->
                      [Where, Class, Reason, Stack]),
     ok.
 
-%% False while the application does not run, which nobody could tell from then on.
+%% Returns false while the application does not run, because the table does not exist then.
 first(Where, Tag) ->
     try ets:insert_new(?LOGGED, {{Where, Tag}})
     catch error:badarg -> false

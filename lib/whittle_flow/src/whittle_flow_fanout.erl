@@ -1,35 +1,35 @@
 %% @hidden Runs one of a group's senders, which holds a part of the members and sends each signal
 %% to them.
 %%
-%% A member that does not take its messages must not fill the memory. Nobody
-%% tells how many wait for it but itself, so every half of `backlog' messages it
-%% is asked how long its queue is. A queue that may hold all that was sent since the
-%% question before is remembered: it may be full of the member's own messages. If it grows
-%% by as much again the member is left out, counted, until the queue is as short as it was,
-%% which is looked for ?LOOK_AGAIN milliseconds apart.
+%% A member that does not take its messages must not fill the memory. Only the member itself knows
+%% the length of its queue. So the fanout asks for this length after every half of `backlog'
+%% messages. A queue may be so long that it holds everything since the last question. The fanout
+%% remembers such a length, because the queue may be full of the member's own messages. If the
+%% queue grows by as much again, the fanout leaves the member out, and counts this, until the
+%% queue is as short as before. It checks this every ?LOOK_AGAIN milliseconds.
 -module(whittle_flow_fanout).
 
 -export([start_link/2]).
 
-%% Messages from the group: {join, Pid}, {leave, Pid}, and
-%% {deliver, Count, Signal}, which is answered by {done, self()}.
+%% Messages from the group: {join, Pid}, {leave, Pid}, and {deliver, Count, Signal}. The fanout
+%% answers the last one with {done, self()}.
 
 -record(fanout, {group :: pid(), name :: atom(), half :: pos_integer(),
                  deliveries :: whittle_flow_count:handle(), watch :: reference(),
-                 %% Lists, because they are walked fastest and are searched only
-                 %% when somebody leaves.
+                 %% Lists, because a walk over them is fastest, and only a leaving member needs a
+                 %% search.
                  members = [] :: [pid()], behind = [] :: [pid()],
-                 %% The shortest queue of each that has had a long one since.
+                 %% The shortest queue of each member since its queue was long.
                  queues = #{} :: #{pid() => non_neg_integer()},
-                 %% Signals and messages since members were asked.
+                 %% Signals and messages since the last question.
                  signals = 0 :: non_neg_integer(), messages = 0 :: non_neg_integer()}).
 
-%% Signals that may always wait: a member that was not scheduled in between is
-%% not behind, even if each of them carries many messages.
+%% Signals that may always wait. A member that did not run in between is not behind, even if each
+%% signal carries many messages.
 -define(ALLOWED, 8).
 -define(LOOK_AGAIN, 100).
 
-%% @doc Starts one for the calling group.
+%% @doc Starts a fanout for the calling group.
 -spec start_link(atom(), pos_integer()) -> pid().
 start_link(Name, Backlog) ->
     Group = self(),
@@ -88,21 +88,21 @@ send([Pid | Members], Signal) ->
 ask(#fanout{members = Members, behind = Behind, queues = Queues, signals = Signals} = Fanout) ->
     Most = max(?ALLOWED, Signals),
     {Late, Up} = lists:partition(fun(Pid) -> grown(Pid, Most, Queues) end, Members),
-    %% It is looked for already if somebody was behind before.
+    %% The timer already runs if a member was behind before.
     _ = Behind =:= [] andalso look_again(Late),
     Long = [{Pid, min(Length, maps:get(Pid, Queues, Length))}
             || Pid <- Up, Length <- [queue(Pid)], Length >= Most],
     Fanout#fanout{members = Up, behind = Late ++ Behind, signals = 0, messages = 0,
                   queues = maps:merge(maps:with(Late ++ Behind, Queues), maps:from_list(Long))}.
 
-%% Whether a queue that was long is longer than it was by at least so many.
+%% Tells whether a long queue has grown by at least this number.
 grown(Pid, By, Queues) ->
     case Queues of
         #{Pid := Length} -> queue(Pid) >= Length + By;
         _ -> false
     end.
 
-%% One that is dead leaves soon.
+%% A dead member leaves soon.
 queue(Pid) ->
     case process_info(Pid, message_queue_len) of
         {message_queue_len, Length} -> Length;

@@ -1,42 +1,42 @@
 %% @hidden Sends fences, which keep the messages of a key in order over any number of resizes.
 %%
-%% A resize makes a new generation of shards. Each of them waits for a piece of the state of
-%% every shard before; each of those gives its state away when it has handled what was in
-%% its queue, and is from then on a relay that passes on what still comes.
+%% A resize makes a new generation of shards. Each new shard waits for a piece of the state of
+%% every old shard. An old shard gives its state away when it has handled its queue. From then on
+%% it is a relay, which passes further messages on.
 %%
 %% == The rule ==
-%% A sender to a pool, a process of the user's or a relay, sends to the shards of one
-%% generation, its target. Before it takes another target it sends a fence to each shard of
-%% the one that it leaves, and waits until all have answered. A fence is answered when all
-%% that came before it from the same process was handled:
+%% A sender to a pool is a user's process or a relay. It sends to the shards of one generation,
+%% its target. Before it takes another target, it sends a fence to each shard of the old target,
+%% and waits until all have answered. The answer to a fence means that all earlier messages from
+%% the same process are handled:
 %% <ul>
-%% <li>a shard answers when it takes the fence from its queue;</li>
-%% <li>a relay that has passed nothing on since it last knew all of that to be handled
-%%   answers at once: what it got as a shard it handled itself;</li>
-%% <li>any other relay first sends fences to its own target and waits for those;</li>
-%% <li>the end of a process is an answer, too: a relay ends when it has done the same, and
-%%   what a killed one held is lost.</li>
+%% <li>A shard answers when it takes the fence from its queue.</li>
+%% <li>A relay answers at once if it has passed on nothing since it last knew that all of that was
+%%   handled. It handled the messages that it got as a shard itself.</li>
+%% <li>Any other relay first sends fences to its own target and waits for the answers.</li>
+%% <li>The end of a process is an answer, too. A relay ends after the same steps, and the
+%%   messages of a killed relay are lost.</li>
 %% </ul>
 %%
-%% == Why that keeps the order ==
-%% Take two messages of one sender for one key. With the same target they go the same way,
-%% through queues that keep the order, as long as no relay on it changes its target between
-%% them; and it does so only after a fence, when the first was handled. With another target
-%% the second was sent after the fence's answer, when the first was handled. So in each case
-%% the first is handled first, whatever the generations in between are doing, and the target
-%% may be any later generation, not only the next: the shards there take up nothing before
-%% the state has come through all generations in between. A fence goes from older to newer
-%% generations only, and shards themselves wait for no pool (what they send is not ordered
-%% over a resize), so nobody waits in a circle.
+%% == Why this keeps the order ==
+%% Take two messages of one sender for one key. With the same target they take the same path,
+%% through queues that keep the order, as long as no relay on the path changes its target between
+%% them. A relay does so only after a fence, when the first message is handled. With different
+%% targets, the sender sends the second message after the answer to the fence, when the first is
+%% handled. So in each case the first message is handled first, whatever the generations in
+%% between do. The target may be any later generation, not only the next, because its shards start
+%% work only after the state has come through all generations in between. A fence goes only from
+%% older to newer generations. Shards themselves wait for no pool (a resize does not keep their
+%% messages in order), so no processes wait in a circle.
 %%
-%% == What it costs ==
-%% A relay waits with one fence at a time. All fences that came meanwhile are answered by the
-%% next one, and it takes the newest generation for its target as soon as nothing that it
-%% passed on is open. So with shards of N in each of G generations a relay asks those that it
-%% leaves once, N of each generation, and after that the newest: in the order of G * N * N
-%% fences in all where senders slept through G resizes; and no more wait anywhere than there are
-%% processes that ask. (That each relay asked for each fence that it got made N^G of them:
-%% with six shards and seven resizes 280,000, which did not end.)
+%% == The cost ==
+%% A relay waits with one fence at a time. The next fence answers all questions that came in
+%% between. The relay takes the newest generation as its target when none of its messages is open.
+%% So with N shards in each of G generations, a relay asks each old target once, N shards of each
+%% generation, and after that the newest. If senders slept through G resizes, the number of fences
+%% is in the order of G * N * N. No more fences wait at a shard than there are asking processes.
+%% (In an earlier version each relay sent new fences for each fence that it got. That made N^G of
+%% them: 280,000 with six shards and seven resizes, and it did not end.)
 -module(whittle_flow_fence).
 
 -export([through/1, open/1, passed/2]).
@@ -47,8 +47,8 @@
 %% @doc Sends a fence to each of these shards and waits until all have answered.
 -spec through(whittle_flow_routes:routes()) -> ok.
 through(Routes) ->
-    %% One reference for all answers, made here, so that the VM need not look at what
-    %% was in the queue before it.
+    %% One reference serves all answers. It is new, so that the VM skips the messages that are
+    %% already in the queue.
     Ref = make_ref(),
     ok = ask(tuple_size(Routes), Routes, Ref),
     answers(tuple_size(Routes), Ref).
@@ -70,9 +70,9 @@ answers(N, Ref) ->
             answers(N - 1, Ref)
     end.
 
-%% @doc Sends a fence to each of these shards without waiting. The answers go to a process that ends
-%% when all are there. A caller with a timeout waits for that process, and so does not put one more
-%% fence into each queue with each try.
+%% @doc Sends a fence to each of these shards without waiting. The answers go to a process that
+%% ends when all have come. A caller with a timeout waits for that process, and so does not add a
+%% further fence to each queue with each try.
 -spec open(whittle_flow_routes:routes()) -> fence().
 open(Routes) ->
     Pids = [Pid || {Pid, _} <- tuple_to_list(Routes)],
@@ -90,7 +90,7 @@ gather(Pids) ->
         {'DOWN', _, process, Pid, _} -> gather(lists:delete(Pid, Pids))
     end.
 
-%% @doc Waits until all have answered, but not longer than Until.
+%% @doc Waits until all have answered, or until Until.
 -spec passed(fence(), whittle_flow_deadline:until()) -> ok | timeout.
 passed(Waiter, Until) ->
     Monitor = monitor(process, Waiter),

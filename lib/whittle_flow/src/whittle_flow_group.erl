@@ -1,40 +1,36 @@
 %% @doc Broadcasts one message to many processes of this node and of others.
 %%
-%% Members get `{whittle_flow_group, Group, Messages}' with the messages in
-%% order; several that were broadcast close to each other come in one signal.
+%% Members get `{whittle_flow_group, Group, Messages}' with the messages in order. Several
+%% messages that were broadcast close to each other come in one signal.
 %%
 %% == How ==
-%% The caller sends the message once, to the group's process. That gathers what
-%% has come meanwhile, and hands it to fanouts (whittle_flow_fanout), one for each
-%% scheduler, which send it to their members. What is larger than `shared' words is first put
-%% where all processes can read it (a literal, see below), so that each member
-%% gets a reference instead of a copy. While the fanouts are at work new messages
-%% gather: under load each signal carries more of them.
+%% The caller sends the message once, to the group's process. This process gathers the messages in
+%% its queue, and passes them to fanouts (whittle_flow_fanout), one for each scheduler, which send
+%% them to their members. The group first puts a message of more than `shared' words where all
+%% processes can read it (a literal, see below). So each member gets a reference instead of a
+%% copy. While the fanouts work, new messages gather. So under load each signal carries more of
+%% them.
 %%
-%% A literal is a persistent term of a new name. Sending it copies nothing.
-%% Taking it away makes the VM look at every process, so this is done for many
-%% at a time, `kept' words late; a member that still holds one then gets
-%% its own copy.
+%% A literal is a persistent term with a new name. Sending it copies nothing. Its removal makes
+%% the VM scan every process, so the group removes many at a time, `kept' words late. A member
+%% that still holds one then gets its own copy.
 %%
 %% == Guarantees ==
-%% At most once to each process that is a member when the group takes the
-%% message; in the order of sending for each sender and member. Above `limit'
-%% messages that wait in the group a broadcast is refused with
-%% `{error, {overloaded, Group}}' and counted. A member for which more than about
-%% `backlog' messages wait gets none, counted, until it has caught up. A member
-%% that died is dropped.
-%% When the group's process is killed, messages that wait in it are lost, and
-%% members join the one that its supervisor starts.
+%% Delivery is at most once to each process that is a member when the group takes the message. The
+%% order is the order of sending for each sender and member. If more than `limit' messages wait in
+%% the group, it refuses a broadcast with `{error, {overloaded, Group}}' and counts it. A member
+%% for which more than about `backlog' messages wait gets no messages, counted, until its queue is
+%% shorter. The group drops a dead member. If the group's process is killed, the messages that
+%% wait in it are lost, and members join the process that its supervisor starts.
 %%
 %% == Nodes ==
-%% Groups of the same name on connected nodes that joined each other with
-%% connect/2 get one copy each and deliver it there. A node that takes nothing holds the
-%% group up for a second at most (whittle_flow_nodes); from then on, until it takes what it
-%% was given, the messages for it are counted as shed, policy `behind'. When the other group
-%% dies or its node goes away, it is looked for each second and connected again when it is
-%% back, also by a group that was started again after a crash of its own;
-%% what is broadcast meanwhile is counted as shed, policy
-%% `unreachable'. Members on another node than the group's get a copy each.
+%% connect/2 connects groups of the same name on two nodes. Each group gets one copy and delivers
+%% it on its node. A node that takes nothing blocks the group for a second at most
+%% (whittle_flow_nodes). From then on, until the node takes the earlier messages, the group counts
+%% its messages for that node as shed, policy `behind'. When the other group dies or its node goes
+%% away, the group looks for it each second and connects again when it is back. A group does this
+%% after a crash of its own too. In the meantime it counts its broadcasts for that node as shed,
+%% policy `unreachable'. Members on another node than the group's get a copy each.
 -module(whittle_flow_group).
 -behaviour(gen_server).
 
@@ -44,37 +40,37 @@
 -export_type([options/0]).
 
 -type options() :: #{
-        %% Processes that deliver; as many as schedulers online by default.
+        %% The number of delivering processes. Default: the number of schedulers online.
         fanouts => pos_integer(),
-        %% Messages that may wait here; 10000 by default.
+        %% Messages that may wait here. Default: 10000.
         limit => pos_integer(),
-        %% Messages that may wait for a member, about; 10000 by default.
+        %% The estimated number of messages that may wait for a member. Default: 10000.
         backlog => pos_integer(),
-        %% Words from which a message is shared instead of copied, and the number
-        %% of members from which that pays (whittle_flow_calibrate).
+        %% The number of words from which the group shares a message instead of copying it, and
+        %% the number of members from which sharing pays (whittle_flow_calibrate).
         shared => pos_integer(), sharers => pos_integer(),
-        %% Words of literals that are kept when the oldest are taken away, which is
-        %% done when there are twice as many; 131072 (1 MB) by default.
+        %% Words of literals that stay when the group removes the oldest ones. It removes them
+        %% when there are twice as many. Default: 131072 (1 MB).
         kept => pos_integer()}.
 
 -record(state, {name :: atom(), options :: options(),
                 waiting :: atomics:atomics_ref(),
                 fanouts = #{} :: #{pid() => non_neg_integer()}, % members of each
                 busy = 0 :: non_neg_integer(),                 % fanouts at work
-                %% Of each member the fanout that has it, and its monitor.
+                %% The fanout and the monitor of each member.
                 where = #{} :: #{pid() => {pid(), reference()} | far},
                 nodes :: whittle_flow_nodes:nodes(),
-                held = none :: none | reference(),             % waits for a node
-                gathered = [] :: [term()],                     % backwards
-                outbound = [] :: [term()],                     % those of this node
+                held = none :: none | reference(),             % timer of the wait for a node
+                gathered = [] :: [term()],                     % in reverse order
+                outbound = [] :: [term()],                     % those from this node
                 literals = queue:new() :: queue:queue({term(), Words :: pos_integer()}),
                 words = 0 :: non_neg_integer(),                % of the literals
                 next = 0 :: non_neg_integer(),
-                %% Syncs that wait for the fanouts that are at work, and those that wait for
-                %% what is gathered to be handed out.
+                %% The sync calls that wait for the working fanouts, and those that wait until the
+                %% gathered messages are passed on.
                 flushed = [] :: [gen_server:from()], asked = [] :: [gen_server:from()]}).
 
-%% Milliseconds between looks for the group of a node that was connected.
+%% Milliseconds between checks for the group of a lost node.
 -define(LOOK_AGAIN, 1000).
 
 %% Milliseconds that another node may take for an answer.
@@ -95,13 +91,13 @@ start_link(Name, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Makes a process a member. A second join changes nothing. A process that joins the groups of
-%% two connected nodes gets each message twice: join it on its own node.
+%% @doc Makes a process a member. A second join changes nothing. A process that joins the groups
+%% of two connected nodes gets each message twice. So join it on its own node.
 -spec join(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
 join(Group, Pid) when is_pid(Pid) -> call(Group, {join, Pid});
 join(_, Other) -> {error, {bad_option, {member, Other}}}.
 
-%% @doc Ends a membership. Messages that were taken before may still come.
+%% @doc Ends a membership. Earlier messages may still come.
 -spec leave(atom(), pid()) -> ok | {error, whittle_flow:reason()}.
 leave(Group, Pid) when is_pid(Pid) -> call(Group, {leave, Pid});
 leave(_, Other) -> {error, {bad_option, {member, Other}}}.
@@ -126,8 +122,9 @@ broadcast(Group, Message) ->
 -spec members(atom()) -> [pid()] | {error, whittle_flow:reason()}.
 members(Group) -> call(Group, members).
 
-%% @doc Joins this node's group with the one of the same name on Node, both ways. A node that
-%% does not answer within ?ANSWER milliseconds has no group; it may yet be joined when it does.
+%% @doc Connects this node's group with the group of the same name on Node, in both directions. A
+%% node that does not answer within ?ANSWER milliseconds counts as a node without the group. It
+%% may still connect when it answers.
 -spec connect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 connect(Group, Node) ->
     bounded(fun() -> connect_now(Group, Node) end, {error, {no_group, {Group, Node}}}).
@@ -150,9 +147,9 @@ introduce(Peer, Mine) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Ends the connection, both ways. What was broadcast before still goes there. One that
-%% could not be reached is forgotten here, and is connected again if it asks for it; one that
-%% does not answer within ?ANSWER milliseconds is told when it does.
+%% @doc Ends the connection, in both directions. Earlier broadcasts still go there. This node
+%% forgets an unreachable group, and connects again if that group asks for it. A node that does
+%% not answer within ?ANSWER milliseconds gets the message later.
 -spec disconnect(atom(), node()) -> ok | {error, whittle_flow:reason()}.
 disconnect(Group, Node) ->
     case call(Group, {part, Node}) of
@@ -164,14 +161,13 @@ disconnect(Group, Node) ->
         {error, _} = Error -> Error
     end.
 
-%% In a process of its own, because whatever is sent to a node that takes nothing may stand.
+%% Runs the call in a process of its own, because a send to a node that takes nothing may block.
 bounded(Fun, Otherwise) ->
     try erpc:call(node(), Fun, ?ANSWER)
     catch error:{erpc, timeout} -> Otherwise
     end.
 
-%% @doc Waits until all that this process has broadcast was sent to the members
-%% of this node.
+%% @doc Waits until the group has sent all broadcasts of this process to the members of this node.
 -spec sync(atom()) -> ok | {error, whittle_flow:reason()}.
 sync(Group) -> call(Group, sync).
 
@@ -185,7 +181,7 @@ call(Group, Request) ->
 -spec init({atom(), options()}) -> {ok, #state{}}.
 init({Name, Options}) ->
     _ = process_flag(trap_exit, true),
-    %% Literals of one that was killed.
+    %% Removes the literals of a killed group.
     [persistent_term:erase(Key) || {{?MODULE, Group, _} = Key, _} <- persistent_term:get(),
                                    Group =:= Name],
     Waiting = atomics:new(1, []),
@@ -210,7 +206,7 @@ handle_call({join, Pid}, _, #state{where = Where} = State) ->
     end;
 handle_call({leave, Pid}, _, State) -> {reply, ok, forget(Pid, State)};
 handle_call(members, _, #state{where = Where} = State) -> {reply, maps:keys(Where), State};
-%% Its own node's: to have a copy of its own would be to deliver twice.
+%% The peer is this group. A copy for itself would deliver each message twice.
 handle_call({peer, Peer}, _, State) when Peer =:= self() -> {reply, {ok, Peer}, State};
 handle_call({peer, Peer}, From, State) ->
     Met = meet(Peer, State),
@@ -258,15 +254,15 @@ handle_info({whittle_flow_hello, Peer}, State) ->
 handle_info({whittle_flow_welcome, Peer}, #state{nodes = Nodes} = State) ->
     case whittle_flow_nodes:peer(node(Peer), Nodes) of
         none ->
-            %% Disconnected while the hello was under way.
+            %% The group was disconnected while the hello was on its way.
             tell(Peer, {whittle_flow_part, node()}),
             {noreply, State};
         _ -> {noreply, meet(Peer, State)}
     end;
 handle_info({whittle_flow_part, Node}, State) -> {noreply, part(Node, State)};
 handle_info({'EXIT', Pid, Reason}, #state{fanouts = Fanouts, nodes = Nodes} = State) ->
-    %% A fanout that was killed takes its part of the members with it: a fresh
-    %% start is the simplest way that is right. So is the end of our parent.
+    %% A killed fanout loses its part of the members. A restart of the group is the simplest
+    %% correct answer. The same holds for the end of the parent.
     case {Fanouts, whittle_flow_nodes:ended(Pid, Nodes)} of
         {#{Pid := _}, _} -> {stop, {fanout_died, Reason}, State};
         {_, {channel, Nodes1}} -> {noreply, State#state{nodes = Nodes1}};
@@ -279,17 +275,17 @@ handle_info(_, State) ->
 terminate(Reason, #state{name = Name, literals = Literals, fanouts = Fanouts, nodes = Nodes}) ->
     _ = persistent_term:erase({?MODULE, Name}),
     _ = is_end(Reason) andalso whittle_flow_kept:forget(Name),
-    %% A link alone does not end them when we end normally.
+    %% A link alone does not end these processes when the group ends normally.
     [exit(Pid, shutdown) || Pid <- maps:keys(Fanouts) ++ whittle_flow_nodes:channels(Nodes)],
     lists:foreach(fun({Key, _}) -> persistent_term:erase(Key) end, queue:to_list(Literals)).
 
-%% Our supervisor's word, or our own; from anything else it may start us again.
+%% The supervisor or the group itself wants this end. After any other reason it may restart.
 is_end(normal) -> true;
 is_end(shutdown) -> true;
 is_end({shutdown, _}) -> true;
 is_end(_) -> false.
 
-%% The groups that one before us was connected with, which has crashed, are looked for.
+%% Looks for the groups that a crashed predecessor was connected with.
 remembered(Name) ->
     lists:foldl(fun(Node, Nodes) ->
                         self() ! {look_for, Node},
@@ -324,7 +320,7 @@ forget(Pid, #state{where = Where, fanouts = Fanouts, nodes = Nodes} = State) ->
         error -> State
     end.
 
-%% Messages from another group have their place within the limit, too.
+%% Messages from another group count for the limit, too.
 admit(Messages, #state{name = Name, waiting = Waiting, options = #{limit := Limit}}) ->
     Count = length(Messages),
     case atomics:add_get(Waiting, 1, Count) of
@@ -340,10 +336,10 @@ look_again(Node) ->
     _ = erlang:send_after(?LOOK_AGAIN, self(), {look_for, Node}),
     ok.
 
-%% In a process of its own: it may stand.
+%% Sends from a process of its own, because the send may block.
 tell(Peer, Message) -> spawn(fun() -> Peer ! Message end).
 
-%% In a process of its own: to connect to a node that is away takes seconds.
+%% Connects in a process of its own, because a connection to a missing node takes seconds.
 look_for(Name, Node) ->
     Group = self(),
     spawn(fun() ->
@@ -351,7 +347,7 @@ look_for(Name, Node) ->
                   Group ! {looked_for, Node}
           end).
 
-%% Takes what else is in the queue, so that it goes out in the same signal.
+%% Takes the other messages in the queue, so that they go out in the same signal.
 more(State) ->
     receive
         {whittle_flow_broadcast, Message} -> more(gather(Message, State))
@@ -410,7 +406,7 @@ share(Signal, #state{name = Name, next = Next, literals = Literals, words = Sum,
              end}
     end.
 
-%% Takes the oldest away until no more than Kept words are left, or one literal.
+%% Removes the oldest literals until no more than Kept words are left, or one literal.
 trim(Kept, #state{literals = Literals, words = Sum} = State) ->
     {{value, {Key, Words}}, Younger} = queue:out(Literals),
     case Sum > Kept andalso not queue:is_empty(Younger) of

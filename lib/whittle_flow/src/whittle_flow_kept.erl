@@ -1,11 +1,11 @@
-%% @hidden Keeps the nodes that a group is connected with, beyond a crash of the group.
+%% @hidden Keeps the nodes that a group is connected with across a crash of the group.
 -module(whittle_flow_kept).
 
 -export([create/0, connected/2, connections/1, forget/1, forget/2]).
 
 -define(TABLE, whittle_flow_kept).
 
-%% @doc Makes the table; the calling process owns it.
+%% @doc Makes the table. The calling process owns it.
 -spec create() -> ok.
 create() ->
     _ = ets:new(?TABLE, [named_table, public, bag]),
@@ -27,7 +27,7 @@ forget(Group) -> access(fun() -> ets:delete(?TABLE, Group) end).
 -spec forget(atom(), node()) -> ok.
 forget(Group, Node) -> access(fun() -> ets:delete_object(?TABLE, {Group, Node}) end).
 
-%% The application may have been stopped.
+%% The application may have stopped.
 access(Fun) ->
     try Fun() of
         true -> ok

@@ -1,11 +1,11 @@
-%% @hidden Keeps what a group has on other nodes: its members, the groups that it is connected with,
-%% and a channel to each node (whittle_flow_channel). With a channel the group does not block when
-%% a node does.
+%% @hidden Keeps a group's relations with other nodes: its members there, the groups that it is
+%% connected with, and a channel to each node (whittle_flow_channel). A blocked node blocks only
+%% its channel, and not the group.
 %%
-%% A channel has one signal of the group at a time. While it sends that, the group gathers,
-%% as it does while its own members get theirs, so that whoever broadcasts too fast for a node
-%% is refused. But it waits no longer than ?PATIENCE milliseconds: what comes after that is shed
-%% for the node, until it has taken what it was given.
+%% A channel has one signal of the group at a time. While it sends, the group gathers messages, as
+%% it does while its own members get theirs. So the group refuses messages of a sender that is too
+%% fast for a node. But it waits no longer than ?PATIENCE milliseconds. Then it sheds the next
+%% messages for the node, until the node has taken the earlier ones.
 -module(whittle_flow_nodes).
 
 -export([new/1, is_empty/1, channels/1]).
@@ -14,22 +14,22 @@
 -export_type([nodes/0]).
 
 -record(node, {channel :: pid(),
-               %% Until when what it is sending is waited for, and how many deliveries that is.
+               %% The deadline of the current signal, and the number of its deliveries.
                busy = false :: false | whittle_flow_deadline:until(), open = 0 :: non_neg_integer(),
                members = [] :: [pid()], peer = none :: peer()}).
 -record(nodes, {group :: atom(), nodes = #{} :: #{node() => #node{}}}).
 
 -type peer() :: pid() | none | lost.
-%% The group of the same name there; lost, if its process or the node ended.
+%% The group of the same name on the node. It is lost if its process or the node ended.
 -opaque nodes() :: #nodes{}.
 
 -define(PATIENCE, 1000).
 
-%% @doc No other nodes, for the calling group, which has this name.
+%% @doc Makes an empty set of nodes for the calling group, which has this name.
 -spec new(atom()) -> nodes().
 new(Group) -> #nodes{group = Group}.
 
-%% @doc Tells whether there are none.
+%% @doc Tells whether the set is empty.
 -spec is_empty(nodes()) -> boolean().
 is_empty(#nodes{nodes = Nodes}) -> map_size(Nodes) =:= 0.
 
@@ -51,7 +51,7 @@ leave(Pid, All) ->
     ok = whittle_flow_channel:unwatch(Channel, Pid),
     keep(node(Pid), N#node{members = lists:delete(Pid, Members)}, All).
 
-%% @doc Adds the group of another node: from now on it gets the broadcasts of this node.
+%% @doc Adds the group of another node. From now on it gets the broadcasts of this node.
 -spec meet(pid(), nodes()) -> nodes().
 meet(Peer, All) ->
     case known(node(Peer), All) of
@@ -62,7 +62,7 @@ meet(Peer, All) ->
             keep(node(Peer), N1#node{peer = Peer}, All)
     end.
 
-%% @doc Notes a node whose group is to be looked for.
+%% @doc Notes a node whose group this group must look for.
 -spec lost(node(), nodes()) -> nodes().
 lost(Node, All) -> keep(Node, (known(Node, All))#node{peer = lost}, All).
 
@@ -78,7 +78,7 @@ parted(#node{channel = Channel, peer = Peer} = N) ->
     _ = is_pid(Peer) andalso whittle_flow_channel:unwatch(Channel, Peer),
     N#node{peer = none}.
 
-%% @doc Gives the group that is known of a node.
+%% @doc Gives the known group of a node.
 -spec peer(node(), nodes()) -> peer().
 peer(Node, #nodes{nodes = Nodes}) ->
     case Nodes of
@@ -86,14 +86,14 @@ peer(Node, #nodes{nodes = Nodes}) ->
         _ -> none
     end.
 
-%% @doc Answers a call that may have come from another node.
+%% @doc Answers a call, perhaps from another node.
 -spec reply(gen_server:from(), term(), nodes()) -> ok.
 reply({Pid, _} = From, Answer, #nodes{nodes = Nodes}) ->
     Node = node(Pid),
     case Nodes of
         #{Node := #node{channel = Channel}} -> whittle_flow_channel:reply(Channel, From, Answer);
         _ when Node =:= node() -> gen_server:reply(From, Answer);
-        %% In a process of its own: it may stand.
+        %% Answers from a process of its own, because the send may block.
         _ ->
             _ = spawn(fun() -> gen_server:reply(From, Answer) end),
             ok
@@ -105,21 +105,22 @@ known(Node, #nodes{nodes = Nodes}) ->
         _ -> #node{channel = whittle_flow_channel:start_link()}
     end.
 
-%% A node without a member and a group needs no channel, when that has done its work: another
-%% one might overtake it.
+%% A node without members and without a group needs no channel. The channel must finish its work
+%% first, because another channel might overtake it.
 keep(Node, #node{members = [], peer = none, busy = false} = N, #nodes{nodes = Nodes} = All) ->
     ok = whittle_flow_channel:stop(N#node.channel),
     All#nodes{nodes = maps:remove(Node, Nodes)};
 keep(Node, N, #nodes{nodes = Nodes} = All) -> All#nodes{nodes = Nodes#{Node => N}}.
 
-%% @doc Gives the milliseconds that the next signal waits at most for the channels that are sending.
+%% @doc Gives the longest time in milliseconds that the next signal waits for the sending
+%% channels.
 -spec wait(nodes()) -> non_neg_integer().
 wait(#nodes{nodes = Nodes}) ->
     lists:max([0 | [whittle_flow_deadline:left(Until) || #node{busy = Until} <- maps:values(Nodes),
                                                          Until =/= false]]).
 
-%% @doc Sends Signal, of Count messages, to the members, and the messages in Outbound to
-%% the other groups.
+%% @doc Sends Signal, with Count messages, to the members, and the messages in Outbound to the
+%% other groups.
 -spec deliver(pos_integer(), term(), [term()], nodes()) -> nodes().
 deliver(Count, Signal, Outbound, #nodes{nodes = Nodes} = All) ->
     All#nodes{nodes = maps:map(fun(_, N) -> give(Count, Signal, Outbound, N, All) end, Nodes)}.
@@ -153,7 +154,7 @@ sent(Channel, All) ->
         none -> All
     end.
 
-%% @doc Removes a member or a group that is down on another node.
+%% @doc Removes a member or a group that ended on another node.
 -spec down(pid(), nodes()) -> {member | peer, nodes()}.
 down(Pid, #nodes{nodes = Nodes} = All) ->
     Node = node(Pid),
@@ -163,7 +164,7 @@ down(Pid, #nodes{nodes = Nodes} = All) ->
         _ -> {member, All}
     end.
 
-%% @doc Starts another channel if the linked process that ended was one.
+%% @doc Starts a new channel if the ended linked process was one.
 -spec ended(pid(), nodes()) -> {channel | other, nodes()}.
 ended(Pid, All) ->
     case of_channel(Pid, All) of

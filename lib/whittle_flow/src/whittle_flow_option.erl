@@ -3,11 +3,11 @@
 
 -export([check/2, start/3, start/4]).
 
-%% More processes than this are no shards nor fanouts but a slip; to start them would
-%% take all of the VM's memory.
+%% The largest number of processes. A larger number is a mistake, and its processes would take all
+%% of the VM's memory.
 -define(PROCESSES, 65536).
 
-%% @doc Whether Options is a map with only Allowed keys and fitting values.
+%% @doc Checks that Options is a map with only Allowed keys and valid values.
 -spec check([atom()], term()) -> ok | {error, whittle_flow:reason()}.
 check(Allowed, Options) when is_map(Options) ->
     case [{K, V} || {K, V} <- lists:sort(maps:to_list(Options)),
@@ -17,8 +17,7 @@ check(Allowed, Options) when is_map(Options) ->
     end;
 check(_, Options) -> {error, {bad_option, Options}}.
 
-%% @doc Checks the options of a process that is started under Name. It needs this application to
-%% run.
+%% @doc Checks the options of a process with the name Name. This application must run.
 -spec start(term(), [atom()], term()) -> ok | {error, whittle_flow:reason()}.
 start(Name, Allowed, Options) ->
     case fits(name, Name) of
@@ -30,7 +29,7 @@ start(Name, Allowed, Options) ->
             end
     end.
 
-%% @doc Checks the options of a process that runs Module, which has to export the callbacks.
+%% @doc Checks the options of a process that runs Module. Module must export the callbacks.
 -spec start(term(), {term(), [{atom(), arity()}]}, [atom()], term()) ->
           ok | {error, whittle_flow:reason()}.
 start(Name, {Module, Callbacks}, Allowed, Options) ->
@@ -54,7 +53,7 @@ fits(name, V) -> is_atom(V) andalso V =/= undefined;
 fits(policy, {priority, V}) -> is_function(V, 1);
 fits(policy, V) -> lists:member(V, [block, oldest, newest]);
 fits(to, V) -> is_pid(V) orelse fits(name, V);
-%% The milliseconds that the VM can wait.
+%% The VM can wait at most this number of milliseconds.
 fits(K, V) when K =:= wait; K =:= retire_after ->
     is_integer(V) andalso V >= 0 andalso V < 1 bsl 32;
 fits(K, V) when K =:= shards; K =:= fanouts ->

@@ -1,25 +1,25 @@
-%% @doc Runs a pool of shards: processes that do not talk to each other. A key always
-%% goes to the same shard, by `erlang:phash2/2', so that its messages are handled
-%% in order and its state needs no lock.
+%% @doc Runs a pool of shards: processes that do not talk to each other.
+%%
+%% A key always goes to the same shard, by `erlang:phash2/2'. So its messages are handled in order
+%% and its state needs no lock.
 %%
 %% == Guarantees ==
-%% `send' is at most once: it is lost if the shard is killed before it handled
-%% the message. Messages of one sender for one key are handled in the order of
-%% sending, also over a resize, unless the sender is a shard itself, of this pool or of
-%% another. What `call' answered with `ok' was handled once. Over a resize a sender waits
-%% until what it sent before was handled: a callback must not wait for a process that sends
-%% to its pool.
+%% `send' delivers at most once. The message is lost if the shard is killed before it handled it.
+%% Messages of one sender for one key are handled in the order of sending, also over a resize. The
+%% exception is a sender that is itself a shard of this pool or of another. A message for which
+%% `call' answered `ok' was handled once. During a resize a sender waits until its earlier
+%% messages are handled. So a callback must not wait for a process that sends to its pool.
 %%
 %% == How a resize keeps the order ==
-%% A new generation of shards is started, and the old ones give them their state and pass
-%% on what still comes. A sender that notices the new generation first waits until all that
-%% it sent to the old one was handled (whittle_flow_fence). Nothing is shared but the table
-%% of routes, a persistent term.
+%% The pool starts a new generation of shards. The old shards give them their state and pass later
+%% messages on. A sender that notices the new generation first waits until the old one has handled
+%% all its messages (whittle_flow_fence). The processes share only the table of routes, a
+%% persistent term.
 %%
 %% == Overload ==
-%% Each shard counts what waits for it. Above `limit' a send is refused with
-%% `{error, {overloaded, Pool}}' and counted; memory stays bounded while a shard
-%% is held up, and sends go through again as soon as it goes on.
+%% Each shard counts its waiting messages. Above `limit' the pool refuses a send with `{error,
+%% {overloaded, Pool}}' and counts it. The memory stays bounded while a shard is blocked, and
+%% sends succeed again as soon as it continues.
 -module(whittle_flow_pool).
 -behaviour(gen_server).
 
@@ -29,25 +29,24 @@
 -export_type([options/0]).
 
 -type options() :: #{
-        %% Shards, at most 65536; as many as there are schedulers online by default.
+        %% The number of shards, at most 65536. Default: the number of schedulers online.
         shards => pos_integer(),
-        %% Messages that may wait for a shard; 100000 by default.
+        %% Messages that may wait for a shard. Default: 100000.
         limit => pos_integer(),
-        %% Tells the key of a message for send/2.
+        %% Gives the key of a message for send/2.
         key => fun((Message :: term()) -> Key :: term()),
-        %% Milliseconds that old shards pass messages on after a resize; 60000 by
-        %% default. A sender that is held up longer than that between finding
-        %% its route and sending loses that message.
+        %% Milliseconds for which old shards pass messages on after a resize. Default: 60000. A
+        %% sender loses a message if the time between finding its route and sending is longer.
         retire_after => non_neg_integer(),
-        %% So many shards may die in so many seconds before the pool gives up and
-        %% leaves it to its supervisor; {10, 10} by default.
+        %% The number of shards that may die in so many seconds before the pool ends and leaves
+        %% the restart to its supervisor. Default: {10, 10}.
         intensity => {non_neg_integer(), pos_integer()}}.
 
 -record(state, {name :: atom(), worker :: {module(), term()}, options :: options(),
                 table :: whittle_flow_routes:table(), relays = [] :: [pid()],
                 restarts = [] :: [integer()],
                 cuttable = true :: boolean(),
-                %% Shards whose init/1 is not done, and resizes that wait for them.
+                %% Shards that are still in init/1, and resizes that wait for them.
                 beginning = [] :: [pid()],
                 resizes = [] :: [{gen_server:from(), pos_integer()}]}).
 
@@ -76,8 +75,9 @@ send(Pool, Key, Message) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends a message whose key the pool's key function gives. If that function crashes
-%% nothing is sent: `{error, {key_failed, ...}}', counted, the first logged.
+%% @doc Sends a message whose key comes from the pool's key function. If that function crashes,
+%% nothing is sent. The error is `{error, {key_failed, ...}}'. The pool counts it and logs the
+%% first.
 -spec send(atom(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Message) ->
     case whittle_flow_routes:find(Pool) of
@@ -91,11 +91,11 @@ send(Pool, Message) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends many messages `[{Key, Message}]' with one signal for each shard that they
-%% concern. Gives back those that were refused because their shard is overloaded: all for
-%% that shard, as soon as it would have more than `limit' with them. Of a
-%% list that is not of pairs nothing is sent:
-%% `{error, {key_failed, {Pool, {error, {no_pair, What}}}}}', counted, the first logged.
+%% @doc Sends many messages `[{Key, Message}]' with one signal for each concerned shard. It
+%% returns the messages of overloaded shards. A shard counts as overloaded, for all its messages
+%% in the list, if it would have more than `limit' with them. If an element of the list is not a
+%% pair, nothing is sent. The error is `{error, {key_failed, {Pool, {error, {no_pair, What}}}}}'.
+%% The pool counts it and logs the first.
 -spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
           ok | {error, whittle_flow:reason()}.
 send_many(Pool, Pairs) ->
@@ -111,7 +111,7 @@ send_many(Pool, Pairs) ->
         {error, _} = Error -> Error
     end.
 
-%% Of each place its pairs, backwards.
+%% The pairs of each place, in reverse order.
 parts([{Key, _} = Pair | Pairs], N, Parts) ->
     P = erlang:phash2(Key, N) + 1,
     parts(Pairs, N, setelement(P, Parts, [Pair | element(P, Parts)]));
@@ -138,11 +138,10 @@ many(Pool, P, Parts, Table, Refused) ->
             end
     end.
 
-%% @doc Sends a message and waits until it was handled. After `ok' it was
-%% handled once; `{error, {handler_failed, ...}}' says that the callback crashed
-%% on it. After `{error, {unanswered, ...}}' (Timeout milliseconds passed, over a resize
-%% also with waiting for what was sent before, or the shard died) it was handled once or
-%% not at all.
+%% @doc Sends a message and waits until it is handled. After `ok' the message was handled once.
+%% The error `{error, {handler_failed, ...}}' means that the callback crashed on it. After
+%% `{error, {unanswered, ...}}' the message was handled once or not at all. The shard died, or
+%% Timeout milliseconds passed. During a resize this time includes the wait for earlier messages.
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
 call(Pool, Key, Message, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
@@ -155,7 +154,7 @@ call(Pool, Key, Message, Timeout)
         {error, _} = Error -> Error
     end.
 
-%% The shard may pass the call on and retire: then the answer comes from another.
+%% The shard may pass the call on and end. Then another shard answers.
 await(Ref, Pool, Timeout) ->
     receive
         {Ref, Result} -> Result;
@@ -167,10 +166,10 @@ await(Ref, Pool, Timeout) ->
             end
     end.
 
-%% @doc Changes the number of shards. Needs a state that can be cut, see
-%% whittle_flow_shard; otherwise `{error, {no_split, Module}}', and nothing changes.
-%% Answers when the routes have changed, while the state may still be on its way. Begins
-%% when init/1 of each shard is done.
+%% @doc Changes the number of shards. The state must be divisible, see whittle_flow_shard.
+%% Otherwise the error is `{error, {no_split, Module}}', and nothing changes. The resize begins
+%% when each shard has finished init/1. The function returns when the routes have changed, while
+%% the state may still be on its way.
 -spec resize(atom(), pos_integer()) -> ok | {error, whittle_flow:reason()}.
 resize(Pool, N) ->
     case whittle_flow_option:check([shards], #{shards => N}) of
@@ -181,8 +180,7 @@ resize(Pool, N) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Gives the shards, in the order of their places, with the number of messages
-%% that wait for each.
+%% @doc Gives the shards, in the order of their places, with their numbers of waiting messages.
 -spec shards(atom()) -> {ok, [{pid(), non_neg_integer()}]} | {error, whittle_flow:reason()}.
 shards(Pool) ->
     case whittle_flow_routes:find(Pool) of
@@ -217,7 +215,7 @@ publish(#state{name = Name, table = Table} = State) ->
 handle_call({resize, N}, From, #state{resizes = Resizes} = State) ->
     {noreply, resized(State#state{resizes = Resizes ++ [{From, N}]})}.
 
-%% Does what was asked for, one after the other, each when all shards have begun.
+%% Handles the requests in order, each when all shards have begun.
 resized(#state{beginning = [], resizes = [{From, N} | Resizes]} = State) ->
     {Result, State1} = change(N, State#state{resizes = Resizes}),
     ok = gen_server:reply(From, Result),
@@ -252,7 +250,7 @@ handle_info({'EXIT', Pid, Reason}, #state{relays = Relays, table = Table} = Stat
     case {lists:member(Pid, Relays), lists:member(Pid, whittle_flow_routes:pids(Table))} of
         {true, _} -> {noreply, State#state{relays = lists:delete(Pid, Relays)}};
         {false, true} -> replace(Pid, Reason, State);
-        %% The supervisor, or whoever started us.
+        %% The supervisor, or another process that started the pool.
         {false, false} -> {stop, Reason, State}
     end;
 handle_info(_, State) ->
@@ -272,7 +270,7 @@ replace(Pid, Reason, #state{name = Name, worker = Worker, table = Table, relays 
             Beginning = [NewPid | lists:delete(Pid, State#state.beginning)],
             State1 = publish(State#state{table = Next, beginning = Beginning,
                                          restarts = Recent}),
-            %% Behind the table, so that a relay that took the old one hears of it, too.
+            %% The message follows the table, so that a relay with the old table gets it, too.
             _ = [Relay ! {whittle_flow_replace, Pid, New} || Relay <- Relays],
             {noreply, State1}
     end.
@@ -280,6 +278,6 @@ replace(Pid, Reason, #state{name = Name, worker = Worker, table = Table, relays 
 -spec terminate(term(), #state{}) -> ok.
 terminate(_, #state{name = Name, table = Table, relays = Relays}) ->
     ok = whittle_flow_routes:erase(Name),
-    %% A link alone does not end them when we end normally.
+    %% A link alone does not end these processes when the pool ends normally.
     [exit(Pid, shutdown) || Pid <- Relays ++ whittle_flow_routes:pids(Table)],
     ok.

@@ -1,28 +1,28 @@
-%% @hidden Runs what is left of a shard whose state went to the next generation. It passes on the
-%% messages that still come, so that they arrive behind the state, and answers fences
-%% (whittle_flow_fence says how, and why).
+%% @hidden Runs a former shard whose state went to the next generation. It passes on later
+%% messages, so that they arrive after the state, and answers fences (whittle_flow_fence describes
+%% the rule and its reasons).
 -module(whittle_flow_relay).
 
 -export([run/4]).
 
 -record(relay, {parent :: pid(), pool :: atom(), queued :: atomics:atomics_ref(),
-                %% Where it goes, and whether any of it may not be handled yet.
+                %% The targets, and whether any passed message may still be open.
                 routes :: whittle_flow_routes:routes(), open = false :: boolean(),
-                %% The askers, and whether to end, when all that has come is handled.
+                %% The asking processes, and whether to end when all messages are handled.
                 asked = [] :: [{pid(), term()}], retiring = false :: boolean()}).
 
-%% @doc Passes on until it is told to retire.
+%% @doc Passes messages on until the pool tells it to retire.
 -spec run(pid(), atom(), whittle_flow_routes:routes(), atomics:atomics_ref()) -> ok.
 run(Parent, Pool, Routes, Queued) ->
-    %% The state is gone, its memory may go too.
+    %% The state is gone, so its memory can go too.
     true = garbage_collect(),
     relay(#relay{parent = Parent, pool = Pool, routes = Routes, queued = Queued}).
 
 relay(#relay{asked = [], retiring = false} = Relay) ->
     receive Message -> relay(take(Message, Relay)) end;
 relay(Relay) ->
-    %% Messages that have come go first, with fences that can share the answer. It is no endless
-    %% stream: a sender sends one message more, and then knows of the new generation.
+    %% Messages in the queue go first, together with fences that can share the answer. The stream
+    %% is finite: a sender sends one more message, and then knows the new generation.
     receive Message -> relay(take(Message, Relay))
     after 0 -> answer(Relay)
     end.
@@ -56,7 +56,7 @@ send(Key, Message, #relay{routes = Routes, queued = Queued} = Relay) ->
 answer(#relay{open = true, routes = Routes} = Relay) ->
     ok = whittle_flow_fence:through(Routes),
     answered(Relay#relay{open = false});
-%% A sender takes our end for an answer: all is handled, and nothing more has come.
+%% A sender takes the end of this process as an answer: all is handled, and nothing more has come.
 answer(#relay{asked = [], retiring = true}) -> ok;
 answer(Relay) -> answered(Relay).
 

@@ -1,12 +1,11 @@
 %% @hidden Finds the shard of a key, in a table that senders read without a process.
 %%
-%% The process of the pool writes the table, a persistent term. A sender keeps the table that
-%% it used last in its process dictionary. When it finds a table of a new generation, it first
-%% waits until the old generation has handled everything that it sent there
-%% (whittle_flow_fence gives the reasons).
+%% The process of the pool writes the table, a persistent term. A sender keeps its last table in
+%% its process dictionary. When it finds a table of a new generation, it first waits until the old
+%% generation has handled all its messages (whittle_flow_fence gives the reasons).
 -module(whittle_flow_routes).
 
-%% A table: a value of the pool's process
+%% A table, a value of the pool's process
 -export([new/3, generation/2, exchange/3, publish/2, erase/1]).
 %% Its contents
 -export([shards/1, pids/1, key/1]).
@@ -33,20 +32,20 @@
 new(Routes, Limit, Key) ->
     #table{version = make_ref(), epoch = make_ref(), routes = Routes, limit = Limit, key = Key}.
 
-%% @doc Begins a new generation with these shards.
+%% @doc Makes the table of a new generation with these shards.
 -spec generation(routes(), table()) -> table().
 generation(Routes, Table) -> Table#table{epoch = make_ref(), routes = Routes}.
 
-%% @doc Puts another shard into the place of a dead one, within the same generation.
+%% @doc Replaces a dead shard by another in the same generation.
 -spec exchange(pid(), route(), table()) -> table().
 exchange(Dead, Route, #table{routes = Routes} = Table) ->
     Table#table{routes = list_to_tuple(lists:keyreplace(Dead, 1, tuple_to_list(Routes), Route))}.
 
-%% @doc Shows the table to all senders.
+%% @doc Publishes the table for all senders.
 -spec publish(atom(), table()) -> ok.
 publish(Pool, Table) -> persistent_term:put({?MODULE, Pool}, Table#table{version = make_ref()}).
 
-%% @doc Takes the table away: from then on senders get the error no_pool.
+%% @doc Erases the table. From then on senders get the error no_pool.
 -spec erase(atom()) -> ok.
 erase(Pool) ->
     _ = persistent_term:erase({?MODULE, Pool}),
@@ -74,7 +73,7 @@ find(Pool) ->
         Table -> {ok, Table}
     end.
 
-%% @doc Gives the shard that takes one more message for a key, and counts that message.
+%% @doc Gives the shard for one more message with a key, and counts that message.
 -spec route(atom(), term(), whittle_flow_deadline:until()) ->
           {ok, pid()} | {error, whittle_flow:reason()}.
 route(Pool, Key, Until) ->
@@ -92,7 +91,7 @@ route(Pool, Key, Until) ->
         none -> {error, {no_pool, Pool}}
     end.
 
-%% @doc Counts N messages that are to wait for a shard; false if they would be too many.
+%% @doc Counts N messages for a shard. The result is false if they are too many.
 -spec admit(atom(), route(), pos_integer(), table()) -> boolean().
 admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
     case atomics:add_get(Queued, 1, N) of
@@ -103,9 +102,9 @@ admit(Pool, {_, Queued}, N, #table{limit = Limit}) ->
             false
     end.
 
-%% @doc Makes the calling process a sender to this table's generation. It first waits until the
-%% generation that it sent to before has handled everything. A fence that outlasts Until stays
-%% in the process dictionary for the next try.
+%% @doc Makes the calling process a sender to this table's generation. It first waits until its
+%% previous generation has handled all its messages. If the fence takes longer than Until, it
+%% stays in the process dictionary for the next try.
 -spec settle(atom(), table(), whittle_flow_deadline:until()) -> ok | timeout.
 settle(Pool, #table{version = Version} = Table, Until) ->
     case get({?MODULE, Pool}) of
@@ -139,14 +138,14 @@ passed(Fence, Until) ->
 
 %%% the shard's side
 
-%% @doc Exempts the calling process, a shard, from waiting when it sends to a pool: it would
-%% wait for itself, or for a shard of another pool that waits for it.
+%% @doc Exempts the calling process, a shard, from waiting when it sends to a pool. It would wait
+%% for itself, or for a shard of another pool that waits for it.
 -spec never_wait() -> ok.
 never_wait() ->
     _ = put(?MODULE, never_wait),
     ok.
 
-%% @doc Gives the routes of the newest generation; Last if the pool is gone.
+%% @doc Gives the routes of the newest generation, or Last if the pool is gone.
 -spec newest(atom(), routes()) -> routes().
 newest(Pool, Last) ->
     case find(Pool) of

@@ -1,5 +1,5 @@
-%% @doc Gathers messages for a batcher into one signal, and sends no more than the receiver has
-%% room for.
+%% @doc Gathers messages for a batcher into one signal, and sends no more than the receiver can
+%% take.
 %%
 %% A sender is a value that its process keeps:
 %% ```
@@ -7,70 +7,69 @@
 %% S1 = whittle_flow_sender:push(reading, S0),
 %% {ok, S2} = whittle_flow_sender:sync(S1, 5000)
 %% '''
-%% Messages that the process gets meanwhile and that belong to the sender
-%% (credit, the timer of `wait', the receiver's death) go to info/2; a process
-%% that does nothing but push and sync needs not call it. It is told by them, so
-%% another process cannot use the value: sync/2 there raises `not_owner'. Each call's
-%% answer replaces the value: what an older one still counts as on its way never
-%% comes back to it.
+%% The process gets messages for the sender: credit, the timer of `wait', the receiver's death.
+%% Pass them to info/2. A process that only pushes and syncs need not call info/2. Another process
+%% does not get these messages, so it cannot use the value: sync/2 there raises `not_owner'. The
+%% result of each call replaces the value. An older value never gets back the messages that it
+%% counts as on their way.
 %%
 %% == Guarantees ==
-%% Messages arrive in the order of pushing; what the process sends otherwise (by
-%% whittle_flow_batcher:cast/2, say) to a receiver on another node may overtake them. What
-%% sync/2 answered with `ok' was handled once. When the receiver dies, what was on its way
-%% was handled once or not at all: it is not sent again, but counted and told by sync/2. What
-%% was not yet sent goes to the next process of the receiver's name; for a pid there
-%% is none, and it is shed.
+%% Messages arrive in the order of pushing. Other messages of the process to a receiver on another
+%% node, such as those of whittle_flow_batcher:cast/2, may overtake them. After sync/2 answered
+%% `ok', each message was handled once. When the receiver dies, the messages on their way were
+%% handled once or not at all. The sender does not send them again, but counts them, and sync/2
+%% reports them. Unsent messages go to the next process with the receiver's name. For a pid there
+%% is no next process, so the sender sheds them.
 %%
-%% The books balance: what was pushed was handled, or was told by a sync as failed,
-%% uncertain or shed, each message once, or is still counted as unanswered.
-%% Those told as uncertain may have been handled as well.
+%% The sums agree. Each pushed message was handled, or a sync reported it once as failed,
+%% uncertain or shed, or it still counts as unanswered. Messages reported as uncertain may have
+%% been handled as well.
 %%
 %% == Overload ==
-%% At most `window' messages are on their way. Above it `block' holds push up
-%% until there is credit; the other policies keep `buffer' messages here and
-%% shed the rest, counted in `whittle_flow_shed_total'. Memory is bounded by
-%% batch + buffer at the sender, and window for each sender at the receiver.
+%% At most `window' messages are on their way. Above this number, `block' blocks push until there
+%% is credit. The other policies keep `buffer' messages in the sender and shed the rest, counted
+%% in `whittle_flow_shed_total'. The memory is bounded by batch + buffer at the sender, and by
+%% window for each sender at the receiver.
 -module(whittle_flow_sender).
 
 -export([new/2, push/2, push_many/2, flush/1, sync/2, info/2]).
 -export_type([sender/0, options/0]).
 
 -type options() :: #{
-        %% Messages in a signal; 100 by default.
+        %% Messages in a signal. Default: 100.
         batch => pos_integer(),
-        %% Milliseconds that a message may wait for its signal; 10 by default. 0:
-        %% until the batch is full or flushed.
+        %% Milliseconds that a message may wait for its signal. Default: 10. With 0 it waits until
+        %% the batch is full or flushed.
         wait => non_neg_integer(),
-        %% Messages on their way; 10000 by default, at least one batch.
+        %% Messages on their way, at least one batch. Default: 10000.
         window => pos_integer(),
-        %% The action without credit; `block' by default.
+        %% The action without credit. Default: `block'.
         policy => block | whittle_flow_buffer:policy(),
-        %% Messages kept without credit, for the policies that shed; 10000.
+        %% Messages kept without credit, for the policies that shed. Default: 10000.
         buffer => pos_integer()}.
 
-%% The fields that change with each push are in the small outer record.
+%% The small outer record has the fields that change with each push.
 -record(sender, {count = 0 :: non_neg_integer(), gathered = [] :: [term()], batch :: pos_integer(),
                  link :: term()}).
 -record(link, {to :: whittle_flow_batcher:target(), where :: atom(),
                options :: #{atom() => term()},
                id :: reference(),                       % of the timer's messages
-               %% Also the monitor. none: the name has no process; dead: the pid died.
+               %% The alias is the monitor too. none: the name has no process. dead: the pid died.
                alias = none :: none | dead | reference(),
                credit :: integer(), window :: pos_integer(),
                timer = none :: none | reference(),
                buffer :: none | whittle_flow_buffer:buffer(),
-               owner = none :: none | pid(),            % that credit comes to
-               %% The losses that no sync has reported yet. One field, because the record is
-               %% copied with each signal.
+               owner = none :: none | pid(),            % receiver of the credit
+               %% The losses that no sync has reported yet. They are one field, because each
+               %% signal copies the record.
                untold = #{} :: #{failed | uncertain | shed => pos_integer()}}).
 -opaque sender() :: #sender{}.
 
-%% Milliseconds between looks for a receiver that has no process.
+%% Milliseconds between checks for a receiver without a process.
 -define(LOOK_AGAIN, 10).
 
-%% @doc Makes a sender to a batcher: to a pid, or to the name under which it is registered
-%% and will be again after a restart.
+%% @doc Makes a sender to a batcher. The receiver is a pid, or a registered name, which the
+%% batcher has again after a restart.
 -spec new(whittle_flow_batcher:target(), options()) ->
           {ok, sender()} | {error, whittle_flow:reason()}.
 new(To, Options) ->
@@ -92,7 +91,7 @@ new(To, Options) ->
         {Error, _} -> Error
     end.
 
-%% A name without a process is looked for again with each signal.
+%% The sender looks for a name without a process again with each signal.
 connect(#link{alias = none, to = To} = Link) when is_atom(To) ->
     case whereis(To) of
         undefined -> Link;
@@ -103,7 +102,7 @@ connect(#link{alias = none, to = To} = Link) -> connected(To, Link).
 connected(Pid, Link) ->
     Link#link{alias = monitor(process, Pid, [{alias, explicit_unalias}]), owner = self()}.
 
-%% @doc Adds a message; sends when there is a batch of them.
+%% @doc Adds a message, and sends when the batch is full.
 -spec push(term(), sender()) -> sender().
 push(Message, #sender{count = Count, gathered = Gathered, batch = Batch} = Sender)
   when Count + 1 < Batch, Count > 0 ->
@@ -113,8 +112,8 @@ push(Message, #sender{count = 0, batch = Batch, link = Link} = Sender) when Batc
 push(Message, #sender{count = Count, gathered = Gathered} = Sender) ->
     flush(Sender#sender{count = Count + 1, gathered = [Message | Gathered]}).
 
-%% @doc Adds a list of messages, first first. A list of a batch or more goes out
-%% as one signal as it is, behind what was gathered before.
+%% @doc Adds a list of messages in its order. A list with a batch or more goes out unchanged as
+%% one signal, after the messages that were gathered before.
 -spec push_many([term()], sender()) -> sender().
 push_many(Messages, #sender{count = 0, batch = Batch, link = Link} = Sender) ->
     case length(Messages) of
@@ -137,7 +136,7 @@ start_timer(Link) -> Link.
 %% @doc Sends the gathered messages, as far as the policy and the credit allow.
 -spec flush(sender()) -> sender().
 flush(#sender{count = 0, link = #link{buffer = none}} = Sender) ->
-    %% To look for credit would be to look through that of all the process's senders.
+    %% To look for credit would search the credit of all senders of the process.
     Sender;
 flush(#sender{count = 0, link = Link} = Sender) ->
     Sender#sender{link = drain(polled(Link))};
@@ -147,7 +146,7 @@ flush(#sender{count = Count, gathered = Gathered, link = Link} = Sender) ->
 
 stop_timer(#link{timer = none} = Link) -> Link;
 stop_timer(#link{timer = Timer, id = Id} = Link) ->
-    %% One that has fired has left a message, which is for nobody now.
+    %% A timer that has fired has left a message, which is now without a use.
     case erlang:cancel_timer(Timer) of
         false -> receive {whittle_flow_flush, Id} -> ok after 0 -> ok end;
         _ -> ok
@@ -157,14 +156,14 @@ stop_timer(#link{timer = Timer, id = Id} = Link) ->
 deliver(Count, Messages, #link{alias = none} = Link) ->
     case connect(Link) of
         #link{alias = none, buffer = none} = Down ->
-            %% Nobody tells when a name is registered.
+            %% Nothing reports the registration of a name.
             receive after ?LOOK_AGAIN -> ok end,
             deliver(Count, Messages, Down);
         #link{alias = none} = Down -> keep(Messages, Down);
         Up -> deliver(Count, Messages, Up)
     end;
 deliver(Count, _, #link{alias = dead} = Link) ->
-    %% A pid that died comes back no more.
+    %% A pid that died does not come back.
     shed(Count, dead, Link);
 deliver(Count, Messages, #link{window = Window, buffer = none} = Link) when Count > Window ->
     {First, Rest} = lists:split(Window, Messages),
@@ -197,11 +196,11 @@ shed(N, Why, #link{where = Where} = Link) ->
     ok = whittle_flow_count:add(whittle_flow_shed_total, [Where, Why], N),
     owe(shed, N, Link).
 
-%% To be told by a sync.
+%% The next sync reports these messages.
 owe(What, N, #link{untold = Untold} = Link) ->
     Link#link{untold = Untold#{What => maps:get(What, Untold, 0) + N}}.
 
-%% Sends from the buffer what the credit allows.
+%% Sends messages from the buffer as far as the credit allows.
 drain(#link{buffer = none} = Link) -> Link;
 drain(#link{alias = none} = Link) ->
     case connect(Link) of
@@ -217,7 +216,7 @@ drain(#link{buffer = Buffer, credit = Credit} = Link) ->
     end.
 
 transmit(Count, Messages, #link{to = To, alias = Alias, credit = Credit} = Link) ->
-    %% A name may be gone since: the monitor tells, and what was sent counts as
+    %% The process with the name may be gone. The monitor reports it, and the messages count as
     %% uncertain.
     Signal = {whittle_flow_batch, Alias, Count, Messages},
     ok = if
@@ -226,7 +225,7 @@ transmit(Count, Messages, #link{to = To, alias = Alias, credit = Credit} = Link)
          end,
     Link#link{credit = Credit - Count}.
 
-%% Takes what is there of credit without waiting.
+%% Takes the available credit without waiting.
 polled(Link) ->
     case await(0, Link) of
         timeout -> Link;
@@ -244,7 +243,7 @@ credited(N, ok, #link{credit = Credit} = Link) -> Link#link{credit = Credit + N}
 credited(N, failed, #link{credit = Credit} = Link) ->
     owe(failed, N, Link#link{credit = Credit + N}).
 
-%% The receiver died: what was out is uncertain, and all credit is free again.
+%% The receiver died. The messages on their way are uncertain, and all credit is free again.
 lost(#link{to = To, alias = Alias, window = Window, credit = Credit} = Link) ->
     _ = unalias(Alias),
     Free = uncertain(Window - Credit, Link#link{credit = Window}),
@@ -258,18 +257,18 @@ uncertain(N, #link{where = Where} = Link) ->
     ok = whittle_flow_count:add(whittle_flow_uncertain_total, [Where], N),
     owe(uncertain, N, Link).
 
-%% A pid comes back no more: nobody will ever take what is kept for it.
+%% A dead pid does not come back, so no process will take the kept messages.
 bury(#link{buffer = none} = Link) -> Link;
 bury(#link{buffer = Buffer} = Link) ->
     {Kept, Empty} = whittle_flow_buffer:out(whittle_flow_buffer:count(Buffer), Buffer),
     shed(length(Kept), dead, Link#link{buffer = Empty}).
 
-%% @doc Sends everything and waits, at most Timeout milliseconds also where the policy
-%% is `block', until it was handled. `{error, Reason, Sender}' tells of messages that
-%% no sync has told of before: `{failed, N}' crashed the callback, `{uncertain, N}' were
-%% on their way to a receiver that died, `{shed, N}' were shed by the policy or
-%% because the receiver's pid is dead. It tells one kind; the next sync tells the next.
-%% `{unanswered, N}' says that so many are still waiting or on their way.
+%% @doc Sends everything and waits until it is handled, at most Timeout milliseconds, also with
+%% the policy `block'. `{error, Reason, Sender}' reports messages that no sync has reported
+%% before. `{failed, N}' means that the callback crashed on them. `{uncertain, N}' means that they
+%% were on their way to a receiver that died. `{shed, N}' means that the policy shed them, or that
+%% the receiver's pid is dead. A sync reports one kind, and the next sync the next kind.
+%% `{unanswered, N}' means that N messages are still waiting or on their way.
 -spec sync(sender(), timeout()) -> {ok, sender()} | {error, whittle_flow:reason(), sender()}.
 sync(#sender{link = Link0} = Sender, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
@@ -285,11 +284,11 @@ sync(#sender{link = Link0} = Sender, Timeout)
         [] -> {ok, Settled}
     end.
 
-%% Credit goes to the process that found the receiver: another would wait for ever.
+%% Credit goes to the process that found the receiver. Another process would wait for ever.
 owned(#link{owner = Owner} = Link) when Owner =:= none; Owner =:= self() -> Link;
 owned(#link{owner = Owner}) -> error({not_owner, Owner}).
 
-%% Sends what can be sent without waiting. What `block' would wait for stays gathered.
+%% Sends all that needs no waiting. Messages for which `block' would wait stay gathered.
 advance(#sender{count = 0, link = Link} = Sender) ->
     Sender#sender{link = drain(polled(Link))};
 advance(#sender{count = Count, gathered = Gathered, link = #link{buffer = none} = Link} = Sender) ->
@@ -316,7 +315,7 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
         0 -> {0, Sender};
         Open ->
             Left = whittle_flow_deadline:left(Deadline),
-            %% Nobody tells when a name is registered.
+            %% Nothing reports the registration of a name.
             Wait = case Alias of none -> min(?LOOK_AGAIN, Left); _ -> Left end,
             case await(Wait, Link) of
                 timeout when Left =:= 0 -> {Open, Sender};
@@ -325,8 +324,8 @@ settle(#sender{count = Count, link = #link{window = Window, credit = Credit, buf
             end
     end.
 
-%% @doc Takes a message that the process got, and gives `{ok, Sender}'; `ignored' if the message
-%% is not the sender's.
+%% @doc Handles a message that the process got, and gives `{ok, Sender}'. The result is `ignored'
+%% if the message does not belong to the sender.
 -spec info(term(), sender()) -> {ok, sender()} | ignored.
 info({whittle_flow_credit, Alias, N, Result}, #sender{link = #link{alias = Alias} = Link} = S) ->
     {ok, S#sender{link = drain(credited(N, Result, Link))}};

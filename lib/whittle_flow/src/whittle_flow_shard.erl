@@ -1,27 +1,27 @@
-%% @doc Runs one process of a pool, which receives, works and sends, and holds the state
-%% of its keys.
+%% @doc Runs one process of a pool, which receives, works and sends, and holds the state of its
+%% keys.
 %%
-%% A module that works in a pool exports init/1 and handle/3. If the pool is to
-%% be resized, the state must be cut by key and put together again: a map from
-%% key to whatever is cut as it is; any other state needs split/3 and merge/1.
+%% A module that works in a pool exports init/1 and handle/3. A resize divides the state by key
+%% and joins the pieces. The library divides a map from key to anything itself. Any other state
+%% needs split/3 and merge/1.
 -module(whittle_flow_shard).
 
 -export([start_link/3]).
 
 %% The state of a shard without keys.
 -callback init(Args :: term()) -> State :: term().
-%% One message for one key. A crash loses this message, is counted, the first
-%% is logged, and the state stays as it was.
-%% Messages that it sends to a pool are in order but for a resize: it cannot wait until that was
-%% handled, by itself or by a shard that waits for this one. Nor may it wait for a process
-%% that sends to its pool.
+%% Handles one message for one key. A crash loses this message. The pool counts it and logs the
+%% first, and the state stays unchanged. Messages that the callback sends to a pool are in order,
+%% except over a resize. The callback cannot wait for their handling, because this shard itself
+%% might handle them, or a shard that waits for this one. It must not wait for a process that
+%% sends to its pool either.
 -callback handle(Key :: term(), Message :: term(), State :: term()) -> State :: term().
-%% A message that did not come through the pool: a socket's data, a timer.
+%% Handles a message that did not come through the pool, such as a socket's data or a timer.
 -callback info(Message :: term(), State :: term()) -> State :: term().
-%% The state in N pieces; Place tells a key's piece, from 1.
+%% Divides the state into N pieces. Place gives the piece of a key, from 1.
 -callback split(Place :: fun((Key :: term()) -> pos_integer()), N :: pos_integer(),
                 State :: term()) -> [State :: term()].
-%% One state from pieces that have no key in common.
+%% Joins pieces without common keys into one state.
 -callback merge([State :: term(), ...]) -> State :: term().
 -optional_callbacks([info/2, split/3, merge/1]).
 
@@ -29,9 +29,9 @@
                 queued :: atomics:atomics_ref(), handled :: whittle_flow_count:handle(),
                 watch :: reference()}).
 
-%% @doc Starts a shard. It takes over the pieces that the shards in From give
-%% it; without any it begins with what init/1 makes. The calling process is told when that
-%% is there: `{whittle_flow_begun, Pid, Cuttable}', whether such a state can be cut.
+%% @doc Starts a shard. It takes over the pieces of the shards in From. Without such shards it
+%% begins with the result of init/1. Then the calling process gets `{whittle_flow_begun, Pid,
+%% Cuttable}'. Cuttable tells whether such a state is divisible.
 -spec start_link(atom(), {module(), term()}, [pid()]) -> whittle_flow_routes:route().
 start_link(Pool, {Module, Args}, From) ->
     Parent = self(),
@@ -53,8 +53,8 @@ handled(Pool) -> whittle_flow_count:handle(whittle_flow_shard_messages_total, Po
 
 cuttable(Module, State) -> is_map(State) orelse erlang:function_exported(Module, split, 3).
 
-%% Messages wait meanwhile: those that a relay passes on come behind its piece,
-%% and those that are sent here directly must not overtake them.
+%% Other messages wait in the queue. Messages that a relay passes on come after its piece, and
+%% direct messages must not overtake them.
 pieces(_, Monitors) when map_size(Monitors) =:= 0 -> [];
 pieces(Pool, Monitors) ->
     receive
@@ -62,7 +62,7 @@ pieces(Pool, Monitors) ->
             true = demonitor(maps:get(From, Monitors), [flush]),
             [Piece | pieces(Pool, maps:remove(From, Monitors))];
         {'DOWN', _, process, From, _} when is_map_key(From, Monitors) ->
-            %% Killed before it gave its state away.
+            %% The shard was killed before it gave its state away.
             ok = whittle_flow_count:add(whittle_flow_states_lost_total, [Pool], 1),
             pieces(Pool, maps:remove(From, Monitors))
     end.

@@ -1,5 +1,6 @@
-%% @doc Reads, sets and watches lines of GPIO chips, through Linux's GPIO character device (kernel
-%% 5.10 or later).
+%% @doc Reads, sets and watches lines of GPIO chips.
+%%
+%% It uses Linux's GPIO character device (kernel 5.10 or later).
 %%
 %% ```
 %% {ok, R} = whittle_gpio:request("gpiochip0", [17, {"LED", #{direction => output}}],
@@ -7,42 +8,52 @@
 %% receive {gpio, R, #{line := 17, edge := falling}} -> whittle_gpio:set(R, "LED", 1) end
 %% '''
 %%
-%% A request holds its lines until {@link release/1}, or until its owner dies: at first
-%% the process that asked for it, later that of {@link controlling_process/2}. It is a
-%% term that can be compared and sent. Getting and setting go straight to the kernel;
-%% events come from a process of the request's own, which reads them when the VM's poll
-%% says that there are some. There is no thread and no program beside the VM.
+%% A request holds its lines until {@link release/1}, or until its owner dies. The first owner is
+%% the process that asked for the request. {@link controlling_process/2} changes the owner. A
+%% request is a term that you can compare and send. Getting and setting go straight to the kernel.
+%% Events come from a process of the request, which reads them when the VM's poll reports them.
+%% The library uses no thread and no program beside the VM.
 %%
 %% == Messages to the owner ==
 %% <ul>
 %% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
-%% <li>`{gpio_lost, Request, Count}': so many edges were dropped, by the kernel's numbers,
-%%   before the event that follows;</li>
+%% <li>`{gpio_lost, Request, Count}': Count edges were dropped, by the kernel's numbers, before the
+%%   next event;</li>
 %% <li>`{gpio_passive, Request}': the last of N events was delivered (active => N);</li>
-%% <li>`{gpio_error, Request, Posix}' and `{gpio_closed, Request}': the lines are gone, as
-%%   when the chip was unplugged (enodev);</li>
+%% <li>`{gpio_error, Request, Posix}' and `{gpio_closed, Request}': the lines are gone, for example
+%%   because the chip was unplugged (enodev);</li>
 %% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
 %% </ul>
 %%
 %% == Slow owners ==
-%% Delivery follows the option `active' as gen_tcp's does. Beyond that no more than about
-%% `backlog' messages (default 1000) are put into an owner's mailbox: while more wait
-%% there, events stay in the kernel, which keeps `event_buffer' of them (default 16 for
-%% each line, 1024 at most) and drops the eldest. What was dropped is told by
-%% `gpio_lost', from gaps in the sequence numbers, and counted by {@link stats/1}. So
-%% memory has a bound whatever the lines do.
+%% Delivery follows the option `active' as in gen_tcp. In addition, the request puts no more than
+%% about `backlog' messages (default 1000) into an owner's mailbox. While more wait there, events
+%% stay in the kernel. The kernel keeps `event_buffer' of them (default 16 for each line, 1024 at
+%% most) and drops the oldest. The request finds dropped events by gaps in the sequence numbers.
+%% `gpio_lost' reports them, and {@link stats/1} counts them. So the memory has a bound for any
+%% behaviour of the lines.
 %%
 %% == Errors ==
-%% `{error, Posix}': enoent (no such chip), eacces, enotty (not a chip), ebusy (a line is
-%% taken), einval (an offset that the chip does not have, a line that is not of the
-%% request, more than 64 lines, settings that exclude each other), enxio (no line of
-%% that name; or the line cannot tell edges), e2big (settings of more than ten kinds in
-%% one request), eperm (a value for an input), enodev (unplugged); `unknown' for an error
-%% that has no name here. `{error, closed}' once the request is released;
-%% `{error, {bad_option, Term}}' for what is no option, chip or line at all.
+%% `{error, Posix}' has these reasons:
+%% <ul>
+%% <li>enoent: there is no such chip;</li>
+%% <li>eacces: access is denied;</li>
+%% <li>enotty: the device is not a chip;</li>
+%% <li>ebusy: another program holds a line;</li>
+%% <li>einval: an offset that the chip does not have, a line outside the request, more than 64
+%%   lines,
+%%   or settings that exclude each other;</li>
+%% <li>enxio: no line has this name, or the line cannot report edges;</li>
+%% <li>e2big: one request has settings of more than ten kinds;</li>
+%% <li>eperm: a value for an input;</li>
+%% <li>enodev: the chip was unplugged;</li>
+%% <li>`unknown': an error without a name here.</li>
+%% </ul>
+%% After the release of a request the error is `{error, closed}'. A term that is not an option, a
+%% chip or a line gives `{error, {bad_option, Term}}'.
 %%
-%% Texts may be binaries or charlists; those in answers are binaries, lines are called as
-%% the request called them.
+%% Texts may be binaries or charlists. Texts in answers are binaries. A line in an answer has its
+%% name from the request.
 -module(whittle_gpio).
 
 %% Chips and lines
@@ -61,12 +72,12 @@
 %% Requested lines, or a watch.
 -type name() :: binary() | string().
 -type chip() :: non_neg_integer() | name().
-%% 0 and "gpiochip0" are /dev/gpiochip0; a text with a "/" is a path; any other is the
-%% label of a chip, of which the first that bears it is meant.
+%% 0 and "gpiochip0" are /dev/gpiochip0. A text with a "/" is a path. Any other text is the label
+%% of a chip, and stands for the first chip with this label.
 -type line() :: non_neg_integer() | name().
-%% An offset, or a name, of which the chip's first line that bears it is meant.
+%% An offset, or a name, which stands for the chip's first line with this name.
 -type value() :: 0 | 1.
-%% 1: active, which is high unless the line is active_low.
+%% 1 means active. Active is high unless the line is active_low.
 -type posix() :: atom().
 -type error() :: {error, posix() | {bad_option, term()}}.
 -type active() :: boolean() | once | pos_integer().
@@ -74,7 +85,7 @@
 
 -type line_options() ::
         #{direction => input | output | as_is,   % default: input
-          value => value(),                      % an output's at first; default 0
+          value => value(),                      % the first value of an output; default: 0
           bias => as_is | none | pull_up | pull_down,       % default: as_is
           drive => push_pull | open_drain | open_source,    % default: push_pull
           active_low => boolean(),               % default: false
@@ -83,17 +94,17 @@
           clock => monotonic | realtime}.        % of the timestamps; default: monotonic
 
 -type options() ::
-        #{consumer => name(),                    % who holds the lines, as others see it:
-                                                 % 31 bytes at most; default: whittle
-          event_buffer => non_neg_integer(),     % events that the kernel keeps; default 0:
-                                                 % 16 for each line
+        %% name of the holder for other programs, 31 bytes at most; default: whittle
+        #{consumer => name(),
+          %% events that the kernel keeps; default 0: 16 for each line
+          event_buffer => non_neg_integer(),
           active => active(),                    % default: true
           backlog => pos_integer(),              % messages; default: 1000
-          %% and any of line_options(), for the lines that do not say otherwise
+          %% and any of line_options(), as defaults for the lines
           _ => _}.
 
 -type event() ::
-        #{line := line(),                        % as the request called it
+        #{line := line(),                        % its name in the request
           edge := rising | falling,              % to active, to inactive
           timestamp := non_neg_integer(),        % nanoseconds of the request's clock
           seqno := non_neg_integer(),            % of the request's events, from 1, 32 bits
@@ -112,7 +123,7 @@
           timestamp := non_neg_integer(),        % nanoseconds, monotonic
           info := line_info()}.
 
-%% @doc Gives the paths of all chips, by their numbers. `{ok, []}' where there is no /dev.
+%% @doc Gives the paths of all chips, by their numbers. Without /dev the result is `{ok, []}'.
 -spec chips() -> {ok, [binary()]} | {error, posix()}.
 chips() -> whittle_gpio_chip:all().
 
@@ -130,15 +141,15 @@ lines(Chip) -> checked(fun() -> whittle_gpio_chip:lines(Chip) end).
 line_info(Chip, Line) ->
     checked(fun() -> whittle_gpio_chip:line_info(Chip, whittle_gpio_config:line(Line)) end).
 
-%% @doc Gives the chip and the offset of the first line with this name on any chip. enxio: no line
-%% has it. The search passes over chips that the caller may not open.
+%% @doc Gives the chip and the offset of the first line with this name on any chip. The error
+%% enxio means that no line has the name. The search skips chips that the caller may not open.
 -spec find(name()) -> {ok, {binary(), non_neg_integer()}} | error().
 find(Name) -> checked(fun() -> whittle_gpio_chip:find(Name) end).
 
-%% @doc Watches what others do with lines: `{gpio_changed, Watch, Change}' comes when one
-%% is requested, released or configured, by whatever program. Gives what they are now as
-%% well. The kernel keeps 32 changes and drops further ones without a number. A watch has
-%% an owner and is released as a request is.
+%% @doc Watches changes that any program makes to lines. `{gpio_changed, Watch, Change}' comes
+%% when a program requests, releases or configures one. The function also gives the present state.
+%% The kernel keeps 32 changes and drops further ones without a number. A watch has an owner and a
+%% release, as a request has.
 -spec watch(chip(), [line()]) -> {ok, request(), [line_info()]} | error().
 watch(Chip, Lines) -> checked(fun() -> whittle_gpio_request:watch(self(), Chip, Lines) end).
 
@@ -146,8 +157,8 @@ watch(Chip, Lines) -> checked(fun() -> whittle_gpio_request:watch(self(), Chip, 
 -spec request(chip(), [line() | {line(), line_options()}]) -> {ok, request()} | error().
 request(Chip, Lines) -> request(Chip, Lines, #{}).
 
-%% @doc Requests lines of a chip, 1 to 64, each with options of its own or those of all.
-%% The caller becomes the owner. Either all lines are had or none.
+%% @doc Requests lines of a chip, 1 to 64, each with its own options or with those of all. The
+%% caller becomes the owner. The function requests either all lines or none.
 -spec request(chip(), [line() | {line(), line_options()}], options()) ->
           {ok, request()} | error().
 request(Chip, Lines, Options) ->
@@ -156,15 +167,15 @@ request(Chip, Lines, Options) ->
                     whittle_gpio_request:start(self(), Chip, Config)
             end).
 
-%% @doc Changes options of all lines of a request; see configure/3.
+%% @doc Changes options of all lines of a request. See configure/3.
 -spec configure(request(), line_options()) -> ok | error() | {error, closed}.
 configure(Request, Options) -> configure(Request, all, Options).
 
-%% @doc Changes options of some lines; what is not named stays. An output keeps the value
-%% that it was last set to unless `value' names one; a line that becomes an output keeps its
-%% level. (Values that another process sets meanwhile may be undone: the
-%% kernel wants a value for each output.) After an error of the chip the lines before the
-%% one that failed have their new settings already.
+%% @doc Changes options of some lines. Other options stay. An output keeps its last set value
+%% unless `value' gives another. A line that becomes an output keeps its level. (The change may
+%% undo values that another process sets at the same time, because the kernel wants a value for
+%% each output.) After an error of the chip, the lines before the failed one have their new
+%% settings already.
 -spec configure(request(), all | [line()], line_options()) -> ok | error() | {error, closed}.
 configure(Request, Lines, Options) ->
     checked(fun() ->
@@ -172,12 +183,13 @@ configure(Request, Lines, Options) ->
                                    whittle_gpio_config:line_options(Options)})
             end).
 
-%% @doc Gives the lines back. When it returns, others can have them. Any process may.
+%% @doc Releases the lines. When the function returns, other programs can request them. Any
+%% process may release.
 -spec release(request()) -> ok | {error, closed}.
 release(Request) -> call(Request, release).
 
-%% @doc Makes another process the owner; events that wait in the mailbox of the caller go
-%% with it, in their order. Only the owner may: not_owner.
+%% @doc Makes another process the owner. Events in the caller's mailbox go to the new owner, in
+%% their order. Only the owner may call it. Otherwise the error is not_owner.
 -spec controlling_process(request(), pid()) -> ok | {error, closed | not_owner}.
 controlling_process(Request, Pid) when is_pid(Pid), node(Pid) =:= node() ->
     case call(Request, {hand_over, self()}) of
@@ -202,19 +214,20 @@ forward(Request, Pid) ->
         ok
     end.
 
-%% @doc Chooses which events are delivered: all, the next one, the next N (added to those that
-%% are still open), or none.
+%% @doc Chooses the delivered events: all, the next one, the next N (added to the remaining
+%% count), or none.
 -spec set_active(request(), active()) -> ok | {error, closed | {bad_option, term()}}.
 set_active(Request, Active) ->
     checked(fun() -> call(Request, {active, whittle_gpio_config:active(Active)}) end).
 
-%% @doc Counts since the request was made: events delivered and lost, and how often delivery
-%% was held up because more than `backlog' messages waited for the owner.
+%% @doc Counts since the request was made: delivered and lost events, and how often more than
+%% `backlog' waiting messages stopped delivery.
 -spec stats(request()) -> {ok, #{delivered := non_neg_integer(), lost := integer(),
                                  held_up := non_neg_integer()}} | {error, closed}.
 stats(Request) -> call(Request, stats).
 
-%% @doc Reads the values of all lines together. einval: two lines go by the same name.
+%% @doc Reads the values of all lines together. The error einval means that two lines have the
+%% same name.
 -spec get(request()) -> {ok, #{line() => value()}} | {error, posix() | closed}.
 get(Request) -> whittle_gpio_nif:get(Request, map).
 
@@ -222,7 +235,7 @@ get(Request) -> whittle_gpio_nif:get(Request, map).
 -spec get(request(), line()) -> {ok, value()} | {error, posix() | closed}.
 get(Request, Line) -> whittle_gpio_nif:get(Request, {one, Line}).
 
-%% @doc Reads the values of some lines together, and gives them in the order asked for.
+%% @doc Reads the values of some lines together, and gives them in the order of the argument.
 -spec get_many(request(), [line()]) -> {ok, [value()]} | {error, posix() | closed}.
 get_many(Request, Lines) -> whittle_gpio_nif:get(Request, {list, Lines}).
 
@@ -260,7 +273,7 @@ checked(Do) ->
     catch throw:{bad_option, _} = Bad -> {error, Bad}
     end.
 
-%% The process is gone once the request is closed, or goes while it is asked.
+%% The process is gone once the request is closed, or ends during the call.
 call(Request, Question) ->
     try
         gen_server:call(whittle_gpio_nif:server(Request), Question, infinity)

@@ -1,11 +1,11 @@
 %% @hidden Finds chips, and lines by their names.
 %%
-%% The kernel finds no line by its name: the lines of a chip are asked for one by one, 64
-%% in a call. Nothing is kept, since chips come and go.
+%% The kernel finds no line by its name. So this module asks for the lines of a chip one by one,
+%% 64 in a call. It caches nothing, because chips come and go.
 -module(whittle_gpio_chip).
 
 -export([all/0, info/1, lines/1, line_info/2, find/1]).
-%% For whittle_gpio_request
+%% Functions for whittle_gpio_request
 -export([path/1, offsets/2]).
 
 -define(AT_ONCE, 64).
@@ -19,7 +19,7 @@ all() ->
         Error -> Error
     end.
 
-%% gpiochip2 before gpiochip10.
+%% Puts gpiochip2 before gpiochip10.
 in_order(A, B) -> {byte_size(A), A} =< {byte_size(B), B}.
 
 -spec info(whittle_gpio:chip()) -> {ok, map()} | {error, atom()}.
@@ -72,7 +72,7 @@ find_on([Path | Paths], Name) ->
         {error, _} -> find_on(Paths, Name)
     end.
 
-%% The path of a chip; a label is looked for among all of them.
+%% Gives the path of a chip. The search for a label asks all chips.
 -spec path(whittle_gpio:chip()) -> {ok, binary()} | {error, atom()}.
 path(Number) when is_integer(Number), Number >= 0, Number < 1 bsl 32 ->
     {ok, <<"/dev/gpiochip", (integer_to_binary(Number))/binary>>};
@@ -99,7 +99,7 @@ labelled(Label, [Path | Paths]) ->
         _ -> labelled(Label, Paths)
     end.
 
-%% The offsets of lines; the chip is asked for names only if there is one.
+%% Gives the offsets of lines. The function asks the chip for names only if the list has a name.
 -spec offsets(binary(), [whittle_gpio:line()]) ->
           {ok, [non_neg_integer()]} | {error, atom()}.
 offsets(Path, Lines) ->
@@ -125,7 +125,7 @@ offsets([Name | Lines], Names, Done) ->
         #{} -> {error, enxio}
     end.
 
-%% The first line of a name has it; a line without a name has none.
+%% The first line with a name gets it. A line without a name has no entry.
 names(Lines) ->
     maps:remove(<<>>, maps:from_list([{Name, Offset} || {Offset, Name, _, _, _}
                                                             <- lists:reverse(Lines)])).

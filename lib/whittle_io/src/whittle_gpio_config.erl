@@ -1,9 +1,9 @@
-%% @hidden Checks the options of lines, and packs them as the kernel takes them (linux/gpio.h,
-%% version 2). Pure.
+%% @hidden Checks the options of lines, and packs them for the kernel (linux/gpio.h, version 2).
+%% The module is pure.
 %%
-%% The kernel takes flags for all lines and up to ten attributes, each for a mask of
-%% lines: other flags, the values of outputs, a debounce period. Packing gives the flags
-%% that most lines have as those of all.
+%% The kernel takes flags for all lines and up to ten attributes, each for a mask of lines. An
+%% attribute has other flags, the values of outputs, or a debounce period. The flags of most lines
+%% become the flags of all lines.
 -module(whittle_gpio_config).
 
 -export([request/2, line_options/1, chosen/1, active/1, line/1, text/1]).
@@ -45,7 +45,7 @@
 -define(DEFAULTS, #{consumer => <<"whittle">>, event_buffer => 0, active => true,
                     backlog => 1000}).
 
-%% @doc Checks the lines and options that the caller gave. Throws {bad_option, Term}.
+%% @doc Checks the caller's lines and options. Throws {bad_option, Term}.
 -spec request(term(), term()) -> request().
 request(_, Options) when not is_map(Options) -> bad(Options);
 request(Lines, Options) when length(Lines) >= 0 ->
@@ -108,13 +108,14 @@ chosen(all) -> all;
 chosen(Lines) when length(Lines) >= 0 -> [line(Line) || Line <- Lines];
 chosen(Other) -> bad(Other).
 
-%% @doc Gives a name as the kernel has it. Throws {bad_option, Term}.
+%% @doc Gives a name as the kernel stores it. Throws {bad_option, Term}.
 -spec text(term()) -> binary().
 text(Text) when is_binary(Text) ->
     binary:match(Text, <<0>>) =:= nomatch orelse bad(Text),
     Text;
 text(Text) when is_list(Text) ->
-    %% Not module unicode: a shaken program has its tables for the sake of that name.
+    %% The code does not use the module unicode, because a shaken program would then contain its
+    %% tables for this name.
     try << <<Char/utf8>> || Char <- Text >> of
         Bytes -> text(Bytes)
     catch
@@ -126,8 +127,8 @@ text(Other) ->
 -spec bad(term()) -> no_return().
 bad(Term) -> throw({bad_option, Term}).
 
-%% @doc Packs the options of each line, in the request's order, for the kernel. e2big: they
-%% need more than ten attributes.
+%% @doc Packs the options of each line for the kernel, in the request's order. The error e2big
+%% means that they need more than ten attributes.
 -spec pack([whittle_gpio:line_options()]) -> {ok, packed()} | {error, e2big}.
 pack(Each) ->
     Indexed = lists:zip(lists:seq(0, length(Each) - 1), Each),

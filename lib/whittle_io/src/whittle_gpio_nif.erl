@@ -1,8 +1,8 @@
 %% @hidden Declares the native functions of the GPIO driver.
 %%
-%% c_src/whittle_gpio.c implements them and states for each which scheduler it uses. The
-%% library bears the name of this module: a VM before OTP 28 finds a library that is linked into
-%% it by the name of the module that loads it.
+%% c_src/whittle_gpio.c implements them and names the scheduler of each. The library has the name
+%% of this module, because a VM before OTP 28 finds a library that is linked into it by the name
+%% of the module that loads it.
 -module(whittle_gpio_nif).
 
 -export([chips/0, chip/1, lines/3, request/7, watch/3, configure/3, written/1, stop/1, close/1,

@@ -1,28 +1,29 @@
 %% @hidden Runs the process of a request (or a watch), which holds its lines for the owner and
 %% brings the events from the kernel to it.
 %%
-%% It waits until the VM's poll says that there is something to read, reads as much as
-%% the owner may have, and asks the poll again. It reads nothing while the owner is
-%% passive or has more than `backlog' messages waiting: then the kernel's queue fills,
-%% and drops. Nothing is queued here.
+%% The process waits until the VM's poll reports data, reads as much as the owner may have, and
+%% asks the poll again. It reads nothing while the owner is passive or has more than `backlog'
+%% waiting messages. Then the kernel's queue fills, and the kernel drops events. This process
+%% queues nothing.
 %%
-%% The sequence numbers show the dropped events. Those of several lines may come
-%% out of order, since the kernel numbers an edge in its interrupt and queues it in a
-%% thread of the line: a number that was counted as lost and comes late is taken back
-%% from the next count.
+%% The sequence numbers show the dropped events. Numbers of several lines may come out of order,
+%% because the kernel numbers an edge in its interrupt and queues it in a thread of the line. If a
+%% number that counted as lost comes late, the next count is smaller by one.
 -module(whittle_gpio_request).
 -behaviour(gen_server).
 
 -export([start/3, watch/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
-%% Pure, for tests
+%% Pure functions, for tests
 -export([gap/2]).
 
-%% As many as one read gives. The owner's mailbox is looked at once in as many messages.
+%% The number of events in one read. The process checks the owner's mailbox once in as many
+%% messages.
 -define(BATCH, 64).
-%% Nobody tells when a mailbox has become shorter, so it is looked at again, in ms: soon,
-%% when the kernel's smallest queue, 16 events, holds edges at 1.6 kHz without a loss; and
-%% then ever later, since an owner that sleeps on should not wake the machine.
+%% Nothing reports that a mailbox has become shorter, so the process checks it again after this
+%% time, in milliseconds. The first check is early enough that the kernel's smallest queue, 16
+%% events, holds edges at 1.6 kHz without a loss. Later checks come at growing intervals, because
+%% an owner that sleeps should not wake the machine.
 -define(LOOK_AGAIN, 10).
 -define(LOOK_LATEST, 160).
 -define(FIRST_SEQNO, 1).
@@ -34,10 +35,10 @@
                 config :: whittle_gpio_config:request(),
                 offsets :: [non_neg_integer()],
                 active = false :: whittle_gpio:active() | 0,
-                %% none; the poll's, of the select message to come; a timer's or a message's
-                %% that will look again; the owner is being changed
+                %% none; the poll's reference of the coming select message; later: a timer or a
+                %% message will check again; hand_over: the owner is changing
                 waits = none :: none | {poll, reference()} | later | hand_over,
-                %% sent since the owner's mailbox was looked at
+                %% messages since the last check of the owner's mailbox
                 sent = 0 :: non_neg_integer(),
                 look_after = ?LOOK_AGAIN :: pos_integer(),
                 next = ?FIRST_SEQNO :: non_neg_integer(),
@@ -93,7 +94,7 @@ open(request, Path, Offsets, #{lines := Lines, each := Each, consumer := Consume
 opened({error, Posix}, _) ->
     {stop, {shutdown, Posix}};
 opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
-    %% The caller of start/3 or watch/3 will ask for it.
+    %% The caller of start/3 or watch/3 asks for it later.
     put(made, case Opened of
                   {ok, _} -> Opened;
                   {ok, _, Lines} ->
@@ -106,7 +107,7 @@ opened(Opened, State = #state{owner = Owner, config = #{active := Active}}) ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
           {reply, term(), #state{}} | {stop, normal, term(), #state{}}.
 handle_call(made, _, State) ->
-    %% Events only from now on: the caller has to know the request before they come.
+    %% Events come only from now on, because the caller must know the request first.
     {reply, erase(made), look(State)};
 handle_call(release, _, State) ->
     {stop, normal, closed(State), State};
@@ -155,16 +156,16 @@ handle_info({'DOWN', Monitor, process, _, _}, State = #state{monitor = Monitor})
 handle_info(_, State) ->
     {noreply, State}.
 
-%% The kernel has the lines back when this returns.
+%% The kernel has the lines back when this function returns.
 closed(#state{handle = Handle}) ->
     case whittle_gpio_nif:stop(Handle) of
         ok -> receive {whittle_gpio_stopped, Handle} -> whittle_gpio_nif:close(Handle) end;
         Error -> Error
     end.
 
-%% An output's value would become 0 if none were given: it stays what it was last set to,
-%% whatever an open-drain line reads because another pulls it; one that was none stays what it
-%% reads.
+%% Without a given value an output would become 0. So it keeps its last set value, whatever an
+%% open-drain line reads because another device pulls it. A line that was not an output keeps the
+%% value that it reads.
 configured(#state{handle = Handle}, Given, New) ->
     case whittle_gpio_nif:get(Handle, bits) of
         {ok, Read} ->
@@ -190,13 +191,13 @@ keep(_, Options, _) -> Options.
 more(N, M) when is_integer(N), is_integer(M) -> N + M;
 more(Active, _) -> Active.
 
-%% Waits for what comes next, if the owner may have it and nothing is waited for already.
+%% Waits for the next event, if the owner may have it and nothing else is awaited.
 look(State = #state{waits = none, active = Active, handle = Handle}) when Active =/= false ->
     Ref = make_ref(),
     case whittle_gpio_nif:arm(Handle, Ref) of
         ok -> State#state{waits = {poll, Ref}};
         {error, closed} -> State;
-        %% The poll has no room for it.
+        %% The poll has no room for this descriptor.
         {error, _} ->
             _ = erlang:send_after(?LOOK_LATEST, self(), look_again),
             State#state{waits = later}
@@ -208,7 +209,7 @@ step(State = #state{active = false}) ->
     {noreply, State};
 step(State = #state{sent = Sent, look_after = After, config = #{backlog := Backlog}})
   when Sent >= ?BATCH; Sent >= Backlog ->
-    %% Asks the owner, who answers when it is next scheduled; until then nothing is read.
+    %% Asks the owner, which answers when it next runs. Until then the process reads nothing.
     case erlang:process_info(State#state.owner, message_queue_len) of
         {message_queue_len, Length} when Length >= Backlog ->
             _ = erlang:send_after(After, self(), look_again),
@@ -222,7 +223,7 @@ step(State = #state{handle = Handle}) ->
     Max = allowed(State),
     case whittle_gpio_nif:read(Handle, Max) of
         {ok, Events} when length(Events) =:= Max ->
-            %% There may be more, but others may have asked something first.
+            %% There may be more events, but other requests in the queue go first.
             Next = passive(lists:foldl(fun deliver/2, State, Events)),
             case Next of
                 #state{active = false} -> {noreply, Next};
@@ -275,8 +276,8 @@ passive(State = #state{active = 0, handle = Handle, owner = Owner}) ->
 passive(State) ->
     State.
 
-%% @doc How many numbers are missing before this one (-1: it was counted as missing
-%% already), and the number to come. They have 32 bits and go round.
+%% @doc Counts the missing numbers before this one, and gives the next expected number. The count
+%% -1 means that the number counted as missing already. Numbers have 32 bits and wrap around.
 -spec gap(non_neg_integer(), non_neg_integer()) -> {integer(), non_neg_integer()}.
 gap(Seqno, Next) ->
     case (Seqno - Next) band 16#FFFFFFFF of

@@ -3,10 +3,10 @@
 
 -export([path/1]).
 
-%% @doc Gives the path of a library, without its suffix, for erlang:load_nif/2: in the directory
-%% that the environment of whittle_io names (nif_dir), or else in priv. A VM that has it linked
-%% in looks at the name alone; there the code server and the environment need not be there yet
-%% when a module is loaded at boot.
+%% @doc Gives the path of a library, without its suffix, for erlang:load_nif/2. The library is in
+%% the directory nif_dir from the environment of whittle_io, or else in priv. A VM with the linked
+%% library reads only the name. The code server and the environment may be absent there when the
+%% boot loads a module.
 -spec path(string()) -> file:filename().
 path(Name) ->
     try application:get_env(whittle_io, nif_dir) of

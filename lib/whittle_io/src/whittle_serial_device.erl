@@ -5,13 +5,13 @@
 -export_type([found/0]).
 
 -type found() :: #{name := string(), path := file:filename(), driver := string(),
-                   %% USB, as its four hexadecimal digits.
+                   %% The USB number, as its four hexadecimal digits.
                    vendor_id => string(), product_id => string(),
                    manufacturer => string(), product => string(), serial_number => string()}.
 
 -define(CLASS, "/sys/class/tty").
 
-%% @doc Gives the path in bytes; a name without a slash is in /dev.
+%% @doc Gives the path in bytes. A name without a slash is in /dev.
 -spec path(term()) -> {ok, binary()} | {error, {bad_option, term()} | enoent}.
 path(Device) when is_list(Device); is_binary(Device) ->
     case bytes(Device) of
@@ -28,12 +28,13 @@ path(Device) -> {error, {bad_option, Device}}.
 
 bytes(Device) when is_binary(Device) -> {ok, Device};
 bytes(Device) ->
-    %% Not module unicode: a shaken program has its tables for the sake of that name.
+    %% The code does not use the module unicode, because a shaken program would then contain its
+    %% tables for this name.
     try {ok, << <<Char/utf8>> || Char <- Device >>}
     catch error:_ -> error
     end.
 
-%% @doc Lists the devices that have a driver: consoles and pseudo-terminals have none.
+%% @doc Lists the devices that have a driver. Consoles and pseudo-terminals have none.
 -spec list() -> [found()].
 list() -> list(?CLASS).
 
@@ -47,7 +48,7 @@ list(Class) ->
 
 look(Class, Name) ->
     Device = filename:join([Class, Name, "device"]),
-    %% A port that the 8250 driver has room for, and no hardware, is of type 0.
+    %% A port without hardware, for which the 8250 driver has room, is of type 0.
     Type = attribute(filename:join([Class, Name, "type"])),
     case file:read_link(filename:join(Device, "driver")) of
         {ok, Driver} when Type =/= "0" ->
@@ -56,8 +57,8 @@ look(Class, Name) ->
         _ -> []
     end.
 
-%% The USB device is the directory above the interface, which is the tty's device (as of
-%% cdc_acm), or one above that (as of usb-serial).
+%% The device of the tty is the interface (as of cdc_acm), or one below it (as of usb-serial). The
+%% USB device is the directory above the interface.
 usb(Device) ->
     case [Dir || Up <- ["..", "../.."], Dir <- [filename:join(Device, Up)],
                  attribute(filename:join(Dir, "idVendor")) =/= none] of

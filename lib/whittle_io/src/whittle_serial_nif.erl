@@ -1,8 +1,8 @@
 %% @hidden Declares the native functions of the serial driver.
 %%
-%% c_src/whittle_serial.c implements them and states for each which scheduler it uses. The
-%% library bears the name of this module: a VM before OTP 28 finds a library that is linked into
-%% it by the name of the module that loads it.
+%% c_src/whittle_serial.c implements them and names the scheduler of each. The library has the
+%% name of this module, because a VM before OTP 28 finds a library that is linked into it by the
+%% name of the module that loads it.
 -module(whittle_serial_nif).
 
 -export([open/2, configure/2, settings/1, read/1, send/3, resume/1, sending/1, cancel/2,

@@ -1,11 +1,12 @@
-%% @hidden Checks the options of a serial line, and translates them for the NIF. Pure.
+%% @hidden Checks the options of a serial line, and translates them for the NIF. The module is
+%% pure.
 -module(whittle_serial_option).
 
 -export([parse/1, check/1, names/1, settings/1, from_settings/1, is_device/1]).
 -export([merge/2, packet/1, head/1, frame/1]).
 -export_type([options/0]).
 
-%% All of them.
+%% The map has all options.
 -type options() :: #{whittle_serial:option_name() => term()}.
 -type failure() :: {error, {bad_option, term()}}.
 
@@ -17,7 +18,7 @@ parse(Options) ->
         Error -> Error
     end.
 
-%% @doc Checks options that are to be changed.
+%% @doc Checks options for a change.
 -spec check(term()) -> {ok, options()} | failure().
 check(Options) ->
     case collect(Options, #{}) of
@@ -48,13 +49,13 @@ collect([{Name, Value} = Option | Options], Found) ->
         true -> collect(Options, Found#{Name => Value});
         false -> {error, {bad_option, Option}}
     end;
-%% As gen_tcp has them.
+%% These short forms are those of gen_tcp.
 collect([Mode | Options], Found) when Mode =:= binary; Mode =:= list ->
     collect(Options, Found#{mode => Mode});
 collect([Option | _], _) -> {error, {bad_option, Option}};
 collect(Other, _) -> {error, {bad_option, Other}}.
 
-%% A rate is 32 bits in the kernel; and so are milliseconds in a call's timeout.
+%% The kernel stores a rate in 32 bits. A call's timeout in milliseconds has 32 bits too.
 valid(rate, V) -> between(V, 1, 16#ffffffff);
 valid(bits, V) -> between(V, 5, 8);
 valid(parity, V) -> lists:member(V, parities());
@@ -81,12 +82,12 @@ flows() -> [none, hardware, software].
 is_device(Options) ->
     lists:any(fun(Name) -> is_map_key(Name, Options) end, [rate, bits, parity, stop_bits, flow]).
 
-%% @doc Gives the settings as whittle_serial_nif:configure/2 takes them: names by their place.
+%% @doc Gives the settings for whittle_serial_nif:configure/2. A name becomes its position.
 -spec settings(options()) -> tuple().
 settings(#{rate := Rate, bits := Bits, parity := Parity, stop_bits := Stop, flow := Flow}) ->
     {Rate, Bits, place(Parity, parities()), Stop, place(Flow, flows())}.
 
-%% @doc Gives the options of settings that whittle_serial_nif:settings/1 gave.
+%% @doc Gives the options of the settings from whittle_serial_nif:settings/1.
 -spec from_settings(tuple()) -> options().
 from_settings({Rate, Bits, Parity, Stop, Flow}) ->
     #{rate => Rate, bits => Bits, parity => lists:nth(Parity + 1, parities()),
@@ -95,8 +96,8 @@ from_settings({Rate, Bits, Parity, Stop, Flow}) ->
 place(Value, [Value | _]) -> 0;
 place(Value, [_ | Values]) -> 1 + place(Value, Values).
 
-%% @doc Changes options. A count of `active' is added to the count that is left. A count that is
-%% used up is 0 for a moment.
+%% @doc Changes options. A count of `active' adds to the remaining count. A count that is used up
+%% is 0 for a moment.
 -spec merge(options(), options()) -> {ok, options()} | {error, einval}.
 merge(Changes, #{active := N} = Options) when not is_map_key(active, Changes),
                                                is_integer(N), N =< 0 ->
@@ -110,17 +111,17 @@ merge(#{active := N} = Changes, #{active := Old} = Options) when is_integer(N) -
     end;
 merge(Changes, Options) -> {ok, maps:merge(Options, Changes)}.
 
-%% @doc Gives the mode in which the messages of the input are found.
+%% @doc Gives the mode that separates the messages of the input.
 -spec packet(options()) -> whittle_serial_packet:mode().
 packet(#{packet := raw, inter_byte_timeout := Time}) when is_integer(Time) -> gap;
 packet(#{packet := Packet}) -> Packet.
 
-%% @doc Gives the bytes of a frame's length; 0 if there is none.
+%% @doc Gives the number of bytes in a frame's length. It is 0 without a length.
 -spec head(options()) -> 0 | 1 | 2 | 4.
 head(#{packet := Packet}) when is_integer(Packet) -> Packet;
 head(_) -> 0.
 
-%% @doc Gives the bytes that the input must hold, or a frame would never be whole.
+%% @doc Gives the bytes that the input must be able to hold, so that a frame can become whole.
 -spec frame(options()) -> non_neg_integer().
 frame(#{packet := raw, inter_byte_timeout := infinity}) -> 0;
 frame(#{packet := raw, packet_size := Size}) -> Size;

@@ -1,15 +1,17 @@
-%% @hidden Keeps the output of a serial line: sends, drains and breaks, in the order in which
-%% processes asked for them.
+%% @hidden Keeps the output of a serial line: sends, drains and breaks, in the order of the
+%% requests.
 %%
-%% A send comes here only when its turn has not come (`turns') or the kernel did not take all of
-%% it (`waiting', by tag: its bytes are in the NIF). Drains and breaks are turns too. While
-%% `turns' is not empty and while a break is on, the NIF is reserved: nobody overtakes.
+%% A send comes here only when its turn has not come (`turns'), or when the kernel did not take
+%% all of it (`waiting', by tag: the NIF has its bytes). Drains and breaks are turns too. While
+%% `turns' is not empty and while a break is on, the NIF is reserved, so that no send overtakes
+%% another.
 %%
-%% To wait for output is to ask the kernel at intervals (TIOCOUTQ): the kernel tells nobody, and
-%% calls that wait would take a dirty scheduler for as long as the other side holds us up.
+%% To wait for output, the process asks the kernel at intervals (TIOCOUTQ). The kernel does not
+%% report the end of output, and a blocking call would occupy a dirty scheduler for as long as the
+%% other side stops the output.
 %%
 %% The functions run in the process of the line (whittle_serial_port), which gets the timers'
-%% messages and hands them on.
+%% messages and passes them on.
 -module(whittle_serial_output).
 
 %% A line's output
@@ -20,11 +22,12 @@
 -export([resume/1, proceed/1, timeout/3, asked/2, ask_again/3]).
 -export_type([output/0, what/0]).
 
-%% Results of sends whose senders have not asked yet: past so many the dead are looked for.
+%% Results for senders that have not asked yet. Above this number the process looks for dead
+%% senders.
 -define(RESULTS, 16).
 
 -type what() :: {whittle_serial:tag(), binary()} | drain | {break, pos_integer()}.
-%% Bytes, by their tag; or an action that begins once all output has left.
+%% Bytes, by their tag, or an action that begins once all output has left.
 -record(turn, {from :: gen_server:from(), timer :: whittle_serial_timer:timer(),
                what :: what()}).
 
@@ -35,21 +38,21 @@
                  results = #{} :: #{whittle_serial:tag() => ok | {error, term()}},
                  asking = none :: whittle_serial_timer:timer(),
                  break = none :: none | {gen_server:from(), reference()},
-                 %% No turn begins any more.
+                 %% No further turn begins.
                  closing = false :: boolean()}).
 -opaque output() :: #output{}.
 
 %%% a line's output
 
-%% @doc Begins with nothing to send, at Rate bits a second.
+%% @doc Makes an empty output at Rate bits per second.
 -spec new(whittle_serial:line(), pos_integer()) -> output().
 new(Line, Rate) -> #output{line = Line, rate = Rate}.
 
-%% @doc Notes another rate: it says when output might have left.
+%% @doc Notes a new rate. The rate tells when output might have left.
 -spec rate(pos_integer(), output()) -> output().
 rate(Rate, Output) -> Output#output{rate = Rate}.
 
-%% @doc Ends all that waits with `{error, closed}', and begins no turn any more.
+%% @doc Ends all waiting requests with `{error, closed}', and begins no further turn.
 -spec close(output()) -> output().
 close(#output{asking = Asking, line = Line} = Output) ->
     whittle_serial_timer:cancel(Asking),
@@ -57,26 +60,26 @@ close(#output{asking = Asking, line = Line} = Output) ->
     _ = whittle_serial_nif:reserve(Line, true),
     Output1#output{closing = true}.
 
-%% @doc Counts the sends, drains and breaks that wait.
+%% @doc Counts the waiting sends, drains and breaks.
 -spec senders(output()) -> non_neg_integer().
 senders(#output{turns = Turns, waiting = Waiting, break = Break}) ->
     queue:len(Turns) + map_size(Waiting) + length([on || Break =/= none]).
 
 %%% requests
 
-%% @doc Lets a sender wait for its send, of which the kernel has not taken all.
+%% @doc Lets a sender wait for its send, because the kernel has not taken all of it.
 -spec wait(whittle_serial:tag(), gen_server:from(), whittle_serial_timer:timer(), output()) ->
           output().
 wait(Tag, From, Timer, #output{line = Line, waiting = Waiting} = Output) ->
     case whittle_serial_nif:sending(Line) of
         Tag -> Output#output{waiting = Waiting#{Tag => {From, Timer}}};
-        %% Its result was thrown away, as its sender died after it had asked.
+        %% The result was discarded, because its sender died after it had asked.
         _ ->
             whittle_serial_timer:cancel(Timer),
             Output
     end.
 
-%% @doc Takes the result of a send that was over before its sender asked.
+%% @doc Takes the result of a send that ended before its sender asked.
 -spec take_result(whittle_serial:tag(), output()) -> {ok | {error, term()}, output()} | error.
 take_result(Tag, #output{results = Results} = Output) ->
     case maps:take(Tag, Results) of
@@ -84,14 +87,14 @@ take_result(Tag, #output{results = Results} = Output) ->
         error -> error
     end.
 
-%% @doc Adds a turn behind the others.
+%% @doc Adds a turn after the others.
 -spec add(what(), gen_server:from(), whittle_serial_timer:timer(), output()) -> output().
 add(What, From, Timer, #output{line = Line, turns = Turns} = Output) ->
     ok = whittle_serial_nif:reserve(Line, true),
     Turn = #turn{from = From, timer = Timer, what = What},
     proceed(Output#output{turns = queue:in(Turn, Turns)}).
 
-%% @doc Gives all that wait for output this result instead.
+%% @doc Ends all requests that wait for output with this result.
 -spec fail({error, term()}, output()) -> output().
 fail(Result, #output{line = Line, turns = Turns} = Output) ->
     Output1 = case whittle_serial_nif:cancel(Line, all) of
@@ -103,7 +106,7 @@ fail(Result, #output{line = Line, turns = Turns} = Output) ->
 
 %%% events
 
-%% @doc Goes on with the send that waits: the kernel has room again.
+%% @doc Continues the waiting send, because the kernel has room again.
 -spec resume(output()) -> output().
 resume(#output{line = Line} = Output) ->
     case whittle_serial_nif:resume(Line) of
@@ -112,7 +115,7 @@ resume(#output{line = Line} = Output) ->
         _ -> Output
     end.
 
-%% Tells the sender; one that has not asked yet will, unless it died.
+%% Answers the sender. A sender that has not asked yet will ask, unless it died.
 sent(Tag, Result, #output{waiting = Waiting, results = Results} = Output) ->
     case maps:take(Tag, Waiting) of
         {{From, Timer}, Waiting1} ->
@@ -126,7 +129,7 @@ sent(Tag, Result, #output{waiting = Waiting, results = Results} = Output) ->
             Output#output{results = Alive#{Tag => Result}}
     end.
 
-%% @doc Begins the turns whose time has come.
+%% @doc Begins the turns that are due.
 -spec proceed(output()) -> output().
 proceed(#output{break = {_, _}} = Output) -> Output;
 proceed(#output{closing = true} = Output) -> Output;
@@ -138,7 +141,7 @@ proceed(#output{line = Line, turns = Turns} = Output) ->
         {{value, Turn}, Others} -> turn(Turn, Output#output{turns = Others}, Output)
     end.
 
-%% After is the output without this turn, Before with it.
+%% After is the output without this turn, and Before is the output with it.
 turn(#turn{from = From, what = {{_, _} = Tag, Bytes}, timer = Timer} = Turn,
      #output{line = Line, waiting = Waiting} = After, Before) ->
     case whittle_serial_nif:send(Line, Bytes, Tag) of
@@ -175,7 +178,7 @@ timeout(Timer, drain, Output) -> late(Timer, Output);
 timeout(Timer, break, #output{break = {_, Timer}} = Output) -> end_break(Output);
 timeout(_, break, Output) -> Output.
 
-%% Its time is over before its turn came.
+%% The time of this request is over before its turn.
 late(Timer, #output{turns = Turns} = Output) ->
     {Late, Others} = lists:partition(fun(#turn{timer = T}) -> T =:= Timer end,
                                      queue:to_list(Turns)),
@@ -199,20 +202,21 @@ end_break(#output{break = {From, Timer}, line = Line} = Output) ->
     gen_server:reply(From, whittle_serial_nif:break(Line, false)),
     proceed(Output#output{break = none}).
 
-%% Whether output has left is asked again when it might have: milliseconds in which so many
-%% bytes leave, of ten bits each; at least one, and not so many that a wrong guess is felt.
+%% The process asks the kernel again when the output might have left. The result is the
+%% milliseconds for so many bytes of ten bits each. It is at least one, and small enough that a
+%% wrong estimate costs little.
 pause(Out, #output{rate = Rate}) -> min(50, 1 + Out * 10000 div Rate).
 
 ask_in(Time, #output{asking = none} = Output) ->
     Output#output{asking = erlang:start_timer(Time, self(), ask)};
 ask_in(_, Output) -> Output.
 
-%% @doc Tells whether this is the timer after which the kernel is asked again.
+%% @doc Tells whether this is the timer of the next question to the kernel.
 -spec asked(reference(), output()) -> {true, output()} | false.
 asked(Timer, #output{asking = Timer} = Output) -> {true, Output#output{asking = none}};
 asked(_, _) -> false.
 
-%% @doc Starts a timer until Out bytes might have left, but not longer than Left milliseconds.
-%% Its message is `{timeout, Timer, ask}'.
+%% @doc Starts a timer until Out bytes might have left, but not longer than Left milliseconds. Its
+%% message is `{timeout, Timer, ask}'.
 -spec ask_again(pos_integer(), pos_integer(), output()) -> output().
 ask_again(Out, Left, Output) -> ask_in(min(Left, pause(Out, Output)), Output).

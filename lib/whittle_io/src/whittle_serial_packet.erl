@@ -1,5 +1,5 @@
-%% @hidden Keeps the bytes that came in until they are delivered, and finds where messages end.
-%% Pure.
+%% @hidden Keeps the input bytes until their delivery, and finds the ends of messages. The module
+%% is pure.
 -module(whittle_serial_packet).
 
 -export([new/2, push/2, pop/1, take/2, silent/1, change/3, size/1, is_partial/1]).
@@ -12,28 +12,28 @@
                 %% Messages that silence has ended, and errors, oldest first.
                 ended = queue:new() :: queue:queue(binary() | {error, atom()}),
                 ended_size = 0 :: non_neg_integer(),
-                %% The bytes that came since, and how many of them hold no end of a line.
+                %% The later bytes, and the number of them without an end of a line.
                 bytes = <<>> :: binary(), scanned = 0 :: non_neg_integer()}).
 -opaque input() :: #input{}.
 
-%% @doc Begins with no bytes. A message is Limit bytes at most.
+%% @doc Makes an empty input. A message has Limit bytes at most.
 -spec new(mode(), pos_integer()) -> input().
 new(Mode, Limit) -> #input{mode = Mode, limit = Limit}.
 
-%% @doc Adds the bytes that came.
+%% @doc Adds the arrived bytes.
 -spec push(binary(), input()) -> input().
 push(More, #input{bytes = <<>>} = Input) -> cut(Input#input{bytes = More});
 push(More, #input{bytes = Bytes} = Input) ->
     cut(Input#input{bytes = <<Bytes/binary, More/binary>>}).
 
-%% Silence that does not come ends no message: its length does.
+%% Without silence, the length ends a message.
 cut(#input{mode = gap, bytes = Bytes, limit = Limit} = Input) when byte_size(Bytes) >= Limit ->
     <<Message:Limit/binary, Rest/binary>> = Bytes,
     cut(ended(Message, Input#input{bytes = Rest}));
 cut(Input) -> Input.
 
-%% @doc Takes the next message out; in mode raw it is all there is. An error stands for bytes
-%% that were dropped.
+%% @doc Takes the next message out. In mode raw it is all input. An error stands for dropped
+%% bytes.
 -spec pop(input()) -> {ok, binary(), input()} | {error, atom(), input()} | {more, input()}.
 pop(#input{ended = Ended, ended_size = Size} = Input) ->
     case queue:out(Ended) of
@@ -56,7 +56,7 @@ next(#input{mode = line, bytes = Bytes, scanned = Scanned, limit = Limit} = Inpu
 next(#input{mode = Head, bytes = Bytes, limit = Limit} = Input) ->
     case Bytes of
         <<Size:Head/unit:8, _/binary>> when Size > Limit ->
-            %% Where the next frame begins nobody knows; not within what we have.
+            %% The start of the next frame is unknown, and is not within these bytes.
             {error, emsgsize, Input#input{bytes = <<>>}};
         <<Size:Head/unit:8, Rest/binary>> when byte_size(Rest) >= Size ->
             split(Head, Size, Input);
@@ -67,11 +67,11 @@ split(Head, Size, #input{bytes = Bytes} = Input) ->
     <<_:Head/binary, Message:Size/binary, Rest/binary>> = Bytes,
     {ok, own(Message, Rest), Input#input{bytes = Rest, scanned = 0}}.
 
-%% A small message is not to hold on to all that was read with it.
+%% A small message must not keep all bytes of its read in memory.
 own(Message, Rest) when byte_size(Message) =< 64, byte_size(Rest) > 0 -> binary:copy(Message);
 own(Message, _) -> Message.
 
-%% @doc Takes Count bytes out in mode raw, once they are there.
+%% @doc Takes Count bytes out in mode raw, once they are present.
 -spec take(pos_integer(), input()) -> {ok, binary(), input()} | {more, input()}.
 take(Count, #input{mode = raw, ended_size = 0, bytes = Bytes} = Input) ->
     case Bytes of
@@ -80,8 +80,8 @@ take(Count, #input{mode = raw, ended_size = 0, bytes = Bytes} = Input) ->
     end;
 take(_, Input) -> pop(Input).
 
-%% @doc Ends a message because nothing has come for long enough. The bytes are dropped if a length
-%% said that the message has more of them.
+%% @doc Ends a message after silence. The function drops the bytes if a length says that the
+%% message has more of them.
 -spec silent(input()) -> input().
 silent(#input{mode = raw} = Input) -> Input;
 silent(#input{mode = Mode, bytes = Bytes} = Input) ->
@@ -96,21 +96,21 @@ silent(#input{mode = Mode, bytes = Bytes} = Input) ->
 ended(Message, #input{ended = Ended, ended_size = Size} = Input) ->
     Input#input{ended = queue:in(Message, Ended), ended_size = Size + byte_size(Message)}.
 
-%% One error stands for many, as noise that nobody asks for must not fill the memory.
+%% One error stands for many, because noise that nobody reads must not fill the memory.
 failed(Reason, #input{ended = Ended} = Input) ->
     case queue:peek_r(Ended) of
         {value, {error, _}} -> Input;
         _ -> Input#input{ended = queue:in({error, Reason}, Ended)}
     end.
 
-%% @doc Changes mode and limit, also for the bytes that belong to no message yet.
+%% @doc Changes mode and limit, also for the bytes of an unfinished message.
 -spec change(mode(), pos_integer(), input()) -> input().
 change(raw, Limit, #input{ended = Ended, bytes = Bytes}) ->
     Messages = [Message || Message <- queue:to_list(Ended), is_binary(Message)],
     #input{mode = raw, limit = Limit, bytes = iolist_to_binary([Messages, Bytes])};
 change(Mode, Limit, Input) -> cut(Input#input{mode = Mode, limit = Limit, scanned = 0}).
 
-%% @doc Counts the bytes that are held.
+%% @doc Counts the bytes in the input.
 -spec size(input()) -> non_neg_integer().
 size(#input{ended_size = Size, bytes = Bytes}) -> Size + byte_size(Bytes).
 

@@ -1,17 +1,17 @@
 %% @hidden Serves an open serial line: reads, delivers, passes output on, closes.
 %%
-%% It reads while somebody wants bytes or there is room to read ahead. whittle_serial_nif:read/1
-%% asks the poll for the next time by itself, so `armed' says only whether {select, ...}, or
-%% `read_more', which the process sends itself instead, is to be expected.
+%% The process reads while somebody wants bytes or there is room to read ahead.
+%% whittle_serial_nif:read/1 asks the poll for the next time by itself. So `armed' says only
+%% whether {select, ...} will come, or `read_more', which the process sends itself instead.
 %%
-%% The bytes that came in are in whittle_serial_packet, the output in whittle_serial_output.
+%% whittle_serial_packet has the input bytes, and whittle_serial_output has the output.
 -module(whittle_serial_port).
 -behaviour(gen_server).
 
 -export([start/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% inet's bound of a recv.
+%% The limit of a recv in inet.
 -define(MAX_RECV, 16#4000000).
 -record(recv, {from :: gen_server:from(), length :: non_neg_integer(),
                timer :: whittle_serial_timer:timer(), watch :: reference()}).
@@ -19,14 +19,14 @@
                watch :: reference(), options :: whittle_serial_option:options(),
                input :: whittle_serial_packet:input(), dropped = 0 :: non_neg_integer(),
                armed = false :: boolean(),
-               %% A new owner is being told what the old one has not received.
+               %% A new owner is getting the messages that the old one has not received.
                held = false :: boolean(),
                %% The descriptor is closed already.
                hung_up = false :: boolean(),
                recvs = queue:new() :: queue:queue(#recv{}),
                output :: whittle_serial_output:output(),
                gap = none :: whittle_serial_timer:timer(),
-               %% When it is closed at the latest, and who waits for that.
+               %% The latest time of the close, and the processes that wait for it.
                closing = no :: no | {integer(), [gen_server:from()]}}).
 
 %% @doc Opens the device for Owner.
@@ -49,7 +49,7 @@ init({Owner, Path, Options}) ->
 maybe_open({ok, Line}, Owner, Watch, Path, Options) ->
     case whittle_serial_nif:configure(Line, whittle_serial_option:settings(Options)) of
         ok ->
-            %% Bytes that came in before have another rate, and nobody asked for them.
+            %% Earlier input has another rate, and nobody asked for it.
             _ = whittle_serial_nif:flush(Line, 1),
             ok = whittle_serial_nif:packet(Line, whittle_serial_option:head(Options)),
             {ok, Active} = whittle_serial_option:merge(#{}, Options),
@@ -73,7 +73,7 @@ input(Options) ->
           {reply, term(), #port{}} | {noreply, #port{}} | {stop, normal, #port{}}.
 handle_call(close, From, Port) -> begin_close([From], Port);
 handle_call({sent, Tag, Timeout}, From, #port{output = Output} = Port) ->
-    %% The kernel keeps what it has taken, whatever becomes of the line.
+    %% The kernel keeps the bytes that it has taken, whatever becomes of the line.
     case whittle_serial_output:take_result(Tag, Output) of
         {Result, Output1} -> {reply, Result, Port#port{output = Output1}};
         error -> wait(Tag, Timeout, From, Port)
@@ -134,7 +134,7 @@ handle_info({timeout, Timer, break}, Port) -> late(Timer, break, Port);
 handle_info({'DOWN', Watch, process, _, _}, #port{watch = Watch} = Port) ->
     begin_close([], Port);
 handle_info({'DOWN', Watch, process, _, _}, #port{recvs = Recvs} = Port) ->
-    %% A process that waited for bytes is gone; the next one gets them.
+    %% A process that waited for bytes is gone. The next one gets them.
     {Dead, Others} = lists:partition(fun(#recv{watch = W}) -> W =:= Watch end,
                                      queue:to_list(Recvs)),
     [whittle_serial_timer:cancel(Timer) || #recv{timer = Timer} <- Dead],
@@ -143,7 +143,7 @@ handle_info(_, Port) -> {noreply, Port}.
 
 %%% input
 
-%% Deliver, and go on reading if there is use for more.
+%% Delivers, and reads further if somebody can use more.
 arrived(#port{hung_up = true} = Port) -> {noreply, Port};
 arrived(#port{closing = {_, _}} = Port) -> {noreply, Port};
 arrived(Port) -> deliver(read(Port)).
@@ -157,7 +157,7 @@ read(#port{line = Line} = Port) ->
             case whittle_serial_nif:read(Line) of
                 {armed, Bytes} -> take_in(Bytes, Port#port{armed = true});
                 {more, Bytes} ->
-                    %% Others have their turn between.
+                    %% Other messages have their turn in between.
                     self() ! read_more,
                     take_in(Bytes, Port#port{armed = true});
                 eof -> hang_up(Port);
@@ -177,13 +177,14 @@ take_in(<<>>, Port) -> Port;
 take_in(Bytes, #port{input = Input} = Port) ->
     gap(Port#port{input = whittle_serial_packet:push(Bytes, Input)}).
 
-%% Each arrival begins the silence anew.
+%% The silence begins anew with each arrival.
 gap(#port{options = #{inter_byte_timeout := infinity}} = Port) -> Port;
 gap(#port{options = #{inter_byte_timeout := Time}, gap = Old} = Port) ->
     whittle_serial_timer:cancel(Old),
     Port#port{gap = erlang:start_timer(Time, self(), gap)}.
 
-%% The poll's news may be late: what has come by now, came without a pause as far as we know.
+%% The poll's report may be late. The bytes that have arrived by now count as sent without a
+%% pause.
 silent(#port{line = Line, input = Input, armed = true, hung_up = false} = Port) ->
     case whittle_serial_nif:queues(Line) of
         {In, _, _, _, _} when In > 0 -> {noreply, gap(Port)};
@@ -192,7 +193,7 @@ silent(#port{line = Line, input = Input, armed = true, hung_up = false} = Port) 
 silent(#port{input = Input} = Port) ->
     deliver(Port#port{input = whittle_serial_packet:silent(Input)}).
 
-%% Gives what there is to whom it is for.
+%% Delivers the available input to its receiver.
 deliver(#port{held = true} = Port) -> {noreply, Port};
 deliver(#port{closing = {_, _}} = Port) -> {noreply, Port};
 deliver(#port{options = #{active := false}, recvs = Recvs} = Port) ->
@@ -227,7 +228,7 @@ deliver(#port{owner = Owner, line = Line} = Port) ->
             deliver(count(Name, Port1))
     end.
 
-%% The bytes that are there are not enough.
+%% The available bytes are not enough.
 deliver_more(#port{armed = true} = Port) -> {noreply, Port};
 deliver_more(Port) ->
     case read(Port) of
@@ -256,7 +257,7 @@ pop(Length, #port{input = Input, dropped = Dropped} = Port) ->
 mode(Bytes, #port{options = #{mode := binary}}) -> Bytes;
 mode(Bytes, #port{options = #{mode := list}}) -> binary_to_list(Bytes).
 
-%% One message is used up.
+%% One message of the count is used up.
 count(_, #port{options = #{active := true}} = Port) -> Port;
 count(_, #port{options = #{active := once} = Options} = Port) ->
     Port#port{options = Options#{active := false}};
@@ -289,8 +290,8 @@ recv_timeout(Timer, #port{recvs = Recvs} = Port) ->
     [answer(Recv, {error, timeout}) || Recv <- Late],
     Port#port{recvs = queue:from_list(Others)}.
 
-%% The device is gone, and a new one may need its name: the descriptor goes first, what has
-%% been read is still delivered.
+%% The device is gone, and a new one may need its name. So the descriptor closes first, and the
+%% process then delivers the input that it has read.
 hang_up(#port{line = Line, gap = Gap, input = Input, output = Output} = Port) ->
     Failed = whittle_serial_output:fail({error, closed}, Output),
     ok = close(Line),
@@ -394,7 +395,7 @@ changed(Changes, #port{options = Options, line = Line, input = Input, owner = Ow
             end,
     deliver_reply(ok, Port2).
 
-%% Silence counts from now for what is there.
+%% For the present input, the silence begins now.
 regap(#port{gap = Old, input = Input} = Port) ->
     whittle_serial_timer:cancel(Old),
     case whittle_serial_packet:is_partial(Input) of

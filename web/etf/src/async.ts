@@ -1,7 +1,8 @@
 /**
- * Compressed terms with the platform's own inflate, which is asynchronous: the entry point
- * `@whittle/etf/async`. It needs `DecompressionStream` (browsers of 2023, Node 18, Deno, Bun
- * and workers have it) and no inflate of ours.
+ * Decodes compressed terms with the platform's own inflate, which is asynchronous.
+ *
+ * This is the entry point `@whittle/etf/async`. It needs `DecompressionStream` (browsers of 2023,
+ * Node 18, Deno, Bun and workers have it), and contains no inflate of its own.
  * @module
  */
 import { adler32 } from "./adler32.js";
@@ -13,23 +14,26 @@ import { checkNames } from "./options.js";
 import { Tag } from "./tags.js";
 import { checkBytes } from "./utf8.js";
 
-/** A decoder whose results come later. */
+/** Decodes terms and gives the results later. */
 export interface AsyncDecoder<T> {
-    /** The one term that `bytes` hold. Rejects with an EtfError for anything else. */
+    /** Decodes the one term in `bytes`. Rejects with an EtfError for anything else. */
     decode(bytes: Uint8Array): Promise<T>;
 }
 
-/** What {@link inflated} may be told. */
+/** The options of {@link inflated}. */
 export interface InflateLimits {
-    /** Bytes that a compressed term may inflate to. Default 64 MiB, as for other decoders. */
+    /**
+     * The largest inflated size of a compressed term in bytes. Default 64 MiB, as for other
+     * decoders.
+     */
     readonly maxInflatedBytes?: number;
 }
 
 /**
- * A decoder that inflates compressed terms before it hands them to `decoder`, which needs no
- * inflate. The limits that were given to `decoder` hold for what comes out of inflating (its
- * `maxBytes`, too); how large that may be is asked of `limits` alone. An offset in what was
- * inflated counts a version byte before it. The bytes are read before `decode` returns.
+ * Makes a decoder that inflates compressed terms before it passes them to `decoder`, which needs no
+ * inflate. The limits of `decoder` hold for the inflated bytes (its `maxBytes`, too). Only `limits`
+ * bounds their size. An offset in inflated bytes counts a version byte before them. `decode` reads
+ * the bytes before it returns.
  */
 export function asyncDecoder<T>(
     decoder: TermDecoder<T>,
@@ -40,7 +44,8 @@ export function asyncDecoder<T>(
         throw new TypeError("asyncDecoder needs a plainDecoder or a termDecoder");
     return {
         decode: async (bytes) => {
-            // Nothing is read after the first wait: the caller may use the memory again.
+            // The code reads nothing after the first wait, because the caller may use the memory
+            // again.
             const later = inflating(bytes, most);
             return decoder.decode(later ? await later : bytes);
         },
@@ -53,19 +58,20 @@ function checked(limits: InflateLimits): Limits {
 }
 
 /**
- * The same term, not compressed: the bytes themselves if they are not, else what they inflate to,
- * which must be as long as its header says. Memory is taken for what came out, never for what
- * the header promises. Typed decoders take it: `person.readBytes(await inflated(bytes))`.
+ * Gives the same term without compression. An uncompressed term is its own result. The inflated
+ * bytes must be as long as the header says. The function takes memory for the inflated bytes, never
+ * for the size in the header. Typed decoders take the result: `person.readBytes(await
+ * inflated(bytes))`.
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     return (await inflating(bytes, checked(limits))) ?? bytes;
 }
 
-/** What a compressed term inflates to; undefined for another. */
+/** Inflates a compressed term. The result is undefined for another term. */
 function inflating(bytes: Uint8Array, most: Limits): Promise<Uint8Array> | undefined {
     checkBytes(bytes, "the input");
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return undefined;
-    // So many has the shortest.
+    // The shortest compressed term has this many bytes.
     if (bytes.length < 12) throw damaged();
     const view = viewOf(bytes);
     const size = view.getUint32(2);
@@ -91,14 +97,14 @@ async function unpacked(compressed: Blob, size: number, checksum: number): Promi
     } catch {
         throw damaged();
     } finally {
-        // What is wrong with the stream was told already.
+        // The code has reported the fault of the stream already.
         reader.cancel().catch(() => undefined);
     }
     if (length !== size) throw damaged("not of the promised size");
     const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
-    // Not every platform looks at the checksum, or at what follows it: Deno does not do the
-    // first, Node 20 not the second. Of what follows only the end is seen here: bytes that end in
-    // the checksum again pass there.
+    // Not every platform checks the checksum or the bytes after it. Deno does not do the first, and
+    // Node 20 not the second. This code sees only the end of these bytes: bytes that end in the
+    // checksum again pass.
     if (checksum !== adler32(term.subarray(1))) throw damaged();
     // A decoder would inflate it again.
     if (term[1] === Tag.Compressed) throw new EtfError("tag", "no term starts with 80", 0);

@@ -1,21 +1,24 @@
 /**
- * Builds objects from the values of a map and its keys. Generated code makes an object in one
- * step, with all its properties in place; pages whose content security policy forbids that get
- * the same object property by property.
+ * Builds objects from the values of a map and its keys. Generated code makes an object in one step,
+ * with all its properties in place. If the content security policy of a page forbids such code, the
+ * same object gets its properties one by one.
  */
 
 type Plain = { [name: string]: unknown };
 
-/** Makes an object of values that stand in an array from `base` on. */
+/** Makes an object from the values in an array, starting at `base`. */
 export type Builder = (values: readonly unknown[], base: number) => Plain;
 
-/** A builder for these keys, all different and none of them `__proto__`; `dropped` is left out. */
+/**
+ * Makes a builder for these keys, all different and none of them `__proto__`. It leaves out
+ * `dropped`.
+ */
 export function objectBuilder(keys: readonly string[], dropped?: string): Builder {
     const Roomy = roomy();
     return (values, base) => fill(new Roomy(), keys, values, base, dropped);
 }
 
-/** The same as code, where the page allows that. */
+/** Makes the same builder as code, where the page allows it. */
 export function objectCode(keys: readonly string[], dropped?: string): Builder | undefined {
     const properties = keys.flatMap((key, at) =>
         key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`],
@@ -23,7 +26,7 @@ export function objectCode(keys: readonly string[], dropped?: string): Builder |
     return code("v", "b", `return{${properties.join()}}`);
 }
 
-/** Gives an object the properties that a builder of these keys gives it. */
+/** Gives an object the same properties as a builder of these keys does. */
 export function fill(
     object: Plain,
     keys: readonly string[],
@@ -59,8 +62,9 @@ function roomy(): new () => Plain {
 let forbidden = false;
 
 /**
- * A function of these two parameters; undefined where this page may not turn text into code. Asked
- * no more after that, since asking may be reported as a violation.
+ * Makes a function of these two parameters. The result is undefined where this page may not turn
+ * text into code. After that the code does not ask again, because the browser may report each
+ * attempt as a violation.
  */
 export function code<F>(first: string, second: string, body: string): F | undefined {
     try {

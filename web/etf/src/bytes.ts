@@ -1,9 +1,9 @@
-/** Bytes in memory of their own, for `fetch`, `Blob` and others that take no shared memory. */
+/** Copies bytes to their own memory, for `fetch`, `Blob` and others that take no shared memory. */
 export type Bytes = ReturnType<typeof Uint8Array.from>;
 
 /**
- * The same bytes with room for `wanted`: if they have not, in an array twice as long, but of no
- * more than `most`, into which the first `used` of them are copied.
+ * Gives the same bytes with room for `wanted`. If there is no room, it copies the first `used`
+ * bytes to an array of twice the length, but of no more than `most`.
  */
 export function grown(
     bytes: Uint8Array,
@@ -17,7 +17,7 @@ export function grown(
     return larger;
 }
 
-/** These bytes, a size in four more, and the rest. */
+/** Joins these bytes, a size in four bytes, and the rest. */
 export function sized(first: readonly number[], size: number, rest: Uint8Array): Bytes {
     const at = first.length;
     const whole = new Uint8Array(at + 4 + rest.length);
@@ -27,7 +27,7 @@ export function sized(first: readonly number[], size: number, rest: Uint8Array):
     return whole;
 }
 
-/** The memory of these bytes as numbers. */
+/** Gives the memory of these bytes as numbers. */
 export function viewOf(bytes: Uint8Array): DataView {
     return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,12 +1,15 @@
-/** One string for every term: two terms are the same (`=:=`) exactly when their strings are. */
+/**
+ * Makes one string for every term: two terms are the same (`=:=`) exactly when their strings are.
+ */
 import { ErlMap } from "./map.js";
 import { parts, rank, written } from "./parts.js";
 import { Atom, Float, type BitBinary, type Term } from "./term.js";
 import { latin1Text } from "./utf8.js";
 
 /**
- * A string that stands for the term as a key. It takes time in proportion to the term: large
- * integers are in base 16, and what is put together is not copied (engines make ropes of it).
+ * Makes a string that stands for the term as a key. The time is proportional to the size of the
+ * term. Large integers are in base 16, and the engine does not copy joined strings (it makes ropes
+ * of them).
  */
 export function canonical(term: Term): string {
     const value = written(term);
@@ -18,7 +21,7 @@ export function canonical(term: Term): string {
     if (value instanceof ErlMap) {
         const { names } = value.own;
         const { values } = value;
-        // They are all different, so the values need not be looked at to sort the pairs.
+        // The keys are all different, so the sort of the pairs need not look at the values.
         const order = [...names.keys()].sort((a, b) => (names[a] < names[b] ? -1 : 1));
         return order.reduce(
             (text, at) => text + names[at] + canonical(values[at]),

@@ -40,7 +40,7 @@ export function compare(a: Term, b: Term, exact = false): number {
 
 type Numeric = number | bigint | Float;
 type List = readonly Term[] | ImproperList;
-/** A bit string; others count all bits of the last byte. */
+/** A bit string has fewer bits in its last byte. Other terms count all its bits. */
 type Bits = { readonly bytes: Uint8Array; readonly bits?: number };
 
 /** Whether two terms are the same term, as with `=:=`: 1 and 1.0 are not. */
@@ -60,14 +60,14 @@ function compareNumbers(first: Numeric, second: Numeric, exact: boolean): number
     return exact && order === 0 ? Number(Object.is(y, -0)) - Number(Object.is(x, -0)) : order;
 }
 
-/** Atoms go by their code points, which UTF-16 units do not keep in order. */
+/** Atoms compare by their code points. UTF-16 units have another order. */
 export function compareText(a: string, b: string): number {
     let i = 0;
     while (i < a.length && a[i] === b[i]) i++;
     return (a.codePointAt(i) ?? -1) - (b.codePointAt(i) ?? -1);
 }
 
-/** Element by element, as far as both reach. */
+/** Compares element by element, up to the end of the shorter one. */
 function compareItems(a: ArrayLike<Term>, b: ArrayLike<Term>, exact: boolean): number {
     let order = 0;
     for (let i = 0; i < a.length && i < b.length && order === 0; i++) {
@@ -76,9 +76,9 @@ function compareItems(a: ArrayLike<Term>, b: ArrayLike<Term>, exact: boolean): n
     return order;
 }
 
-/** The places of these terms in their (exact) order. */
+/** Gives the positions of these terms in their (exact) order. */
 export function ordered(terms: readonly Term[]): number[] {
-    // Bytes are in the order of the characters that have their numbers, which engines compare.
+    // Bytes have the order of the characters with their numbers, which engines compare.
     const texts = terms.map((term) => term instanceof Binary && latin1Text(term.bytes));
     return [...terms.keys()].sort((a, b) => {
         const x = texts[a];
@@ -88,7 +88,7 @@ export function ordered(terms: readonly Term[]): number[] {
 }
 
 type Columns = readonly [keys: readonly Term[], values: readonly Term[]];
-/** Maps in the order of their keys: of maps in maps each is sorted only once. */
+/** Compares maps in the order of their keys, and sorts each nested map only once. */
 const sorted = /* @__PURE__ */ new WeakMap<ErlMap, Columns>();
 
 function inOrder(map: ErlMap): Columns {
@@ -101,7 +101,7 @@ function inOrder(map: ErlMap): Columns {
     return columns;
 }
 
-/** Smaller first, then the keys in their (exact) order, then the values in that of their keys. */
+/** Smaller maps come first. Then the keys in their (exact) order decide, and then their values. */
 function compareMaps(a: ErlMap, b: ErlMap, exact: boolean): number {
     if (a.size !== b.size) return a.size - b.size;
     const [keys, values] = inOrder(a);
@@ -114,7 +114,7 @@ function compareLists(a: List, b: List, exact: boolean): number {
     const y = itemsOf(b);
     const order = compareItems(x, y, exact);
     if (order !== 0) return order;
-    // One has ended, in its tail; what is left of the other is a list, or its tail as well.
+    // One list has ended in its tail. The rest of the other is a list, or its tail as well.
     const rest = (list: List, from: number): Term =>
         list instanceof ImproperList && from >= list.items.length
             ? list.tail

@@ -1,6 +1,8 @@
 /**
- * Decoding alone, for pages that only listen: the entry point `@whittle/etf/decode`. It holds no
- * inflate: pass one (`@whittle/etf/inflate` has it) where compressed terms are expected.
+ * Decodes only, for pages that only listen.
+ *
+ * This is the entry point `@whittle/etf/decode`. It contains no inflate. Pass one
+ * (`@whittle/etf/inflate` has it) if you expect compressed terms.
  * @module
  */
 import { EtfError } from "./error.js";
@@ -19,34 +21,33 @@ export type { Inflate, Prefix } from "./reader.js";
 export * from "./term.js";
 
 /**
- * Turns bytes into terms, again and again. A decoder remembers keys, atoms and short strings
- * between calls, so one that is kept is faster than one made for each message. It holds no input
- * between calls.
+ * Turns bytes into terms. A decoder remembers keys, atoms and short strings between calls. So one
+ * decoder for many messages is faster than one for each message. It holds no input between calls.
  */
 export interface TermDecoder<T> {
     /**
-     * The one term that `bytes` hold. Throws an EtfError for anything else.
-     * @param bytes as `term_to_binary` writes them, the leading 131 included. Binaries that come
-     *   out as bytes share their memory, so leave them unchanged while those are used.
+     * Decodes the one term in `bytes`. Throws an EtfError for anything else.
+     * @param bytes the bytes that `term_to_binary` writes, including the leading 131. Binaries that
+     * become bytes share their memory, so do not change them as long as you use those.
      */
     decode(bytes: Uint8Array): T;
-    /** The first term in `bytes`, and how many bytes it took. */
+    /** Decodes the first term in `bytes`, and gives the number of its bytes. */
     decodePrefix(bytes: Uint8Array): Prefix<T>;
 }
 
-/** What every decoder is made with. */
+/** The options of every decoder. */
 export interface ReaderOptions {
     /** Limits that differ from {@link defaultLimits}. */
     readonly limits?: Partial<Limits>;
-    /** What inflates compressed terms. Without it they are refused, with the code `inflate`. */
+    /** Inflates compressed terms. Without it the decoder refuses them, with the code `inflate`. */
     readonly inflate?: Inflate;
 }
 
-/** What a decoder of the plain view is made with. */
+/** The options of a decoder of the plain view. */
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
 const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: "function" };
-// No spread of the one before, which esbuild would keep where it is not used.
+// This is no spread of the object above, because esbuild would keep a spread where nothing uses it.
 const plainChoices: Choices<DecodeOptions> = {
     limits: undefined,
     inflate: "function",
@@ -61,13 +62,15 @@ const plainChoices: Choices<DecodeOptions> = {
     codegen: "false|true",
 };
 
-/** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
+/**
+ * Makes a decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder.
+ */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
     checkOptions(options, plainChoices);
     return decoderOf(new PlainReader(options));
 }
 
-/** A decoder of the term model. */
+/** Makes a decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
     checkOptions(options, termChoices);
     return decoderOf(new ModelReader(options));

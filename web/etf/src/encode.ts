@@ -1,6 +1,6 @@
 /**
- * Writes values in the external term format, byte for byte as `term_to_binary` writes them.
- * Plain values and the term model may be mixed freely.
+ * Writes values in the external term format, with the same bytes as `term_to_binary`. You may mix
+ * plain values and the term model.
  */
 import { sized, type Bytes } from "./bytes.js";
 import { noSpace } from "./error.js";
@@ -9,39 +9,38 @@ import { Tag } from "./tags.js";
 import { checkBytes, isBytes } from "./utf8.js";
 import type { ImproperList, Term, Tuple } from "./term.js";
 
-/** How plain JavaScript values are written, and in which variant of the format. */
+/** The options for plain JavaScript values and for the variant of the format. */
 export interface EncodeOptions {
-    /** What the names of an object's properties become: `binary` (default) or `atom`. */
+    /** The term for the names of an object's properties: `binary` (default) or `atom`. */
     readonly keys?: "binary" | "atom";
-    /** What JavaScript's null becomes: the atom `null` (default), `nil` (Elixir) or `undefined`. */
+    /** The term for JavaScript's null: the atom `null` (default), `nil` (Elixir) or `undefined`. */
     readonly null?: "null" | "nil" | "undefined";
     /**
-     * Whether equal terms always have equal bytes: maps are written in the order of their keys,
-     * as with Erlang's option of that name. (What a decoder read keeps its form where there are
-     * two: a port, say, that came in one of OTP 23's.) Default false: in the order in which they come.
+     * Whether equal terms always have equal bytes. Then maps are in the order of their keys, as
+     * with Erlang's option of that name. (A decoded term keeps its form where there are two, for
+     * example a port in the form of OTP 23.) Default false: maps keep the order of their entries.
      */
     readonly deterministic?: boolean;
     /**
-     * Erlang's `minor_version`: 2 (default), 1 (atoms in Latin-1 where they can be), 0 (floats as
+     * Erlang's `minor_version`: 2 (default), 1 (atoms in Latin-1 where possible), 0 (floats as
      * text, too).
      */
     readonly minorVersion?: 0 | 1 | 2;
     /**
-     * Compresses into a zlib stream, `zlib.deflateSync` for example. The result is used where it
-     * is smaller. Default none: compressing synchronously needs more code than all the rest.
+     * Compresses into a zlib stream, `zlib.deflateSync` for example. The encoder uses the result
+     * where it is smaller. Default none: synchronous compression needs more code than all the rest.
      */
     readonly deflate?: (bytes: Uint8Array) => Uint8Array;
     /**
-     * Whether objects may be read by generated code, which is faster. Default: where the page
-     * allows it.
+     * Whether generated code may read objects, which is faster. Default: where the page allows it.
      */
     readonly codegen?: boolean;
 }
 
 /**
- * What can be encoded: terms; and strings (binaries), booleans, null and undefined (atoms),
- * symbols (atoms), Uint8Array (binaries), Map, arrays (lists) and objects (maps) of such.
- * Whole numbers become integers; write `new Float(1)` for 1.0.
+ * All values that the encoder takes: terms; and strings (binaries), booleans, null and undefined
+ * (atoms), symbols (atoms), Uint8Array (binaries), Map, arrays (lists) and objects (maps) of such.
+ * Whole numbers become integers. Write `new Float(1)` for 1.0.
  */
 export type Encodable =
     | Term
@@ -59,25 +58,26 @@ export type Encodable =
 
 export type { Bytes } from "./bytes.js";
 
-/** Turns values into bytes, again and again; one that is kept remembers the keys it wrote. */
+/** Turns values into bytes. An encoder for many values remembers the keys that it wrote. */
 export interface TermEncoder {
     /**
-     * The bytes of a value, the leading 131 included. Throws an EtfError of code `encode` for what
-     * has no term.
+     * Encodes a value, with the leading 131. Throws an EtfError of code `encode` for a value
+     * without a term.
      */
     encode(value: Encodable): Bytes;
     /**
-     * Writes into the caller's buffer from `offset` (default 0) on and returns how many bytes it
-     * wrote. Where they do not fit it throws an EtfError of code `space`, and writes none.
+     * Writes into the caller's buffer from `offset` (default 0) on, and returns the number of
+     * written bytes. If they do not fit, it throws an EtfError of code `space` and leaves the
+     * buffer unchanged.
      */
     encodeInto(value: Encodable, buffer: Uint8Array, offset?: number): number;
 }
 
-/** An encoder with these options. */
+/** Makes an encoder with these options. */
 export function encoder(options: EncodeOptions = {}): TermEncoder {
     let idle: Output | undefined = new Output(options);
     const { deflate } = options;
-    // What encodes while this encodes, as a getter may, does so with an output of its own.
+    // A getter may encode while this encodes. Such a call has an output of its own.
     const using = <T>(run: (output: Output) => T): T => {
         const output = idle ?? new Output(options);
         idle = undefined;
@@ -106,10 +106,10 @@ export function encoder(options: EncodeOptions = {}): TermEncoder {
     };
 }
 
-/** The term as a compressed one, if that is smaller. */
+/** Gives the compressed form of the term, if it is smaller. */
 function compressed(bytes: Bytes, deflate: (bytes: Uint8Array) => Uint8Array): Bytes {
     const stream = deflate(bytes.subarray(1));
-    // Its first two bytes: the method, and a number that both make a multiple of 31.
+    // The first two bytes are the method and a number. Both together are a multiple of 31.
     if (!isBytes(stream) || (stream[0] & 15) !== 8 || ((stream[0] << 8) | stream[1]) % 31 !== 0)
         throw new TypeError("deflate must return a zlib stream");
     const whole = sized([Tag.Version, Tag.Compressed], bytes.length - 1, stream);

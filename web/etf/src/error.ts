@@ -1,18 +1,18 @@
 import type { Limits } from "./limits.js";
 
 /**
- * What went wrong, in one word:
+ * Names the kind of an error:
  * - `truncated`: the input ends inside a term;
  * - `version`: the input does not start with 131;
- * - `tag`: a byte that starts no term, or no term allowed in this place;
- * - `value`: a field holds what its tag forbids (a NaN, an arity that is no integer);
- * - `utf8`: text that is not UTF-8;
+ * - `tag`: a byte starts no term, or no term allowed in this place;
+ * - `value`: a field holds a value that its tag forbids (a NaN, an arity that is no integer);
+ * - `utf8`: a text is not UTF-8;
  * - `duplicate`: a map or a record has the same key twice;
- * - `key`: a map key that a JavaScript object cannot hold safely;
- * - `inflate`: compressed data that is damaged or not of the promised size;
- * - `limit`: larger or deeper than {@link Limits} allow;
- * - `trailing`: bytes after the term;
- * - `encode`: a value that has no external form;
+ * - `key`: a JavaScript object cannot safely hold a map key;
+ * - `inflate`: compressed data is damaged or does not have the announced size;
+ * - `limit`: the input is larger or deeper than {@link Limits} allow;
+ * - `trailing`: bytes follow the term;
+ * - `encode`: a value has no external form;
  * - `space`: the caller's buffer is too small.
  */
 export type EtfErrorCode =
@@ -29,7 +29,9 @@ export type EtfErrorCode =
     | "encode"
     | "space";
 
-/** The one error that this package throws for bad input. Misuse of an option is a TypeError. */
+/**
+ * Reports bad input. This package throws no other error for it. Misuse of an option is a TypeError.
+ */
 export class EtfError extends Error {
     override readonly name = "EtfError";
     /**
@@ -67,19 +69,25 @@ export function noSpace(): EtfError {
     return new EtfError("space", "the buffer is too small", -1);
 }
 
-/** @internal Whether an error says, in any engine's words, that the JavaScript stack is used up. */
+/**
+ * @internal Tells whether an error means, in any engine's text, that the JavaScript stack is full.
+ */
 export function isOverflow(error: unknown): boolean {
     return (
         error instanceof Error && /^(Range|Internal)Error.*(stack|recursion)/i.test(String(error))
     );
 }
 
-/** @internal What encoding throws in the place of an error: another one where the stack is used up. */
+/**
+ * @internal Gives the error that encoding throws. It is another one where the stack is full.
+ */
 export function tooDeep(error: unknown): unknown {
     return isOverflow(error) ? noTerm("too deep, or holds itself") : error;
 }
 
-/** @internal What messages call a value that is not what is wanted: its class, or its type. */
+/**
+ * @internal Names a value of a wrong kind for messages: its class, or its type.
+ */
 export function kindName(value: unknown): string {
     if (value === null) return "null";
     if (typeof value !== "object") return typeof value;
@@ -87,8 +95,8 @@ export function kindName(value: unknown): string {
 }
 
 /**
- * @internal Text for messages, escaped as Erlang does it (`x`) or JavaScript (`u`): a line, a
- * colour or a direction of the text's own would pass for one of the message.
+ * @internal Escapes text for messages as Erlang does (`x`) or as JavaScript does (`u`). Otherwise a
+ * line, a colour or a direction in the text could pass for a part of the message.
  */
 export function escaped(text: string, as = "x"): string {
     return text.replace(
@@ -97,17 +105,21 @@ export function escaped(text: string, as = "x"): string {
     );
 }
 
-/** @internal A step on the way to a part, as JavaScript writes it. */
+/**
+ * @internal Writes a step on the path to a part, as JavaScript does.
+ */
 export function stepText(step: string | number): string {
     return /^[a-z_$][\w$]*$/i.test(String(step))
         ? `.${step}`
         : `[${escaped(JSON.stringify(step), "u")}]`;
 }
 
-/** @internal An error of encoding a part of a value, which is at this step on the way to it. */
+/**
+ * @internal Makes an error of encoding a part of a value. The part is at this step of the path.
+ */
 export function atStep(step: string | number, error: unknown): unknown {
     if (!(error instanceof EtfError)) return error;
-    // The way begins here, or goes on.
+    // The path begins here or continues.
     return noTerm(
         error.reason.replace(/^at (?=[.[])|^/, (at) => `at ${stepText(step)}${at ? "" : ": "}`),
     );

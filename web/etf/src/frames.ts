@@ -1,6 +1,6 @@
 /**
- * Messages with a length of four bytes before each, as `{packet, 4}` sockets send them, put
- * together again from pieces that were split anywhere.
+ * Joins messages from pieces that were split anywhere. Each message has a length of four bytes
+ * before it, as `{packet, 4}` sockets send them.
  */
 import { overLimit } from "./error.js";
 import { grown, sized, viewOf, type Bytes } from "./bytes.js";
@@ -11,14 +11,14 @@ import { checkBytes } from "./utf8.js";
 /** Collects pieces of a stream and gives the messages in them. */
 export class FrameReader {
     private readonly limits: Pick<Limits, "maxBytes">;
-    /** What is there of a length or a message that has not ended, and of how many bytes it is. */
+    /** The available bytes of an unfinished length or message, and their number. */
     private held: Uint8Array = new Uint8Array(4);
     private length = 0;
     private wanted = 4;
     private inMessage = false;
 
     /**
-     * @param limits the largest message that is accepted; default 64 MiB, as for a decoder's input
+     * @param limits the largest accepted message; default 64 MiB, as for a decoder's input
      */
     constructor(limits: { readonly maxBytes?: number } = {}) {
         checkNames(limits, { maxBytes: 0 });
@@ -26,14 +26,14 @@ export class FrameReader {
     }
 
     /**
-     * The messages that end in this piece. A message that lies in the piece as a whole shares its
-     * memory, others are copied together. Memory is taken for what arrived, not for what a length
-     * promises. The whole piece is taken in at once, so a loop over the messages may end early
-     * (or throw, as decoding may) without losing the place in the stream; the messages that are left
-     * in the piece are dropped then.
+     * Gives the messages that end in this piece. A message that lies whole in the piece shares its
+     * memory. The function copies the parts of other messages together. It takes memory for the
+     * arrived bytes, not for the announced length. It takes the whole piece in at once. So a loop
+     * over the messages may end early (or throw, as decoding may), and the position in the stream
+     * stays correct. The remaining messages of the piece are then lost.
      *
-     * A length over the limit throws an EtfError of code `limit` after the messages before it, and
-     * again with each further piece: the stream cannot be followed after that.
+     * A length over the limit throws an EtfError of code `limit` after the earlier messages, and
+     * again with each further piece, because the rest of the stream is unreadable.
      */
     push(piece: Uint8Array): IterableIterator<Uint8Array> {
         checkBytes(piece, "a piece");
@@ -45,7 +45,7 @@ export class FrameReader {
         if (this.isOver) throw overLimit("maxBytes", this.limits, -1);
     }
 
-    /** Whether a message was promised that is larger than the limit. */
+    /** Whether an announced message is larger than the limit. */
     private get isOver(): boolean {
         return this.inMessage && this.wanted > this.limits.maxBytes;
     }
@@ -78,14 +78,15 @@ export class FrameReader {
     }
 
     /**
-     * Whether a message has begun that has not ended: true at the end of a stream means it was cut.
+     * Tells whether a message is unfinished. The result true at the end of a stream means a
+     * truncated message.
      */
     get pending(): boolean {
         return this.inMessage || this.length > 0;
     }
 }
 
-/** The message with its length before it, ready to be sent to a `{packet, 4}` socket. */
+/** Puts the length before the message, ready for a `{packet, 4}` socket. */
 export function frame(message: Uint8Array): Bytes {
     checkBytes(message, "a message");
     return sized([], message.length, message);

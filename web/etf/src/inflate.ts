@@ -1,8 +1,9 @@
 /**
- * The entry point `@whittle/etf/inflate`, for decoders that have none:
- * inflates a zlib stream (RFC 1950 and 1951) whose inflated size is known. Synchronous and small:
- * terms are compressed now and then, and a platform's own inflate is asynchronous in browsers.
- * It is the part of the package that handles untrusted input bit by bit, so it checks as zlib
+ * Inflates a zlib stream (RFC 1950 and 1951) of known inflated size.
+ *
+ * This is the entry point `@whittle/etf/inflate`, for decoders without an inflate. It is
+ * synchronous and small, because terms are rarely compressed, and a platform's own inflate is
+ * asynchronous in browsers. It handles untrusted input bit by bit, so it checks as much as zlib
  * does: over-full and incomplete codes, distances before the start, the size and the checksum.
  * @module
  */
@@ -13,15 +14,17 @@ import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
-/** Deflate turns one bit into 258 bytes at best, so a byte into no more than this. */
+/** Deflate turns one bit into 258 bytes at best. So a byte becomes no more than this number. */
 const MAX_RATIO = 258 * 8;
 
-/** A canonical Huffman code: for each number of bits from 1 on the symbols that have so many. */
+/**
+ * A canonical Huffman code. For each number of bits from 1 on it has the symbols of that length.
+ */
 type Code = readonly (readonly number[])[];
 
 /**
- * Inflates the stream that starts at `start`. The output grows with what comes out: `size` is the
- * sender's word and allocates nothing by itself.
+ * Inflates the stream that starts at `start`. The output grows with the inflated bytes. `size`
+ * comes from the sender and allocates nothing by itself.
  */
 export const inflate: Inflate = (input, start, size) => {
     let at = start;
@@ -47,14 +50,14 @@ export const inflate: Inflate = (input, start, size) => {
         return input[at++];
     }
 
-    /** The next bytes as an integer, the highest first. */
+    /** Reads the next bytes as an integer, the highest first. */
     function bigEndian(count: number): number {
         let value = 0;
         while (count-- > 0) value = (value << 8) | byte();
         return value;
     }
 
-    /** The next `count` bits, at most 16. */
+    /** Reads the next `count` bits, at most 16. */
     function take(count: number): number {
         while (bitCount < count) {
             bits |= byte() << bitCount;
@@ -66,13 +69,13 @@ export const inflate: Inflate = (input, start, size) => {
         return value;
     }
 
-    /** Goes to the next byte. Whole ones may be waiting among the bits. */
+    /** Moves to the next byte. The buffer of bits may hold whole bytes. */
     function align(): void {
         at -= bitCount >> 3;
         bits = bitCount = 0;
     }
 
-    /** Room for `count` more bytes, never past the promised size. */
+    /** Makes room for `count` more bytes, never beyond the announced size. */
     function room(count: number): void {
         const wanted = length + count;
         if (wanted > size) wrongSize();
@@ -90,7 +93,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     function dynamic(): void {
-        // A code takes as long as thousands of bytes. Deflaters make none for less than 64.
+        // Building a code takes as long as thousands of bytes. Deflaters build none for less than
+        // 64.
         if (++codes > 1000 + (length >> 6)) fail("in too many blocks");
         const lengthCount = take(5) + 257;
         const count = lengthCount + take(5) + 1;
@@ -119,7 +123,9 @@ export const inflate: Inflate = (input, start, size) => {
         );
     }
 
-    /** Builds a code and checks that it is whole. A lone code of one bit may do, as in zlib. */
+    /**
+     * Builds a code and checks that it is complete. One code of one bit alone is valid, as in zlib.
+     */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
         const code: number[][] = [];
         let count = 0;
@@ -130,14 +136,14 @@ export const inflate: Inflate = (input, start, size) => {
                 if (lengths[symbol] === size) symbols.push(symbol);
             code.push(symbols);
             count += symbols.length;
-            // Once below zero it stays there.
+            // A negative value stays negative.
             missing = 2 * missing - symbols.length;
         }
         if (missing !== 0 && !(loneAllowed && count < 2 && missing % 16384 === 0)) fail();
         return code;
     }
 
-    /** One bit at a time: the place where inflating spends its time. */
+    /** Reads one bit at a time. Inflating spends most of its time here. */
     function symbol(code: Code): number {
         let index = 0;
         for (const symbols of code) {
@@ -149,8 +155,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     /**
-     * A length or a distance, less the smallest: symbols come in groups of 2^group, and each group
-     * after the second takes one bit more than the one before.
+     * Gives a length or a distance, minus the smallest. Symbols come in groups of 2^group. Each
+     * group after the second takes one bit more than the previous one.
      */
     function span(symbol: number, group: number): number {
         const extra = Math.max(0, (symbol >> group) - 1);
@@ -172,7 +178,7 @@ export const inflate: Inflate = (input, start, size) => {
             const far = symbol(distances);
             if (far >= 30) fail();
             const distance = 1 + span(far, 1);
-            // The largest there is lies within the window of 32 kB.
+            // The largest distance lies within the window of 32 kB.
             if (distance > length) fail();
             room(count);
             const end = length + count;

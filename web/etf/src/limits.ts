@@ -1,15 +1,16 @@
 import { checkNames } from "./options.js";
 
 /**
- * How much of an untrusted input is believed. Every limit counts what one call of a decode
- * function may use; passing one ends it with an {@link EtfError} of code `limit`.
+ * Limits the use of memory and time for an untrusted input. Every limit counts the use of one call
+ * of a decode function. If the input exceeds a limit, the call ends with an {@link EtfError} of
+ * code `limit`.
  */
 export interface Limits {
     /** Bytes of the whole input. Default 64 MiB. */
     readonly maxBytes: number;
     /**
-     * Bytes that a compressed term may inflate to, checked before and while inflating. Default 64
-     * MiB.
+     * The largest inflated size of a compressed term in bytes, checked before and during inflating.
+     * Default 64 MiB.
      */
     readonly maxInflatedBytes: number;
     /**
@@ -22,27 +23,27 @@ export interface Limits {
      */
     readonly maxElements: number;
     /**
-     * Containers inside each other. Default 512. Decoding recurses, so no more than
-     * {@link MAX_DEPTH} can be asked for.
+     * The depth of nested containers. Default 512. Decoding recurses, so the largest value is
+     * {@link MAX_DEPTH}.
      */
     readonly maxDepth: number;
     /** Bytes of one integer's magnitude. Default 8,192 (about 19,700 decimal digits). */
     readonly maxBigBytes: number;
     /**
-     * Different atoms that one decoder remembers, default 8,192. Past it atoms are still decoded,
-     * uncached; only symbols, which JavaScript never frees, are refused.
+     * The number of different atoms that one decoder remembers. Default 8,192. Further atoms decode
+     * without the cache. The decoder refuses only further symbols, which JavaScript never frees.
      */
     readonly maxAtoms: number;
 }
 
 /**
- * The deepest nesting that can be asked for. Tests decode terms of this depth, nested in five ways,
- * on V8's usual stack (984 kB), and those of the default depth on half of it. Where the caller has
- * left less than they need, the overflow is reported as a `limit`.
+ * The largest depth of nesting. Tests decode terms of this depth, nested in five ways, on V8's
+ * usual stack (984 kB), and those of the default depth on half of it. If the caller has left less
+ * stack, the decoder reports the overflow as a `limit`.
  */
 export const MAX_DEPTH = 1000;
 
-/** What applies where nothing else is said. */
+/** The defaults. */
 export const defaultLimits: Limits = Object.freeze({
     maxBytes: 1 << 26,
     maxInflatedBytes: 1 << 26,
@@ -52,7 +53,9 @@ export const defaultLimits: Limits = Object.freeze({
     maxAtoms: 8192,
 });
 
-/** @internal Fills in the defaults and refuses what cannot be meant. */
+/**
+ * @internal Fills in the defaults and refuses invalid values.
+ */
 export function checkedLimits(given: Partial<Limits> = {}): Limits {
     checkNames(given, defaultLimits);
     const limits: { [name: string]: unknown } = { ...defaultLimits };

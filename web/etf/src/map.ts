@@ -1,4 +1,4 @@
-/** Erlang's maps: any term is a key, 1 and 1.0 are different ones. */
+/** Implements Erlang's maps. Any term is a key, and 1 and 1.0 are different keys. */
 import { canonical } from "./canonical.js";
 import type { Encodable } from "./encode.js";
 import type { Term } from "./term.js";
@@ -14,14 +14,14 @@ export class Keys {
     constructor(readonly terms: readonly Term[]) {}
 
     /**
-     * The keys' canonical strings, made once: of a map that is a key in a key, and so on, all of
-     * them are wanted again at each level.
+     * Makes the keys' canonical strings once. If a map is a key in a key, and so on, each level
+     * needs all of them again.
      */
     get names(): readonly string[] {
         return (this.texts ??= this.terms.map(canonical));
     }
 
-    /** Where the key stands that has this canonical string: undefined where none has. */
+    /** Gives the position of the key with this canonical string, or undefined. */
     find(name: string): number | undefined {
         this.index ??= new Map(this.names.map((own, at) => [own, at]));
         return this.index.get(name);
@@ -29,8 +29,8 @@ export class Keys {
 }
 
 /**
- * A map that is not changed. It keeps its entries in the order in which they were written, which
- * in Erlang means nothing: two maps of the same entries are equal in any order.
+ * An immutable map. It keeps its entries in the order in which they were written. This order means
+ * nothing in Erlang: two maps of the same entries are equal in any order.
  */
 export class ErlMap {
     private constructor(
@@ -45,7 +45,8 @@ export class ErlMap {
     }
 
     /**
-     * A map of these entries. Of two with the same key the later counts, as in `maps:from_list/1`.
+     * Makes a map of these entries. Of two entries with the same key the later counts, as in
+     * `maps:from_list/1`.
      */
     static from(entries: Iterable<readonly [Term, Term]>): ErlMap {
         const last = new Map<string, readonly [Term, Term]>();
@@ -62,7 +63,7 @@ export class ErlMap {
         return this.own.terms;
     }
 
-    /** How many entries it has. */
+    /** The number of entries. */
     get size(): number {
         return this.values.length;
     }
@@ -77,12 +78,12 @@ export class ErlMap {
         return this.values[this.own.find(name) ?? -1];
     }
 
-    /** Whether a key is there. */
+    /** Tells whether the map has a key. */
     has(key: Term): boolean {
         return this.get(key) !== undefined;
     }
 
-    /** Keys with their values, in the order in which they were written. */
+    /** Gives keys with their values, in the order in which they were written. */
     entries(): IterableIterator<readonly [Term, Term]> {
         return this.keys.map((key, at) => [key, this.values[at]] as const).values();
     }
@@ -93,7 +94,7 @@ export class ErlMap {
     }
 }
 
-/** Whether a value is a Map, also one of another window or of Node's vm. */
+/** Tells whether a value is a Map, also one of another window or of Node's vm. */
 export function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
     return (value as Map<unknown, unknown> | undefined)?.[Symbol.toStringTag] === "Map";
 }

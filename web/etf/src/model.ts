@@ -1,4 +1,4 @@
-/** What terms become in the term model: nothing is lost. */
+/** Reads terms into the term model, without any loss. */
 import { canonical } from "./canonical.js";
 import { ErlMap, Keys } from "./map.js";
 import { MAX_KEY_BYTES, type Shape } from "./shape.js";
@@ -74,7 +74,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
 
     protected binary(start: number, length: number): Term {
         this.need(start, length);
-        // A shape keeps its keys after the input, which may then be overwritten.
+        // A shape outlives the input, and the caller may then overwrite the input.
         return this.inKeys > 0
             ? Binary.of(new Uint8Array(this.buf.subarray(start, start + length)))
             : Binary.within(this.buf, start, length);
@@ -97,7 +97,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         let shape = this.roots[size];
         let keys: readonly Term[] = [];
         for (let i = 0; i < size && shape; i++) {
-            // A key may itself be a map, which must not overwrite the values so far.
+            // A key may itself be a map, and must not overwrite the earlier values.
             this.sp = base + i;
             const next = this.step(shape);
             if (!next) keys = [...shape.keys, this.stray!];
@@ -116,7 +116,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         return ErlMap.of(keys, this.stacked(base, keys.terms.length));
     }
 
-    /** Values from the stack, by a loop: `slice` is slower (bench/etf/README.md). */
+    /** Takes values from the stack by a loop, because `slice` is slower (bench/etf/README.md). */
     private stacked(base: number, count: number): Term[] {
         const values = new Array<Term>(count);
         for (let i = 0; i < count; i++) values[i] = this.stack[base + i];
@@ -138,8 +138,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
     }
 
     /**
-     * Comparing a key costs as much as it has bytes, again for each map that it is nested in as a
-     * key.
+     * The cost of comparing a key is its number of bytes, again for each map key that contains it.
      */
     private canonicalKey(key: Term, start: number): string {
         this.longKey(start, MAX_KEY_BYTES);

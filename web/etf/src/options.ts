@@ -1,4 +1,4 @@
-/** What options may say: TypeScript checks it, plain JavaScript does not. */
+/** Checks options. TypeScript checks them too, and plain JavaScript does not. */
 
 /**
  * The values that each option may have, as JSON and with bars between them, or `function`;
@@ -7,8 +7,8 @@
 export type Choices<T> = { readonly [K in keyof Required<T>]: string | undefined };
 
 /**
- * Refuses an option that has no such name or none of its values, with a TypeError: a limit that
- * stands in the wrong place must not go unnoticed.
+ * Refuses an option with an unknown name or value, with a TypeError. A limit in the wrong place
+ * must not go unnoticed.
  */
 export function checkOptions<T extends object>(options: T, choices: Choices<T>): void {
     checkNames(options, choices);
@@ -20,16 +20,18 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
     }
 }
 
-/** @internal Whether an object has a property itself, not by its prototype. */
+/**
+ * @internal Tells whether an object has a property itself, not by its prototype.
+ */
 export const hasOwn = Object.prototype.hasOwnProperty;
 
-/** Refuses fields whose order counts with names that JavaScript puts before all others. */
+/** Refuses ordered fields with names that JavaScript puts before all others. */
 export function checkOrder(fields: object): void {
     if (Object.keys(fields).some((name) => /^\d+$/.test(name)))
         throw new TypeError("a record's fields cannot have numbers for names");
 }
 
-/** Refuses names that none of these is. */
+/** Refuses names outside this list. */
 export function checkNames(given: object, known: object): void {
     if (Object(given) !== given || Array.isArray(given))
         throw new TypeError("options must be an object");

@@ -1,4 +1,7 @@
-/** The writer behind {@link encoder}: a buffer that grows, and one method for each kind of term. */
+/**
+ * Writes terms for {@link encoder}. It has a buffer that grows, and one method for each kind of
+ * term.
+ */
 import { ordered } from "./compare.js";
 import type { Bytes, Encodable, EncodeOptions } from "./encode.js";
 import { atStep, escaped, kindName, noTerm, tooDeep } from "./error.js";
@@ -27,16 +30,20 @@ import {
 import { checkSurrogates, codePoints, encoder, isBytes } from "./utf8.js";
 
 /**
- * A result that fills less than half of its buffer, or is smaller than this, is copied out of it.
+ * A result that fills less than half of its buffer, or is smaller than this, leaves the buffer as a
+ * copy.
  */
 const COPIED = 65536;
-/** An encoder keeps a buffer of no more bytes for the next value. */
+/** The largest buffer that an encoder keeps for the next value, in bytes. */
 const IDLE = 1 << 22;
-/** Text of more units is written by the platform, which is faster then (bench/etf/strings.js). */
+/**
+ * The platform writes longer texts, because it is faster then (bench/etf/strings.js). The unit is
+ * UTF-16.
+ */
 const SHORT = 24;
 
 type Utf8Write = (this: Uint8Array, text: string, offset: number, length: number) => number;
-/** Node's (and Bun's) own conversion, where there is one; its result is the same. */
+/** Node's (and Bun's) own conversion, where it exists. Its result is the same. */
 const utf8Write = (globalThis as { Buffer?: { prototype: { utf8Write?: Utf8Write } } }).Buffer
     ?.prototype.utf8Write;
 
@@ -57,9 +64,9 @@ export class Output {
     view: DataView = viewOf(this.buf);
     /** @public */
     pos = 0;
-    /** The size of the next buffer: a little more than the last result. */
+    /** The size of the next buffer, a little more than the last result. */
     private expected = 1024;
-    /** What the name of a property becomes. */
+    /** The term of a property's name. */
     private readonly keyOf: (name: string) => Encodable;
     /** Finds the layout of an object's names. */
     private readonly layoutOf: (names: readonly string[]) => Layout | undefined;
@@ -72,12 +79,12 @@ export class Output {
         this.nullName = options.null ?? "null";
         const { keys } = options;
         this.keyOf = (name) => (keys === "atom" ? new Atom(name) : name);
-        // Keys are written by an output of their own: this one is in the middle of a term.
+        // Keys have an output of their own, because this one is in the middle of a term.
         let writer: Output | undefined;
         this.layoutOf = layouts((name) => (writer ??= new Output(options)).alone(name), options);
     }
 
-    /** The bytes of a value, where the next one will be written. */
+    /** Encodes a value to bytes that the next call overwrites. */
     written(value: Encodable): Uint8Array {
         if (this.buf.length === 0) this.use(new Uint8Array(this.expected));
         this.pos = 0;
@@ -86,7 +93,7 @@ export class Output {
         return this.buf.subarray(0, this.pos);
     }
 
-    /** The bytes of a value in an array of their own. */
+    /** Encodes a value to an array of its own. */
     fresh(value: Encodable): Bytes {
         const bytes = this.written(value);
         const { buf, pos } = this;
@@ -96,12 +103,12 @@ export class Output {
         return bytes as Bytes;
     }
 
-    /** Lets go of a large buffer; the next is made when it is needed. */
+    /** Releases a large buffer. The next call makes a new one. */
     rest(): void {
         if (this.buf.length > IDLE) this.use(new Uint8Array(0));
     }
 
-    /** The bytes of a property's name. */
+    /** Gives the bytes of a property's name. */
     private alone(name: string): Uint8Array {
         this.pos = 0;
         try {
@@ -120,7 +127,7 @@ export class Output {
     protected top(value: Encodable): void {
         try {
             this.u8(Tag.Version);
-            // Opaque to the end, so nothing may follow.
+            // The bytes reach to the end of the input, so nothing may follow.
             if (value instanceof LocalTerm) this.local(value);
             else this.write(value);
         } catch (error) {
@@ -150,13 +157,13 @@ export class Output {
         this.pos += 4;
     }
 
-    /** An integer of a fun, whose size is its own. */
+    /** Writes an integer of a fun, which contains its own size. */
     private integer(value: number): void {
         if (value !== (value | 0)) throw noTerm(`${String(value)} is not an integer of 32 bits`);
         this.number(value | 0);
     }
 
-    /** As many items as were announced, whatever a getter does to the array meanwhile. */
+    /** Writes as many items as announced, even if a getter changes the array in between. */
     private all(items: readonly Encodable[], count = items.length): void {
         let i = 0;
         try {
@@ -172,7 +179,7 @@ export class Output {
         this.pos += bytes.length;
     }
 
-    /** Bytes in a field of a term, which has to hold some. */
+    /** Checks the bytes in a field of a term. The field must hold some. */
     private octets(bytes: Uint8Array): void {
         if (!isBytes(bytes)) throw noTerm("bytes must be a Uint8Array");
         this.bytes(bytes);
@@ -183,7 +190,7 @@ export class Output {
         this.u8(value);
     }
 
-    /** A tag and a count, of one byte where that will do. */
+    /** Writes a tag and a count, with one byte for a small count. */
     private sized(small: Tag, large: Tag, count: number): void {
         if (count > 255) return this.head(large, count);
         this.u8(small);
@@ -267,7 +274,7 @@ export class Output {
         buf[pos] = Tag.SmallBig;
         buf[pos + 1] = length;
         buf[pos + 2] = Number(value < 0);
-        // Of a number that is too large for it setUint32 writes the low bits.
+        // For a number that is too large, setUint32 writes the low bits.
         view.setUint32(pos + 3, magnitude, true);
         view.setUint32(pos + 7, high, true);
         this.pos = pos + 3 + length;
@@ -296,7 +303,7 @@ export class Output {
         this.pos = start + written;
     }
 
-    /** Writes text at `start`, where there is room, and returns its bytes. */
+    /** Writes text at `start`, where there is room, and returns the number of its bytes. */
     private characters(text: string, start: number): number {
         const { buf } = this;
         const length = text.length;
@@ -347,8 +354,8 @@ export class Output {
     }
 
     /**
-     * Writes a list of bytes as Erlang does, as a string. Returns false, and writes nothing, where it
-     * is another list. It reads each item once: a getter may change the array.
+     * Writes a list of bytes as a string, as Erlang does. It returns false, and writes nothing, for
+     * another list. It reads each item once, because a getter may change the array.
      */
     private byteList(items: readonly unknown[], length: number): boolean {
         this.room(3 + length);
@@ -391,7 +398,7 @@ export class Output {
         );
     }
 
-    /** Writes an object whose names come in no known order. */
+    /** Writes an object whose names come in an unknown order. */
     private properties(object: { readonly [key: string]: Encodable }): void {
         const start = this.pos + 1;
         this.head(Tag.Map, 0);
@@ -418,7 +425,7 @@ export class Output {
         try {
             if (this.options.deterministic) order = ordered(keys.map((key) => this.asTerm(key)));
         } catch (error) {
-            // What is no key is told, with its place, when it is written.
+            // The code reports an invalid key, with its position, when it writes the key.
             wrong = error;
         }
         let at = 0;
@@ -437,7 +444,7 @@ export class Output {
         if (wrong) throw wrong;
     }
 
-    /** What orders a key among others: the term that it is written as. */
+    /** Gives the order of a key among others: the term that the encoder writes for it. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
         if (typeof key === "boolean" || key == null)
@@ -462,14 +469,17 @@ export class Output {
         this.bytes(bytes);
     }
 
-    /** Instances of the term model's classes, and of the platform's that have a term. */
+    /**
+     * Writes instances of the term model's classes, and of the platform's classes that have a term.
+     */
     private instance(value: object | Function): void {
         if (value instanceof Binary) return this.binary(value.bytes);
         if (value instanceof Atom) return this.atom(value.name);
         if (value instanceof Float) return this.float(value.value);
         if (value instanceof Tuple) return this.tuple(value.elements);
         if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
-        // Before the two that go by Symbol.toStringTag, which any object may have.
+        // These come before the two that Symbol.toStringTag identifies, because any object may have
+        // that tag.
         if (isPlain(value)) return this.object(value);
         if (isBytes(value)) return this.binary(value);
         if (isMap(value)) return this.pairs([...value.keys()], [...value.values()]);
@@ -581,16 +591,16 @@ export class Output {
     }
 }
 
-/** As C prints it with "%.20e". */
+/** Writes a float as C prints it with "%.20e". */
 function floatText(value: number): string {
     const [digits, exponent] = value.toExponential(20).split("e");
-    // Half way between two texts C takes the even one, JavaScript the larger.
+    // Half way between two texts, C takes the even one, and JavaScript the larger.
     const half = /^(-?\d\.\d{19}[02468])50*e/.exec(value.toExponential(100));
     const sign = Object.is(value, -0) ? "-" : "";
     return `${sign}${half?.[1] ?? digits}e${exponent.replace(/^.(?=.$)/, "$&0")}`;
 }
 
-/** The value, which has to be an unsigned integer of so many bits. */
+/** Checks a value that must be an unsigned integer of so many bits. */
 function unsigned<N extends number | bigint>(value: N, bits: number): N {
     const isInteger = typeof value === "bigint" || Number.isInteger(value);
     if (!isInteger || value < 0 || value >= 2 ** bits)
@@ -600,6 +610,6 @@ function unsigned<N extends number | bigint>(value: N, bits: number): N {
 
 function isPlain(value: unknown): value is { readonly [key: string]: Encodable } {
     const prototype: unknown = Object.getPrototypeOf(value);
-    // Another window has an Object.prototype of its own, on which nothing stands either.
+    // Another window has its own Object.prototype, which has no prototype either.
     return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

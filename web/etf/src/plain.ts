@@ -1,6 +1,6 @@
 /**
- * Reads terms into plain JavaScript values. What two terms turn into may be the same value: an
- * atom and a binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says where to draw lines.
+ * Reads terms into plain JavaScript values. Two terms may become the same value: an atom and a
+ * binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says which terms stay different.
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { DecodeOptions } from "./decode.js";
@@ -11,80 +11,83 @@ import { Tuple, type Atom } from "./term.js";
 import { TermReader } from "./terms.js";
 import { latin1Text, utf8Text } from "./utf8.js";
 
-/** What terms turn into in the plain view. */
+/** Chooses the values of the plain view. */
 export interface PlainOptions {
     /**
-     * What atoms become: `string` (default), `symbol` (`Symbol.for(name)`), or `class` (an `Atom`).
-     * `true` and `false` are booleans, `nil` and `null` are null and `undefined` is undefined in
-     * all three.
+     * The value of an atom: `string` (default), `symbol` (`Symbol.for(name)`), or `class` (an
+     * `Atom`). In all three, `true` and `false` are booleans, `nil` and `null` are null, and
+     * `undefined` is undefined.
      */
     readonly atoms?: "string" | "symbol" | "class";
     /**
-     * What binaries become: `text` (default; one that is not UTF-8 is an error), `bytes` (a
+     * The value of a binary: `text` (default; a binary that is not UTF-8 is an error), `bytes` (a
      * Uint8Array that shares the input's memory), or `either` (text where it is UTF-8, else bytes).
      */
     readonly binaries?: "text" | "bytes" | "either";
     /**
-     * What maps become: `object` (default; keys are text, atoms or integers, and `__proto__` is
+     * The value of a map: `object` (default; keys are text, atoms or integers, and `__proto__` is
      * an error), or `map` (a Map with any keys).
      */
     readonly maps?: "object" | "map";
-    /** What tuples become: `array` (default) or `class` (a `Tuple`). */
+    /** The value of a tuple: `array` (default) or `class` (a `Tuple`). */
     readonly tuples?: "array" | "class";
     /**
-     * What a list of bytes becomes that Erlang sent as a string: `array` (default) or `text`
-     * (one character for each byte). Erlang does not say which lists are meant as text.
+     * The value of a list of bytes that Erlang sent as a string: `array` (default) or `text` (one
+     * character for each byte). Erlang does not say which lists are text.
      */
     readonly charlists?: "array" | "text";
     /**
-     * Whether lists that hold only atoms and `{atom, Value}` pairs become objects, also where
-     * `maps` is `map`. Of two entries with one key the first counts, as in the proplists module;
-     * a list with `true`, `false`, `nil`, `null`, `undefined` or `__proto__` for a key stays one.
-     * A pair in such a list is no record, whatever `records` says. Default false.
+     * Whether lists of only atoms and `{atom, Value}` pairs become objects, also where `maps` is
+     * `map`. Of two entries with one key the first counts, as in the proplists module. A list with
+     * `true`, `false`, `nil`, `null`, `undefined` or `__proto__` as a key stays a list. A pair in
+     * such a list is no record, whatever `records` says. Default false.
      */
     readonly proplists?: boolean;
     /**
-     * Records to make objects of, by tag: `{ person: ["name", "age"] }`. A tuple with that tag and
-     * as many fields becomes an object without the tag. Default none. Native records always do.
+     * Records that become objects, by tag: `{ person: ["name", "age"] }`. A tuple with that tag and
+     * the same number of fields becomes an object without the tag. Default none. Native records
+     * always become objects.
      */
     readonly records?: { readonly [tag: string]: readonly string[] };
     /**
-     * Whether the `__struct__` key of Elixir structs is kept (default) or dropped from the objects
-     * that maps become. A Map keeps it, as does what a property list or a record becomes.
+     * Whether objects from maps keep (default) or drop the `__struct__` key of Elixir structs. A
+     * Map keeps it, and so does an object from a property list or a record.
      */
     readonly structs?: "keep" | "drop";
     /**
-     * Whether objects may be built by generated code, which is faster. Default: where the page
-     * allows it.
+     * Whether generated code may build objects, which is faster. Default: where the page allows it.
      */
     readonly codegen?: boolean;
 }
 
 /** Maps with the same keys in any order. */
 interface Keys {
-    /** The keys, in the order in which the properties are made. */
+    /** The keys, in the order of the properties. */
     readonly names: readonly Shape<string, Builder>[];
     readonly shape: Shape<string, Builder>;
 }
 
-/** After so many orders of keys, maps of as many keys are read in any order. */
+/** After this number of key orders, the reader reads maps with as many keys in any order. */
 const MAX_ORDERS = 32;
-/** Most sets of keys whose order changes. */
+/** The largest number of key sets whose order changes. */
 const MAX_SETS = 1024;
 
-/** Code is generated for a shape only when it was met this often: it costs as much as 100 maps. */
+/**
+ * A shape gets generated code only after this number of maps, because code costs as much as 100
+ * maps.
+ */
 const WORTH_GENERATING = 8;
 
-/** V8 hashes longer strings by their length alone, so each may be compared with all. */
+/** V8 hashes longer strings by their length alone, so it may compare each with all. */
 const MAX_HASHED = 16383;
 
 const PROTO = "__proto__ cannot be a property";
 
-/** A reader of the plain view. */
+/** Reads terms into the plain view. */
 export class PlainReader extends TermReader<unknown, string, Builder> {
     private readonly records = new Map<string, readonly string[]>();
     private readonly dropped: string | undefined;
-    /** Keys, each a shape of its own, by some of their bytes. */
+    /** Keys by some of their bytes. Each key is a shape of its own. */
     private readonly names: Shape<string, Builder>[] = [];
     /** The shapes that led to the values on the stack. */
     private readonly met: Shape<string, Builder>[] = [];
@@ -165,7 +168,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return name;
     }
 
-    /** The property that a map key names. */
+    /** Gives the property that a map key names. */
     private keyName(): string {
         const { pos } = this;
         if (this.startsInteger()) return String(this.value());
@@ -199,7 +202,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         }
     }
 
-    /** What an atom becomes that has no value of its own in JavaScript. */
+    /** Gives the value of an atom without a value of its own in JavaScript. */
     private spelled(name: string, pos: number): unknown {
         const { atoms = "string" } = this.options;
         if (atoms === "string") return name;
@@ -232,7 +235,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return this.tupleOf(name, this.sequence(count));
     }
 
-    /** What a tuple of these elements becomes, the first of which is the atom of this name. */
+    /** Gives the value of a tuple of these elements. The first element is the atom of this name. */
     private tupleOf(name: string | undefined, elements: readonly unknown[]): unknown {
         const fields = this.records.get(name!);
         if (fields?.length === elements.length - 1) return fill({}, fields!, elements, 1);
@@ -259,7 +262,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         let keys: string[] = [];
         let hash = size;
         for (let i = 0; i < size && shape; i++) {
-            // A key may itself be a map, which must not overwrite the values so far.
+            // A key may itself be a map, and must not overwrite the earlier values.
             this.sp = base + i;
             const next: Shape<string, Builder> | undefined = this.step(
                 isMixed ? this.alike() : shape,
@@ -270,7 +273,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
             if (next) {
                 met[base + i] = next;
                 if (isMixed) {
-                    // The lowest seven bits of the sum are left to the number of keys.
+                    // The lowest seven bits of the sum hold the number of keys.
                     next.hash ||= Math.ceil(Math.random() * 0x700000) << 7;
                     hash = (hash + next.hash) & 0x3fffffff;
                 }
@@ -288,7 +291,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return map;
     }
 
-    /** The beginning of those keys that are like the one at `pos` in some bytes. */
+    /** Finds the first of the keys that agree with the key at `pos` in some bytes. */
     private alike(): Shape<string, Builder> {
         const { buf, pos } = this;
         const at = pos + (buf[pos] === Tag.Binary ? 5 : 2);
@@ -298,9 +301,9 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
     }
 
     /**
-     * The object of the values on the stack, whose keys came in any order. Its properties are in the
-     * order of the first map with these keys: in another one the engine would have another kind of
-     * object for each order.
+     * Makes the object of the values on the stack, whose keys came in any order. Its properties are
+     * in the order of the first map with these keys, because each other order would be another kind
+     * of object for the engine.
      */
     private mixed(hash: number, size: number, start: number): unknown {
         const { stack, sp: base, met, sets } = this;
@@ -365,7 +368,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         for (let i = 0; i < size; i++) {
             const start = this.pos;
             const key = this.value();
-            // Engines hash a BigInt by its last 64 bits alone, so each may be compared with all.
+            // Engines hash a BigInt by its last 64 bits alone, so they may compare each with all.
             this.longKey(start, MAX_HASHED);
             if (typeof key === "bigint") this.count(i * ((this.pos - start - 4) >> 3));
             map.set(key, this.value());
@@ -375,7 +378,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return map;
     }
 
-    /** A list that becomes an object unless an element shows that it is not a property list. */
+    /** Reads a list as an object, unless an element shows that it is not a property list. */
     private proplist(count: number): unknown {
         this.enter(count);
         const items: unknown[] = [];
@@ -394,7 +397,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
             const name = this.atomName();
             const key = this.atom(name, start);
             const [value] = isPair ? this.sequence(1) : [true];
-            // What it is where the list is none.
+            // The result if the list is none.
             items.push(isPair ? this.tupleOf(name, [key, value]) : key);
             // The first of two entries with one key counts, as in the proplists module. A list of
             // booleans is none.

@@ -1,7 +1,9 @@
 /**
- * Typed decoders, built from small ones as in elm/json: each says what it wants of a term and
- * what it makes of it, and TypeScript knows the result. A term of another form is an expected
- * failure: it comes back as a value that says where it was and what was found there.
+ * Provides typed decoders, built from small ones as in elm/json.
+ *
+ * Each decoder states the term that it wants and the value that it makes, and TypeScript knows the
+ * result. A term of another form is an expected failure. The result then says where the failure is
+ * and which term stands there.
  * @module
  */
 import { decodeTerm } from "./standard.js";
@@ -13,45 +15,48 @@ import { written } from "./parts.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, isList, Tuple, type Term } from "./term.js";
 
-/** Why a term was not accepted. */
+/** Describes why a decoder refused a term. */
 export interface ReadError {
     /**
-     * The way to the place: fields by name, elements by number (from 0). Empty at the top. A key
-     * that was given to {@link field} as a term other than an atom, or that a {@link dict} makes no
-     * text of, is a step as Erlang writes it, shortened: `{1, 2}`, or `key {1, 2}` where the dict
-     * wanted another key.
+     * The path to the place: fields by name, elements by number (from 0). It is empty at the top.
+     * Some keys are steps in Erlang's notation, shortened: a key that {@link field} got as a term
+     * other than an atom, and a key of which {@link dict} makes no text. Examples are `{1, 2}`, and
+     * `key {1, 2}` where the dict wanted another key.
      */
     readonly path: readonly (string | number)[];
-    /** What was wanted there. */
+    /** The term that the decoder wanted there. */
     readonly expected: string;
-    /** What stands there, in Erlang's notation, shortened. */
+    /** The term that stands there, in Erlang's notation, shortened. */
     readonly found: string;
-    /** All of it in one line. */
+    /** The whole failure in one line. */
     readonly message: string;
 }
 
-/** What a decoder returns. */
+/** The result of a decoder. */
 export type Result<T> =
     | { readonly ok: true; readonly value: T }
     | { readonly ok: false; readonly error: ReadError };
 
 type Step = string | number;
 
-/** How many values were accepted so far in the call that is under way. */
+/** The number of accepted values in the current call. */
 let accepted = 0;
 
-/** A failure, thrown on its way up to where the decoder was called; it never leaves this module. */
+/** Carries a failure up to the call of the decoder. It never leaves this module. */
 class Failure {
     readonly after = accepted;
     constructor(
         readonly wants: readonly string[],
-        /** Says what was found. Most failures are those of an alternative and never asked. */
+        /**
+         * Describes the found term. Most failures belong to an alternative, and nobody asks for
+         * them.
+         */
         readonly found: () => string,
         readonly path: Step[] = [],
     ) {}
 }
 
-/** Ends with the failure of a decoder that found this in the place of what it wants. */
+/** Ends with the failure of a decoder that found this term. */
 function refuse(wants: string, found: Term): never {
     throw new Failure([wants], () => show(found));
 }
@@ -60,15 +65,21 @@ function refuse(wants: string, found: Term): never {
 export class Decoder<out T> {
     /** @internal */
     constructor(
-        /** @internal What it wants, for messages. */
+        /**
+         * @internal The wanted term, for messages.
+         */
         readonly wants: string,
-        /** @internal Makes it, or throws a failure. */
+        /**
+         * @internal Makes the value, or throws a failure.
+         */
         readonly take: (term: Term) => T,
-        /** @internal Makes it where a field is missing that may be. */
+        /**
+         * @internal Makes the value of a missing optional field.
+         */
         readonly absent?: () => T,
     ) {}
 
-    /** Decodes a term. One that is too deep for the stack is a failure like others. */
+    /** Decodes a term. A term that is too deep for the stack is a failure like others. */
     read(term: Term): Result<T> {
         const outer = outcomes;
         outcomes = new Map();
@@ -83,7 +94,7 @@ export class Decoder<out T> {
         }
     }
 
-    /** Decodes bytes; what is wrong with the bytes themselves is a failure like others. */
+    /** Decodes bytes. A fault in the bytes themselves is a failure like others. */
     readBytes(bytes: Uint8Array, decode: (bytes: Uint8Array) => Term = decodeTerm): Result<T> {
         let term: Term;
         try {
@@ -108,7 +119,7 @@ function failed({ wants, found: find, path }: Failure): Result<never> {
     return { ok: false, error: { path, expected, found, message } };
 }
 
-/** What a decoder wants; a TypeError where something else was given for a decoder. */
+/** Gives the wanted term of a decoder. Another argument is a TypeError. */
 function wanted(decoder: Decoder<unknown> | undefined): string {
     if (!(decoder instanceof Decoder)) missing("a decoder");
     return decoder.wants;
@@ -118,13 +129,13 @@ function missing(what: string): never {
     throw new TypeError(`${what} is missing here`);
 }
 
-/** An error that is a failure; any other is the program's own. */
+/** Returns an error that is a failure. Any other error belongs to the program. */
 function caught(error: unknown): Failure {
     if (error instanceof Failure) return error;
     throw error;
 }
 
-/** What a decoder makes of what stands at `step`. */
+/** Decodes the term at `step`. */
 function under<T>(step: Step | (() => Step), decoder: Decoder<T>, term: Term): T {
     try {
         return decoder.take(term);
@@ -144,8 +155,8 @@ export type Decoders<T extends readonly unknown[]> = { readonly [I in keyof T]: 
 export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
 /**
- * A decoder of terms for which `make` gives something else than undefined. A number in a term that
- * was not decoded is read as the term that it is written as.
+ * Makes a decoder of the terms for which `make` does not return undefined. A number in an undecoded
+ * term counts as the term that the encoder writes for it.
  */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
     return new Decoder(wants, (found) => {
@@ -155,15 +166,21 @@ function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<
     });
 }
 
-/** A decoder of terms for which `make` gives something, in which others accepted values. */
+/**
+ * Makes a decoder of the terms for which `make` returns a value, and in which others accepted
+ * values.
+ */
 function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T> {
     return new Decoder(wants, (found) => make(found) || refuse(wants, found));
 }
 
-/** Any term, as it is; a number is what it is written as, so 1.5 is `new Float(1.5)`. */
+/**
+ * Accepts any term unchanged. A number is the term that the encoder writes for it, so 1.5 is `new
+ * Float(1.5)`.
+ */
 export const term: Decoder<Term> = simple("any term", (found) => found);
 
-/** An integer that a number holds exactly. */
+/** Accepts an integer that a number holds exactly. */
 export const integer: Decoder<number> = simple("an integer", exact);
 
 /** The number that an integer is. */
@@ -172,12 +189,12 @@ function exact(found: Term): number | undefined {
     return typeof found === "number" ? found : undefined;
 }
 
-/** An integer of any size. */
+/** Accepts an integer of any size. */
 export const bigint: Decoder<bigint> = simple("an integer", (found) =>
     typeof found === "bigint" ? found : typeof found === "number" ? BigInt(found) : undefined,
 );
 
-/** A float. */
+/** Accepts a float. */
 export const float: Decoder<number> = simple("a float", finite);
 
 /** The number that a float is. */
@@ -185,20 +202,20 @@ function finite(found: Term): number | undefined {
     return found instanceof Float && Number.isFinite(found.value) ? found.value : undefined;
 }
 
-/** A float, or an integer that a number holds exactly. */
+/** Accepts a float, or an integer that a number holds exactly. */
 export const number: Decoder<number> = simple("a number", (found) => exact(found) ?? finite(found));
 
-/** A binary of UTF-8, as text. */
+/** Accepts a binary of UTF-8, as text. */
 export const string: Decoder<string> = simple("text", (found) =>
     found instanceof Binary ? found.utf8() : undefined,
 );
 
-/** A binary, as bytes. */
+/** Accepts a binary, as bytes. */
 export const bytes: Decoder<Uint8Array> = simple("a binary", (found) =>
     found instanceof Binary ? found.bytes : undefined,
 );
 
-/** A list of characters, as text. */
+/** Accepts a list of characters, as text. */
 export const charlist: Decoder<string> = simple("a list of characters", (found) => {
     if (!Array.isArray(found)) return undefined;
     let text = "";
@@ -215,12 +232,12 @@ export const charlist: Decoder<string> = simple("a list of characters", (found) 
     return text;
 });
 
-/** Any atom, by name. */
+/** Accepts any atom, by name. */
 export const anyAtom: Decoder<string> = simple("an atom", (found) =>
     found instanceof Atom ? found.name : undefined,
 );
 
-/** One of these atoms, by name. */
+/** Accepts one of these atoms, by name. */
 export function atom<const N extends string>(...names: readonly N[]): Decoder<N> {
     if (names.length === 0) missing("an atom");
     return simple(names.join(" or "), (found) =>
@@ -228,20 +245,20 @@ export function atom<const N extends string>(...names: readonly N[]): Decoder<N>
     );
 }
 
-/** The atoms true and false. */
+/** Accepts the atoms true and false. */
 export const boolean: Decoder<boolean> = map((name) => name === "true", atom("true", "false"));
 
-/** Always this value, whatever the term. */
+/** Accepts any term, and gives always this value. */
 export function succeed<T>(value: T): Decoder<T> {
     return new Decoder("any term", () => value);
 }
 
-/** Never anything: `expected` says what would have been right. */
+/** Refuses every term. `expected` names the right one. */
 export function fail(expected: string): Decoder<never> {
     return new Decoder<never>(expected, (found) => refuse(expected, found));
 }
 
-/** A list of such elements. */
+/** Accepts a list of such elements. */
 export function list<T>(element: Decoder<T>): Decoder<T[]> {
     return composed(
         `a list of ${wanted(element)}`,
@@ -249,7 +266,7 @@ export function list<T>(element: Decoder<T>): Decoder<T[]> {
     );
 }
 
-/** A tuple of exactly these elements. */
+/** Accepts a tuple of exactly these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): Decoder<T> {
     elements.forEach(wanted);
     return composed(
@@ -261,7 +278,7 @@ export function tuple<T extends readonly unknown[]>(...elements: Decoders<T>): D
     );
 }
 
-/** The element of a tuple or a list at a place, counted from 0. */
+/** Accepts the element of a tuple or a list at a position, counted from 0. */
 export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
     wanted(element);
     if (!(Number.isInteger(at) && at >= 0))
@@ -276,8 +293,9 @@ export function index<T>(at: number, element: Decoder<T>): Decoder<T> {
 }
 
 /**
- * The value of a map or native record under a key. A string means the atom or the text of that
- * name, the atom first; for other keys give the term. An {@link optional} value may be missing.
+ * Accepts the value of a map or native record under a key. A string means the atom or the text of
+ * that name, the atom first. For other keys give the term. An {@link optional} value may be
+ * missing.
  */
 export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     wanted(value);
@@ -307,7 +325,10 @@ export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
 }
 
-/** The value at the end of a way of keys (as in {@link field}) and places (as in {@link index}). */
+/**
+ * Accepts the value at the end of a path of keys (as in {@link field}) and positions (as in {@link
+ * index}).
+ */
 export function at<T>(path: readonly (string | number)[], value: Decoder<T>): Decoder<T> {
     return path.reduceRight<Decoder<T>>(
         (inner, step) => (typeof step === "number" ? index(step, inner) : field(step, inner)),
@@ -315,7 +336,7 @@ export function at<T>(path: readonly (string | number)[], value: Decoder<T>): De
     );
 }
 
-/** A map or native record with these fields at least, as an object. */
+/** Accepts a map or native record with at least these fields, as an object. */
 export function object<T extends object>(fields: Fields<T>): Decoder<T> {
     const decoders = entries(fields).map(([name, value]) => [name, field(name, value)] as const);
     return new Decoder("a map", (found) =>
@@ -357,7 +378,7 @@ function entries<T>(fields: Fields<T>): [string, Decoder<unknown>][] {
     return named;
 }
 
-/** An object of these properties, all its own: `__proto__` is a name like others. */
+/** Makes an object of these properties, all its own. `__proto__` is a name like others. */
 function made<T>(properties: (readonly [string, unknown])[]): T {
     const object: { [name: string]: unknown } = {};
     for (const [name, value] of properties) {
@@ -368,7 +389,7 @@ function made<T>(properties: (readonly [string, unknown])[]): T {
     return object as T;
 }
 
-/** A map whose keys and values are all alike, as a Map. */
+/** Accepts a map with keys of one kind and values of one kind, as a Map. */
 export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V>> {
     wanted(key);
     wanted(value);
@@ -378,7 +399,8 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
         const map = new Map(
             Array.from(found, ([k, v], at) => {
                 const name = under(() => `key ${show(k)}`, key, k);
-                // Engines hash a BigInt by its last 64 bits alone: each may be compared with all.
+                // Engines hash a BigInt by its last 64 bits alone, so they may compare each with
+                // all.
                 if (typeof name === "bigint") work += at * ((name.toString(16).length - 2) >> 4);
                 if (work > 1 << 24) refuse("a map of fewer large keys", found);
                 const step = () => (typeof name === "string" ? name : show(k));
@@ -390,8 +412,8 @@ export function dict<K, V>(key: Decoder<K>, value: Decoder<V>): Decoder<Map<K, V
 }
 
 /**
- * A record as `-record` defines it: a tuple with the name first and the fields in this order.
- * (A native record of OTP 29 is read with {@link nativeRecord} or {@link object}.)
+ * Accepts a record as `-record` defines it: a tuple with the name first and the fields in this
+ * order. (Use {@link nativeRecord} or {@link object} for a native record of OTP 29.)
  */
 export function record<T extends object>(name: string, fields: Fields<T>): Decoder<T> {
     checkOrder(fields);
@@ -407,7 +429,7 @@ export function record<T extends object>(name: string, fields: Fields<T>): Decod
     });
 }
 
-/** A native record of this module and name, with these fields at least. */
+/** Accepts a native record of this module and name, with at least these fields. */
 export function nativeRecord<T extends object>(
     module: string,
     name: string,
@@ -425,9 +447,10 @@ export function nativeRecord<T extends object>(
 }
 
 /**
- * The first of these that accepts the term. Where none does, the failure is that of the one that
- * came farthest into the term, which is the one that accepted most values, or looked deepest of
- * those; where more of them failed at that place, it says what all of these want.
+ * Tries these decoders in order, and uses the first that accepts the term. If none does, the
+ * failure is that of the decoder that came farthest into the term. That decoder accepted the most
+ * values, or among equals looked deepest. If several failed at that place, the failure names the
+ * terms that all of these want.
  */
 export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): Decoder<T[number]> {
     wanted(choices[0]);
@@ -456,7 +479,7 @@ function farther(a: Failure, b: Failure): Failure {
     return new Failure([...new Set([...a.wants, ...b.wants])], a.found, a.path);
 }
 
-/** The value, or null for the atoms nil, null and undefined. */
+/** Accepts the value, or null for the atoms nil, null and undefined. */
 export function nullable<T>(value: Decoder<T>): Decoder<T | null> {
     return new Decoder<T | null>(`${wanted(value)} or nil`, (found) =>
         found instanceof Atom && ["nil", "null", "undefined"].includes(found.name)
@@ -465,7 +488,9 @@ export function nullable<T>(value: Decoder<T>): Decoder<T | null> {
     );
 }
 
-/** What `change` makes of the values of up to any number of decoders of the same term. */
+/**
+ * Passes the values of any number of decoders of the same term to `change`, and gives its result.
+ */
 export function map<A extends readonly unknown[], T>(
     change: (...values: NoInfer<A>) => T,
     ...decoders: Decoders<A>
@@ -477,7 +502,7 @@ export function map<A extends readonly unknown[], T>(
     );
 }
 
-/** Goes on with a decoder that depends on the value so far; it reads the same term. */
+/** Continues with a decoder that depends on the value. It reads the same term. */
 export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>): Decoder<T> {
     return new Decoder(wanted(first), (found) => {
         const second = next(first.take(found));
@@ -486,16 +511,16 @@ export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>)
     });
 }
 
-/** Says again what a lazy decoder made of a term, and how many values it accepted in it. */
+/** Repeats the result of a lazy decoder for a term, and the number of its accepted values. */
 type Known = readonly [again: () => unknown, accepted: number];
-/** What the lazy decoders made of each term in the call that is under way. */
+/** The results of the lazy decoders for each term in the current call. */
 let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
 
 /**
- * A decoder that is made when it is needed: for forms that hold themselves. It reads each term
- * once in a call, or alternatives that begin alike would take time that doubles with each level;
- * the value may so be given to several of them. One that needs itself before it looks into the term
- * is a TypeError when it is used.
+ * Makes a decoder at its first use, for forms that contain themselves. It reads each term once in a
+ * call, because otherwise the time of alternatives with a common beginning would double with each
+ * level. So several alternatives may get the same value. A decoder that needs itself before it
+ * looks into the term is a TypeError when you use it.
  */
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
     let inner: Decoder<T> | undefined;

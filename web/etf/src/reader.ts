@@ -1,6 +1,6 @@
 /**
- * What both views of a term share: the frame around a term (version, compression, trailing
- * bytes), the limits, atoms, and map keys recognised by shape.
+ * Reads the parts that both views of a term share: the frame around a term (version, compression,
+ * trailing bytes), the limits, atoms, and map keys by shape.
  */
 import { isOverflow, overLimit } from "./error.js";
 import { Input } from "./input.js";
@@ -11,7 +11,7 @@ import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
 import { checkBytes, latin1Text } from "./utf8.js";
 
-/** A term and how many bytes it took. */
+/** A term and the number of its bytes. */
 export interface Prefix<T> {
     readonly value: T;
     readonly used: number;
@@ -19,9 +19,9 @@ export interface Prefix<T> {
 
 /**
  * Inflates the zlib stream that starts at `start` of the input. `bytes` are exactly `size` bytes
- * (anything else is an {@link EtfError}), `used` is how many bytes the stream took. What it throws
- * comes out of the decoder as it is, so one of yours that uses a platform's inflate has to make an
- * EtfError of code `inflate` of what that throws.
+ * (anything else is an {@link EtfError}), and `used` is the number of bytes in the stream. The
+ * decoder throws its errors unchanged. So if your function uses a platform's inflate, it must turn
+ * the platform's errors into an EtfError of code `inflate`.
  */
 export type Inflate = (
     input: Uint8Array,
@@ -33,20 +33,20 @@ export type Inflate = (
 };
 
 /**
- * Reads terms into a view. T is what a term becomes, K what a map key becomes, L what is kept for a
- * shape.
+ * Reads terms into a view. T is the value of a term, K the value of a map key, and L the data that
+ * a shape keeps.
  */
 export abstract class Reader<T, K, L> extends Input {
-    /** Elements of all containers so far. */
+    /** The number of elements in all containers so far. */
     protected elements!: number;
     protected depth!: number;
-    /** How many keys that a shape may keep the term at `pos` is inside of. */
+    /** The number of keys around the term at `pos` that a shape may keep. */
     protected inKeys!: number;
-    /** Values that are read but whose container is not made yet; `sp` is its top. */
+    /** Values whose container is not complete yet. `sp` is the top of this stack. */
     protected stack: T[] = [];
     protected sp!: number;
     protected readonly known = new Map<string, Atom>();
-    /** The last key that was read and led to no known shape. */
+    /** The last key that led to no known shape. */
     protected stray: K | undefined;
     /** The empty beginnings of maps, by the number of their keys, where such maps have a shape. */
     protected readonly roots: readonly (Shape<K, L> | undefined)[] = Array.from(
@@ -74,7 +74,7 @@ export abstract class Reader<T, K, L> extends Input {
         if (bytes.length > this.limits.maxBytes) this.over("maxBytes", 0);
         this.load(bytes);
         this.elements = this.depth = this.inKeys = this.sp = 0;
-        // What the compressed term took, -1 while it is being inflated.
+        // The number of bytes of the compressed term, -1 during inflating.
         let used = 0;
         try {
             if (this.u8() !== Tag.Version) this.fail("version", "a term starts with 131", 0);
@@ -116,7 +116,7 @@ export abstract class Reader<T, K, L> extends Input {
         if (++this.depth > this.limits.maxDepth) this.over("maxDepth");
     }
 
-    /** Counts elements against their limit. */
+    /** Counts elements towards their limit. */
     protected count(elements: number): void {
         if ((this.elements += elements) > this.limits.maxElements) this.over("maxElements");
     }
@@ -146,8 +146,9 @@ export abstract class Reader<T, K, L> extends Input {
     }
 
     /**
-     * Reads one map key: the shape that it leads to, or undefined where shapes end. The key is
-     * in `stray` then; it must not be read again, or keys in keys would be read 2^depth times.
+     * Reads one map key. The result is the shape that it leads to, or undefined where shapes end.
+     * Then the key is in `stray`. The caller must not read it again, or keys in keys would be read
+     * 2^depth times.
      */
     protected step(shape: Shape<K, L>): Shape<K, L> | undefined {
         const known = shape.next(this.view, this.pos);
@@ -163,7 +164,7 @@ export abstract class Reader<T, K, L> extends Input {
         return grown;
     }
 
-    /** The atom of this name, the same object each time as far as the limit goes. */
+    /** Gives the atom of this name, the same object each time within the limit. */
     protected named(name: string): Atom {
         let atom = this.known.get(name);
         if (!atom) {
@@ -173,13 +174,13 @@ export abstract class Reader<T, K, L> extends Input {
         return atom;
     }
 
-    /** Whether an integer of no more than 255 bytes stands at `pos`. */
+    /** Tells whether an integer of no more than 255 bytes stands at `pos`. */
     protected startsInteger(): boolean {
         const tag = this.view.getUint8(this.pos);
         return tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig;
     }
 
-    /** Whether an atom stands at `pos`. */
+    /** Tells whether an atom stands at `pos`. */
     protected startsAtom(): boolean {
         const tag = this.view.getUint8(this.pos);
         return (
@@ -190,7 +191,7 @@ export abstract class Reader<T, K, L> extends Input {
         );
     }
 
-    /** The name of the atom at `pos`, of any encoding. */
+    /** Gives the name of the atom at `pos`, in any encoding. */
     protected atomName(): string {
         const { pos, view } = this;
         if (!this.startsAtom()) this.fail("tag", "expected an atom");
@@ -206,7 +207,7 @@ export abstract class Reader<T, K, L> extends Input {
         return name;
     }
 
-    /** The integer whose sign stands at `at`, with `length` bytes of magnitude after it. */
+    /** Reads the integer with its sign at `at`, and `length` bytes of magnitude after it. */
     protected big(at: number, length: number): number | bigint {
         if (length > this.limits.maxBigBytes) this.over("maxBigBytes");
         this.pos = at + 1 + length;

@@ -30,14 +30,14 @@ export type Term =
     | ErlRecord
     | LocalTerm;
 
-/** An atom. Two atoms are the same when their names are. */
+/** An atom. Two atoms are equal when their names are. */
 export class Atom {
     declare protected readonly brand: undefined;
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
     /**
-     * In quotes where it is not of ASCII letters; but reserved words (`end`) have none. Control
-     * characters stand as they are: `show` escapes them, too.
+     * Quotes a name that is not of ASCII letters. Reserved words (`end`) get no quotes. Control
+     * characters stay unchanged, and `show` escapes them, too.
      */
     toString(): string {
         return /^[a-z][\w@]*$/.test(this.name)
@@ -47,13 +47,13 @@ export class Atom {
 }
 
 /**
- * A float, also where its value is whole: Erlang's 1.0 is another term than 1. Never NaN or
- * infinite in what was decoded, and refused by who encodes it.
+ * A float, also with a whole value: Erlang's 1.0 is another term than 1. A decoded float is never
+ * NaN or infinite, and encoders refuse such values.
  */
 export class Float {
     declare protected readonly brand: undefined;
     constructor(readonly value: number) {}
-    /** The number, so that `+float` gives it. */
+    /** Gives the number, so that `+float` works. */
     valueOf(): number {
         return this.value;
     }
@@ -81,7 +81,7 @@ export class ImproperList<T = Term> {
     ) {}
 }
 
-/** A binary. One that was decoded is a window on the input: it shares its memory. */
+/** A binary. A decoded binary is a view of the input and shares its memory. */
 export class Binary {
     private constructor(
         private readonly source: Uint8Array,
@@ -92,25 +92,30 @@ export class Binary {
     static within(source: Uint8Array, start: number, length: number): Binary {
         return new Binary(source, start, length);
     }
-    /** A binary of these bytes (not copied), or of this text in UTF-8. */
+    /** Makes a binary of these bytes (without a copy), or of this text in UTF-8. */
     static of(value: Uint8Array | string): Binary {
         const bytes = typeof value === "string" ? encodeUtf8(value) : value;
         checkBytes(bytes, "a binary");
         return new Binary(bytes, 0, bytes.length);
     }
-    /** Its bytes: a view, not a copy. */
+    /** Gives the bytes as a view, without a copy. */
     get bytes(): Uint8Array {
         return this.source.subarray(this.start, this.start + this.length);
     }
-    /** Its text. Throws an EtfError of code `utf8` where it is not UTF-8. */
+    /** Gives the text. Throws an EtfError of code `utf8` for bytes that are not UTF-8. */
     text(): string {
         return decodeUtf8(this.source, this.start, this.start + this.length);
     }
-    /** @internal Its text, or undefined where it is not UTF-8. */
+    /**
+     * @internal Gives the text, or undefined for bytes that are not UTF-8.
+     */
     utf8(): string | undefined {
         return utf8Text(this.source, this.start, this.start + this.length);
     }
-    /** Its bytes as numbers: JSON must not show what else is in the memory that they share. */
+    /**
+     * Gives the bytes as numbers, because JSON must not show the rest of the memory that they
+     * share.
+     */
     toJSON(): number[] {
         return [...this.bytes];
     }
@@ -216,7 +221,7 @@ export class ErlRecord {
         readonly fields: readonly Atom[],
         readonly values: readonly Term[],
     ) {}
-    /** The value of a field, or undefined. */
+    /** Gives the value of a field, or undefined. */
     get(field: string): Term | undefined {
         return this.values[this.fields.findIndex(({ name }) => name === field)];
     }
@@ -231,17 +236,17 @@ export class LocalTerm {
     constructor(readonly bytes: Uint8Array) {}
 }
 
-/** Whether a term is a list. `Array.isArray` says the same, but makes `any[]` of it. */
+/** Tells whether a term is a list. `Array.isArray` does the same, but makes `any[]` of it. */
 export function isList(term: Term): term is readonly Term[] {
     return Array.isArray(term);
 }
 
-/** Shorthand for `new Atom(name)`. */
+/** Makes an atom, as `new Atom(name)` does. */
 export function atom(name: string): Atom {
     return new Atom(name);
 }
 
-/** Shorthand for `new Tuple(elements)`. */
+/** Makes a tuple, as `new Tuple(elements)` does. */
 export function tuple<T extends readonly unknown[]>(...elements: T): Tuple<T> {
     return new Tuple(elements);
 }

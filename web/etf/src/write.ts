@@ -1,6 +1,6 @@
 /**
- * Typed encoders, the other way round from the decoders in read.ts: each takes a value of a type
- * and says which term it is, so that nothing is left to how a plain value would be written.
+ * Provides typed encoders, the reverse of the decoders in read.ts. Each takes a value of a type and
+ * makes one kind of term. So the form of a plain value decides nothing.
  * @module
  */
 import { atStep, kindName, noTerm, tooDeep } from "./error.js";
@@ -17,12 +17,12 @@ export type Encoders<T extends readonly unknown[]> = { readonly [I in keyof T]: 
 /** An encoder for each property. */
 export type Fields<T> = { readonly [K in keyof T]: Encoder<T[K]> };
 
-/** An integer. A number that is none throws an EtfError of code `encode`. */
+/** Encodes an integer. A number that is not an integer throws an EtfError of code `encode`. */
 export const integer: Encoder<number | bigint> = (value) =>
-    // -0 is written as a float.
+    // The encoder writes -0 as a float.
     checked(typeof value === "bigint" || Number.isInteger(value), "an integer", value) || 0;
 
-/** The value, or the error that it is not of an encoder's type. */
+/** Returns the value, or throws the error that it is not of an encoder's type. */
 function checked<T>(isRight: boolean, type: string, value: T): T {
     if (!isRight)
         throw noTerm(`${typeof value === "number" ? value : kindName(value)} is not ${type}`);
@@ -34,7 +34,7 @@ function text(value: string, type = "text"): string {
     return checked(typeof value === "string", type, value);
 }
 
-/** What an encoder makes of a part; its error says where that is. */
+/** Encodes a part of a value. An error contains the path to the part. */
 function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
     try {
         return encode(value);
@@ -43,54 +43,54 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
     }
 }
 
-/** A float, also where the number is whole. */
+/** Encodes a float, also where the number is whole. */
 export const float: Encoder<number> = (value) =>
     new Float(checked(Number.isFinite(value), "a float", value));
 
-/** Refuses what is not an encoder when it is given, not when it is used. */
+/** Refuses an invalid encoder as soon as it is an argument, and not at its use. */
 function needed(...encoders: readonly unknown[]): void {
     for (const encode of encoders)
         if (typeof encode !== "function")
             throw new TypeError("an encoder or a function is missing here");
 }
 
-/** Text, as a binary of UTF-8. */
+/** Encodes text, as a binary of UTF-8. */
 export const string: Encoder<string> = (value) => Binary.of(text(value));
 
-/** Text, as a list of characters. */
+/** Encodes text, as a list of characters. */
 export const charlist: Encoder<string> = (value) => {
     checkSurrogates(text(value), -1);
     return codePoints(value);
 };
 
-/** Bytes, as a binary. */
+/** Encodes bytes, as a binary. */
 export const bytes: Encoder<Uint8Array> = (value) =>
     Binary.of(checked(isBytes(value), "a Uint8Array", value));
 
-/** An atom, by name. */
+/** Encodes an atom, by name. */
 export const atom = (value: string): Atom => new Atom(text(value, "an atom's name"));
 
-/** The atoms true and false. */
+/** Encodes the atoms true and false. */
 export const boolean: Encoder<boolean> = (value) =>
     new Atom(String(checked(typeof value === "boolean", "a boolean", value)));
 
-/** A term, as it is. */
+/** Encodes a term unchanged. */
 export const term: Encoder<Term> = (value) => value;
 
-/** The value, or an atom (default `nil`) for null. */
+/** Encodes the value, or an atom (default `nil`) for null. */
 export function nullable<T>(value: Encoder<T>, none = "nil"): Encoder<T | null> {
     needed(value);
     return (given) => (given === null ? new Atom(none) : value(given));
 }
 
-/** A list of such elements. */
+/** Encodes a list of such elements. */
 export function list<T>(element: Encoder<T>): Encoder<readonly T[]> {
     needed(element);
     // Array.from also visits holes, and calls no constructor of a subclass.
     return (values) => Array.from(array(values), (value, at) => under(at, element, value));
 }
 
-/** A tuple of these elements. */
+/** Encodes a tuple of these elements. */
 export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): Encoder<T> {
     const { length } = elements;
     needed(...elements);
@@ -101,7 +101,7 @@ export function tuple<T extends readonly unknown[]>(...elements: Encoders<T>): E
     };
 }
 
-/** Values that have to be an array. */
+/** Checks values that must be an array. */
 function array<T extends readonly unknown[]>(values: T): T {
     return checked(Array.isArray(values), "an array", values);
 }
@@ -121,14 +121,14 @@ function columns<T extends object>(
     ];
 }
 
-/** A record as `-record` defines it: the name, then the fields in this order. */
+/** Encodes a record as `-record` defines it: the name, then the fields in this order. */
 export function record<T extends object>(name: string, fields: Fields<T>): Encoder<T> {
     checkOrder(fields);
     const [, terms] = columns(fields);
     return (value) => new Tuple([new Atom(name), ...terms(value)]);
 }
 
-/** A native record (OTP 29); fields are in this order, as in its definition. */
+/** Encodes a native record (OTP 29). The fields are in this order, as in its definition. */
 export function nativeRecord<T extends object>(
     module: string,
     name: string,
@@ -141,7 +141,7 @@ export function nativeRecord<T extends object>(
     return (value) => new ErlRecord(...head, terms(value));
 }
 
-/** A map of these fields; `keys` (default `atom`) says what their names become. */
+/** Encodes a map of these fields. `keys` (default `atom`) chooses the terms of their names. */
 export function object<T extends object>(
     fields: Fields<T>,
     keys: "atom" | "binary" = "atom",
@@ -152,7 +152,7 @@ export function object<T extends object>(
     return (value) => ErlMap.of(own, terms(value));
 }
 
-/** A map whose keys and values are all alike. Keys that become one throw an EtfError. */
+/** Encodes a map with keys of one kind and values of one kind. Equal keys throw an EtfError. */
 export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<ReadonlyMap<K, V>> {
     needed(key, value);
     return (map) => {
@@ -167,13 +167,13 @@ export function dict<K, V>(key: Encoder<K>, value: Encoder<V>): Encoder<Readonly
     };
 }
 
-/** The encoder for what `change` makes of a value. */
+/** Makes the encoder for the result of `change`. */
 export function map<A, B>(change: (value: B) => A, inner: Encoder<A>): Encoder<B> {
     needed(change, inner);
     return (value) => inner(change(value));
 }
 
-/** An encoder that is made when it is needed: for forms that hold themselves. */
+/** Makes an encoder at its first use, for forms that contain themselves. */
 export function lazy<T>(make: () => Encoder<T>): Encoder<T> {
     let made: Encoder<T> | undefined;
     let depth = 0;
