@@ -10,7 +10,7 @@
 -type request() :: #{method := atom() | binary(),
                      path := binary(),                  % without the query
                      version := {non_neg_integer(), non_neg_integer()},
-                     accept := binary()}.               % the Accept header, or <<>>
+                     accept := binary()}.               % the Accept header; empty without it
 
 -type refusal() :: 400 | 408 | 414 | 431.
 %% The status of the answer to an invalid request.

@@ -19,22 +19,25 @@ import { decodeUtf8 } from "./utf8.js";
  * shows among the large objects (Node 20). bench/etf/README.md has what other sizes cost.
  */
 const WINDOW = 131072;
-/** Strings longer than this are decoded by the platform, on their own. */
+/** The platform decodes longer strings, each by itself. */
 const LONG = 1024;
-/** Strings of 4 to 12 bytes are remembered in a table of this many (a power of 2). */
+/** The number of entries (a power of 2) in the table of strings of 4 to 12 bytes. */
 const SLOTS = 2048;
-/** The table is emptied after windows of so many bytes, as its strings may hold them in memory. */
+/**
+ * The reader empties the table after windows of so many bytes, because its strings may keep them in
+ * memory.
+ */
 const KEPT = 0x400000;
 /** The sign bits of four bytes: none of them is set in ASCII. */
 const HIGH_BITS = 0x80808080 | 0;
 
 type Latin1Slice = (this: Uint8Array, start: number, end: number) => string;
 
-/** Node's (and Bun's) own conversion, where there is one; its result is the same. */
+/** Node's (and Bun's) own conversion, where it exists. Its result is the same. */
 const latin1Slice = (globalThis as { Buffer?: { prototype: { latin1Slice?: Latin1Slice } } }).Buffer
     ?.prototype.latin1Slice;
 
-/** windows-1252, in truth: one character for each byte, and ASCII for ASCII. */
+/** This is in truth windows-1252: one character for each byte, and ASCII for ASCII. */
 const bytewise = new TextDecoder("latin1");
 
 /** Makes the text of one window. */
@@ -45,7 +48,10 @@ const windowText: (bytes: Uint8Array, start: number, end: number) => string = la
 const masked = new Uint8Array(latin1Slice ? 0 : WINDOW);
 const maskedWords = new Int32Array(masked.buffer);
 
-/** Clears the high bits first: text that is all ASCII takes half the memory and is made faster. */
+/**
+ * The code clears the high bits first, because text of only ASCII takes half the memory and is
+ * faster.
+ */
 function maskedText(bytes: Uint8Array, start: number, end: number): string {
     masked.set(bytes.subarray(start, end));
     const words = (end - start + 3) >> 2;
@@ -55,14 +61,14 @@ function maskedText(bytes: Uint8Array, start: number, end: number): string {
 
 const noBytes = new Uint8Array(0);
 
-/** Spreads the bits of a word to the higher ones. */
+/** Spreads the bits of a word to the higher bits. */
 function spread(word: number): number {
     return Math.imul(word, 0x9e3779b1);
 }
 
 /** A position in the input, and the ways to read what stands there. */
 export abstract class Input {
-    /** Where it is Node's Buffer, its `slice` copies nothing: `new Uint8Array` does. */
+    /** The `slice` of Node's Buffer copies nothing, so this uses `new Uint8Array`. */
     protected buf!: Uint8Array;
     protected view!: DataView;
     protected pos!: number;
@@ -81,7 +87,7 @@ export abstract class Input {
         this.load(noBytes);
     }
 
-    /** Starts on other bytes. */
+    /** Starts with other bytes. */
     protected load(bytes: Uint8Array): void {
         this.buf = bytes;
         this.view = viewOf(bytes);
@@ -91,7 +97,7 @@ export abstract class Input {
         this.window = "";
     }
 
-    /** Lets go of the bytes, so that an idle decoder keeps none alive. */
+    /** Releases the bytes, so that an idle decoder keeps none in memory. */
     protected unload(): void {
         this.load(noBytes);
         if (this.windowed > KEPT) {
@@ -125,15 +131,15 @@ export abstract class Input {
     }
 
     /**
-     * Text of `length` bytes at `start`. It is UTF-8, unless `other` reads what is not ASCII: atoms
-     * from before OTP 26 and charlists are in ISO 8859-1.
+     * Reads text of `length` bytes at `start`. It is UTF-8, unless `other` reads the bytes that are
+     * not ASCII: atoms from before OTP 26 and charlists are in ISO 8859-1.
      */
     protected text(start: number, length: number, other = decodeUtf8): string {
         const end = start + length;
         if (end > this.end) this.truncated();
         const { buf, view } = this;
         if (length > 3 && length <= 12) {
-            // All bytes as words; the last overlaps the one before it.
+            // The code reads all bytes as words. The last word overlaps the previous one.
             const a = view.getInt32(start);
             const b = length > 8 ? view.getInt32(start + 4) : 0;
             const c = view.getInt32(end - 4);
@@ -156,7 +162,8 @@ export abstract class Input {
             words[at + 3] = length;
             return (this.slotTexts[slot] = this.cut(start, end));
         }
-        // Looking for ASCII costs three times as much as the platform's own decoding of long text.
+        // The search for ASCII costs three times as much as the platform's own decoding of long
+        // text.
         if (length > LONG) return other(buf, start, end);
         let bits = 0;
         let at = start;
@@ -166,11 +173,11 @@ export abstract class Input {
         return (bits & HIGH_BITS) !== 0 ? other(buf, start, end) : this.cut(start, end);
     }
 
-    /** ASCII out of the window, which is moved here if it does not reach. */
+    /** Takes ASCII out of the window. The function moves the window if it does not reach here. */
     private cut(start: number, end: number): string {
         if (start < this.windowStart || end > this.windowEnd) {
             this.windowStart = start;
-            // Little of it at first: more than a short term may follow (decodePrefix).
+            // The first window is small, because more than a short term may follow (decodePrefix).
             this.windowEnd = Math.min(start + WINDOW, 9 * start + LONG, this.end);
             this.window = windowText(this.buf, start, this.windowEnd);
             this.windowed += this.windowEnd - start;
@@ -178,7 +185,7 @@ export abstract class Input {
         return this.window.substring(start - this.windowStart, end - this.windowStart);
     }
 
-    /** An integer of `length` bytes, least significant first, at `start`. */
+    /** Reads an integer of `length` bytes, least significant first, at `start`. */
     protected magnitude(start: number, length: number, negative: boolean): number | bigint {
         this.need(start, length);
         const { buf, view } = this;
@@ -189,7 +196,7 @@ export abstract class Input {
             if (Number.isSafeInteger(value)) return negative ? 0 - value : value;
         }
         let digits = "0x";
-        // Eight bytes, which times in nanoseconds have, are read at once.
+        // The code reads eight bytes at once, because times in nanoseconds have eight.
         for (at = start + length; at > start && length !== 8; )
             digits += (256 + buf[--at]).toString(16).slice(1);
         const big = length === 8 ? view.getBigUint64(start, true) : BigInt(digits);

@@ -1,6 +1,6 @@
 /**
- * How objects with the same property names are written. The names and their order decide the
- * bytes around the values, so these are made once; where code may be generated, a layout becomes
+ * Writes objects with known property names. The names and their order decide the bytes around the
+ * values, so the layout makes these once. Where the page allows generated code, a layout becomes
  * one function that reads the properties directly and stores the names four bytes at a time.
  */
 import { code } from "./build.js";
@@ -9,13 +9,13 @@ import { Tag } from "./tags.js";
 import type { Encodable, EncodeOptions } from "./encode.js";
 import type { Output } from "./output.js";
 
-/** Objects with more names than this have no layout. */
+/** The largest number of names in an object with a layout. */
 const MAX_NAMES = 64;
-/** Nor have objects with a name of more characters. */
+/** The largest number of characters in a name of a layout. */
 const MAX_NAME = 64;
-/** Layouts remembered for each number of names. */
+/** The number of layouts that the encoder remembers for each number of names. */
 const MAX_CHOICES = 16;
-/** A layout becomes generated code when it was used this often. */
+/** A layout becomes generated code after this number of uses. */
 const WORTH_GENERATING = 8;
 
 type Writer = (output: Output, object: { readonly [key: string]: Encodable }) => void;
@@ -28,9 +28,9 @@ export interface Layout {
 }
 
 /**
- * Finds the layout of objects with these names, among all layouts of one encoder; undefined where
- * none is worth its while.
- * @param key what a name becomes: its bytes, tag included
+ * Finds the layout of objects with these names, among all layouts of one encoder. The result is
+ * undefined where no layout pays.
+ * @param key gives the bytes of a name, including the tag
  */
 export function layouts(
     key: (name: string) => Uint8Array,
@@ -43,7 +43,7 @@ export function layouts(
         for (let i = 0; i < known.length; i++) if (isSame(known[i].names, names)) return known[i];
         if (known.length >= MAX_CHOICES || names.some(({ length }) => length > MAX_NAME))
             return undefined;
-        // Atoms and text go alike by their code points.
+        // Atoms and text have the same order by their code points.
         const ordered = deterministic ? [...names].sort(compareText) : names;
         const layout = layoutOf(names, ordered, ordered.map(key), codegen);
         known.push(layout);
@@ -90,8 +90,8 @@ function layoutOf(
 }
 
 /**
- * A writer of these names as code, where the page allows that: names are constants, properties are
- * read by name.
+ * Makes a writer of these names as code, where the page allows it. Names are constants, and the
+ * code reads properties by name.
  */
 function generated(names: readonly string[], keys: readonly Uint8Array[]): Writer | undefined {
     let body = "";
@@ -104,7 +104,10 @@ function generated(names: readonly string[], keys: readonly Uint8Array[]): Write
     return code("o", "x", `let n;try{${body || storing(pending)}}catch(e){throw o.at(n,e)}`);
 }
 
-/** Code that writes constant bytes as whole words: what follows overwrites the end of the last. */
+/**
+ * Makes code that writes constant bytes as whole words. The next write overwrites the end of the
+ * last word.
+ */
 function storing(bytes: readonly number[]): string {
     const size = bytes.length + 3;
     let stores = `{if(o.pos+${size}>o.buf.length)o.room(${size});const p=o.pos,v=o.view;`;
@@ -112,7 +115,7 @@ function storing(bytes: readonly number[]): string {
     return `${stores}o.pos=p+${bytes.length}}`;
 }
 
-/** Bytes as whole words; zeros fill the last. */
+/** Gives bytes as whole words. Zeros fill the last word. */
 function wordsOf(bytes: ArrayLike<number>): Int32Array {
     const words = new Int32Array((bytes.length + 3) >> 2);
     const view = new DataView(words.buffer);

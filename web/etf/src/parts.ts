@@ -1,6 +1,6 @@
 /**
- * What terms consist of, once for all that compares them: a rank, by which Erlang orders kinds of
- * terms, and parts, by which it orders the terms of a kind.
+ * Defines the parts of terms, for all code that compares terms. Each term has a rank, by which
+ * Erlang orders kinds of terms, and parts, by which it orders the terms of a kind.
  */
 import { kindName } from "./error.js";
 import { narrowed } from "./integer.js";
@@ -41,8 +41,8 @@ export const enum Rank {
 }
 
 /**
- * The term that a number is written as: an integer past 2^53 is a BigInt, a fraction or -0 a
- * Float. Other terms are what they are.
+ * Gives the term that the encoder writes for a number. An integer past 2^53 is a BigInt, and a
+ * fraction or -0 is a Float. Other terms are unchanged.
  */
 export function written(term: Term): Term {
     if (typeof term === "bigint") return narrowed(term);
@@ -75,12 +75,12 @@ const kinds: readonly Kind[] = [
     [LocalTerm, Rank.Local, "local term"],
 ];
 
-/** What is known of the class of a term, if it is one of ours. */
+/** Finds the entry of a term's class, if it is a class of this package. */
 export function kindOf(term: Term): Kind | undefined {
     return kinds.find(([form]) => term instanceof form);
 }
 
-/** The rank of a term. */
+/** Gives the rank of a term. */
 export function rank(term: Term): number {
     if (typeof term === "number" || typeof term === "bigint") return Rank.Number;
     if (Array.isArray(term)) return Rank.List;
@@ -90,7 +90,7 @@ export function rank(term: Term): number {
     throw new TypeError(`a JavaScript ${kindName(term)} is not a term`);
 }
 
-/** The parts of a term of a class that has fields to order it by: the first decides. */
+/** Gives the parts of a term whose class has fields for its order. The first difference decides. */
 export function parts(term: Term): readonly Term[] {
     const [, , , ...named] = kindOf(term)!;
     const fields = named.length > 0 ? named : Object.keys(term);
@@ -103,7 +103,10 @@ export function parts(term: Term): readonly Term[] {
     });
 }
 
-/** A reference's words, the highest first. More zeros at that end make no other reference. */
+/**
+ * Gives a reference's words, the highest first. Additional zeros at that end do not change the
+ * reference.
+ */
 function significant(words: readonly number[]): readonly number[] {
     const high = [...words].reverse();
     while (high.length > 1 && high[0] === 0) high.shift();

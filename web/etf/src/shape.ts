@@ -10,17 +10,17 @@
 
 import { viewOf } from "./bytes.js";
 
-/** Most keys of a map that has a shape. */
+/** The largest number of keys in a map with a shape. */
 export const MAX_KEYS = 64;
-/** Longest key, in bytes, that a shape has. */
+/** The longest key of a shape, in bytes. */
 export const MAX_KEY_BYTES = 64;
-/** Most shapes of a decoder. */
+/** The largest number of shapes in a decoder. */
 export const MAX_SHAPES = 4096;
 const MAX_CHOICES = 8;
 
 /**
- * What is to be kept of a key: as text it may be a part of the text around it, which it would keep
- * alive, so that is copied.
+ * Gives the part of a key to keep. Text may be a part of the text around it, and would keep that in
+ * memory. So the function copies text.
  */
 export function alone<K>(key: K): K {
     return typeof key === "string" ? (JSON.parse(JSON.stringify(key)) as typeof key) : key;
@@ -31,11 +31,11 @@ export function alone<K>(key: K): K {
  * sequence.
  */
 export class Shape<K, L> {
-    /** What the view keeps for maps that have exactly these keys. */
+    /** The view's data for maps with exactly these keys. */
     leaf: L | undefined;
-    /** How often the view met maps that have exactly these keys. */
+    /** The number of maps with exactly these keys so far. */
     uses: number;
-    /** How many orders of keys were new to a view that starts here. */
+    /** The number of new key orders for a view that starts here. */
     newOrders: number;
     /** The position of a single key in the map that the view reads, where keys come in any order. */
     position: number;
@@ -45,7 +45,7 @@ export class Shape<K, L> {
     private sibling: Shape<K, L> | undefined;
     private choices: number;
 
-    /** The last key as bytes, tag included, and as many whole words as they make. */
+    /** The last key as bytes, including the tag, and its whole words. */
     readonly key: Uint8Array;
     private readonly words: Int32Array;
 
@@ -53,7 +53,7 @@ export class Shape<K, L> {
         readonly keys: readonly K[],
         key: ArrayLike<number>,
     ) {
-        // Every shape has all fields from the start, in one order: engines are faster then.
+        // Every shape has all fields from the start, in one order, because engines are faster then.
         this.leaf = this.first = this.sibling = undefined;
         this.uses = this.newOrders = this.position = this.hash = this.choices = 0;
         // (The `slice` of Node's Buffer copies nothing.)
@@ -62,7 +62,7 @@ export class Shape<K, L> {
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
     }
 
-    /** The longer shape whose last key stands at `pos`. */
+    /** Finds the longer shape whose last key stands at `pos`. */
     next(view: DataView, pos: number): Shape<K, L> | undefined {
         let shape = this.first;
         while (shape && !shape.isAt(view, pos)) shape = shape.sibling;
@@ -81,7 +81,10 @@ export class Shape<K, L> {
         return true;
     }
 
-    /** A longer shape whose last key is `key`, written as `bytes`; undefined where shapes end. */
+    /**
+     * Makes a longer shape whose last key is `key`, written as `bytes`. The result is undefined
+     * where shapes end.
+     */
     grow(key: K, bytes: Uint8Array): Shape<K, L> | undefined {
         if (this.choices >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;
         const shape = new Shape<K, L>([...this.keys, alone(key)], bytes);

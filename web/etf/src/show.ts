@@ -1,4 +1,4 @@
-/** Terms in Erlang's notation, shortened for messages. */
+/** Writes terms in Erlang's notation, shortened for messages. */
 import { escaped, kindName } from "./error.js";
 import { ErlMap } from "./map.js";
 import { kindOf, written } from "./parts.js";
@@ -16,8 +16,8 @@ import {
 const MOST = 5;
 
 /**
- * The term as Erlang would print it, for messages: five elements of each container, and `levels`
- * of containers in each other.
+ * Writes the term as Erlang would print it, for messages: five elements of each container, and
+ * `levels` levels of nested containers.
  */
 export function show(term: Term, levels = 2): string {
     const inner = (part: Term): string => show(part, levels - 1);
@@ -38,9 +38,9 @@ export function show(term: Term, levels = 2): string {
     return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** A term that holds no others. */
+/** Writes a term without other terms in it. */
 function leaf(term: Term): string {
-    // In base 10 a large integer takes the square of its digits.
+    // A large integer in base 10 takes time in the square of its digits.
     if (typeof term === "bigint" && term !== BigInt.asIntN(256, term))
         return `16#${term.toString(16)}`;
     if (typeof term === "number" || typeof term === "bigint") return String(term);

@@ -1,20 +1,20 @@
-/** The size of a term that is not made. */
+/** Computes the size of a term without making it. */
 import type { Encodable, EncodeOptions } from "./encode.js";
 import { checkNames } from "./options.js";
 import { Output } from "./output.js";
 import { utf8Length } from "./utf8.js";
 
 /**
- * The number of bytes that `encode` would make of the value with these options, the leading 131
- * included; what `encode` refuses is refused, but for lone surrogates. `deflate` is not looked
- * at. It takes no more than 64 kB of memory, whatever the size.
+ * Counts the bytes that `encode` would make of the value with these options, including the leading
+ * 131. It refuses the same values as `encode`, except lone surrogates. It ignores `deflate`. It
+ * takes no more than 64 kB of memory, whatever the size.
  */
 export function byteSize(value: Encodable, options: EncodeOptions = {}): number {
     checkNames(options, options);
     return new Measure({ ...options, codegen: false }).of(value);
 }
 
-/** An output that forgets what was written when its buffer is full. */
+/** Forgets the written bytes when its buffer is full. */
 class Measure extends Output {
     private forgotten!: number;
 

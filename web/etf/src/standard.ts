@@ -1,4 +1,4 @@
-/** The decoders of the main entry point, which inflate by themselves. */
+/** Makes the decoders of the main entry point, which inflate by themselves. */
 import {
     plainDecoder as plainDecoderOf,
     termDecoder as termDecoderOf,
@@ -10,19 +10,21 @@ import { inflate } from "./inflate.js";
 import { checkNames } from "./options.js";
 import type { Term } from "./term.js";
 
-/** These options with our inflate, if they have none. */
+/** Adds the package's inflate to these options, if they have none. */
 function inflating<T extends ReaderOptions>(options: T): T {
     checkNames(options, options);
     const { inflate: own = inflate } = options;
     return { ...options, inflate: own };
 }
 
-/** A decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder. */
+/**
+ * Makes a decoder of the plain view. Its results are `unknown`: check them, or use a typed decoder.
+ */
 export function plainDecoder(options: DecodeOptions = {}): TermDecoder<unknown> {
     return plainDecoderOf(inflating(options));
 }
 
-/** A decoder of the term model. */
+/** Makes a decoder of the term model. */
 export function termDecoder(options: ReaderOptions = {}): TermDecoder<Term> {
     return termDecoderOf(inflating(options));
 }

@@ -21,20 +21,20 @@ import {
 import { latin1Text } from "./utf8.js";
 
 /**
- * Arrays of no more elements than this are made in their full size, others grow: every level of
- * nesting may promise as many elements as there are bytes, and keep none of the promises.
+ * The largest array that the reader makes in its full size. Larger arrays grow, because every level
+ * of nesting may announce as many elements as there are bytes, and contain none of them.
  */
 const PRESIZED = 64;
 
-/** A reader of terms. See {@link Reader} for T, K and L. */
+/** Reads terms. See {@link Reader} for T, K and L. */
 export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
-    /** What a float becomes. */
+    /** Gives the value of a float. */
     protected abstract float(value: number): T;
 
-    /** What the binary of `length` bytes at `start` becomes. */
+    /** Gives the value of the binary of `length` bytes at `start`. */
     protected abstract binary(start: number, length: number): T;
 
-    /** What a native record with these fields becomes whose values stand at `pos`. */
+    /** Gives the value of a native record with these fields, whose values stand at `pos`. */
     protected abstract record(
         fields: ReadonlyMap<string, Atom>,
         module: Atom,
@@ -52,8 +52,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     /**
-     * Reads what follows the items of a list. Lists that are each other's tails become one, as
-     * they are in Erlang, in a loop: they may be many.
+     * Reads the tail of a list. Lists that are each other's tails become one list, as in Erlang.
+     * The code uses a loop, because there may be many.
      */
     protected list(items: T[]): T {
         while (this.buf[this.pos] === Tag.List) {
@@ -74,7 +74,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return items.length === 0 ? tail : (new ImproperList(items, tail) as T);
     }
 
-    /** The list of bytes at `pos`, which Erlang wrote as a string. */
+    /** Reads the list of bytes at `pos`, which Erlang wrote as a string. */
     protected byteList(): number[] {
         const start = this.pos + 3;
         const length = this.view.getUint16(this.pos + 1);
@@ -86,7 +86,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return made;
     }
 
-    /** Reads the term at `pos`, whose tag a view has not read itself. */
+    /** Reads the term at `pos`, whose tag a view does not handle itself. */
     protected rare(): unknown {
         const start = this.pos;
         const tag = this.u8();
@@ -117,7 +117,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Export:
                 return new ExportFun(this.atomTerm(), this.atomTerm(), this.integer(255));
             case Tag.NewFun: {
-                // The size is skipped, as the VM does: some releases wrote it too large.
+                // The code skips the size, as the VM does, because some releases wrote it too
+                // large.
                 this.pos += 4;
                 const arity = this.u8();
                 const uniq = new Uint8Array(this.buf.subarray(this.pos, (this.pos += 16)));
@@ -149,7 +150,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Record:
                 return this.nativeRecord();
             case Tag.Local:
-                // It stands first, after the version (which an inflated term has not).
+                // It stands first, after the version (an inflated term has no version).
                 if (start > 1) this.fail("tag", "a local term must be the whole value", start);
                 this.pos = this.end;
                 return new LocalTerm(new Uint8Array(this.buf.subarray(start + 1)));
@@ -163,8 +164,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     /**
-     * An integer as it stands inside a fun: of 32 bits, or of as few as these. The VM takes larger
-     * ones, and makes others of them.
+     * Reads an integer inside a fun: of 32 bits, or of fewer. The VM takes larger integers, and
+     * changes their values.
      */
     private integer(bits = -1): number {
         const start = this.pos;
@@ -185,14 +186,14 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         this.need(start, length);
         this.pos += length;
         if (bits === 8) return this.binary(start, length);
-        // So much memory does a typed array take.
+        // A typed array takes this much memory.
         this.count(16);
         const bytes = new Uint8Array(this.buf.subarray(start, this.pos));
         bytes[length - 1] &= 0xff << (8 - bits);
         return new BitBinary(bytes, bits);
     }
 
-    /** As the VM reads it, up to the first zero. */
+    /** The text ends at the first zero, as in the VM. */
     private textFloat(): number {
         const text = this.text(this.pos, 31, latin1Text);
         const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
@@ -202,19 +203,19 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return value;
     }
 
-    /** A process identifier whose tag was just read. */
+    /** Reads a process identifier after its tag. */
     private pid(tag: number): Pid {
         return new Pid(this.atomTerm(), this.u32(), this.u32(), this.creation(tag === Tag.Pid));
     }
 
-    /** The process that made a fun. */
+    /** Reads the process that made a fun. */
     private creator(): Pid {
         const tag = this.u8();
         if (tag !== Tag.NewPid && tag !== Tag.Pid) this.forbidden(this.pos - 1);
         return this.pid(tag);
     }
 
-    /** Old tags have a creation of one byte, of which only two bits were ever used. */
+    /** Old tags have a creation of one byte. Only two bits of it were ever in use. */
     private creation(small: boolean): number {
         if (!small) return this.u32();
         const creation = this.u8();
@@ -222,7 +223,10 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return creation;
     }
 
-    /** The oldest tag has its one word before the creation, the others theirs behind. */
+    /**
+     * The oldest tag has its one word before the creation, and the others have their words after
+     * it.
+     */
     private reference(tag: Tag.NewerReference | Tag.NewReference | Tag.Reference): Reference {
         const start = this.pos - 1;
         const words: number[] = [];
@@ -235,7 +239,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (tag === Tag.Reference) words.push(this.u32());
         const creation = this.creation(tag !== Tag.NewerReference);
         while (words.length < count) words.push(this.u32());
-        // The tags of small creations are from a time of small references.
+        // The tags with small creations come from a time of small references.
         if (tag !== Tag.NewerReference && words[0] >>> 18) this.forbidden(start);
         return new Reference(node, creation, words);
     }

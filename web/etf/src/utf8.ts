@@ -1,4 +1,7 @@
-/** UTF-8 both ways, checked as `TextDecoder` with `fatal` checks it, a byte order mark kept. */
+/**
+ * Converts UTF-8 in both directions. It checks as `TextDecoder` with `fatal` does, and keeps a byte
+ * order mark.
+ */
 import { EtfError, kindName, noTerm } from "./error.js";
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -8,18 +11,18 @@ export const encoder = /* @__PURE__ */ new TextEncoder();
 /** Up to this many bytes {@link decodeByHand} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
 
-/** Whether a value is a Uint8Array, also one of another window or of Node's vm. */
+/** Tells whether a value is a Uint8Array, also one of another window or of Node's vm. */
 export function isBytes(value: unknown): value is Uint8Array {
     return ArrayBuffer.isView(value) && (value as Uint8Array)[Symbol.toStringTag] === "Uint8Array";
 }
 
-/** Refuses what is no Uint8Array where `what` is to be one. */
+/** Refuses an argument, named `what`, that is not a Uint8Array. */
 export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
     if (!isBytes(value))
         throw new TypeError(`${what} must be a Uint8Array, not ${kindName(value)}`);
 }
 
-/** The text in bytes[start, end), which must be UTF-8. */
+/** Decodes the text in bytes[start, end), which must be UTF-8. */
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
     if (text === undefined)
@@ -27,12 +30,15 @@ export function decodeUtf8(bytes: Uint8Array, start: number, end: number): strin
     return text;
 }
 
-/** The same, or undefined where it is not UTF-8: an error takes the time of a hundred texts. */
+/**
+ * Decodes text, or gives undefined where it is not UTF-8. An error takes the time of a hundred
+ * texts.
+ */
 export function utf8Text(bytes: Uint8Array, start: number, end: number): string | undefined {
     let text: string | undefined;
     if (end - start > SHORT) {
         text = decoder.decode(bytes.subarray(start, end));
-        // The decoder writes U+FFFD for bytes that are not UTF-8. The bytes may also hold it.
+        // The decoder writes U+FFFD for bytes that are not UTF-8. The bytes may also contain it.
         if (!text.includes("\ufffd")) return text;
     }
     return decodeByHand(bytes, start, end, text);
@@ -67,7 +73,7 @@ function decodeByHand(
             if ((next & 0xc0) !== 0x80) return undefined;
             point = (point << 6) | (next & 0x3f);
         }
-        // Two bytes cannot be too many, since no lead is less than 0xc2.
+        // Two bytes cannot be too many, because no lead byte is less than 0xc2.
         if (point < 1 << (5 * more + 1) || point > 0x10ffff || point >> 11 === 0x1b)
             return undefined;
         if (more === 3) {
@@ -79,7 +85,7 @@ function decodeByHand(
     return text ?? String.fromCharCode.apply(undefined, units.slice(0, count));
 }
 
-/** The text in bytes[start, end) of one character for each byte, as ISO 8859-1 has it. */
+/** Decodes bytes[start, end) with one character for each byte, as in ISO 8859-1. */
 export function latin1Text(bytes: Uint8Array, start = 0, end = bytes.length): string {
     let text = "";
     for (let at = start; at < end; at += 4096) {
@@ -89,19 +95,19 @@ export function latin1Text(bytes: Uint8Array, start = 0, end = bytes.length): st
     return text;
 }
 
-/** The UTF-8 bytes of a text. A lone surrogate, which has none, is an EtfError of code `encode`. */
+/** Encodes a text in UTF-8. A lone surrogate has no bytes, and is an EtfError of code `encode`. */
 export function encodeUtf8(text: string): Uint8Array {
     const bytes = encoder.encode(text);
     checkSurrogates(text, bytes.length);
     return bytes;
 }
 
-/** The numbers of a text's characters. */
+/** Gives the numbers of a text's characters. */
 export function codePoints(text: string): number[] {
     return Array.from(text, (character) => character.codePointAt(0)!);
 }
 
-/** How many bytes a text has in UTF-8. */
+/** Counts the bytes of a text in UTF-8. */
 export function utf8Length(text: string): number {
     let length = text.length;
     for (let i = 0; i < text.length; i++) {
@@ -114,8 +120,8 @@ export function utf8Length(text: string): number {
 }
 
 /**
- * The platform's encoder writes U+FFFD in the place of a lone surrogate, which would change the
- * text without a word. Only text that became longer than its units can hold one.
+ * The platform's encoder writes U+FFFD in the place of a lone surrogate, and so changes the text
+ * without a report. Only text that became longer than its units can contain one.
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
@@ -126,7 +132,7 @@ export function checkSurrogates(text: string, encodedLength: number): void {
 const lone = /[\ud800-\udfff]/u;
 
 function hasLone(text: string): boolean {
-    // Node 20 and the browsers of 2023 have this, which is many times as fast.
+    // Node 20 and the browsers of 2023 have this function, which is many times as fast.
     const { isWellFormed } = text as { isWellFormed?: () => boolean };
     return isWellFormed ? !isWellFormed.call(text) : lone.test(text);
 }
