@@ -161,7 +161,7 @@ left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
                                not lists:member(filename:extension(File), [".beam", ".app"]),
                                hd(File) =/= $.],
     Shown = lists:sublist(Others, ?SHOWN),
-    [io_lib:format("~ts: left out, since only ebin's modules, priv and include are packed: ~ts~ts",
+    [io_lib:format("~ts: Whittle packs only modules, priv and include, and leaves out: ~ts~ts",
                    [Name, lists:join(", ", Shown),
                     [io_lib:format(" and ~b more", [length(Others) - ?SHOWN])
                      || length(Others) > ?SHOWN]])
@@ -174,7 +174,9 @@ names(Dir) ->
         {ok, Names} -> [case filelib:is_dir(filename:join(Dir, Name)) of
                             true -> Name ++ "/";
                             false -> Name
-                        end || Name <- lists:sort(Names)];
+                        end || Name <- lists:sort(Names),
+                               %% rebar3 links `priv' and `include' also where they are missing.
+                               filelib:is_file(filename:join(Dir, Name))];
         {error, _} -> []
     end.
 

@@ -959,19 +959,21 @@ files_left_out(Config) ->
     Notes = fun() ->
                     {ok, System} = read(Dir),
                     [#{notes := Notes}] = whittle_system:ledger(System),
-                    [Note || Note <- Notes, binary:match(Note, <<"left out">>) =/= nomatch]
+                    [Note || Note <- Notes, binary:match(Note, <<"leaves out">>) =/= nomatch]
             end,
     [made:file(filename:join(Dir, Path), "")
      || Path <- ["priv/x", "include/x.hrl", "src/x.txt", "test/x", "doc/x", "c_src/x.c", "_build/x",
                  ".git/x", "rebar.config.x", "rebar.lock", "README.md", "LICENSE", "Makefile",
                  "ebin/.gitignore"]],
     ok = file:delete(filename:join(Dir, "src/x.txt")),
+    ok = file:del_dir_r(filename:join(Dir, "priv")),
+    ok = file:make_symlink("nowhere", filename:join(Dir, "priv")),
     ?assertEqual([], Notes()),
     [made:file(filename:join(Dir, Path), "") || Path <- ["etc/p.terms", "ebin/p.terms", "top.cfg"]],
-    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+    ?assertEqual([<<"app: Whittle packs only modules, priv and include, and leaves out: etc/, "
                     "top.cfg, ebin/p.terms">>], Notes()),
     [made:file(filename:join(Dir, "x" ++ integer_to_list(N)), "") || N <- lists:seq(1, 4)],
-    ?assertEqual([<<"app: left out, since only ebin's modules, priv and include are packed: etc/, "
+    ?assertEqual([<<"app: Whittle packs only modules, priv and include, and leaves out: etc/, "
                     "top.cfg, x1, x2, x3 and 2 more">>], Notes()).
 
 no_otp(Config) ->
