@@ -356,6 +356,7 @@ reach(System, Options, Kept, Summaries) ->
     Program = program(System),
     Input = #{modules => Summaries,
               program => Program,
+              own => maps:with(own(System), Program),
               data => whittle_shake_data:data(System, Summaries),
               lists => whittle_shake_data:lists(System, Program, Summaries),
               calls => whittle_shake_roots:calls(System, Summaries, Missing),
@@ -424,6 +425,11 @@ program(System) ->
                                    <- whittle_system:apps(System),
                                Kind =/= device, Name =/= kernel, Name =/= stdlib,
                                M <- maps:keys(Modules)]).
+
+%% Lists the modules of applications that are not OTP's.
+own(System) ->
+    [M || #{modules := Modules, origin := #{kind := Kind}} <- whittle_system:apps(System),
+          Kind =/= otp, M <- maps:keys(Modules)].
 
 taken_apart(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),

@@ -30,6 +30,7 @@
 -type input() ::
         #{modules := #{module() => whittle_shake_summary:summary()},
           program := #{module() => []},         % modules that turn features on
+          own => #{module() => []},             % of these, those that are not of OTP; default: all
           calls := [{mfa(), origin()}],         % roots
           kept := [{mfa(), origin()}],          % roots of any feature
           %% calls that the code does not show: those in C, and epp's
@@ -66,7 +67,7 @@
       | {whole, mfa()}.                                 % its module cannot be split
 
 -record(state,
-        {modules, program, features, known, traps, answered, data, lists,
+        {modules, program, own, features, known, traps, answered, data, lists,
          kept = #{} :: #{mfa() => []},
          named = #{} :: #{atom() => [{module(), arity()}]},  % exports by name
          live = #{} :: #{mfa() => reason()},
@@ -101,7 +102,8 @@
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
         atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known,
         features := Features, answered := Answered, on := On, off := Off} = Input) ->
-    State0 = #state{modules = Modules, program = Program, features = Features, known = Known,
+    State0 = #state{modules = Modules, program = Program, own = maps:get(own, Input, Program),
+                    features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
                     data = Data, lists = Lists,
                     text_readers = case Data of #{consults := By} -> By; none -> #{} end,
@@ -488,11 +490,13 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
         _ -> State
     end.
 
-%% Handles a mentioned module that the program contains, or that the program or its configuration
-%% mentions.
+%% Handles a mentioned module of the program's own, or a module of kernel or stdlib that the
+%% program's own code or its configuration mentions. The other applications of OTP have too many
+%% functions with the names of labels: a label `file' would keep the whole compiler.
 labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
-labelled(M, Exports, Origin, #state{program = Program} = State) ->
-    case is_map_key(M, Program) orelse is_of_program(Origin, Program) of
+labelled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
+    case is_map_key(M, Own)
+        orelse (not is_map_key(M, Program) andalso is_of_program(Origin, Own)) of
         true ->
             lists:foldl(fun({F, A}, #state{labels = Labels} = S) ->
                                 case Labels of
@@ -503,6 +507,8 @@ labelled(M, Exports, Origin, #state{program = Program} = State) ->
         false -> State
     end.
 
+%% Recorded names are certain already and say nothing about data.
+is_of_program({root, "the evidence"}, _) -> false;
 is_of_program({root, _}, _) -> true;
 is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 
