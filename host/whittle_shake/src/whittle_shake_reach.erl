@@ -448,10 +448,17 @@ pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
 tag(Tag, Origin, State) ->
     label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State)))).
 
-%% Most tags and keys are labels and do not name functions. So they name functions only of modules
-%% that the program contains or mentions: `apply(M, F, Args)' may get all three from anywhere.
+%% Most tags and keys are labels and do not name functions. So only labels of the program's own code
+%% and of its data name functions, and only functions of modules that the program contains or
+%% mentions: `apply(M, F, Args)' may get all three from anywhere.
 label(F, _, #state{labels = Labels} = State) when is_map_key(F, Labels) -> State;
-label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
+label(F, Origin, #state{own = Own} = State) ->
+    case is_of_program(Origin, Own) of
+        true -> own_label(F, Origin, State);
+        false -> State
+    end.
+
+own_label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
     lists:foldl(fun({M, A}, S) ->
                         case Labelled of
                             #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);

@@ -45,7 +45,7 @@ notes(Used, Apps, Otp, Libs) ->
                        orelse whittle_otp_lib:app_dir(Name, Otp) =/= error
            end,
     [by_input(Group, Held) || {App, _} = Group <- grouped(ByInput), not is_map_key(App, Used)]
-        ++ by_otp(grouped(ByOtp), Otp).
+        ++ by_otp(grouped(ByOtp), Held, Otp).
 
 %% Internal
 
@@ -98,28 +98,32 @@ by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
                    others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
 
 %% Writes one line for each application to add, because it may bring other missing applications.
-by_otp(Groups, Otp) ->
+by_otp(Groups, Held, Otp) ->
     Names = [App || {App, _} <- Groups],
     Brings = [{App, brought(App, Otp)} || App <- Names],
     Tops = [App || App <- Names,
                    not lists:any(fun({One, Others}) ->
                                          One =/= App andalso lists:member(App, Others)
                                  end, Brings)],
-    [with_others(Top, [Group || {App, _} = Group <- Groups,
-                                lists:member(App, proplists:get_value(Top, Brings))])
+    [with_others(Top, Held, [Group || {App, _} = Group <- Groups,
+                                      lists:member(App, proplists:get_value(Top, Brings))])
      || Top <- Tops].
 
-with_others(Top, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
+with_others(Top, Held, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
     Callees = [App || {App, _} <- Groups],
     io_lib:format("~ts of OTP calls ~ts, which no .app file asks for and which ~ts not packed "
-                  "(~ts calls ~ts): such a call fails; `--app ~ts' adds ~ts",
+                  "(~ts calls ~ts): such a call fails; ~ts",
                   [names([Name || {_, By} <- Groups, {Name, _, _} <- By]), names(Callees),
-                   case Callees of [_] -> "is"; _ -> "are" end, Module, function(Mfa), Top,
-                   case Callees of [_] -> "it"; _ -> "them" end]).
+                   case Callees of [_] -> "is"; _ -> "are" end, Module, function(Mfa),
+                   case Callees of
+                       [_] -> remedy(Top, Held(Top), whittle_otp:unsupported(Top));
+                       _ -> io_lib:format("`--app ~ts' adds them", [Top])
+                   end]).
 
-%% Lists the applications that an application of the chosen OTP brings.
+%% Lists an application and the applications of the chosen OTP that it brings. The chosen OTP may
+%% lack the application itself.
 brought(App, Otp) ->
-    whittle_needs:reachable([App], described([App], Otp, #{})).
+    lists:usort([App | whittle_needs:reachable([App], described([App], Otp, #{}))]).
 
 described([App | Rest], Otp, Apps) when is_map_key(App, Apps) ->
     described(Rest, Otp, Apps);

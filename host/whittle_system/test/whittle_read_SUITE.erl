@@ -500,6 +500,19 @@ called_by_otp(Config) ->
     ?assertEqual(nomatch, binary:match(notes(Whole), <<"of OTP calls">>)),
     {0, Output} = run(Whole, [], Config),
     ?assertMatch({_, _}, binary:match(Output, <<"hello">>)),
+    %% The chosen OTP may lack the application that its own application calls.
+    #{otp_lib := Lib} = staged:options(),
+    Reduced = in("otp/lib", Config),
+    ok = filelib:ensure_path(Reduced),
+    [ok = file:make_symlink(filename:join([Lib, "..", Part]), filename:join([Reduced, "..", Part]))
+     || {ok, Parts} <- [file:list_dir(filename:dirname(Lib))], Part <- Parts, Part =/= "lib"],
+    [ok = file:make_symlink(filename:join(Lib, App), filename:join(Reduced, App))
+     || {ok, Apps} <- [file:list_dir(Lib)], App <- Apps, not lists:prefix("debugger", App)],
+    {ok, Reading} = whittle_read:read(Asks("of_common_test", common_test, "ct:run(\"x\")"),
+                                      #{otp_lib => Reduced}),
+    ?assertMatch({_, _}, binary:match(notes(Reading),
+                                      <<"such a call fails; Whittle does not build OTP's "
+                                        "debugger:">>)),
     %% There is one note for each application that OTP's own application needs. There is none for
     %% tracing or for a call that the input does not reach.
     [?assertEqual({App, Adds}, {App, [Add || [Add] <- added(read(Asks(Name, App, Call)))]})
