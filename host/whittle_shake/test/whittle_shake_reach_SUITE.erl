@@ -85,8 +85,13 @@ labels(_) ->
            "main() -> b:go({live, [1]}). live(X) -> X. dead() -> ok."],
           ["-module(b). -export([go/1]). go({F, A}) -> apply(a, F, A)."]).
 
-%% They name no functions of modules that only OTP mentions.
+%% Labels name no functions of modules that only OTP mentions. The labels of OTP's code name no
+%% functions at all.
 labels_of_otp(_) ->
+    check(["-module(a). -export([main/0, live/1, dead/1]).",
+           "main() -> m:run(a, {live, 1}). live(X) -> X. dead(X) -> X."],
+          ["-module(m). -export([run/2]).",
+           "run(M, {F, A}) -> self() ! {dead, 1}, M:F(A)."]),
     Live = live([compiled(["-module(a). -export([main/0]).", "main() -> m:go(), {label, 1}."]),
                  compiled(["-module(m). -export([go/0]).",
                            "go() -> put(m, f), [run(get(m), C) || C <- [{label, 1}, {other, 1}]].",
