@@ -17,12 +17,11 @@ targets() ->
 
 %% Names, for a person, what this machine lacks to run a target's programs.
 -spec lacks(target()) -> none | string().
-lacks(#{emulator := []}) ->
-    none;
-lacks(#{emulator := Words}) ->
-    case os:find_executable(lists:last(Words)) of
-        false -> "there is no " ++ lists:last(Words) ++ " (Debian package qemu-user)";
-        _ -> none
+lacks(Target) ->
+    case whittle_target:emulator(Target) of
+        {error, {no_emulator, #{program := Program}}} ->
+            "there is no " ++ Program ++ " (Debian package qemu-user)";
+        {ok, _} -> none
     end.
 
 -spec flavours(target()) -> [string()].

@@ -63,7 +63,7 @@ zsh() ->
 
 %% Writes a word and, after a colon, its description.
 described({Word, Means}) ->
-    whittle_shell:quoted([string:replace(Word, ":", "\\:", all), [[$:, Means] || Means =/= ""]]).
+    whittle_program:quoted([string:replace(Word, ":", "\\:", all), [[$:, Means] || Means =/= ""]]).
 
 %% Lists the words for each position. The pattern is `NUMBER:COMMAND:WORD BEFORE:WORD', and the
 %% first match applies.

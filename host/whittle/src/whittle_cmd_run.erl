@@ -3,7 +3,7 @@
 -module(whittle_cmd_run).
 -behaviour(whittle).
 
--import(whittle_shell, [quoted/1]).
+-import(whittle_program, [quoted/1]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -16,19 +16,19 @@ command() ->
       help => "run an executable, in an emulator if it is for another machine",
       options => []}.
 
-%% @doc Hands the executable and its arguments to the script. The description of the target names
-%% the emulator, if the target needs one.
+%% @doc Hands the executable and its arguments to the script, after its emulator if its target needs
+%% one.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out | Arguments]}) ->
-    case whittle_pack:read_file(Out, <<"etc/info.txt">>) of
-        {ok, Info} ->
-            case whittle_work:steps([fun(_) -> executable(Out) end,
-                                      fun(_) -> emulator(Out, Info) end]) of
-                {ok, Emulator} -> start(Emulator ++ [filename:absname(Out) | Arguments]);
-                {error, _} = Error -> Error
-            end;
-        {error, Error} ->
-            whittle_failure:make({pack, Error})
+    whittle_work:steps([fun(_) -> target(Out) end,
+                        fun(Target) -> executable(Out, Target) end,
+                        fun(Target) -> emulator(Target, Out) end,
+                        fun(Emulator) -> start(Emulator ++ [filename:absname(Out) | Arguments]) end]).
+
+target(Out) ->
+    case whittle_pack:target(Out) of
+        {ok, _} = Target -> Target;
+        {error, Error} -> whittle_failure:make({pack, Error})
     end.
 
 start(Words) ->
@@ -38,31 +38,20 @@ start(Words) ->
     end.
 
 %% Checks that the file is executable. A copy often is not, and an emulator would not report it.
-executable(Out) ->
+executable(Out, Target) ->
     case file:read_file_info(Out) of
         {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
             {error, {work, [Out, " has no permission to be executed: run `chmod +x' on it"]}};
         _ ->
-            ok
+            {ok, Target}
     end.
 
-%% Finds the emulator. The executable starts further programs, which are copies of itself. So the
-%% launcher receives the name of the emulator too (native/launcher/process.c).
-emulator(Out, Info) ->
-    {match, [Target]} = re:run(Info, "^target ([^,]*),",
-                               [multiline, {capture, all_but_first, list}]),
-    case [Words || #{name := Name, emulator := [_ | _] = Words} <- whittle_runtime:targets(),
-                   Name =:= Target] of
-        [] ->
-            {ok, []};
-        [Words] ->
-            Program = lists:last(Words),
-            case os:find_executable(Program) of
-                false ->
-                    {error, {work, [Out, " is built for ", Target, ", and the emulator ", Program,
-                                    " is not on the PATH: install it (Debian package qemu-user),"
-                                    " or copy the file to the board"]}};
-                Path ->
-                    {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | Words]}
-            end
+emulator(Target, Out) ->
+    case whittle_runtime:emulator(Target) of
+        {ok, _} = Command ->
+            Command;
+        {error, {no_emulator, #{program := Program}}} ->
+            {error, {work, [Out, " is built for ", Target, ", and the emulator ", Program,
+                            " is not on the PATH: install it (Debian package qemu-user),"
+                            " or copy the file to the board"]}}
     end.

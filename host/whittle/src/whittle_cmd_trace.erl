@@ -9,16 +9,9 @@
 -module(whittle_cmd_trace).
 -behaviour(whittle).
 
--import(whittle_shell, [quoted/1]).
+-import(whittle_program, [quoted/1]).
 
 -export([command/0, run/1]).
-
-%% The modules to copy for the VMs. The second module starts the recorder in a VM that Whittle did
-%% not build.
--define(RECORDER, ["whittle_trace", "whittle_trace_begin"]).
-
-%% The number of later OTP releases to record besides the host's own. They take nine years.
--define(NEWER, 9).
 
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
@@ -69,20 +62,9 @@ cannot_write({is_directory, Out}) -> [Out, " is a directory: name a file with -o
 cannot_write(Error) -> whittle_pack:format_error(Error).
 
 make_directory() ->
-    case whittle_unfinished:make_directory("whittle-trace") of
-        {ok, Dir} ->
-            Ebin = filename:join([code:lib_dir(whittle_system), "..", "whittle_trace", "ebin"]),
-            Copy = fun(Name) ->
-                           file:copy(filename:join(Ebin, Name), filename:join(Dir, Name))
-                   end,
-            case whittle_work:steps([fun(_) -> Copy(Name ++ ".beam") end || Name <- ?RECORDER]) of
-                {ok, _} -> {ok, Dir};
-                {error, Reason} ->
-                    whittle_unfinished:remove_directory(Dir),
-                    {error, no_directory(Dir, Reason)}
-            end;
-        {error, {Base, Reason}} ->
-            {error, no_directory(Base, Reason)}
+    case whittle_recording:start() of
+        {ok, _} = Started -> Started;
+        {error, {Dir, Reason}} -> {error, no_directory(Dir, Reason)}
     end.
 
 no_directory(Dir, Reason) ->
@@ -93,47 +75,33 @@ no_directory(Dir, Reason) ->
 %% holds the directory.
 hand_over(Dir, Words) ->
     Set = [["export ", Name, $=, quoted(Value), "; "]
-           || {Name, Value} <- [{"WHITTLE_TRACE", Dir} | flags(Dir)]],
+           || {Name, Value} <- whittle_recording:environment(Dir)],
     case whittle_shell:hand_over(["traced=", quoted(Dir), "; traced() { ", Set, "exec \"$@\" ",
                                   lists:join($\s, [quoted(Word) || Word <- Words]), "; }"]) of
         ok ->
             {ok, #{text => "", json => null}};
         {error, _} = Error ->
-            whittle_unfinished:remove_directory(Dir),
+            whittle_recording:remove(Dir),
             Error
     end.
 
-%% Sets the flags that load the recorder. `erl' puts ERL_OTP29_FLAGS before all other flags of OTP
-%% 29, because the arguments after an `-extra' belong to the program. Other releases ignore this
-%% variable. The recorder skips releases older than the host's, because they cannot load code of
-%% the host's compiler. Whittle's executables ignore these variables.
-flags(Dir) ->
-    %% code:ensure_modules_loaded/1 ignores a module that it cannot load.
-    Ours = ["-pa ", quoted(Dir), " -s code ensure_modules_loaded",
-            [[$\s, Name] || Name <- ?RECORDER]],
-    Host = list_to_integer(erlang:system_info(otp_release)),
-    [{Name, [Ours, $\s, os:getenv(Name, "")]}
-     || Otp <- lists:seq(Host, Host + ?NEWER),
-        Name <- ["ERL_OTP" ++ integer_to_list(Otp) ++ "_FLAGS"]].
-
 collect(Dir, Out) ->
-    Records = records(Dir),
-    Evidence = whittle_shake_evidence:merge([Calls || {Calls, _} <- Records]),
+    {Evidence, Ends} = whittle_recording:collect(Dir),
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
-            whittle_unfinished:remove_directory(Dir),
+            whittle_recording:remove(Dir),
             {error, {work, ["nothing was recorded, and ", Out, " not written: the command "
                             "started no Erlang VM of OTP ", erlang:system_info(otp_release),
                             " or newer, or none that takes the environment's flags"]}};
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
-                    Own = length(whittle_shake_evidence:modules(Evidence) -- known()),
+                    Own = length(whittle_recording:own(Evidence)),
                     {ok, #{text => [io_lib:format("~ts: ~b functions of ~b modules, ~b of them the "
                                                   "program's own, called in ~ts~n",
                                                   [Out, Functions, Modules, Own,
-                                                   vms(length(Records))])
-                                    | lists:map(fun note/1, doubts(Own, Records))],
+                                                   vms(length(Ends))])
+                                    | lists:map(fun note/1, doubts(Own, Ends))],
                            json => null}};
                 {error, _} = Error ->
                     Error
@@ -143,8 +111,8 @@ collect(Dir, Out) ->
 note(Text) -> ["whittle: note: ", Text, $\n].
 
 %% Lists the reasons why the record may be incomplete.
-doubts(Own, Records) ->
-    CutShort = length([cut_short || {_, cut_short} <- Records]),
+doubts(Own, Ends) ->
+    CutShort = length([cut_short || cut_short <- Ends]),
     ["no function of the program's own was seen: a VM that is halted soon after its start ends "
       "unread; see docs/shaking.md" || Own =:= 0]
         ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still ", Run,
@@ -154,36 +122,11 @@ doubts(Own, Records) ->
                                                  _ -> {"run", "they"}
                                              end]].
 
-%% Lists the modules of OTP and of Whittle, for the host's OTP and for each OTP that Whittle
-%% builds for. A record of a stock VM with any other OTP counts some OTP modules as the program's
-%% own.
-known() ->
-    modules(fun whittle_device:is_device/1, filename:dirname(code:lib_dir(whittle_system)))
-        ++ [M || Lib <- [code:lib_dir() | whittle_runtime:otp_libs(#{})],
-                 M <- modules(fun whittle_otp:is_otp/1, Lib)].
-
-modules(Is, Lib) ->
-    [list_to_atom(filename:basename(File, ".beam"))
-     || Dir <- filelib:wildcard("*/ebin", Lib),
-        Is(list_to_atom(hd(string:split(filename:dirname(Dir), "-")))),
-        File <- filelib:wildcard("*.beam", filename:join(Lib, Dir))].
-
-%% Reads the file of each VM. The recorder lies beside these files. The command may have removed
-%% the whole directory.
-records(Dir) ->
-    Names = case file:list_dir(Dir) of
-                {ok, Found} -> Found;
-                {error, _} -> []
-            end,
-    [whittle_shake_evidence:packets(Bytes)
-     || Name <- Names, lists:member($-, Name),
-        {ok, Bytes} <- [file:read_file(filename:join(Dir, Name))]].
-
 %% Writes the record, and then removes the directory. The record may have taken an hour.
 write(Out, Dir, Bytes) ->
     case whittle_pack:write_beside(Out, Bytes) of
         ok ->
-            whittle_unfinished:remove_directory(Dir);
+            whittle_recording:remove(Dir);
         {error, Error} ->
             Instead = filename:join(Dir, "record.trace"),
             case whittle_pack:write_beside(Instead, Bytes) of

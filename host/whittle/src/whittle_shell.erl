@@ -4,12 +4,7 @@
 %% descriptor 3, which the script reads.
 -module(whittle_shell).
 
--export([quoted/1, hand_over/1]).
-
-%% @doc Quotes a word for the shell. Between single quotes no character is special.
--spec quoted(unicode:chardata()) -> binary().
-quoted(Word) ->
-    unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).
+-export([hand_over/1]).
 
 %% @doc Gives the script its shell code. An error means that the script has ended.
 -spec hand_over(iodata()) -> ok | {error, whittle:failure()}.

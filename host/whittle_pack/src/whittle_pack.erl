@@ -7,7 +7,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([check_output/2, write/4, check_beside/1, write_beside/2]).
--export([read/1, read_file/2, loaded_size/1]).
+-export([read/1, parts/1, target/1, read_file/2, loaded_size/1]).
 -export([format_error/1]).
 
 -export_type([options/0, beside/0, contents/0, error/0]).
@@ -109,6 +109,27 @@ write_beside(File, Bytes) ->
 read(File) ->
     steps([fun(_) -> read_bytes(File) end,
            fun(Bytes) -> about(File, contents(Bytes)) end]).
+
+%% @doc Reads the use of every byte of an executable.
+-spec parts(file:filename_all()) -> {ok, whittle_pack_parts:parts()} | {error, error()}.
+parts(File) ->
+    case read(File) of
+        {ok, Contents} -> {ok, whittle_pack_parts:of_contents(Contents)};
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Reads the name of the target that an executable was built for.
+-spec target(file:filename_all()) -> {ok, string()} | {error, error()}.
+target(File) ->
+    case read_file(File, <<"etc/info.txt">>) of
+        {ok, none} ->
+            about(File, {error, {pack_damaged, "it has no etc/info.txt"}});
+        {ok, Info} ->
+            {match, [Target]} = re:run(Info, "^target ([^,]*),",
+                                       [multiline, {capture, all_but_first, list}]),
+            {ok, Target};
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Reads one file of an executable's tree, by virtual path. It returns `none' if there is no
 %% such file.

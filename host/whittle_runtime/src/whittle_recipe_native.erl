@@ -83,5 +83,4 @@ is_cxx_file(Source) ->
 define(#{kind := nif, name := Name}) -> "-DSTATIC_ERLANG_NIF_LIBNAME=" ++ Name;
 define(#{kind := driver}) -> "-DSTATIC_ERLANG_DRIVER".
 
-quoted(Path) ->
-    "'" ++ lists:flatten(string:replace(Path, "'", "'\\''", all)) ++ "'".
+quoted(Text) -> unicode:characters_to_list(whittle_program:quoted(Text)).

@@ -9,8 +9,8 @@
 -module(whittle_runtime).
 
 %% Builds
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0,
-         otps/0, default_otp/0,
+-export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
+         default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1]).
 %% The cache
 -export([cached/1, uncache/2, undo/0, reading/2, alone/2]).
@@ -136,6 +136,17 @@ suites(Release, Options) ->
 -spec targets() -> [whittle_target:target()].
 targets() ->
     whittle_target:all().
+
+%% @doc Returns the command that runs an executable of a known target on this machine: the words
+%% before the executable's path. The list is empty if the target needs no emulator.
+%%
+%% The executable starts further programs, which are copies of itself. So the launcher receives the
+%% path of the emulator in `WHITTLE_EMULATOR' (native/launcher/process.c).
+-spec emulator(string()) -> {ok, [string()]} | {error, {no_emulator, #{target := string(),
+                                                                       program := string()}}}.
+emulator(Target) ->
+    [Described] = [Described || #{name := Name} = Described <- targets(), Name =:= Target],
+    whittle_target:emulator(Described).
 
 %% @doc Returns the name of the default target.
 %%

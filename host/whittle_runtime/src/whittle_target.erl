@@ -5,7 +5,7 @@
 %% a file.
 -module(whittle_target).
 
--export([all/0, load/1, for_flavour/2]).
+-export([all/0, load/1, for_flavour/2, emulator/1]).
 
 -export_type([target/0, library/0]).
 
@@ -84,6 +84,19 @@ for_flavour(Target = #{libraries := Libraries}, Flavour) ->
     Target#{libraries := [maps:remove(flavours, Library)
                           || Library <- Libraries,
                              lists:member(Flavour, maps:get(flavours, Library, [Flavour]))]}.
+
+%% @doc Returns the command that runs the target's programs on this machine, as {@link
+%% whittle_runtime:emulator/1} describes.
+-spec emulator(target()) ->
+          {ok, [string()]} | {error, {no_emulator, #{target := string(), program := string()}}}.
+emulator(#{emulator := []}) ->
+    {ok, []};
+emulator(#{name := Name, emulator := Words}) ->
+    Program = lists:last(Words),
+    case os:find_executable(Program) of
+        false -> {error, {no_emulator, #{target => Name, program => Program}}};
+        Path -> {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | Words]}
+    end.
 
 %% Reads a description. It is part of Whittle, so a mistake in it is a bug and crashes.
 read(File) ->

@@ -3,7 +3,7 @@
 %% `--whittle-ping'. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1, is_device/1, lib_dir/0]).
+-export([read/1, add/1, is_device/1, recorder/0, lib_dir/0]).
 
 %% The applications that every system contains.
 -define(ADDED, [whittle_start, whittle_control]).
@@ -14,6 +14,10 @@
 %% @doc Tells whether every system contains the application.
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
+
+%% @doc Lists the modules that `whittle trace' loads into a program.
+-spec recorder() -> [module()].
+recorder() -> ?RECORDER.
 
 %% @doc Returns the directory of the compiled applications. It also holds the libraries that a
 %% program may list among its applications, such as whittle_io.

@@ -5,7 +5,7 @@
 %% caller ends.
 -module(whittle_program).
 
--export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1]).
+-export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1, quoted/1]).
 
 -export_type([settings/0]).
 
@@ -87,6 +87,11 @@ kill_all(Wait) ->
                           after Wait -> ok
                           end
                   end, Programs).
+
+%% @doc Quotes a word for the shell. Between single quotes no character is special.
+-spec quoted(unicode:chardata()) -> binary().
+quoted(Word) ->
+    unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).
 
 %% Internal
 

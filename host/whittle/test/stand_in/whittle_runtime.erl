@@ -3,7 +3,7 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
+-export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, emulator/1, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
@@ -16,6 +16,10 @@ targets() ->
      #{name => "board", summary => "a board", cpu => "small ones", word_size => 32,
        endian => big, float => soft, flavours => [size, speed],
        emulator => ["env", "EMULATED=it's so", Emulator], notes => ["it has no clock"]}].
+
+emulator(Target) ->
+    [Described] = [Described || #{name := Name} = Described <- targets(), Name =:= Target],
+    whittle_target:emulator(Described).
 
 default_target() -> "x86_64".
 
