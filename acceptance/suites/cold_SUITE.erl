@@ -1,6 +1,7 @@
-%% Tests that code which `--shake functions --missing load' makes cold loads at its first call,
-%% without any other difference: the table of docs/shaking.md. In each case the fixture `cut'
-%% answers a question twice: in a stock OTP, and in a build whose plan omits the code in question.
+%% Tests that the VM loads code that `--shake functions --missing load' made cold at its first call,
+%% and that nothing else differs (the table of docs/shaking-internals.md). In each case the fixture
+%% `cut' answers a question twice: in a stock OTP, and in a build whose plan omits the code in
+%% question.
 -module(cold_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

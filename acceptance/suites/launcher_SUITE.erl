@@ -420,8 +420,8 @@ info(Config) ->
     [?assertMatch({match, _}, re:run(Text, Word)) || Word <- ["probe", "1\\.2\\.3", "x86_64"]],
     {0, Json} = probe(Config, ["--whittle-info=json"]),
     ?assertMatch(<<"{", _/binary>>, Json),
-    {0, Licences} = probe(Config, ["--whittle-licenses"]),
-    ?assertMatch({match, _}, re:run(Licences, "Apache")),
+    {0, Licenses} = probe(Config, ["--whittle-licenses"]),
+    ?assertMatch({match, _}, re:run(Licenses, "Apache")),
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 

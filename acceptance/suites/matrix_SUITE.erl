@@ -1,4 +1,4 @@
-%% Tests the other releases of OTP and the other flavour, from the command to the output, and the
+%% Tests the other releases of OTP and the other flavor, from the command to the output, and the
 %% tools that need one of them: Debian's Elixir and rebar3. `make matrix` runs the group. It
 %% builds VMs for an hour if the cache is empty, so all/0 omits it from `make test`.
 -module(matrix_SUITE).
