@@ -106,7 +106,6 @@ done(Work) ->
 %% any more, and the VM must end afterwards: the directories stay in the list. Taking one out
 %% would wait for each process that has read the list, and the process that created the
 %% directory is suspended.
-%% is suspended.
 -spec undo() -> [{file:filename(), file:posix() | badarg}].
 undo() ->
     lists:append([undo(Work) || {{?MODULE, Work}, work} <- persistent_term:get()]).

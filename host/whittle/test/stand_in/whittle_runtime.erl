@@ -4,7 +4,7 @@
 -module(whittle_runtime).
 
 -export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
+         format_error/1, step_output/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -55,7 +55,7 @@ ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
 
 format_error({Tag, _}) -> [atom_to_list(Tag), "; do something"].
 
-last_words({_, Context}) -> maps:get(tail, Context, []).
+step_output({_, Context}) -> maps:get(tail, Context, []).
 
 cached(Options) -> whittle_cache_clean:entries(Options).
 
