@@ -317,13 +317,13 @@ edge_that_is_missing(Config) ->
     ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: Whittle found no kept function "
                                     "that calls it$")),
     {0, _} = build("edge", ["--evidence", File, "--seen", "keep"], Config),
-    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the recording\n\n">>},
                  running:whittle(["why", out("edge", Config), "sofs:empty_set/0"])),
     %% A cold function that the recording contains becomes hot.
     Load = out("edge_load", Config),
     {0, _} = running:whittle(["build", example(), "-o", Load, "--shake", "functions",
                               "--evidence", File]),
-    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the recording\n\n">>},
                  running:whittle(["why", Load, "sofs:empty_set/0"])).
 
 %% The recording comes from another OTP than the build's.

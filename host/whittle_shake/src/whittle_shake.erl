@@ -23,7 +23,7 @@
           missing => load | crash,                  % the fate of the rest; default: load
           on => [whittle_shake_feature:name()],     % features to turn on always; default: none
           off => [whittle_shake_feature:name()],    % features to refuse where they are called
-          seen_on => [whittle_shake_feature:name()], % features that the evidence turns on
+          seen_on => [whittle_shake_feature:name()], % features that the recording turns on
           keep => [whittle_shake_name:name()],      % names to keep as well; default: none
           called => [mfa()],                        % functions that a run called; default: none
           %% for `load': keep only these hot; default: keep all reached functions hot
@@ -52,7 +52,7 @@
           answers := [{mfa(), whittle_shake_feature:answer()}], % the replacements of cut functions
           %% modules that the program recompiles while it runs, kept whole
           anew => [module()],
-          vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
+          vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the recording
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
@@ -84,8 +84,8 @@ facts(System, Preloaded) ->
 
 %% @doc Decides which functions stay. Errors: a name matches nothing (`not_there'); the program
 %% calls a feature that is off (`feature_called'); nobody declared a dynamic call, and the rest is
-%% to be removed (`open_calls'); the evidence belongs to another build or another program; the
-%% plan would cut functions of the evidence, and `seen' does not keep them (`unplanned').
+%% to be removed (`open_calls'); the recording belongs to another build or another program; the
+%% plan would cut functions of the recording, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
@@ -339,7 +339,7 @@ called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfa
 
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
-        ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
+        ++ [{"the recording", Mfa} || Mfa <- maps:get(called, Options, [])]
         ++ [{whittle_shake_dynamic:declaration(Kind), Name}
             || {Kind, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],
@@ -410,7 +410,7 @@ on(System, Atoms, Features, Options) ->
                            || Path <- maps:keys(whittle_system:files(System))],
                  config => [Atom || {Atom, _} <- Atoms]},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
-        ++ [{Name, {root, "the evidence"}} || Name <- maps:get(seen_on, Options, [])]
+        ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
         ++ [{Name, {root, io_lib:format("the packed ~ts", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 

@@ -70,7 +70,7 @@ packets(_, Before, End) ->
 -spec merge([[calls()]]) -> evidence().
 merge(Vms) -> vms([{1, functions(Calls)} || [_ | _] = Calls <- Vms]).
 
-%% @doc Joins the evidence of several files.
+%% @doc Joins several recordings.
 -spec join([evidence()]) -> evidence().
 join(Evidences) -> vms([Vm || Evidence <- Evidences, Vm <- maps:values(Evidence)]).
 
@@ -89,13 +89,13 @@ functions(Calls) ->
 
 both(One, Other) -> maps:merge_with(fun(_, Some, More) -> lists:umerge(Some, More) end, One, Other).
 
-%% @doc Counts the functions and modules in the evidence.
+%% @doc Counts the functions and modules in a recording.
 -spec size(evidence()) -> {Functions :: non_neg_integer(), Modules :: non_neg_integer()}.
 size(Evidence) ->
     All = union(maps:values(Evidence)),
     {lists:sum([length(Functions) || Functions <- maps:values(All)]), map_size(All)}.
 
-%% @doc Lists the modules in the evidence, each once.
+%% @doc Lists the modules in a recording, each once.
 -spec modules(evidence()) -> [module()].
 modules(Evidence) -> lists:usort([M || {M, _} <- lists:append(maps:keys(Evidence))]).
 
@@ -195,7 +195,7 @@ of_system(Evidence, System) ->
         {error, _} = Error -> Error
     end.
 
-%% `Here' has the versions of those modules of the system that the evidence names.
+%% `Here' has the versions of those modules of the system that the recording names.
 of_code(Evidence, Here, System) ->
     Names = of_apps(fun(#{origin := #{kind := Kind}}) -> Kind =:= input end, System),
     {Own, Others} = {maps:with(Names, Here), maps:without(Names, Here)},

@@ -331,7 +331,7 @@ turns_a_feature_on(_) ->
                                               evidence => whittle_shake_evidence:merge([Called]),
                                               seen => keep}),
     Notes = [unicode:characters_to_list(Note) || Note <- whittle_shake:notes(Plan)],
-    ?assertEqual(["feature errors is on because of the evidence"],
+    ?assertEqual(["feature errors is on because of the recording"],
                  [Note || "feature " ++ _ = Note <- Notes]),
     ?assert(lists:member("the recording has 3 functions; 3 of them belong to modules of the build",
                          Notes)).
