@@ -9,9 +9,9 @@
 
 main([Device, Build, Proper, Result | Only]) ->
     Release = erlang:system_info(otp_release),
-    Flavour = erlang:system_info(emu_flavor),
+    Flavor = erlang:system_info(emu_flavor),
     io:format("== OTP ~s (~p), ~p schedulers~n",
-              [Release, Flavour, erlang:system_info(schedulers)]),
+              [Release, Flavor, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],

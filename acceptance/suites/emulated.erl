@@ -26,7 +26,7 @@ lacks(#{emulator := Words}) ->
     end.
 
 -spec flavors(target()) -> [string()].
-flavors(#{flavours := Flavors}) -> [atom_to_list(Flavor) || Flavor <- Flavors].
+flavors(#{flavors := Flavors}) -> [atom_to_list(Flavor) || Flavor <- Flavors].
 
 %% Starts an executable as running:start/3 does.
 -spec start(target(), file:filename(), [string()], [{string(), string()}]) -> port().

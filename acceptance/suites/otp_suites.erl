@@ -161,7 +161,7 @@ of_application(App) ->
 
 runtime(Target, Release, Linkage) ->
     made(whittle_runtime:ensure(#{target => Target, otp => Release,
-                                  flavour => size, natives => [asn1, crypto],
+                                  flavor => size, natives => [asn1, crypto],
                                   linkage => Linkage}, progress())).
 
 made({ok, Made}) -> Made;

@@ -96,7 +96,7 @@ build(#{name := Name}, Flavor, Example, Out) ->
 vm(#{name := Name}, Flavor) ->
     {ok, #{executable := File}} =
         whittle_runtime:ensure(#{target => Name, otp => whittle_runtime:default_otp(),
-                                 flavour => list_to_atom(Flavor), natives => []}, #{}),
+                                 flavor => list_to_atom(Flavor), natives => []}, #{}),
     File.
 
 sizes(File) ->
