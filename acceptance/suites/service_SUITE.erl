@@ -147,7 +147,7 @@ not_running(Config) ->
 other_cookie(Config) ->
     {Port, _} = node(Config, []),
     {1, Output} = ask(Config, ["--whittle-ping"], [{"RELEASE_COOKIE", "another"}]),
-    ?assertMatch({match, _}, re:run(Output, "its cookie is another one")),
+    ?assertMatch({match, _}, re:run(Output, "it has another cookie")),
     stop(Port).
 
 no_name(Config) ->
