@@ -371,9 +371,10 @@ asked_without_a_cookie(Config) ->
     [begin
          {1, Said} = named(Config, [Flag | Words], []),
          ?assertMatch({match, _},
-                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so the node cannot be "
-                                    "asked: start the node with RELEASE_COOKIE or "
-                                    "WHITTLE_COOKIE_FILE set, and set the same here .*\n$"]))
+                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so no connection to the "
+                                    "node is possible\\. Start the node with RELEASE_COOKIE or "
+                                    "WHITTLE_COOKIE_FILE, and set the same variable here\\. "
+                                    ".*\n$"]))
      end || [Flag | Words] <- [["--whittle-ping"], ["--whittle-stop"],
                                ["--whittle-eval", "node()"]]].
 
