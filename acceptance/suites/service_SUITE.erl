@@ -196,7 +196,7 @@ cookie_file_of_somebody_else(Config) ->
     case file:change_owner(File, 65534) of
         ok ->
             ?assertEqual({1, iolist_to_binary(["probe: ", File, ": the cookie file belongs to "
-                                               "somebody else; run chown on it\n"])},
+                                               "another user; run chown on it\n"])},
                          ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
                                                   {"WHITTLE_COOKIE_FILE", File}]));
         {error, eperm} -> {skip, "only root can give a file to somebody else"}
