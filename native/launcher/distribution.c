@@ -34,8 +34,8 @@ static int has_control_character(const char *text)
     return 0;
 }
 
-/* Ends the program when net_kernel would reject NAME: net_kernel needs a whole report for it.
-   A name has letters, digits, _ and -; @ and a host may follow. */
+/* Ends the program with one line when net_kernel would reject NAME with a long report. A name
+   has letters, digits, _ and -; @ and a host may follow. */
 static void check_node_name(const char *name, int is_long)
 {
     static const char letters[] =

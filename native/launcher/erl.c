@@ -92,7 +92,7 @@ static void choose_boot(struct flags *flags)
     flags_add_init(flags, "-boot", BOOT);
 }
 
-/* Treats those flags as erlexec does that flags.c does not treat. */
+/* Applies those of erlexec's flags that flags.c does not apply. */
 static void obey(struct flags *flags)
 {
     static const char *const without_meaning[] = {"emu_args", "emu_qouted_cmd_exit"};

@@ -149,8 +149,8 @@ void set_environment(void)
         setenv("ERL_INETRC", WHITTLE_ROOT "/etc/no_dns.inetrc", 0);
 }
 
-/* Keeps crash dumps from filling the disk of a system in the field. ERTS writes no dump when
-   it has zero seconds for it. A user who sets ERL_CRASH_DUMP still gets one. */
+/* Turns crash dumps off, because they could fill the disk of a system in the field. With
+   ERL_CRASH_DUMP_SECONDS=0 ERTS writes none. A user who sets ERL_CRASH_DUMP still gets one. */
 void turn_off_crash_dump(void)
 {
     if (getenv("ERL_CRASH_DUMP") == NULL)

@@ -107,8 +107,8 @@ static const struct program *find_program(const char *name)
     return NULL;
 }
 
-/* Returns whether PATH up to END is HEAD and TAIL. If HEAD ends with -, a version may be
-   between them. */
+/* Returns whether the part of PATH before END consists of HEAD and TAIL. If HEAD ends with -, a
+   version may be between them. */
 static int is_directory(const char *path, const char *end, const char *head, const char *tail)
 {
     size_t length = strlen(head);

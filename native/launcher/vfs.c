@@ -208,7 +208,7 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
  * One memfd in reserve. A program that has used up its descriptors may call a module that the
  * VM has not loaded yet: often the one that handles this case. The VM then reads that module
  * from the pack through the reserve. One reader at a time borrows it, and returns it with
- * close. `lent' names the borrowed descriptor, so close confuses no other one with it.
+ * close. `lent' is the number of the borrowed descriptor, by which close recognizes it.
  */
 static int spare = -1, lent = -1;
 
@@ -327,7 +327,7 @@ int WRAP(open)(const char *path, int flags, ...)
     }
     fd = REAL(open)(path, flags, mode);
     if (fd >= 0) {
-        /* The VM's close clears the mark. The close of a NIF's library may not have. */
+        /* A NIF's library may have closed a marked descriptor without clearing the mark. */
         if (is_null_fd(fd))
             mark_null_fd(fd, 0);
         return fd;
