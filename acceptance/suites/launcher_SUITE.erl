@@ -450,7 +450,7 @@ not_a_pack(Config) ->
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
     <<Before:Start/binary, Byte, After/binary>> = Bytes,
     ?assertEqual({1, <<"probe: this file is damaged; get it again: "
-                       "the pack does not begin as one\n">>},
+                       "the first bytes of the pack are wrong\n">>},
                  changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
 
 %% strip removes the pack, because it is in no section.
@@ -459,7 +459,7 @@ stripped(Config) ->
     {0, _} = running:run(os:find_executable("strip"),
                          ["-o", File, proplists:get_value(probe, Config)]),
     ?assertEqual({1, <<"probe: this file holds no application: it is the VM alone; strip and "
-                       "objcopy take away what was packed\n">>},
+                       "objcopy remove a packed application\n">>},
                  running:run(File, ["args"])).
 
 changed(Name, Bytes, Config) ->
@@ -481,8 +481,8 @@ settings_that_say_nothing(Config) ->
              {"ERL_DIST_PORT", "65536", 2,
               <<"ERL_DIST_PORT is 65536, which is not a port (1 to 65535)">>},
              {"RELEASE_NODE", "a@b.example", 2,
-              <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
-                "-name, or RELEASE_DISTRIBUTION=name">>},
+              <<"a@b.example: the host of a short name (-sname) must not have a dot; "
+                "use -name, or RELEASE_DISTRIBUTION=name">>},
              {"RELEASE_NODE", "a b", 2,
               <<"a b: is not a node name: use letters, digits, _ and -; @HOST may follow">>},
              {"RELX_CONFIG_PATH", "/tmp/none", 1,

@@ -22,7 +22,7 @@ speed(Config) -> hello(["--vm", "speed"], "flavor speed, OTP 29", Config).
 %% The shell of this release needs a terminal.
 release_25(Config) ->
     File = release("25", Config),
-    ?assertEqual({2, <<"settled: --whittle-remote: needs a terminal; --whittle-eval does "
+    ?assertEqual({2, <<"settled: --whittle-remote: needs a terminal; --whittle-eval works "
                        "without one\n">>},
                  running:run(File, ["--whittle-remote"],
                              #{input => "halt().\n", env => [{"RELEASE_COOKIE", "crumb"}]})).

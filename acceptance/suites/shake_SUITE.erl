@@ -82,16 +82,17 @@ without_terms(Config) ->
     Hello = proplists:get_value(hello, Config),
     [begin
          {1, Said} = running:run(Hello, [], #{env => [{"ERL_FLAGS", Flags}]}),
-         ?assertEqual(<<"no Erlang terms can be read (\"foo\"): build the file with --feature "
+         ?assertEqual(<<"this file cannot read Erlang terms (\"foo\"): build it with --feature "
                         "+terms">>, string:trim(Said))
      end || Flags <- ["-kernel foo 1", "-hello foo 1"]],
     File = out("given.config", Config),
     ok = file:write_file(File, "[]."),
     {1, OfFile} = running:run(Hello, [], #{env => [{"RELEASE_SYS_CONFIG", File}]}),
-    ?assertMatch({match, _}, re:run(OfFile, "^no Erlang terms can be read \\(")).
+    ?assertMatch({match, _}, re:run(OfFile, "^this file cannot read Erlang terms \\(")).
 
 without_control(Config) ->
-    ?assertEqual({1, <<"this file answers no questions: build it with --feature +control\n">>},
+    ?assertEqual({1, <<"this file cannot send requests to a node: build it with --feature "
+                      "+control\n">>},
                  running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
                              #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
 

@@ -177,7 +177,7 @@ misuse(Config) ->
                    whittle_gpio:line_info(Chip, 1 bsl 40), whittle_gpio:line_info(Chip, foo),
                    whittle_gpio:info(1 bsl 3000), whittle_gpio:configure(R, [0 | x], #{}),
                    whittle_gpio:configure(R, [foo], #{})]],
-    ?assertEqual("there is no such option, chip or line: foo",
+    ?assertEqual("this is not a valid option, chip or line: foo",
                  whittle_gpio:format_error({error, {bad_option, foo}})),
     ?assertEqual("no such device", whittle_gpio:format_error(enodev)),
     %% None of it did any harm.

@@ -77,7 +77,7 @@ bad_options(Config) ->
     [?assertEqual({error, {bad_option, Option}}, whittle_serial:open(path(Config), [Option]))
      || Option <- Bad],
     ?assertEqual({error, {bad_option, x}}, whittle_serial:open(path(Config), x)),
-    ?assertEqual("there is no such device, option or value: {bits,9}",
+    ?assertEqual("this is not a valid device, option or value: {bits,9}",
                  whittle_serial:format_error({bad_option, {bits, 9}})),
     ?assertEqual("no such file or directory", whittle_serial:format_error({error, enoent})),
     Port = open(Config, []),
