@@ -184,8 +184,8 @@ table(Rows, Default, Pairs) ->
       || #{target := Name, flavor := Flavor, vm := {Vm, VmXz}, hello := {Hello, HelloXz},
            passed := Passed, failed := Failed, ratios := Ratios} <- Rows],
      "\nSizes are in bytes. `start` is the time from the start to hello's last line, divided by\n"
-     "that of the flavor `size` for ", Default, ". Both run under qemu-user; the figure is the median\n"
-     "of ", integer_to_list(Pairs), " pairs (with the quartiles).\n"].
+     "that of the flavor `size` for ", Default, ". Both run under qemu-user. The figure is the\n"
+     "median of ", integer_to_list(Pairs), " pairs (with the quartiles).\n"].
 
 times([]) -> "–";
 times(Sorted) ->

@@ -126,7 +126,7 @@ nothing_of_the_programs_own(Config) ->
                                      "in one VM\n"
                              "whittle: note: the recording has no function of the program itself: "
                              "a VM that halts soon after its start may end before whittle reads "
-                             "its calls; see docs/shaking.md\n$"))
+                             "its calls; see docs/recordings.md\n$"))
      end || Erl <- ["erl", stock()]].
 
 %% A VM that loads no modules by itself runs with and without the recorder.

@@ -58,7 +58,7 @@ function random(count) {
     return (state >> 8) % count;
 }
 
-/** Larger classes more often. */
+/** Chooses larger classes more often. */
 const places = [...counts].flatMap(([name, count]) => new Array(count).fill(name));
 let least = score(best);
 const start = least;

@@ -147,7 +147,7 @@ note(Text) -> ["whittle: note: ", Text, $\n].
 doubts(Own, Records) ->
     CutShort = length([cut_short || {_, cut_short} <- Records]),
     ["the recording has no function of the program itself: a VM that halts soon after its start "
-      "may end before whittle reads its calls; see docs/shaking.md" || Own =:= 0]
+      "may end before whittle reads its calls; see docs/recordings.md" || Own =:= 0]
         ++ [[vms(CutShort), " called halt/1, ", Was, " killed or still ", Run, ", so ", Its,
              " last calls may be missing"]
             || CutShort > 0, {Was, Run, Its} <- [case CutShort of
