@@ -148,10 +148,10 @@ without_feature(_, Input) ->
     Input.
 
 closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none", or_without(By)];
-closed_by(_, false, By) -> ["declared", or_without(By)].
+closed_by(_, false, By) -> ["declared already", or_without(By)].
 
 or_without([]) -> "";
-or_without(By) -> [", or a system without ", names(By)].
+or_without(By) -> [", or remove ", names(By)].
 
 names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
 
@@ -174,7 +174,7 @@ tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications 
       row("all", All), row("hot", Hot), row(Gone, Rest)],
      [["application", "hot", Gone, "retained", ""]
       | [application_row(Each, length(Dynamic)) || Each <- Applications]]]
-        ++ [[["dynamic call", "functions", "retained", "prevented by"]
+        ++ [[["dynamic call", "functions", "retained", "how to prevent it"]
              | lists:map(fun dynamic_row/1, Dynamic)] || Dynamic =/= []].
 
 row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
