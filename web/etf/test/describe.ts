@@ -1,4 +1,4 @@
-// A term in words: the notation of vectors/etf/terms.escript, made on this side.
+// Describes a term as text, in the notation of vectors/etf/terms.escript.
 import {
     Atom,
     Binary,
@@ -83,7 +83,7 @@ export function describe(term: Term): string {
         return `record(${[...head, ...fields].join()})`;
     }
     if (Array.isArray(term)) return `[${term.map(describe).join()}]`;
-    // No Erlang has words for these: it refuses the first, and the second of any other node.
+    // Erlang has no text for these: it refuses the first, and the second from any other node.
     if (term instanceof OldFun) return `oldfun(${term.free.map(describe).join()})`;
     if (term instanceof LocalTerm) return "local()";
     throw new TypeError(`no words for ${String(term)}`);

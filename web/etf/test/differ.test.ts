@@ -1,5 +1,6 @@
-// Damaged and unusual inputs: this codec and a running Erlang accept the same ones, and read the
-// same terms in them. ETF_DIFFER gives the inputs of each kind, ETF_SEED other ones.
+// Tests damaged and unusual inputs: this codec and a running Erlang accept the same ones, and read
+// the same terms in them. ETF_DIFFER is the number of inputs of each kind, and ETF_SEED chooses
+// other inputs.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -92,7 +93,7 @@ function pidBytes(random: Random): number[] {
 
 /** A reference, pid, port, export or fun, with its fields near their borders. */
 function identifier(random: Random): number[] {
-    // Not none: such references end OTP 25 by a signal.
+    // Not zero words: such a reference ends OTP 25 by a signal.
     const count = 1 + random.below(6);
     return random.of([
         () => pidBytes(random),
@@ -205,7 +206,7 @@ function reason(
     if (holds(here.term, (term) => term instanceof LocalTerm)) return "a term for its writer only";
     if (holds(here.term, (term) => term instanceof OldFun)) return "a fun from before OTP 23";
     if (holds(here.term, isItsOwn)) return "an identifier of the node itself";
-    // It keeps one entry for each function, with the numbers that came first.
+    // Erlang keeps one entry for each function, with the first numbers.
     if (there && holds(here.term, (term) => term instanceof Fun)) return "a fun met before";
     return undefined;
 }

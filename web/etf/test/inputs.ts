@@ -1,4 +1,4 @@
-// Inputs, decoders and checks that several tests of hostile input share.
+// Defines inputs, decoders and checks for several tests of hostile input.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

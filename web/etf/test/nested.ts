@@ -1,5 +1,5 @@
-// Terms that are as deep as is asked for, in each way that a term can be deep. Run as a program
-// (with node's --stack-size) it decodes those of the default depth.
+// Makes terms of a given depth, in each way in which a term can be deep. As a program (with node's
+// --stack-size) it decodes terms of the default depth.
 import { fileURLToPath } from "node:url";
 import { defaultLimits, plainDecoder, termDecoder } from "@whittle/etf";
 

@@ -1,5 +1,5 @@
-// Erlang's side of the tests: vectors/etf/terms.escript in the erl on PATH, and in the one that
-// ETF_OTP29 names.
+// Runs Erlang's side of the tests: vectors/etf/terms.escript in the erl on PATH, and in the one
+// that ETF_OTP29 names.
 import { spawn, type ChildProcess } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";

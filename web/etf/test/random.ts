@@ -1,4 +1,4 @@
-// Random values from a seed: the same ones on every machine.
+// Makes random values from a seed: the same ones on every machine.
 import {
     Atom,
     Binary,
