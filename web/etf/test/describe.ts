@@ -26,7 +26,7 @@ export function unhex(text: string): Uint8Array {
     return Uint8Array.from(Buffer.from(text, "hex"));
 }
 
-/** Fails where two long texts differ, showing only the place. */
+/** Fails if two long texts differ, and shows only the place. */
 export function same(actual: string, expected: string, what = ""): void {
     if (actual === expected) return;
     let at = 0;

@@ -27,7 +27,7 @@ import { Random } from "./random.js";
 
 const COUNT = Number(process.env["ETF_DIFFER"] ?? 10000);
 const SEED = Number(process.env["ETF_SEED"] ?? 1);
-/** Inputs in one question. */
+/** The number of inputs in one request. */
 const BATCH = 500;
 
 const vectors = ["otp25.tsv", "otp29.tsv"].flatMap((file) =>
@@ -41,7 +41,7 @@ const u16 = (value: number): number[] => [(value >> 8) & 255, value & 255];
 const u32 = (value: number): number[] => [...u16(value >>> 16), ...u16(value)];
 const text = (name: string): number[] => [...Buffer.from(name)];
 
-/** An atom by any of its tags; seldom one that is none. */
+/** Makes an atom with any of its tags, and seldom an invalid one. */
 function atomBytes(random: Random): number[] {
     const name = text(random.of(["n@far", "m@near", "a", "", "nonode@nohost"]));
     const short = [name.length, ...name];
@@ -58,7 +58,7 @@ function atomBytes(random: Random): number[] {
     ])();
 }
 
-/** A word near the borders that fields have. */
+/** Makes a word near the limits of fields. */
 function word(random: Random): number[] {
     const border = random.of([0, 1, 3, 4, 2 ** 15, 2 ** 18, 2 ** 28, 2 ** 31, 2 ** 32 - 1]);
     return u32(Math.max(0, border - random.below(2)));
@@ -67,10 +67,10 @@ function word(random: Random): number[] {
 const words = (random: Random, count: number): number[] =>
     Array.from({ length: count }, () => word(random)).flat();
 
-/** A creation of one byte, of which two bits are used. */
+/** Makes a creation of one byte. Only two bits of it are in use. */
 const tiny = (random: Random): number[] => [random.of([0, 1, 2, 3, random.below(256)])];
 
-/** An integer as it stands in an export or a fun; seldom something else. */
+/** Makes an integer in the form of an export or a fun, and seldom another term. */
 function integerBytes(random: Random): number[] {
     return random.of([
         () => [97, random.below(256)],
@@ -91,7 +91,7 @@ function pidBytes(random: Random): number[] {
     ])();
 }
 
-/** A reference, pid, port, export or fun, with its fields near their borders. */
+/** Makes a reference, pid, port, export or fun with fields near their limits. */
 function identifier(random: Random): number[] {
     // Not zero words: such a reference ends OTP 25 by a signal.
     const count = 1 + random.below(6);
@@ -150,7 +150,7 @@ const kinds: Readonly<Record<string, (random: Random) => Uint8Array>> = {
 
 const decoder = termDecoder();
 
-/** The term that an input is here, or why it is none. */
+/** Returns the term of an input in this codec, or why it is not a term. */
 function readHere(bytes: Uint8Array): { term: Term; words: string } | EtfError {
     try {
         const { value } = decoder.decodePrefix(bytes);
@@ -161,7 +161,7 @@ function readHere(bytes: Uint8Array): { term: Term; words: string } | EtfError {
     }
 }
 
-/** Whether a term holds one for which this is so. */
+/** Returns whether a part of a term has a property. */
 function holds(term: Term, is: (part: Term) => boolean): boolean {
     const parts = (): readonly Term[] => {
         if (Array.isArray(term)) return term as readonly Term[];
@@ -174,15 +174,15 @@ function holds(term: Term, is: (part: Term) => boolean): boolean {
     return is(term) || parts().some((part) => holds(part, is));
 }
 
-/** Of the node that the partner is: it knows what it made itself. */
+/** Returns whether the partner node made the term: it knows its own terms. */
 function isItsOwn(term: Term): boolean {
     const isIdentifier = term instanceof Pid || term instanceof Port || term instanceof Reference;
     return isIdentifier && term.node.name === "nonode@nohost" && term.creation === 0;
 }
 
 /**
- * Why the two may differ about an input (docs/etf.md has the list); undefined where there is no
- * reason.
+ * Returns why Erlang and this codec may differ about an input (docs/etf.md has the list), or
+ * undefined.
  */
 function reason(
     bytes: Uint8Array,

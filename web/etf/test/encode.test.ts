@@ -28,7 +28,7 @@ import {
 } from "@whittle/etf";
 import { hex } from "./describe.js";
 
-/** That it throws an EtfError of code `encode` with this message. */
+/** Checks that a call throws an EtfError of code `encode` with this message. */
 function fails(run: () => unknown, message: string | RegExp): void {
     assert.throws(run, { name: "EtfError", code: "encode", message });
 }
@@ -169,7 +169,7 @@ test("a value that holds itself is an error of encoding to a typed encoder, too"
     );
 });
 
-/** Objects with names of every kind of character, in an order that is none. */
+/** Objects with names of every kind of character, in a random order. */
 function wide(count: number): { [name: string]: number } {
     const object: { [name: string]: number } = {};
     for (let at = 0; at < count; at++)
@@ -378,7 +378,7 @@ test("options and values of another kind are told in words", () => {
     fails(() => encode(Int8Array.of(1) as never), "Int8Array is not a term");
 });
 
-test("what stands in a message cannot pass for a line or a colour of its own", () => {
+test("text in a message cannot look like another line or change the color", () => {
     for (const [name, shown] of [
         ["a\nb", "'a\\x{a}b'"],
         ["\x1b[31m", "'\\x{1b}[31m'"],

@@ -25,7 +25,7 @@ import {
 import { Random } from "./random.js";
 import { vectors, decoders, refused } from "./inputs.js";
 
-/** Decodes with every decoder; anything but a value or an EtfError is a fault. */
+/** Decodes with every decoder. Each must return a value or throw an EtfError. */
 function survives(bytes: Uint8Array): number {
     let accepted = 0;
     for (const decoder of decoders) {

@@ -15,7 +15,7 @@ import { asyncDecoder, inflated } from "@whittle/etf/async";
 import { Random } from "./random.js";
 import { refused } from "./inputs.js";
 
-/** What zlib makes of a stream, if it is whole and nothing follows it. */
+/** Returns the bytes that zlib inflates, if the stream is complete and nothing follows it. */
 function inflatedByZlib(stream: Uint8Array): Uint8Array | undefined {
     try {
         const { buffer, engine } = inflateSync(stream, { info: true }) as unknown as {

@@ -53,7 +53,7 @@ export function refused(
     );
 }
 
-/** The output of a program that runs in the folder of the package, in a Node of its own. */
+/** Returns the output of a program that runs in the folder of the package, in a separate Node. */
 export function printed(program: string): string {
     const said = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
         cwd: fileURLToPath(new URL("../..", import.meta.url)),

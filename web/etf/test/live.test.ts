@@ -23,7 +23,7 @@ import { describe, hex, same } from "./describe.js";
 import { Partner, partners } from "./partner.js";
 import { Random } from "./random.js";
 
-/** Terms each way; more with ETF_COUNT. */
+/** The number of terms in each direction. ETF_COUNT changes it. */
 const COUNT = Number(process.env["ETF_COUNT"] ?? 10000);
 
 const writers = [0, 1, 2].map((version) =>
@@ -42,7 +42,7 @@ function hasMapAsKey(term: Term): boolean {
     return describe(term).includes("#{") && describe(term).includes("=>");
 }
 
-/** What Erlang says about a term, and the term in all the forms that it can be written in. */
+/** Erlang's description of a term, and all external forms of the term. */
 function checkForms(answer: Term, words: string | undefined, release: number): void {
     assert.ok(answer instanceof Tuple, `Erlang did not read ${words}`);
     const [said, ...forms] = answer.elements.map((element) => (element as Binary).bytes);

@@ -64,10 +64,10 @@ test("what the README shows is what happens", async () => {
 });
 
 const vectorFile = new URL("../../vectors/etf/otp29.tsv", root);
-/** What {@link smoke} is to try, everywhere alike. */
+/** The checks that {@link smoke} runs on every platform. */
 const tried = { terms: 283, truncations: 18010, inflated: 7, damaged: 70, texts: 2706 };
 
-/** A program that runs the smoke test and prints what was tried; `before` comes first. */
+/** Returns a program that runs the smoke test and prints its checks. `before` runs first. */
 function program(before: string): string {
     return `${before}
         const names = ["dist/index", "dist/async", "dist/decode", "build/test/smoke"];
@@ -102,8 +102,8 @@ for (const [name, command, words, before] of runtimes) {
 }
 
 /**
- * Serves the package and a page that decodes, under a policy that forbids generated code, with a
- * worker that does the same under none.
+ * Serves the package and a page that decodes. The policy of the page forbids generated code. A
+ * worker does the same without a policy.
  */
 async function serve(done: (result: string) => void): Promise<Server> {
     const types: Record<string, string> = { js: "text/javascript", html: "text/html" };

@@ -21,7 +21,7 @@ import * as light from "@whittle/etf/decode";
 import { Random } from "./random.js";
 import { value } from "./values.js";
 
-/** The bytes of a map whose keys come in this order; a text that begins with a colon is an atom. */
+/** Returns the bytes of a map with its keys in this order. A text with a colon first is an atom. */
 function mapOf(entries: readonly (readonly [string, Uint8Array])[]): number[] {
     const keyed = entries.flatMap(([key, value]) => {
         const name = key.startsWith(":") ? new Atom(key.slice(1)) : key;
@@ -30,7 +30,7 @@ function mapOf(entries: readonly (readonly [string, Uint8Array])[]): number[] {
     return [131, 116, 0, 0, 0, entries.length, ...keyed];
 }
 
-/** Objects with some of these keys, each in an order of its own, and what they are. */
+/** Makes objects with some of these keys, each in its own order, and the expected values. */
 function* mixedMaps(
     random: Random,
     keys: readonly string[],

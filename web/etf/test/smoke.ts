@@ -4,7 +4,7 @@ type Etf = typeof import("@whittle/etf");
 type Async = typeof import("@whittle/etf/async");
 type Light = typeof import("@whittle/etf/decode");
 
-/** What was tried, and how often it went well. */
+/** The number of successful runs of each check. */
 export interface Tried {
     generated: boolean;
     terms: number;

@@ -19,7 +19,7 @@ import {
     type TermEncoder,
 } from "@whittle/etf";
 
-/** Never called: it needs to compile, and each line under a comment must not. */
+/** Nobody calls this. It must compile, but each line after an @ts-expect-error must not. */
 export function refused(value: Date, encodes: TermEncoder): void {
     // A function and an error have a name and toString, as an atom has.
     // @ts-expect-error

@@ -42,7 +42,7 @@ import { hex } from "./describe.js";
 import { Random } from "./random.js";
 import { value } from "./values.js";
 
-/** Numbers of every kind, also those that are written as another kind than they look. */
+/** Numbers of every kind, also those that the encoder writes as an unexpected kind. */
 function rawNumber(random: Random): number {
     return random.of([
         () => random.below(9),
@@ -345,7 +345,7 @@ test("a getter that encodes spoils nothing", () => {
     for (const codegen of [true, false]) {
         const kept = encoder({ codegen });
         const buffer = new Uint8Array(100000);
-        /** The same value, each part of an object given by a getter that encodes first. */
+        /** The same value. A getter that calls the encoder first returns each part of an object. */
         const busy = (given: Encodable): Encodable => {
             if (Array.isArray(given)) return given.map(busy);
             if (typeof given !== "object" || given === null) return given;
