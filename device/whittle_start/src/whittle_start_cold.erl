@@ -3,7 +3,7 @@
 %%
 %% The companion `M~cold' contains the cold functions of the module `M'. The VM calls
 %% {@link undefined_function/3} for a function of a companion that is not loaded (native/patches).
-%% That may happen in any process, also in the code server and in the logger, and before these
+%% Any process may make such a call, also the code server and the logger, and even before these
 %% exist. So this module calls only preloaded functions, and waits only for a process that loads.
 -module(whittle_start_cold).
 
