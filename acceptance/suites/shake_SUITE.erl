@@ -224,7 +224,7 @@ by_reason(Config) ->
 
 features_are_listed(_) ->
     {0, Text} = running:whittle(["features"]),
-    ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +other nodes")).
+    ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +connections to other nodes")).
 
 %% Data names these functions: the start in the .app file, its environment, attributes, the list of
 %% modules, keys of maps, files of terms, and schemas. The program calls them as in a whole system.

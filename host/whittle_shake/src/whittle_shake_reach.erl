@@ -42,7 +42,7 @@
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
-          %% whether to find what each feature would bring; default: true
+          %% whether to find the functions that each feature would add; default: true
           priced => boolean(),
           on := [{whittle_shake_feature:name(), origin()}],
           off := [whittle_shake_feature:name()]}. % features to leave off
@@ -53,7 +53,7 @@
           on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
           blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
           refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
-          %% functions that the feature would bring
+          %% functions that the feature would add
           prices := #{whittle_shake_feature:name() => [mfa()]},
           program := #{module() => []}}.
 

@@ -15,7 +15,7 @@
 
 %% @doc Lists the recorded functions that the plan would cut, without those for which features
 %% that are off answer. `off' names the features that a person does without. Functions that only
-%% these features bring may be missing. Of functions that call each other, the list has only the
+%% these features need may be missing. Of functions that call each other, the list has only the
 %% first.
 -spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
                            off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->

@@ -97,7 +97,7 @@ by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
                   [names([Name || {Name, _, _} <- By]), App, Module, function(Mfa),
                    others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
 
-%% Writes one line for each application to add, because it may bring other missing applications.
+%% Writes one line for each application to add, because it may add other missing applications too.
 by_otp(Groups, Otp) ->
     Names = [App || {App, _} <- Groups],
     Brings = [{App, brought(App, Otp)} || App <- Names],
@@ -117,7 +117,7 @@ with_others(Top, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
                    case Callees of [_] -> "it is"; _ -> "they are" end, Module, function(Mfa), Top,
                    case Callees of [_] -> "it"; _ -> "them" end]).
 
-%% Lists the applications that an application of the chosen OTP brings.
+%% Lists an application of the chosen OTP and the applications that it needs.
 brought(App, Otp) ->
     whittle_needs:reachable([App], described([App], Otp, #{})).
 
