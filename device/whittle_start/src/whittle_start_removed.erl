@@ -29,8 +29,8 @@ undefined(Call) ->
         error:undef:Stack -> erlang:raise(error, undef, explained(Call, tl(Stack)))
     end.
 
-%% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits.
-%% So of 2^24 other names, about as many seem to be in the set as the set has elements.
+%% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits, so
+%% it can be wrong: about N of 2^24 other names also seem to be in a set with N elements.
 -spec is_removed(mfa() | module(), Set :: binary()) -> boolean().
 is_removed(Name, Set) -> place(Name, Set) =/= none.
 
