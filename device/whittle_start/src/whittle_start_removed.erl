@@ -1,9 +1,9 @@
 %% @doc Explains the `undef' of a function that was removed from the program
 %% (docs/shaking.md, `--missing crash').
 %%
-%% `error_handler' goes on in {@link undefined/1} (whittle_shake_watch of the host). This may
-%% happen in any process, the code server's and the logger's too, and before they are there. So
-%% the process that raises `undef' calls only preloaded functions and waits for no other process.
+%% whittle_shake_watch of the host makes `error_handler' call {@link undefined/1} for such a call.
+%% Any process may make one, also the code server and the logger, and even before these exist. So
+%% this module calls only preloaded functions in that process, and waits for no other process.
 -module(whittle_start_removed).
 
 -export([undefined/1, is_removed/2, format_error/2]).
