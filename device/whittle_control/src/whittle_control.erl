@@ -163,8 +163,8 @@ connect(Node) ->
     end.
 
 %% Calls a function in the running node. Takes erpc's own tuples and stack entries out of an
-%% exception, because they do not help a person. The function's output appears here. It cannot
-%% read standard input, because that belongs to the caller's other commands.
+%% exception, because they do not help a person. The function's output appears here. It reads the
+%% end of the input, because standard input may belong to other commands of the caller.
 call(Node, Module, Function, Arguments) ->
     call(Node, Module, Function, Arguments, fun raised/3).
 

@@ -1,9 +1,9 @@
 %% @doc Explains the `undef' of a function that was removed from the program
 %% (docs/shaking.md, `--missing crash').
 %%
-%% `error_handler' goes on in {@link undefined/1} (whittle_shake_watch of the host). This may
-%% happen in any process, the code server's and the logger's too, and before they are there. So
-%% the process that raises `undef' calls only preloaded functions and waits for no other process.
+%% whittle_shake_watch of the host makes `error_handler' call {@link undefined/1} for such a call.
+%% Any process may make one, also the code server and the logger, and even before these exist. So
+%% this module calls only preloaded functions in that process, and waits for no other process.
 -module(whittle_start_removed).
 
 -export([undefined/1, is_removed/2, format_error/2]).
@@ -29,8 +29,8 @@ undefined(Call) ->
         error:undef:Stack -> erlang:raise(error, undef, explained(Call, tl(Stack)))
     end.
 
-%% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits.
-%% So of 2^24 other names, about as many seem to be in the set as the set has elements.
+%% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits, so
+%% it can be wrong: about N of 2^24 other names also seem to be in a set with N elements.
 -spec is_removed(mfa() | module(), Set :: binary()) -> boolean().
 is_removed(Name, Set) -> place(Name, Set) =/= none.
 

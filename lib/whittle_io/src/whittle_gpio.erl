@@ -17,9 +17,9 @@
 %% == Messages to the owner ==
 %% <ul>
 %% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
-%% <li>`{gpio_lost, Request, Count}': Count edges were dropped, by the kernel's numbers, before the
-%%   next event;</li>
-%% <li>`{gpio_passive, Request}': the last of N events was delivered (active => N);</li>
+%% <li>`{gpio_lost, Request, Count}': before the next event the kernel dropped Count edges, as its
+%%   numbers show;</li>
+%% <li>`{gpio_passive, Request}': the event before was the last of N events (active => N);</li>
 %% <li>`{gpio_error, Request, Posix}' and `{gpio_closed, Request}': the lines are gone, for example
 %%   because the chip was unplugged (enodev);</li>
 %% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
