@@ -1,7 +1,7 @@
 #!/usr/bin/env escript
-%% Compiles the libraries, the examples that use them and the tests with
-%% the OTP that runs this, each into a directory of its own, and runs all suites.
-%% Writes the numbers of passed and failed cases into a file.
+%% Compiles the libraries, the examples that use them and the tests with the OTP that runs this
+%% script, and runs all suites. Each release of OTP has its own output directory. The script writes
+%% the numbers of passed and failed cases to a file.
 %%
 %% usage: suites.escript DEVICE-DIR BUILD-DIR PROPER-DIR RESULT-FILE [APPLICATION...]
 
@@ -9,35 +9,34 @@
 
 main([Device, Build, Proper, Result | Only]) ->
     Release = erlang:system_info(otp_release),
-    Flavour = erlang:system_info(emu_flavor),
+    Flavor = erlang:system_info(emu_flavor),
     io:format("== OTP ~s (~p), ~p schedulers~n",
-              [Release, Flavour, erlang:system_info(schedulers)]),
+              [Release, Flavor, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
-    %% Nodes that the tests start are not to take our name.
+    %% The nodes that the tests start must not take the name of this one.
     true = os:unsetenv("ERL_FLAGS"),
     true = os:putenv("ERL_LIBS", Out),
     ok = filelib:ensure_dir(filename:join(Out, "x")),
     [build(App, Out) || App <- Apps],
     Tests = filename:join(Out, "tests"),
     ok = filelib:ensure_path(Tests),
-    %% All are compiled, because some use what is another application's.
+    %% Compile the tests of all applications, because some use modules of others.
     Suites = lists:append([Own || App <- Apps, Own <- [tests(App, Tests)], Only =:= []
                                orelse lists:member(filename:basename(App), Only)]),
     code:add_patha(Tests),
-    %% What the cases provoke is logged; only failures are of interest here.
+    %% The test cases cause log events. Hide these, because only failures matter here.
     ok = logger:set_primary_config(level, none),
     Results = [run(Suite, Case, filename:join(Out, "private"))
                || Suite <- Suites, Case <- Suite:all()],
     Failed = length([failed || failed <- Results]),
     ok = file:write_file(Result, io_lib:format("~b ~b~n", [length(Results) - Failed, Failed])).
 
-%% Each case in a process of its own, as common_test does it. common_test itself
-%% cannot be relied on: an OTP built from Debian's source has it without a file
-%% that it wants for its pages.
+%% Runs each case in its own process, as common_test does. The script does not use common_test,
+%% because it may not work: an OTP from Debian's source lacks a file for its HTML pages.
 run(Suite, Case, Private) ->
     ok = filelib:ensure_path(Private),
     Config = [{priv_dir, Private}],
@@ -60,8 +59,8 @@ failed(Suite, Case, Reason) ->
     io:format("FAILED ~s:~s~n  ~P~n", [Suite, Case, Reason, 40]),
     failed.
 
-%% Debian's proper is compiled for Debian's OTP, and its beams do not load on
-%% every later one: they are compiled again from the code that they carry.
+%% Compiles Debian's proper again from the abstract code in its beam files. Debian compiled these
+%% for its own OTP, and not every later release loads them.
 rebuild(From, To) ->
     Ebin = filename:join(To, "ebin"),
     ok = filelib:ensure_path(Ebin),
@@ -82,7 +81,7 @@ build(App, Out) ->
     Ebin = filename:join([Out, Name, "ebin"]),
     ok = filelib:ensure_path(Ebin),
     code:add_patha(Ebin),
-    %% Behaviours first, since others are checked against them.
+    %% Compile modules that define a behavior first: the compiler checks other modules against them.
     Sources = filelib:wildcard(filename:join(App, "src/*.erl")),
     {Behaviours, Others} = lists:partition(fun is_behaviour/1, lists:sort(Sources)),
     Modules = [compile(F, Ebin, []) || F <- Behaviours ++ Others],
@@ -91,7 +90,7 @@ build(App, Out) ->
                          io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
     natives(filename:join(App, "c_src"), filename:join([Out, Name, "priv"])).
 
-%% NIFs, with the headers of the OTP that runs this: c_src/Makefile makes them in PRIV.
+%% Compiles the NIFs into Priv with c_src/Makefile and the headers of this OTP.
 natives(Source, Priv) ->
     case filelib:is_regular(filename:join(Source, "Makefile")) of
         false -> ok;

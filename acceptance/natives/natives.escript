@@ -1,13 +1,13 @@
 #!/usr/bin/env escript
-%% C of others in our VM: jiffy (a NIF in C and C++), what a yaws web server loads (a driver),
-%% and the twelve NIFs of ejabberd (OpenSSL's libssl, expat, libyaml, zlib, C++), from the
-%% sources of Debian's packages, which are compiled for each target named.
+%% Tests C code of other projects in Whittle's VM: jiffy (a NIF in C and C++), the driver of the web
+%% server yaws, and the twelve NIFs of ejabberd (OpenSSL's libssl, expat, libyaml, zlib, C++). It
+%% compiles the sources of Debian's packages for each target and runs the programs.
 %%
-%% Sources come by apt, which checks their signatures, from the suites whose archives hold
-%% them; yaws' modules are those of its binary package. All lies below out/natives.
+%% apt fetches the sources from the suites that have them, and checks their signatures. The modules
+%% of yaws come from its binary package. All files are below out/natives.
 %%
-%% usage: escript acceptance/natives/natives.escript [TARGET...]    default: this machine's
-%% exit:  0 all said what they should, 1 something else (it says what)
+%% usage: escript acceptance/natives/natives.escript [TARGET...]    default: this machine's target
+%% exit:  0 all outputs are as expected, 1 an output differs (the script prints it)
 -mode(compile).
 
 -define(EXPECTED,
@@ -32,8 +32,8 @@
             "{mqtree,[<<\"#\">>,<<\"a/+/c\">>]}\n"
             "{jiffy,<<\"{\\\"a\\\":[1,2.5,null]}\">>}\n">>}]).
 
-%% The applications of ejabberd's that have a NIF, and one that those call; the packages of
-%% their sources; and the modules that are compiled: all, or those around the NIFs.
+%% Lists ejabberd's applications with a NIF, and one that they call; the packages of their sources;
+%% and the modules to compile: all, or only those that load the NIFs.
 -define(OF_EJABBERD,
         [{"p1_utils", "erlang-p1-utils", all},
          {"cache_tab", "erlang-p1-cache-tab", all},
@@ -69,7 +69,7 @@ is_right(Name, Target, Expected, {Root, Here, Work, Libs}) ->
                     [Libs, Whittle, filename:join(Here, Name), Target, Out]),
     {ok, _} = file:read_file_info(Out),
     [Vm] = [Line || Line <- string:lexemes(Built, "\n"), lists:prefix("vm ", Line)],
-    %% yaws keeps what it found out about its OTP below HOME.
+    %% yaws saves facts about its OTP below HOME.
     Result = sh("CHATS_CERT=\"$3/cert.pem\" HOME=\"$3\" \"$1\" run \"$2\"", [Whittle, Out, Work]),
     IsRight = Result =:= {0, unicode:characters_to_list(Expected)},
     io:format("~ts for ~ts, ~ts: ~ts~n", [Name, Target, string:join(string:lexemes(Vm, " "), " "),
@@ -100,7 +100,7 @@ yaws(Work, Libs) ->
                     "{driver, \"setuid_drv\", [{sources, [\"c_src/setuid_drv.c\"]},"
                     " {module, yaws}]}.\n").
 
-%% Each with its description of acceptance/programs/ejabberd, and the libraries that those name.
+%% Copies the description of each from acceptance/programs/ejabberd, and the libraries it needs.
 ejabberd(Work, Libs, Root) ->
     [Expat, Yaml] = [source(Package, ["bookworm"], Work) || Package <- [{"expat", "2"},
                                                                         {"libyaml", "0"}]],
@@ -122,8 +122,8 @@ ejabberd(Work, Libs, Root) ->
                 " -out cert.pem 2>&1 && cat key.pem >> cert.pem", [Work]),
     ok.
 
-%% By erlc, for their rebar.config name tools that are not here. A part of an application
-%% needs no other ones than those around its NIFs do.
+%% Compiles with erlc, because their rebar.config files name tools that this machine lacks. Part of
+%% an application needs no other applications than the modules that load its NIFs.
 compiled(App, Modules, Dir) ->
     Ebin = filename:join(Dir, "ebin"),
     ok = filelib:ensure_path(Ebin),
@@ -144,9 +144,9 @@ has_cxx(Target) ->
     [Cxx] = [Cxx || #{name := Name, cxx := Cxx} <- whittle_runtime:targets(), Name =:= Target],
     Cxx =/= "".
 
-%% The unpacked source of a package of that major version, from the first suite that has it.
-%% An archive may hold the author's part of a package and not Debian's; apt has checked that
-%% file, too.
+%% Returns the unpacked source of a package of that major version, from the first suite that has it.
+%% An archive may have only the author's part of a package and not Debian's. apt has checked that
+%% file too.
 source({Package, Major}, Suites, Work) ->
     Dir = filename:join([Work, "source", Package]),
     case filelib:is_dir(Dir) of

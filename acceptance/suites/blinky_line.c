@@ -1,18 +1,18 @@
 /*
- * A serial line between two programs, which breaks on command: two pseudo-terminals, and what
- * is written to the one comes out of the other.
+ * Connects two pseudo-terminals as a serial line between two programs, and damages the line on
+ * command.
  *
- *   blinky_line    prints the paths of both ends, then obeys its standard input, one byte
- *                  each, and answers each with a line, "ok"
+ *   blinky_line    prints the paths of both ends. Then it reads commands of one byte from its
+ *                  standard input, and answers each with the line "ok".
  *
- *   c    cut: what is written is lost
- *   g    garble: each 8th byte has a bit turned, so that no frame is whole
- *   p    partly: each 199th byte has
- *   d    double: what is read at once is written twice
- *   r    restore
- *   x    both ends can be opened again, though the program that had one was killed
+ *   c    cut: lose all bytes
+ *   g    garble: change a bit in each 8th byte, so that no frame is valid
+ *   p    garble partly: change a bit in each 199th byte
+ *   d    double: write the bytes of each read twice
+ *   r    restore the line
+ *   x    open both ends again, after the program at one end was killed
  *
- * It ends with its input.
+ * It ends when its input ends.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* The slave stays open here: else the master hangs up while nobody has it. */
+/* The slave stays open here, because the master hangs up if no process has the slave open. */
 static void open_end(int i)
 {
     char path[128];
@@ -53,7 +53,7 @@ static void open_end(int i)
     printf("%s\n", path);
 }
 
-/* What an end that nobody reads has no room for is lost, as on a wire. */
+/* If nobody reads at an end, the bytes for which it has no room are lost, as on a wire. */
 static void carry(int i)
 {
     unsigned char bytes[4096];

@@ -1,6 +1,7 @@
-%% Tests that code which `--shake functions --missing load' makes cold loads at its first call,
-%% without any other difference: the table of docs/shaking.md. In each case the fixture `cut'
-%% answers a question twice: in a stock OTP, and in a build whose plan omits the code in question.
+%% Tests that the VM loads code that `--shake functions --missing load' made cold at its first call,
+%% and that nothing else differs (the table of docs/shaking-internals.md). In each case the fixture
+%% `cut' answers a question twice: in a stock OTP, and in a build whose plan omits the code in
+%% question.
 -module(cold_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -54,7 +55,7 @@ funs_where_the_rest_is_gone(Config) ->
     Cut = running:build(running:fixture("cut"), file("gone", Config),
                         ["--shake", "functions", "--missing", "crash", "--data", "none",
                          "--code", "none", "--atoms", Kept]),
-    ?assertMatch({0, <<"sofs:image/2 was cut", _/binary>>},
+    ?assertMatch({0, <<"sofs:image/2 was removed", _/binary>>},
                  running:whittle(["why", Cut, "sofs:image/2"])),
     [Gone, Stock] = [file(Name, Config) || Name <- ["of_gone", "of_stock"]],
     {0, _} = cut("fun_out", [Gone], [{cut, Cut} | proplists:delete(cut, Config)]),
@@ -139,14 +140,14 @@ nothing_cold_at_start(Config) ->
 
 said_once(Config) ->
     {0, Said} = cut("said", [], Config),
-    ?assertEqual(<<"{\"cut_lib:far/1 was called and had to be loaded: keep it (whittle build "
-                   "--keep) to have it at hand\",no_more}">>, Said).
+    ?assertEqual(<<"{\"cut_lib:far/1 was cold, and this call loaded it: build with --keep to "
+                   "make it hot\",no_more}">>, Said).
 
 %% logger's own handler also writes the message, if its level permits.
 said_to_the_terminal(Config) ->
     Port = running:start(proplists:get_value(cut, Config), ["cut_checks", "stay"],
                          #{env => [{"ERL_FLAGS", "-kernel logger_level info"}]}),
-    _ = running:until(Port, <<"\ncut_lib:far/1 was called and had to be loaded">>),
+    _ = running:until(Port, <<"\ncut_lib:far/1 was cold, and this call loaded it">>),
     ok = running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 
@@ -154,8 +155,8 @@ said_to_the_terminal(Config) ->
 said_of_modules(Config) ->
     File = file("late_fun", Config),
     {0, _} = stock("late_fun_out", [File], Config),
-    Said = [{What ++ " was called and had to be loaded: keep it (whittle build --keep) to have "
-             "it at hand", no_more} || What <- ["dict:new/0", "a fun of cut_late"]],
+    Said = [{What ++ " was cold, and this call loaded it: build with --keep to make it "
+             "hot", no_more} || What <- ["dict:new/0", "a fun of cut_late"]],
     ?assertEqual({0, iolist_to_binary(io_lib:format("~0p", [Said]))},
                  cut("said_of_modules", [File], Config)).
 
@@ -178,8 +179,9 @@ why(Config) ->
 dynamic_calls_are_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
-                        "(?m)^whittle: note: atoms that are made of text may name any module or "
-                        "function \\(cut:run/1\\); the VM loads such functions when they are "
+                        "(?m)^whittle: note: atoms that the program makes from text may name any "
+                        "module or function \\(cut:run/1\\); the VM loads such functions when "
+                        "they are "
                         "called$")).
 
 %% The note also shows how to get a smaller output.
@@ -187,10 +189,10 @@ cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
                         "(?m)^note: shaking made the modules [0-9]+(,[0-9]{3})* bytes larger: "
-                        "the VM loads [0-9]+(,[0-9]{3})* bytes at once and "
+                        "the VM loads [0-9]+(,[0-9]{3})* bytes at its start and "
                         "[0-9]+(,[0-9]{3})* bytes only when they are called "
-                        "\\(before compression\\); it makes "
-                        "[0-9]+(,[0-9]{3})* atoms more at its start, because the program asks "
+                        "\\(before compression\\); the start also creates "
+                        "[0-9]+(,[0-9]{3})* atoms, because the program asks "
                         "whether an atom exists; to save memory, record a run with "
                         "`whittle trace`, and build with --evidence FILE --seen only$")).
 
@@ -215,7 +217,7 @@ only_what_was_seen(Config) ->
      || Check <- ["funs", "introspection", "calls", "errors", "handlers", "loops", "at_once"]],
     ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Asked)),
     ?assertMatch({0, <<"supervisor:handle_cast/2 is cold (the VM loads it when something calls "
-                       "it): a run did not call it. The way to it:\n  ", _/binary>>},
+                       "it): the recorded run did not call it. The path to it:\n  ", _/binary>>},
                  running:whittle(["why", Cut, "supervisor:handle_cast/2"])).
 
 %% Plans with wrong contents

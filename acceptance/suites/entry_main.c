@@ -1,4 +1,4 @@
-/* A program that reads all its constants, data and zeros, for entry_SUITE. */
+/* Reads all bytes of its constants, data and zeros, for entry_SUITE. */
 #include <stdio.h>
 
 #define EIGHT(x) x, x, x, x, x, x, x, x

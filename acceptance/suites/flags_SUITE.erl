@@ -84,12 +84,13 @@ refused(Config) ->
     [begin
          {Code, Said} = running:run(Program, [file(Config, Text)]),
          ?assertMatch({match, _}, re:run(Said, Why))
-     end || {Text, Code, Why} <- [{"-env", 2, "takes a value"}, {"-env NAME", 2, "takes a value"},
-                                  {"-args_file", 2, "takes a value"},
+     end || {Text, Code, Why} <- [{"-env", 2, "has no value after it"},
+                                  {"-env NAME", 2, "has no value after it"},
+                                  {"-args_file", 2, "has no value after it"},
                                   {"-args_file /no/such", 1, "No such file"},
                                   {"-args_file /dev/zero", 1, "is not a regular file"},
                                   {"-args_file /proc", 1, "Is a directory"},
-                                  {["-args_file ", Self], 2, "names itself"}]].
+                                  {["-args_file ", Self], 2, "includes itself"}]].
 
 by_a_program(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),

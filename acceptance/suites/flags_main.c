@@ -1,10 +1,10 @@
-/* The launcher's reading of flags (native/launcher/flags.c), for flags_SUITE: reads a
-   file's path and prints the words of each list, each ended by a zero byte. */
+/* Runs the launcher's reader of flags (native/launcher/flags.c) for flags_SUITE. It reads a file
+   and prints the words of each list, each with a zero byte at its end. */
 #include "flags.h"
 
 #include <stdio.h>
 
-/* What the launcher reads it keeps for as long as it lives. */
+/* The launcher never frees the flags that it reads. */
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static void print(const char *title, const struct words *words)

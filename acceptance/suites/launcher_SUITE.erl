@@ -420,8 +420,8 @@ info(Config) ->
     [?assertMatch({match, _}, re:run(Text, Word)) || Word <- ["probe", "1\\.2\\.3", "x86_64"]],
     {0, Json} = probe(Config, ["--whittle-info=json"]),
     ?assertMatch(<<"{", _/binary>>, Json),
-    {0, Licences} = probe(Config, ["--whittle-licenses"]),
-    ?assertMatch({match, _}, re:run(Licences, "Apache")),
+    {0, Licenses} = probe(Config, ["--whittle-licenses"]),
+    ?assertMatch({match, _}, re:run(Licenses, "Apache")),
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 
@@ -450,7 +450,7 @@ not_a_pack(Config) ->
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
     <<Before:Start/binary, Byte, After/binary>> = Bytes,
     ?assertEqual({1, <<"probe: this file is damaged; get it again: "
-                       "the pack does not begin as one\n">>},
+                       "the first bytes of the pack are wrong\n">>},
                  changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
 
 %% strip removes the pack, because it is in no section.
@@ -459,7 +459,7 @@ stripped(Config) ->
     {0, _} = running:run(os:find_executable("strip"),
                          ["-o", File, proplists:get_value(probe, Config)]),
     ?assertEqual({1, <<"probe: this file holds no application: it is the VM alone; strip and "
-                       "objcopy take away what was packed\n">>},
+                       "objcopy remove a packed application\n">>},
                  running:run(File, ["args"])).
 
 changed(Name, Bytes, Config) ->
@@ -481,8 +481,8 @@ settings_that_say_nothing(Config) ->
              {"ERL_DIST_PORT", "65536", 2,
               <<"ERL_DIST_PORT is 65536, which is not a port (1 to 65535)">>},
              {"RELEASE_NODE", "a@b.example", 2,
-              <<"a@b.example: the host of a short name (-sname) has no dot; give it with "
-                "-name, or RELEASE_DISTRIBUTION=name">>},
+              <<"a@b.example: the host of a short name (-sname) must not have a dot; "
+                "use -name, or RELEASE_DISTRIBUTION=name">>},
              {"RELEASE_NODE", "a b", 2,
               <<"a b: is not a node name: use letters, digits, _ and -; @HOST may follow">>},
              {"RELX_CONFIG_PATH", "/tmp/none", 1,
@@ -490,26 +490,26 @@ settings_that_say_nothing(Config) ->
              {"VMARGS_PATH", "/tmp", 1, <<"VMARGS_PATH names /tmp: Is a directory">>}]].
 
 config_file(Config) ->
-    ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),
+    ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["color"])),
     File = filename:join(directory(Config, "config"), "mine.config"),
-    ok = file:write_file(File, "[{probe, [{colour, \"from a file\"}]}].\n"),
+    ok = file:write_file(File, "[{probe, [{color, \"from a file\"}]}].\n"),
     [?assertEqual({0, <<"\"from a file\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, File}]}))
+                  probe(Config, ["color"], #{env => [{Name, File}]}))
      || Name <- ["RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG"]].
 
 vm_args_file(Config) ->
     File = filename:join(directory(Config, "vm_args"), "vm.args"),
     ok = file:write_file(File, "# a comment\n-env MINE 'two words' # and one\n"
-                         "-probe colour '\"from ${WHERE}\"'\n"),
+                         "-probe color '\"from ${WHERE}\"'\n"),
     [?assertEqual({0, <<"\"from vm.args\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
+                  probe(Config, ["color"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
      || Name <- ["VMARGS_PATH", "RELEASE_VM_ARGS"]],
     ?assertEqual({0, <<"\"two words\"\n">>},
                  probe(Config, ["env", "MINE"], #{env => [{"VMARGS_PATH", File}]})).
 
 flags_variables(Config) ->
     [?assertEqual({0, <<"\"from a flag\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, "-probe colour '\"from a flag\"'"}]}))
+                  probe(Config, ["color"], #{env => [{Name, "-probe color '\"from a flag\"'"}]}))
      || Name <- ["ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"]].
 
 %% Shared functions

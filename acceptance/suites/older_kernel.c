@@ -1,6 +1,6 @@
-/* A kernel older than Linux 5.1, for agree_SUITE: linked with ERTS's library of threads, it has
-   no futex_time64. Waits for an event that nobody sets, and says with what it came back, how
-   often it asked the kernel, and whether the time was over. */
+/* Simulates a kernel older than Linux 5.1, which lacks futex_time64, for agree_SUITE. It is linked
+   with ERTS's library of threads. It waits for an event that nobody sets, and prints the result of
+   the wait, the number of system calls, and whether the time was over. */
 #include "ethread.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ long __wrap_syscall(long number, ...)
     for (i = 0; i < 6; i++)
         words[i] = va_arg(arguments, long);
     va_end(arguments);
-    /* On MIPS numbers begin at 4000. */
+    /* On MIPS the numbers of system calls begin at 4000. */
     if (number % 4000 == FUTEX_TIME64) {
         errno = ENOSYS;
         return -1;

@@ -1,7 +1,7 @@
 /*
- * Stands in an installation for one of ERTS's small programs (erl_child_setup,
- * heart, ...) and becomes the VM in that role, as it does for itself when it runs
- * from one file: so OTP's suites test that too. NAME is given by the compiler.
+ * Replaces one of ERTS's helper programs (erl_child_setup, heart, ...) in an OTP installation. It
+ * runs the VM as that program, as the launcher does in an output. So OTP's suites test the launcher
+ * too. The compiler's command line defines NAME.
  */
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 int main(int argc, char **argv)
 {
     char vm[4096];
-    /* Run by its full path, or by its bare name from a PATH that holds BINDIR. */
+    /* The caller uses its full path, or its bare name with a PATH that contains BINDIR. */
     ssize_t length = readlink("/proc/self/exe", vm, sizeof vm - sizeof "beam.smp");
     if (argc < 1 || length < 0)
         return 127;

@@ -1,5 +1,5 @@
-/* Runs a program as a security module of the kernel would, for start_SUITE: with AT_SECURE set,
-   and with no other rights. On x86-64: secure_mode PROGRAM WORD... */
+/* Runs a program with AT_SECURE set and without other rights, for start_SUITE. A security module of
+   the kernel does the same. x86-64 only. usage: secure_mode PROGRAM ARGUMENT... */
 #include <elf.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         execv(argv[1], argv + 1);
         _exit(127);
     }
-    /* It stops when the new program is there. Its stack: the number of words, the words, a
+    /* The child stops after execv. Its stack has the number of arguments, the arguments, a
        zero, the environment, a zero, the auxiliary vector. */
     waitpid(child, &status, 0);
     if (!WIFSTOPPED(status))

@@ -147,7 +147,7 @@ not_running(Config) ->
 other_cookie(Config) ->
     {Port, _} = node(Config, []),
     {1, Output} = ask(Config, ["--whittle-ping"], [{"RELEASE_COOKIE", "another"}]),
-    ?assertMatch({match, _}, re:run(Output, "its cookie is another one")),
+    ?assertMatch({match, _}, re:run(Output, "it has another cookie")),
     stop(Port).
 
 no_name(Config) ->
@@ -196,7 +196,7 @@ cookie_file_of_somebody_else(Config) ->
     case file:change_owner(File, 65534) of
         ok ->
             ?assertEqual({1, iolist_to_binary(["probe: ", File, ": the cookie file belongs to "
-                                               "somebody else; run chown on it\n"])},
+                                               "another user; run chown on it\n"])},
                          ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
                                                   {"WHITTLE_COOKIE_FILE", File}]));
         {error, eperm} -> {skip, "only root can give a file to somebody else"}

@@ -160,9 +160,9 @@ secure_mode_of_a_security_module(Config) ->
                                                  "secure_mode.c"])]),
             {1, Said} = running:run(Starter, [proplists:get_value(probe, Config), "args"]),
             ?assertMatch({match, _}, re:run(Said, "^probe: this file gets other rights than its "
-                                            "starter has, and does not run so: .*the file has "
+                                            "caller has, so it does not run: .*the file has "
                                             "no rights of its own: a rule of SELinux or AppArmor "
-                                            "does it\\. .*noatsecure.*\n$"));
+                                            "causes it\\. .*noatsecure.*\n$"));
         Other -> {skip, "secure_mode.c is for x86-64, not " ++ Other}
     end.
 
@@ -185,8 +185,8 @@ lent(Lend, Config) ->
         {match, [Line]} = re:run(Said, "^.*$", [multiline, {capture, first, binary}]),
         ?assertEqual({1, <<Line/binary, "\n">>}, {Code, Said}),
         ?assertMatch({match, _}, re:run(Line, "^probe: this file is setuid or setgid, or has "
-                                        "file capabilities, and does not run so: its "
-                                        "environment could run any code with its rights"))
+                                        "file capabilities, so it does not run: its "
+                                        "environment could run any code with these rights"))
     end).
 
 %% Calls Test with a copy of the program that belongs to root and that no other user can reach.
@@ -249,19 +249,19 @@ cookie_on_the_command_line(Config) ->
     ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie b -setcookie x@host other")),
     {2, Said} = Cookie("-setcookie -secret"),
     ?assertMatch({match, _}, re:run(Said, "-setcookie: has no cookie after it")),
-    ?assertMatch({2, <<"probe: -sname: is the last word, and takes a node's name\n">>},
+    ?assertMatch({2, <<"probe: -sname: has no node name after it\n">>},
                  probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname"}])),
     ?assertEqual({ok, []}, file:list_dir(Home)).
 
 paths_with_a_dash(Config) ->
     Dir = running:directory("dash", Config),
     ok = file:write_file(filename:join(Dir, "-mine.config"),
-                         "[{probe, [{colour, \"from a file\"}]}].\n"),
+                         "[{probe, [{color, \"from a file\"}]}].\n"),
     Run = fun(Words, Env) ->
                   running:run(proplists:get_value(probe, Config), Words, #{env => Env, cd => Dir})
           end,
     ?assertEqual({0, <<"\"from a file\"\n">>},
-                 Run(["colour"], [{"RELX_CONFIG_PATH", "-mine"}])),
+                 Run(["color"], [{"RELX_CONFIG_PATH", "-mine"}])),
     ?assertEqual({0, <<"{ok,[[\"./-eval\"]]}\n">>}, Run(["flag", "home"], [{"HOME", "-eval"}])).
 
 %% The VM truncated a longer cookie, so it differed from its owner's.
@@ -323,9 +323,9 @@ home_cookie_that_is_wrong(Config) ->
              {lists:duplicate(5000, $c), 8#600, Said("is larger than 4096 bytes")},
              {"", 8#600, Said("the cookie file is empty; write the cookie into it")},
              {"\n", 8#600, Said("the cookie file is empty; write the cookie into it")},
-             {"one\ntwo", 8#600, Said("the cookie has a character that the VM does not take; "
+             {"one\ntwo", 8#600, Said("the cookie has a character that the VM does not accept; "
                                       "write one line of printable ASCII")},
-             {"secret", 8#640, Said("the cookie file can be read or written by others; run "
+             {"secret", 8#640, Said("other users can read or write the cookie file; run "
                                     "chmod 600 on it")}]],
     ok = file:delete(File),
     ok = file:make_symlink("/proc/kmsg", File),
@@ -371,9 +371,10 @@ asked_without_a_cookie(Config) ->
     [begin
          {1, Said} = named(Config, [Flag | Words], []),
          ?assertMatch({match, _},
-                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so the node cannot be "
-                                    "asked: start the node with RELEASE_COOKIE or "
-                                    "WHITTLE_COOKIE_FILE set, and set the same here .*\n$"]))
+                      re:run(Said, ["^probe: ", Flag, ": no cookie is set, so no connection to the "
+                                    "node is possible\\. Start the node with RELEASE_COOKIE or "
+                                    "WHITTLE_COOKIE_FILE, and set the same variable here\\. "
+                                    ".*\n$"]))
      end || [Flag | Words] <- [["--whittle-ping"], ["--whittle-stop"],
                                ["--whittle-eval", "node()"]]].
 

@@ -1,6 +1,6 @@
-// The question: how long does each codec take for each payload? Runs anywhere a browser or
-// Node does. Rounds of all codecs alternate, so that what the machine does meanwhile hits all;
-// a figure is the median of the rounds, its spread the middle half of them.
+// Measures the time of each codec for each payload, in a browser or in Node. Rounds of all codecs
+// alternate, so that other work on the machine affects all of them. A figure is the median of the
+// rounds, and its spread the middle half of them.
 import { decode as msgpackDecode, encode as msgpackEncode } from "@msgpack/msgpack";
 import { Decoder as CborDecoder, Encoder as CborEncoder } from "cbor-x";
 import { Packr, Unpackr } from "msgpackr";
@@ -14,7 +14,7 @@ const toBytes = Buffer ? (text) => Buffer.from(text) : (text) => encoderOfText.e
 const toText = new TextDecoder();
 
 /**
- * Payloads by name: the value, how many times it is done in a round, and what JSON gets instead.
+ * Payloads by name: the value, the number of repetitions in a round, and the value for JSON.
  */
 export const payloads = {
     "one person": { make: () => people(1)[0], times: 3000 },
@@ -36,7 +36,7 @@ const base64 = (bytes) => {
     return btoa(text);
 };
 
-/** Base64 is what JSON needs for bytes: encoding it is part of its work, as is decoding. */
+/** JSON needs base64 for bytes, so the time for JSON includes that for base64. */
 const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
 /** The codecs: each gives a function that decodes and one that encodes the payload. */
@@ -101,7 +101,7 @@ function codecs(name, payload, value) {
     };
 }
 
-/** Keeps results from being optimised away. */
+/** Keeps results from being optimized away. */
 export let kept;
 
 const quantile = (sorted, share) =>

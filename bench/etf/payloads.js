@@ -1,6 +1,6 @@
 // The data that the benches read and write: generated, never stored.
 // Every generator is a pure function of its seed, so two runs, two machines and
-// two codecs see the same values. Values are plain JavaScript: what JSON can say.
+// two codecs see the same values. Values are plain JavaScript that JSON can represent.
 
 /** A small deterministic generator (mulberry32): numbers in [0, 1). */
 export function random(seed) {
@@ -35,7 +35,7 @@ function picker(seed) {
     return { next, int, of, some, digits };
 }
 
-/** One person of the talk's kind: 20 fields, nested maps and lists, about 680 bytes of JSON. */
+/** One person: 20 fields, nested maps and lists, about 680 bytes of JSON. */
 function person(index, pick) {
     const name = `${pick.of(first)} ${pick.of(last)}`;
     const company = pick.of(last).toUpperCase();
@@ -70,7 +70,7 @@ function person(index, pick) {
     };
 }
 
-/** The talk's payload: a list of `count` people. 10,000 are 6.8 MB of JSON. */
+/** A list of `count` people. 10,000 are 6.8 MB of JSON. */
 export function people(count, seed = 1) {
     const pick = picker(seed);
     return pick.some(count, (index) => person(index, pick));

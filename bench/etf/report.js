@@ -1,5 +1,5 @@
-// What runs came to, as tables. node.js and browser.js print theirs; where RESULTS names a file they
-// also add themselves to it, and `node report.js FILE` says what all the runs in it came to.
+// Prints the results of runs as tables. node.js and browser.js print their own results. If RESULTS
+// names a file, they also add them to it, and `node report.js FILE` summarizes all runs in it.
 import { appendFileSync, readFileSync } from "node:fs";
 import { argv, env } from "node:process";
 import { fileURLToPath } from "node:url";
@@ -12,7 +12,7 @@ export function report(run) {
     console.log(tables(run.results, run.title, "middle half of the turns"));
 }
 
-/** Times, and how many times as fast as JSON from and to bytes. */
+/** Prints times, and speeds divided by that of JSON from and to bytes. */
 function tables(results, title, spread) {
     const lines = [`### ${title}`, ""];
     const timed = results.filter(({ codec }) => codec);
@@ -45,10 +45,10 @@ const distinct = (results, field) => [...new Set(results.map((result) => result[
 const find = (rows, payload, codec) =>
     rows.find((result) => result.payload === payload && result.codec === codec);
 const figure = (number) => number.toFixed(number < 100 ? 2 : 0);
-/** A dash is less than the clock shows. */
+/** Prints a dash for a time that is too short for the clock. */
 const ratio = (times) => (times === Infinity ? "–" : `${figure(times)}×`);
 
-/** What the bars are about: a time of one codec in times of another's. */
+/** The figures with bars: the time of one codec divided by that of another. */
 const bars = [
     ["plain", "decode", "JSON.parse, bytes", "etf plain"],
     ["atom keys", "decode", "JSON.parse, bytes", "etf plain, atom keys"],
@@ -68,7 +68,7 @@ function barsOf({ results }, payload) {
     });
 }
 
-/** What several runs of one kind came to: each figure is the median of theirs, with their range. */
+/** Summarizes several runs of one kind: each figure is their median, with their range. */
 function combined(runs) {
     return runs[0].results.map((result, at) => {
         const times = runs.map(({ results }) => results[at].ms).sort((a, b) => a - b);

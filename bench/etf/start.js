@@ -1,4 +1,4 @@
-// The letters with which letters.js starts: earlier and longer searches found them.
+// The letters with which letters.js starts. Earlier and longer searches found them.
 export const letters = "et_sunyfolparwiNmKMgbxOCcd$BZvkWEqRSHXDzGFThAVLjYIQJUP";
 
 /** The letters of a class and of the classes that extend it. */

@@ -1,7 +1,7 @@
-// The question: up to which length is text turned into bytes, and bytes into text, faster by hand
-// than by the platform? Two constants stand on it: SHORT in web/etf/src/utf8.ts and in output.ts.
-// node strings.js prints nanoseconds a string, the median of 15 rounds of 20,000 strings; all ways
-// run in turns. With --portable, the platform's way is the one of browsers (TextEncoder's
+// Measures up to which length our own code turns text into bytes, and bytes into text, faster than the
+// platform. The results set two constants: SHORT in web/etf/src/utf8.ts and in output.ts.
+// node strings.js prints nanoseconds for a string, the median of 15 rounds of 20,000 strings. The
+// variants run in turn. With --portable, the platform's functions are those of browsers (TextEncoder's
 // encodeInto, TextDecoder) and not Node's own.
 import { decodeUtf8 } from "../../web/etf/dist/utf8.js";
 
@@ -25,7 +25,7 @@ const writeByPlatform = portable
     ? (text) => encoder.encodeInto(text, target.subarray(0, 3 * text.length)).written
     : (text) => utf8Write.call(target, text, 0, 3 * text.length);
 
-/** Half of the characters are ASCII, half take two bytes: text that no short way is for. */
+/** Half of the characters are ASCII, half take two bytes: text for which there is no fast path. */
 const mixed = (length) => "aå".repeat(length).slice(0, length);
 const median = (list) => list.sort((a, b) => a - b)[list.length >> 1];
 let kept = 0;
@@ -34,14 +34,14 @@ console.log(`Node ${process.version}, ${portable ? "the platform as in browsers"
 console.log("| units | write by hand | by the platform | read by hand | by the platform |");
 console.log("|---|---|---|---|---|");
 for (const length of [8, 16, 24, 32, 40, 48, 64, 96]) {
-    // Different strings, cut anew for each round: flat ones that nothing has looked at yet.
+    // Different strings, cut again for each round: flat strings that no code has read yet.
     const pool = "abcdefghijklmnopqrstuvwxyz ".repeat(4096);
     const texts = () => Array.from({ length: count }, (_, at) => pool.slice(at, at + length));
     const bytes = encoder.encode(mixed(length));
     const ways = {
         hand: (list) => list.forEach((text) => (kept += writeByHand(text))),
         platform: (list) => list.forEach((text) => (kept += writeByPlatform(text))),
-        // decodeUtf8 goes to the platform past SHORT: then both are the same.
+        // Past SHORT, decodeUtf8 uses the platform, so both are the same.
         readHand: (list) => list.forEach(() => (kept += decodeUtf8(bytes, 0, bytes.length).length)),
         readPlatform: (list) =>
             list.forEach(() => (kept += strict.decode(bytes.subarray(0)).length)),

@@ -1,5 +1,5 @@
-// The question: what do typed decoders cost beside the views that they stand on? 2,000 objects of
-// seven properties, one of them an object. node typed.js
+// Compares the time of typed decoders with that of the views that they use, for 2,000 objects of
+// seven properties, one of which is an object. usage: node typed.js
 import { encode, plainDecoder, read, termDecoder } from "../../web/etf/dist/index.js";
 
 const TURNS = 100;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MOST_NAME_BYTES 255
-#define MOST_COOKIE_LETTERS 255 /* an atom's */
+#define MOST_COOKIE_LETTERS 255 /* the longest atom */
 
 const char *variable(const char *name)
 {
@@ -34,7 +34,8 @@ static int has_control_character(const char *text)
     return 0;
 }
 
-/* As net_kernel would, but in one line: letters, digits, _ and -, and after an @ a host. */
+/* Ends the program with one line when net_kernel would reject NAME with a long report. A name
+   has letters, digits, _ and -; @ and a host may follow. */
 static void check_node_name(const char *name, int is_long)
 {
     static const char letters[] =
@@ -54,14 +55,14 @@ static void check_node_name(const char *name, int is_long)
                "is not a node name: use letters, digits, _ and -; @HOST may follow");
     if (!is_long && strchr(host, '.') != NULL)
         refuse(EXIT_MISUSED, name,
-               "the host of a short name (-sname) has no dot; give it with -name, or "
+               "the host of a short name (-sname) must not have a dot; use -name, or "
                "RELEASE_DISTRIBUTION=name");
 }
 
 /*
- * Leaves one of -name and -sname in FLAGS, the last, or none, and returns the name.
- * Mix's RELEASE_NODE comes before it, and RELEASE_DISTRIBUTION (name, sname, none)
- * before its kind.
+ * Leaves at most one -name or -sname in FLAGS, and returns its name or NULL. The last flag
+ * counts. Mix's RELEASE_NODE overrides its name, and RELEASE_DISTRIBUTION (name, sname, none)
+ * overrides its kind.
  */
 static const char *set_node_name(struct flags *flags)
 {
@@ -77,7 +78,7 @@ static const char *set_node_name(struct flags *flags)
     if (node == NULL && given != NULL) {
         node = flags_value(flags, given + 1);
         if (node == NULL)
-            refuse(EXIT_MISUSED, given, "is the last word, and takes a node's name");
+            refuse(EXIT_MISUSED, given, "has no node name after it");
     }
     flags_remove(flags, "name", 1);
     flags_remove(flags, "sname", 1);
@@ -90,7 +91,7 @@ static const char *set_node_name(struct flags *flags)
 
 /* ---- ports ----------------------------------------------------------------- */
 
-/* Returns PORT, which the variable or flag NAME gives. */
+/* Returns PORT, the value of the variable or flag NAME. Ends the program if it is not a port. */
 static const char *checked_port(const char *name, const char *port)
 {
     if (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || atoi(port) < 1 ||
@@ -99,14 +100,15 @@ static const char *checked_port(const char *name, const char *port)
     return port;
 }
 
-/* The port in the variable NAME, or NULL when it is not set. */
+/* Returns the port in the variable NAME, or NULL when the variable is not set. */
 static const char *port_variable(const char *name)
 {
     const char *port = variable(name);
     return port != NULL ? checked_port(name, port) : NULL;
 }
 
-/* The VM answers a wrong port with a crash report, or listens on one that nobody knows. */
+/* Checks the ports in FLAGS. With a wrong port the VM prints a crash report, or listens on
+   another port that no node knows. */
 static void check_port_flags(const struct flags *flags)
 {
     size_t i;
@@ -121,7 +123,7 @@ static void check_port_flags(const struct flags *flags)
     }
 }
 
-/* relx's ERL_DIST_PORT: a fixed port for the node, and no epmd. */
+/* Applies relx's ERL_DIST_PORT: the node gets this fixed port, and needs no epmd. */
 static void set_fixed_port(struct flags *flags)
 {
     const char *port = port_variable("ERL_DIST_PORT");
@@ -132,7 +134,7 @@ static void set_fixed_port(struct flags *flags)
     }
 }
 
-/* As erl does: the VM takes the port mapper's port from a flag only. */
+/* Passes the port mapper's port on, as erl does: the VM reads it from a flag only. */
 static void set_mapper_port(struct flags *flags)
 {
     const char *port = port_variable("ERL_EPMD_PORT");
@@ -143,7 +145,8 @@ static void set_mapper_port(struct flags *flags)
 
 /* ---- the cookie ------------------------------------------------------------ */
 
-/* A cookie becomes a word of the VM's command line, and an atom. */
+/* Returns COOKIE. Ends the program if it cannot be a word of the VM's command line and an
+   atom. */
 static const char *checked_cookie(const char *source, const char *cookie)
 {
     if (*cookie == '\0')
@@ -160,8 +163,9 @@ static const char *checked_cookie(const char *source, const char *cookie)
 }
 
 /*
- * Takes the node's own cookie out of FLAGS: the last -setcookie with one value. One with
- * two names another node and the cookie for it, and stays. NULL when there is none.
+ * Removes every -setcookie with one value from FLAGS and returns the last value, the node's
+ * own cookie, or NULL. A -setcookie with two values gives the cookie for another node, and
+ * stays.
  */
 static const char *take_cookie(struct flags *flags)
 {
@@ -190,8 +194,8 @@ static const char *take_cookie(struct flags *flags)
 }
 
 /*
- * The cookie in the file at PATH, which is read only when it is ours, or root's, and
- * nobody else can. White space around the cookie is not part of it.
+ * Returns the cookie in the file at PATH, without the white space around it. Ends the program
+ * unless the file belongs to this user or to root, and other users have no rights to it.
  */
 static const char *read_cookie_file(const char *path)
 {
@@ -205,9 +209,9 @@ static const char *read_cookie_file(const char *path)
         refuse(EXIT_FAILED, path, why);
     if ((status.st_mode & 077) != 0)
         refuse(EXIT_FAILED, path,
-             "the cookie file can be read or written by others; run chmod 600 on it");
+             "other users can read or write the cookie file; run chmod 600 on it");
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        refuse(EXIT_FAILED, path, "the cookie file belongs to somebody else; run chown on it");
+        refuse(EXIT_FAILED, path, "the cookie file belongs to another user; run chown on it");
     if (strlen(cookie) != size)
         refuse(EXIT_FAILED, path, "the cookie file has a zero byte in it");
     cookie += strspn(cookie, spaces);
@@ -219,9 +223,9 @@ static const char *read_cookie_file(const char *path)
 }
 
 /*
- * Ends the program where the VM (auth) would refuse the cookie file at PATH: it answers a
- * wrong one with crash reports, and waits for a FIFO's writer. As auth does it takes the
- * characters from space to ~ for the cookie, and lets line ends and spaces follow.
+ * Ends the program when the VM's module auth would refuse the cookie file at PATH. auth prints
+ * crash reports for a wrong file, and waits for the writer of a FIFO. The cookie is the
+ * characters from space to ~, as in auth; only line ends and spaces may follow.
  */
 static void check_home_cookie(const char *path)
 {
@@ -234,14 +238,14 @@ static void check_home_cookie(const char *path)
         refuse(EXIT_FAILED, path, why);
     if ((status.st_mode & 077) != 0)
         refuse(EXIT_FAILED, path,
-             "the cookie file can be read or written by others; run chmod 600 on it");
+             "other users can read or write the cookie file; run chmod 600 on it");
     for (length = 0; cookie[length] >= ' ' && cookie[length] <= '~'; length++)
         ;
     if (length + strspn(cookie + length, " \r\n") != size)
         refuse(EXIT_FAILED, path,
-               "the cookie has a character that the VM does not take; write one line of printable "
-               "ASCII");
-    /* The VM reads as many bytes as the size says, which is 0 in /proc. */
+               "the cookie has a character that the VM does not accept; write one line of "
+               "printable ASCII");
+    /* The VM reads only as many bytes as the file's size. A file of /proc has size 0. */
     if (length == 0 || status.st_size == 0)
         refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
     if (length > MOST_COOKIE_LETTERS)
@@ -249,15 +253,15 @@ static void check_home_cookie(const char *path)
     free(cookie);
 }
 
-/* Where a cookie file may lie, %s/.erlang.cookie. Returns whether the path fits. */
+/* Writes DIRECTORY, BELOW and the name of the cookie file into PATH. Returns whether it fits. */
 static int cookie_path(char path[PATH_MAX], const char *directory, const char *below)
 {
     return snprintf(path, PATH_MAX, "%s%s/.erlang.cookie", directory, below) < PATH_MAX;
 }
 
 /*
- * Whether the VM finds a cookie file of its own, at the place that stock OTP (auth) has for
- * it: in the home directory, or else in erlang/ of the user's configuration.
+ * Returns whether the VM will find the user's cookie file: in the home directory, or else in
+ * erlang/ of the user's configuration directory. OTP's module auth looks in these places.
  */
 static int has_home_cookie(void)
 {
@@ -280,9 +284,9 @@ static int has_home_cookie(void)
 }
 
 /*
- * Where the cookie of a named node comes from, first found: -setcookie in flags given at
- * start; RELEASE_COOKIE or ERLANG_COOKIE; the file that WHITTLE_COOKIE_FILE names;
- * a cookie file of the user, which the VM reads. Returns 0 where there is none of these.
+ * Sets the cookie of a named node. The first of these sources counts: -setcookie in FLAGS;
+ * RELEASE_COOKIE or ERLANG_COOKIE; the file that WHITTLE_COOKIE_FILE names; the user's cookie
+ * file, which the VM reads. Returns 0 when there is none of these.
  */
 static int set_cookie(struct flags *flags)
 {
@@ -301,7 +305,7 @@ static int set_cookie(struct flags *flags)
     return cookie != NULL || has_home_cookie();
 }
 
-/* A cookie that nobody else knows: the node runs, and no other can connect to it. */
+/* Sets a random cookie. The node runs with it, and no other node can connect. */
 static void make_up_cookie(struct flags *flags)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -315,7 +319,7 @@ static void make_up_cookie(struct flags *flags)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';
     flags_add_init(flags, "-setcookie", cookie);
-    setenv("RELEASE_COOKIE", cookie, 1); /* for the nodes that this one starts */
+    setenv("RELEASE_COOKIE", cookie, 1); /* the nodes that this node starts read it */
     fprintf(stderr,
             "%s: no cookie is set, so this run has made one up: other nodes and --whittle-ping "
             "cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n",
@@ -336,9 +340,9 @@ static int wants_epmd(const struct flags *flags)
 }
 
 /*
- * The address of this machine alone where NODE's host means that, else NULL: no other
- * machine can reach such a node, so its epmd need not be reached either. epmd listens
- * on 127.0.0.1 and ::1 beside any address that it is given.
+ * Returns a loopback address if NODE's host is one, else NULL. No other machine can reach such
+ * a node, so no other machine needs to reach its epmd. epmd listens on 127.0.0.1 and ::1 in
+ * addition to any address that it gets.
  */
 static const char *loopback_address(const char *node)
 {
@@ -355,7 +359,8 @@ static const char *loopback_address(const char *node)
                : NULL;
 }
 
-/* epmd's own message names neither itself nor the variable. It parts the words as here. */
+/* Checks ERL_EPMD_ADDRESS, because epmd's own message names neither epmd nor the variable.
+   epmd separates the addresses in the same way. */
 static void check_mapper_address(const char *addresses)
 {
     char *copy = addresses != NULL ? strdup(addresses) : NULL, *rest = copy, *address;
@@ -369,7 +374,7 @@ static void check_mapper_address(const char *addresses)
     free(copy);
 }
 
-/* As erl does for a named node: a daemon that leaves at once if there is one. */
+/* Starts epmd as a daemon, as erl does for a named node. A second epmd ends at once. */
 static void start_epmd(const char *node)
 {
     const char *address =
@@ -378,7 +383,7 @@ static void start_epmd(const char *node)
                           (char *)address, NULL};
     pid_t child = fork();
     if (child == 0) {
-        vfs_start(); /* it lies in the pack */
+        vfs_start(); /* the file of epmd is in the pack */
         execve(WHITTLE_ROOT "/bin/epmd", argv, environ);
         _exit(127);
     }
@@ -389,7 +394,7 @@ static void start_epmd(const char *node)
                 strerror(errno));
 }
 
-/* ---- all of it ------------------------------------------------------------- */
+/* ---- the public functions --------------------------------------------------- */
 
 void distribution_start(struct flags *flags, const char *node)
 {
@@ -425,8 +430,8 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
     check_port_flags(flags);
     if (!set_cookie(flags))
         refuse(EXIT_FAILED, own_flag,
-             "no cookie is set, so the node cannot be asked: start the node with RELEASE_COOKIE or "
-             "WHITTLE_COOKIE_FILE set, and set the same here (a node that starts without a cookie "
-             "makes up one of its own)");
+             "no cookie is set, so no connection to the node is possible. Start the node with "
+             "RELEASE_COOKIE or WHITTLE_COOKIE_FILE, and set the same variable here. (A node that "
+             "starts without a cookie makes up a random one.)");
     return node;
 }

@@ -1,5 +1,5 @@
 /*
- * What makes the program a named node: its name, its ports, its cookie, and the port
+ * Makes the program a named node: sets its name, its ports and its cookie, and starts the port
  * mapper (epmd).
  */
 #ifndef WHITTLE_DISTRIBUTION_H
@@ -7,26 +7,26 @@
 
 #include "flags.h"
 
-/* The value of the environment's variable NAME; NULL when it is not set or empty. */
+/* Returns the value of the environment's variable NAME, or NULL when it is not set or empty. */
 const char *variable(const char *name);
 
 /*
- * Gives FLAGS, which name NODE, epmd's port and a cookie, one made up where there is none,
- * and starts epmd unless the flags say otherwise. Ends the program where a value is none
- * that the VM takes.
+ * Prepares the distribution of NODE, whose name is already in FLAGS. Adds epmd's port and a
+ * cookie, if necessary a random one. Starts epmd unless FLAGS turn that off. Ends the program
+ * when the VM would not accept a value.
  */
 void distribution_start(struct flags *flags, const char *node);
 
 /*
- * Gives FLAGS the name, the port and the cookie that the environment says, and starts
- * the distribution of a node that has a name.
+ * Adds the node's name and port from the environment to FLAGS. If the node has a name, calls
+ * distribution_start.
  */
 void distribution_set_up(struct flags *flags);
 
 /*
- * The same for a node that is to ask the running one, which starts no epmd. Returns the
- * running node's name. Ends the program, and says so of OWN_FLAG, where there is no name or
- * no cookie to ask with.
+ * The same for a node that asks the running one: it needs the same port and cookie, and starts
+ * no epmd. Returns the running node's name. Ends the program when there is no name or no
+ * cookie; the message names OWN_FLAG.
  */
 const char *distribution_for_control(struct flags *flags, const char *own_flag);
 

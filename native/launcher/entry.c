@@ -1,11 +1,11 @@
 /*
- * The first code that runs: it ends the program with one line where its file is cut off,
- * or where the VM's own bytes are not those that were packed.
+ * The first code that runs. It ends the program with one line when the file is cut off, or
+ * when the VM's bytes differ from those that the packer saw.
  *
- * The linker puts this part into the file's first pages, before the C library's own
- * start. A file that lost any later page then still says so. Until the size is known to
- * be right, nothing outside of this section, the program headers and the stack may be
- * touched: no constants, no other function, nothing of the C library.
+ * The linker puts this section into the file's first pages, and this code runs before the C
+ * library's start. So a file that lost any later page can still report it. Until the check of
+ * the size is done, this code may touch only this section, the program headers and the stack:
+ * no constants, no other function, nothing of the C library.
  */
 #include "entry.h"
 
@@ -22,8 +22,8 @@
     __attribute__((section(SECTION), noinline, no_stack_protector,                            \
                    optimize("no-tree-loop-distribute-patterns")))
 
-/* Both messages, the names of the VM's own child programs and an empty text, one after the
-   other, each with its zero. */
+/* Both messages, the names of OTP's linked-in programs and an empty text, in this order. A
+   zero byte ends each. */
 #define NAME(text) ".asciz \"" text "\"\n"
 #define MESSAGES                                                                              \
     ".asciz \": this file is damaged; get it again: it is cut off\\n\"\n"                     \
@@ -35,8 +35,8 @@
     ".globl whittle_entry\n"
 #define END ".popsection\n"
 
-/* Calls check_file(stack, messages) and goes on to the C library with the stack as the
-   kernel left it. No target's C library expects more of its registers than zeros. */
+/* Calls whittle_check_file(stack, messages), then jumps to the C library's start with the
+   stack as the kernel left it. No C library needs other values than zero in its registers. */
 #if defined(__x86_64__)
 __asm__(BEGIN ".type whittle_entry,@function\n"
               "whittle_entry:\n"
@@ -94,7 +94,7 @@ __asm__(BEGIN ".set push\n"
 #elif defined(__riscv)
 __asm__(BEGIN ".type whittle_entry,@function\n"
               ".option push\n"
-              ".option norelax\n" /* the register that relaxed code needs is not set yet */
+              ".option norelax\n" /* nothing has set the register yet that relaxed code uses */
               "whittle_entry:\n"
               "  mv a0, sp\n"
               "  lla a1, 1f\n"
@@ -109,7 +109,8 @@ __asm__(BEGIN ".type whittle_entry,@function\n"
 
 /* ---- the kernel ------------------------------------------------------------- */
 
-/* Where two processors that are called alike take the call. */
+/* The registers and the instruction for a system call, on two processors whose code is
+   otherwise the same. */
 #if defined(__aarch64__)
 #define REGISTER "x"
 #define NUMBER_REGISTER "x8"
@@ -120,7 +121,7 @@ __asm__(BEGIN ".type whittle_entry,@function\n"
 #define TRAP "ecall"
 #endif
 
-/* A system call, without errno: a small negative result is an error. */
+/* Makes a system call. It does not set errno: a small negative result is an error. */
 static inline __attribute__((always_inline)) long call_kernel(long number, long a, long b, long c,
                                                               long d, long e)
 {
@@ -146,7 +147,7 @@ static inline __attribute__((always_inline)) long call_kernel(long number, long 
                      : "memory");
     return first;
 #elif defined(__arm__)
-    /* r7 is the frame pointer of Thumb code: it is kept in another register. */
+    /* r7 is the frame pointer of Thumb code, so another register keeps its value. */
     register long r0 __asm__("r0") = a;
     register long r1 __asm__("r1") = b;
     register long r2 __asm__("r2") = c;
@@ -181,7 +182,8 @@ static inline __attribute__((always_inline)) long call_kernel(long number, long 
 #error "the C library's headers are too old: they have no statx"
 #endif
 
-/* What statx answers with is the same on all processors; the size and the mode of it. */
+/* The result of statx, which is the same on all processors. This code reads `mode' and
+   `size'. */
 struct status {
     uint32_t mask, block_size;
     uint64_t attributes;
@@ -212,8 +214,9 @@ HERE static void refuse_file(const char *name, const char *message)
 /* ---- the checksum ------------------------------------------------------------ */
 
 /*
- * whittle_elf has the same. Each step maps states one to one, and so does the last one
- * each lane: a change within one word never passes.
+ * One step of the checksum. whittle_elf_sum has the same algorithm. For a given word a step
+ * maps states one to one, and so does the final mixing for each lane. So the checksum detects
+ * every change within one word.
  */
 #define MIX(lane, word)                                                                       \
     do {                                                                                      \
@@ -244,7 +247,7 @@ HERE static void add_bytes(struct sum *sum, uintptr_t from, uintptr_t end)
     sum->lane[3] = d;
 }
 
-/* The bytes of all segments before END, but for the note's own sum. */
+/* Returns the checksum of all segments before END, without the note's field for it. */
 HERE static uint32_t vm_sum(const ElfW(Phdr) *at, const ElfW(Phdr) *end, uintptr_t base)
 {
     const uintptr_t hole = (uintptr_t)&whittle_note.sum;
@@ -264,8 +267,8 @@ HERE static uint32_t vm_sum(const ElfW(Phdr) *at, const ElfW(Phdr) *end, uintptr
             from = hole + sizeof whittle_note.sum;
         }
         add_bytes(&sum, from, past);
-        /* Clean pages of the file: whoever needs them gets them back, and until then they
-           do not count as ours. */
+        /* These are clean pages of the file. The kernel reads them again when the program
+           touches them, and until then they do not count as its memory. */
         if ((at->p_flags & PF_W) == 0) {
             from = base + at->p_vaddr;
             from &= ~(uintptr_t)(at->p_align - 1);
@@ -279,7 +282,7 @@ HERE static uint32_t vm_sum(const ElfW(Phdr) *at, const ElfW(Phdr) *end, uintptr
     return all != 0 ? all : 1;
 }
 
-/* The place behind the zero that ends TEXT. */
+/* Returns the address after the zero that ends TEXT. */
 HERE static const char *behind(const char *text)
 {
     while (*text != '\0')
@@ -287,8 +290,8 @@ HERE static const char *behind(const char *text)
     return text + 1;
 }
 
-/* Whether it runs as one of the programs in CHILDREN (/.whittle/bin/NAME): a file that was
-   checked has started it. */
+/* Returns whether NAME is /.whittle/bin/ and one of CHILDREN. The VM started such a process
+   from this file, and has checked the file before. */
 HERE static int is_child(const char *name, const char *children)
 {
     const char *at;
@@ -329,7 +332,7 @@ __attribute__((used)) HERE void whittle_check_file(const uintptr_t *stack, const
         if (at[0] == AT_EXECFN)
             path = at[1];
     }
-    /* Before Linux 5.18 a program can be started without a single word. */
+    /* Before Linux 5.18 a caller can start a program without even argv[0]. */
     name = (const char *)(stack[0] > 0 ? stack[1] : path);
     for (i = 0; header != NULL && i < count; i++) {
         if (header[i].p_type == PT_PHDR)
@@ -345,7 +348,7 @@ __attribute__((used)) HERE void whittle_check_file(const uintptr_t *stack, const
         (status.mode & 0170000) == 0100000 && status.size < needed)
         refuse_file(name, messages);
     wrong_sum = behind(messages);
-    /* A VM without a pack has no sum, nor has one whose pack strip took away. */
+    /* There is no checksum in a VM without a pack, nor after strip removed the pack. */
     if (last == NULL || last->p_flags != PF_R || last->p_filesz < 32 || whittle_note.sum == 0 ||
         is_child(name, behind(wrong_sum)))
         return;

@@ -23,7 +23,7 @@ void erl_set_path(void)
     const char *path = getenv("PATH");
     char *longer;
 
-    /* Without one the libc and shells have a default of their own. */
+    /* Without PATH, libc and shells use their own default. */
     if (path == NULL || strncmp(path, own, sizeof own - 1) == 0)
         return;
     longer = malloc(sizeof own + strlen(path));
@@ -42,7 +42,7 @@ static void find_pack(void)
     vfs_start_vm();
 }
 
-/* What Whittle sets for any node of this file is its emulator flags. */
+/* Adds the emulator flags of etc/flags. The other flags there are for the packed program. */
 static void add_own_emulator_flags(struct flags *flags)
 {
     struct flags own = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
@@ -63,8 +63,9 @@ static int has_flag(const struct flags *flags, const char *name)
 }
 
 /*
- * The boot scripts that OTP brings for a node without an application are not packed; ours
- * stands in. One that can be read is taken.
+ * Replaces -boot in FLAGS by our own boot script when it names one of OTP's scripts for a node
+ * without an application, or none: the pack leaves OTP's scripts out. A script that exists
+ * stays.
  */
 static void choose_boot(struct flags *flags)
 {
@@ -82,16 +83,16 @@ static void choose_boot(struct flags *flags)
         for (i = 0; i < COUNT(plain) && strcmp(name, plain[i]) != 0; i++)
             ;
         if (i == COUNT(plain))
-            return; /* init says that it is not there */
+            return; /* init reports that the file is missing */
     }
     if (access(BOOT ".boot", R_OK) < 0)
         refuse(EXIT_FAILED, "this file cannot start further nodes",
-               "it was built without it; build it with --feature +control");
+               "it has no boot script for them; build it with --feature +control");
     flags_remove(flags, "boot", 1);
     flags_add_init(flags, "-boot", BOOT);
 }
 
-/* What erlexec does with flags, beside what flags.c does for all of them. */
+/* Applies those of erlexec's flags that flags.c does not apply. */
 static void obey(struct flags *flags)
 {
     static const char *const without_meaning[] = {"emu_args", "emu_qouted_cmd_exit"};
@@ -110,7 +111,8 @@ static void obey(struct flags *flags)
     given = flags->init;
     flags->init.at = NULL;
     flags->init.count = 0;
-    /* In their place: the last of these and of -user says which process is `user'. */
+    /* Keep their order: the last one of -noshell, -noinput and -user decides which process
+       becomes `user'. */
     for (i = 0; i < given.count; i++) {
         int detached = strcmp(given.at[i], "-detached") == 0;
         if (detached)
@@ -122,7 +124,7 @@ static void obey(struct flags *flags)
     }
 }
 
-/* Goes on in a child process; the process that was started ends. */
+/* Continues in a child process and ends this one. */
 static void go_on_in_child(void)
 {
     pid_t child = fork();
@@ -133,7 +135,7 @@ static void go_on_in_child(void)
         _exit(0);
 }
 
-/* As erl -detached does: in a session of its own, without the caller's descriptors. */
+/* Detaches as erl -detached does: starts a new session and closes the caller's descriptors. */
 static void detach(void)
 {
     int fd;
@@ -165,7 +167,7 @@ int erl_run(int argc, char **argv)
     machine_add_flags(&flags);
     obey(&flags);
     choose_boot(&flags);
-    /* Variables that name the packed program's node, and its port, are not for this one. */
+    /* Ignore the variables for the name and the port: they are for the packed program. */
     kind = flags_last(&flags, "name", "sname");
     node = kind != NULL ? flags_value(&flags, kind + 1) : NULL;
     if (kind != NULL)

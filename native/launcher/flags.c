@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files that name one another with -args_file. */
+/* The most levels of files that include one another with -args_file. */
 #define MAX_DEPTH 16
 
 void refuse(int code, const char *what, const char *why)
@@ -55,9 +55,9 @@ static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
 }
 
 /*
- * When TEXT begins with ${NAME} or ${NAME:-DEFAULT}, adds the variable's value to
- * BUFFER, or DEFAULT where it is not set or empty, and returns the length of the
- * reference; else returns 0.
+ * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: adds the variable's value to BUFFER, or
+ * DEFAULT when the variable is not set or empty, and returns the length of the reference.
+ * Returns 0 for any other text.
  */
 static size_t add_variable(struct buffer *buffer, const char *text)
 {
@@ -100,10 +100,10 @@ char *expand_variables(const char *text)
 static int is_space(char c) { return c != '\0' && strchr(" \t\n\r\f\v", c) != NULL; }
 
 /*
- * Reads one word into BUFFER and returns where it ended; NULL at the end. As
- * erlexec does: between quotes everything stands for itself, elsewhere a
- * backslash takes its meaning from the next character, and in a file # begins a
- * comment, also within a word.
+ * Reads one word into BUFFER and returns the place after it, or NULL at the end of the text.
+ * The syntax is erlexec's. Between quotes each character stands for itself. Elsewhere a
+ * backslash removes the special meaning of the next character. In a file # begins a comment,
+ * also within a word.
  */
 static const char *next_word(const char *text, int in_file, struct buffer *buffer)
 {
@@ -138,7 +138,7 @@ static const char *value_of(const char *flag, const char *text, int in_file,
 {
     text = next_word(text, in_file, buffer);
     if (text == NULL)
-        refuse(EXIT_MISUSED, flag, "is the last word, and takes a value");
+        refuse(EXIT_MISUSED, flag, "has no value after it");
     return text;
 }
 
@@ -191,7 +191,7 @@ static void add_file(struct flags *flags, const char *path, int depth)
     char *text;
 
     if (depth > MAX_DEPTH)
-        refuse(EXIT_MISUSED, path, "names itself by -args_file");
+        refuse(EXIT_MISUSED, path, "includes itself with -args_file, or the nesting is too deep");
     text = read_file(path);
     add_text(flags, text, 1, depth);
     free(text);
@@ -213,7 +213,7 @@ void flags_add_words(struct flags *flags, char *const words[])
 
     buffer_add(&text, "", 0);
     for (; *words != NULL; words++) {
-        /* So that an empty word is one, and each character stands for itself. */
+        /* The quotes keep an empty word, and the backslashes keep each character as it is. */
         buffer_add(&text, " ''", 3);
         for (at = *words; *at != '\0'; at++) {
             buffer_add(&text, "\\", 1);

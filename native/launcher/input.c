@@ -24,7 +24,7 @@ static const char *status_problem(const struct stat *status, size_t most)
     return status->st_size > (off_t)most ? too_large(most) : NULL;
 }
 
-/* Before a file is opened: to open a watchdog starts it. Sets *STATUS. */
+/* Checks the file before anything opens it: to open a watchdog starts it. Sets *STATUS. */
 static const char *path_problem(const char *path, size_t most, struct stat *status)
 {
     if (access(path, R_OK) < 0 || stat(path, status) < 0)
@@ -33,8 +33,8 @@ static const char *path_problem(const char *path, size_t most, struct stat *stat
 }
 
 /*
- * Files of the kernel (/proc) tell no size, so the bytes that are read are counted too. A
- * read that would wait (/proc/kmsg) fails, because the file is open with O_NONBLOCK.
+ * Reads the bytes of a file and counts them, because files of the kernel (/proc) have no size.
+ * A read that would wait (/proc/kmsg) fails, because the file is open with O_NONBLOCK.
  */
 static char *read_bytes(int fd, size_t most, size_t *size, const char **why)
 {
@@ -83,7 +83,7 @@ char *input_read(const char *path, size_t most, size_t *size, struct stat *statu
             close(fd);
         return NULL;
     }
-    /* Another file may have come to the path in between. */
+    /* Another file may have got this path since the first check. */
     *why = status_problem(&opened, most);
     bytes = *why == NULL ? read_bytes(fd, most, &length, why) : NULL;
     close(fd);

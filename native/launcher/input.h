@@ -16,17 +16,17 @@
 #define MOST_COOKIE_BYTES 4096u
 
 /*
- * Why the file at PATH cannot be read as a regular file of at most MOST bytes, or NULL.
- * The text is in static memory. Files of the kernel (/proc) tell a size of 0: of a file that
- * does so the bytes are read and counted.
+ * Returns why PATH is not a readable regular file of at most MOST bytes, or NULL if it is one.
+ * The text is in static memory. Files of the kernel (/proc) have the size 0, so this function
+ * reads and counts the bytes of a file with that size.
  */
 const char *input_problem(const char *path, size_t most);
 
 /*
- * The bytes of the file at PATH, followed by a zero, in memory that the caller frees.
- * Returns NULL when it is not a regular file of at most MOST bytes; *WHY then says why. Sets
- * *SIZE to the number of bytes, and *STATUS to the status of the opened file, where these
- * are not NULL.
+ * Returns the bytes of the file at PATH, followed by a zero; the caller frees them. Returns
+ * NULL, and the reason in *WHY, when PATH is not a regular file of at most MOST bytes. Sets
+ * *SIZE to the number of bytes and *STATUS to the status of the opened file, if these are not
+ * NULL.
  */
 char *input_read(const char *path, size_t most, size_t *size, struct stat *status,
                  const char **why);

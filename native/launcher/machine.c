@@ -33,9 +33,9 @@ static int is_on_path(const char *name)
 }
 
 /*
- * os_mon's disksup has a shell run df. Where either is missing it ends, is started again
- * four times, and takes os_mon and the program with it. Told not to start it, os_mon answers
- * [{"none",0,0}] for it.
+ * os_mon's disksup runs df through a shell. On a machine without either, disksup crashes; after
+ * four restarts its supervisor gives up, which ends os_mon and the program. With
+ * `start_disksup false' os_mon does not start it, and its functions return [{"none",0,0}].
  */
 void machine_add_flags(struct flags *flags)
 {

@@ -1,12 +1,13 @@
 /*
- * What the machine lacks that OTP takes for granted.
+ * Adapts OTP to a machine that lacks programs which OTP needs.
  */
 #ifndef WHITTLE_MACHINE_H
 #define WHITTLE_MACHINE_H
 
 #include "flags.h"
 
-/* Adds flags that keep OTP from what would end it here. To be called with the pack open. */
+/* Adds flags that turn off those parts of OTP that would crash on this machine. Call it after
+   pack_open. */
 void machine_add_flags(struct flags *flags);
 
 #endif

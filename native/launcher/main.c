@@ -1,10 +1,11 @@
 /*
- * One file that answers for the whole VM.
+ * The entry of the executable: one file is the VM, OTP's helper programs and the packed
+ * program.
  *
- * Run under its own name it is the program that was packed into it: it checks
- * the pack, puts the VM's command line together and becomes the VM. Run as
- * /.whittle/bin/NAME (as its own child processes are) it is that program of
- * OTP. Without a pack it is a plain beam.smp.
+ * main() chooses by argv[0] and by the pack. Child processes of the VM run this file as
+ * /.whittle/bin/NAME; it then acts as OTP's program NAME. Under any other name it checks the
+ * pack, builds the VM's command line and becomes the VM. A file without a pack acts as a
+ * plain beam.smp.
  */
 #define _GNU_SOURCE
 #include "main.h"
@@ -31,8 +32,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Free descriptors that a start needs, found by trying (descriptors in launcher_SUITE),
-   and some more for the program. */
+/* The number of free descriptors that a start needs, and some more for the program. The
+   test case `descriptors' of launcher_SUITE measures the need of a start. */
 #define NEEDED_DESCRIPTORS 32
 
 /* ---- our own flags --------------------------------------------------------- */
@@ -43,26 +44,28 @@ static const struct own_flag {
     const char *name;
     enum verb verb;
     const char *subject; /* VERB_SHOW: the file to print; VERB_CONTROL: the request */
-    int arguments;       /* how many it takes; -1 for any number */
-    const char *words;   /* what they are */
+    int arguments;       /* the number of arguments that the flag takes; -1: any number */
+    const char *words;   /* the names of the arguments in the help */
     const char *help;
 } own_flags[] = {
-    {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "", "what is in this file"},
-    {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "", "the same, as JSON"},
-    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "", "notices of all parts"},
-    {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "", "bill of materials (SPDX)"},
-    {"--whittle-ping", VERB_CONTROL, "ping", 0, "", "whether the running node answers"},
-    {"--whittle-pid", VERB_CONTROL, "pid", 0, "", "the running node's process id"},
+    {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "", "list the contents of this file"},
+    {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "", "list the contents as JSON"},
+    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "", "print the notices of all parts"},
+    {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "", "print the bill of materials (SPDX)"},
+    {"--whittle-ping", VERB_CONTROL, "ping", 0, "", "tell whether the running node answers"},
+    {"--whittle-pid", VERB_CONTROL, "pid", 0, "", "print the running node's process id"},
     {"--whittle-stop", VERB_CONTROL, "stop", 0, "", "stop the running node in order"},
     {"--whittle-eval", VERB_CONTROL, "eval", 1, " EXPRESSIONS",
-     "evaluate in the running node: Elixir where it runs, else Erlang"},
-    {"--whittle-eval=erlang", VERB_CONTROL, "eval=erlang", 1, " EXPRESSIONS", "always Erlang"},
-    {"--whittle-eval=elixir", VERB_CONTROL, "eval=elixir", 1, " EXPRESSIONS", "always Elixir"},
+     "evaluate in the running node: as Elixir if it runs Elixir, else as Erlang"},
+    {"--whittle-eval=erlang", VERB_CONTROL, "eval=erlang", 1, " EXPRESSIONS",
+     "evaluate as Erlang"},
+    {"--whittle-eval=elixir", VERB_CONTROL, "eval=elixir", 1, " EXPRESSIONS",
+     "evaluate as Elixir"},
     {"--whittle-rpc", VERB_CONTROL, "rpc", -1, " MODULE FUNCTION [TERM...]",
-     "call in the running node; Elixir.System is Elixir's System"},
+     "call a function in the running node; write Elixir's System as Elixir.System"},
     {"--whittle-remote", VERB_CONTROL, "remote", 0, "",
-     "a shell in the running node: IEx where it is"},
-    {"--whittle-help", VERB_HELP, NULL, 0, "", "this"},
+     "open a shell in the running node: IEx if the node has it"},
+    {"--whittle-help", VERB_HELP, NULL, 0, "", "print this list"},
 };
 
 #define OWN_FLAG_PREFIX "--whittle-"
@@ -94,7 +97,7 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
                  flag->arguments == 0 ? "takes no arguments" : "takes one argument");
         return flag;
     }
-    fprintf(stderr, "%s: there is no %s; these are the flags it has:\n",
+    fprintf(stderr, "%s: there is no %s; this program has these flags:\n",
             program_invocation_short_name, argv[1]);
     list_own_flags(stderr);
     exit(EXIT_MISUSED);
@@ -111,14 +114,15 @@ static void show(const char *path)
 {
     char *text = pack_text(path);
     if (text == NULL)
-        refuse(EXIT_FAILED, "this file was built without it", path);
+        refuse(EXIT_FAILED, "the build did not pack this file", path);
     fputs(text, stdout);
     end_output();
 }
 
 /* ---- the environment ------------------------------------------------------- */
 
-/* etc/env: NAME=VALUE sets what is not set, !NAME=VALUE sets always. */
+/* Applies etc/env. A line NAME=VALUE sets a variable that is not set; !NAME=VALUE sets it
+   always. */
 void set_environment(void)
 {
     char *text = pack_text("etc/env");
@@ -139,14 +143,14 @@ void set_environment(void)
     setenv("PROGNAME", "erl", 1);
     setenv("EMU", "beam", 1);
     erl_set_path();
-    /* Without resolv.conf libc asks a name server on 127.0.0.1 and waits five
-       seconds for it, at every start: boot looks up the host's own name. */
+    /* The boot looks up the host's own name. Without /etc/resolv.conf libc would ask a name
+       server on 127.0.0.1, and every start would wait five seconds for it. */
     if (access("/etc/resolv.conf", F_OK) < 0)
         setenv("ERL_INETRC", WHITTLE_ROOT "/etc/no_dns.inetrc", 0);
 }
 
-/* A system in the field does not fill its disk when it falls: ERTS writes no dump
-   within zero seconds, unless somebody says where he wants one. */
+/* Turns crash dumps off, because they could fill the disk of a system in the field. With
+   ERL_CRASH_DUMP_SECONDS=0 ERTS writes none. A user who sets ERL_CRASH_DUMP still gets one. */
 void turn_off_crash_dump(void)
 {
     if (getenv("ERL_CRASH_DUMP") == NULL)
@@ -156,9 +160,10 @@ void turn_off_crash_dump(void)
 /* ---- flags ------------------------------------------------------------------ */
 
 /*
- * A file that the VM will read, with the EXTENSION that the VM gives it where that is
- * missing. Ends the program, and says so of WHAT, where it cannot be read; a missing
- * one passes with MAY_BE_MISSING, and the VM says what it says.
+ * Checks a file that the VM will read. The VM appends EXTENSION to a PATH without it, and so
+ * does this function. Ends the program when the file cannot be read; WHAT is the flag or the
+ * variable that the message names. With MAY_BE_MISSING a missing file passes, and the VM
+ * reports it.
  */
 static void check_file(const char *what, const char *path, const char *extension, size_t most,
                        int may_be_missing)
@@ -168,7 +173,7 @@ static void check_file(const char *what, const char *path, const char *extension
     char named[PATH_MAX + 64], *full = NULL;
     const char *why;
 
-    /* The pack's own, which a Mix release has in a variable, cannot be seen yet. */
+    /* The files of the pack are not visible yet. A Mix release names one in a variable. */
     if (strncmp(path, WHITTLE_ROOT "/", sizeof WHITTLE_ROOT) == 0)
         return;
     if (asprintf(&full, "%s%s", path, has_it ? "" : extension) < 0)
@@ -184,7 +189,8 @@ static void check_file(const char *what, const char *path, const char *extension
     free(full);
 }
 
-/* What one of two variables says, NULL when neither does; *NAME is the one that does. */
+/* Returns the value of the first of two variables that is set, or NULL. Sets *NAME to the
+   variable's name. */
 static const char *either_variable(const char *one, const char *other, const char **name)
 {
     *name = variable(one) != NULL ? one : other;
@@ -192,8 +198,8 @@ static const char *either_variable(const char *one, const char *other, const cha
 }
 
 /*
- * A word of the VM's command line that is a path: one that begins with - would be taken
- * for a flag. In memory that stays.
+ * Returns PATH as a word of the VM's command line. The VM would read a path that begins with -
+ * as a flag, so such a path gets ./ before it. Nobody frees the result.
  */
 static const char *path_word(const char *path)
 {
@@ -207,8 +213,9 @@ static const char *path_word(const char *path)
 }
 
 /*
- * +Q: as many ports as there can be descriptors, from 4,096 to ERTS's own 65,536;
- * each costs 8 to 16 bytes of memory, used or not. First, so that any other wins.
+ * Sets the largest number of ports (+Q) to the limit of descriptors: at least 4,096, at most
+ * ERTS's default of 65,536. Each possible port costs 8 to 16 bytes of memory, used or not.
+ * The flag comes first, so that any later +Q wins.
  */
 void add_port_limit(struct flags *flags)
 {
@@ -224,7 +231,7 @@ void add_port_limit(struct flags *flags)
 }
 
 /*
- * The release's vm.args, or the file that relx's VMARGS_PATH or Mix's
+ * Adds the flags of the release's vm.args, or of the file that relx's VMARGS_PATH or Mix's
  * RELEASE_VM_ARGS names instead.
  */
 static void add_vm_args(struct flags *flags)
@@ -242,10 +249,9 @@ static void add_vm_args(struct flags *flags)
 }
 
 /*
- * The release's sys.config, or the file that relx's RELX_CONFIG_PATH or Mix's
- * RELEASE_SYS_CONFIG names instead. A template (relx's sys.config.src) is
- * filled in from the environment and handed over as a descriptor: nothing is
- * written to disk.
+ * Adds the release's sys.config, or the file that relx's RELX_CONFIG_PATH or Mix's
+ * RELEASE_SYS_CONFIG names instead. The launcher fills a template (relx's sys.config.src) in
+ * from the environment and passes it to the VM as a descriptor, so it writes nothing to disk.
  */
 static void add_config(struct flags *flags)
 {
@@ -279,8 +285,8 @@ static void add_config(struct flags *flags)
 }
 
 /*
- * The file that an Erlang term names, `"PATH"` or `'PATH'`, in memory that stays: the VM
- * reads the values of an application's flag as terms.
+ * Returns the path in an Erlang term, `"PATH"` or `'PATH'`: the VM reads the values of an
+ * application's flag as terms. Nobody frees the result.
  */
 static const char *path_in_term(const char *term)
 {
@@ -299,7 +305,7 @@ static const char *path_in_term(const char *term)
     return path;
 }
 
-/* Checks the files that the flag at I of FLAGS names and the VM reads whole. */
+/* Checks the files that the flag at place I names, if the VM reads them as a whole. */
 static void check_flag_files(const struct flags *flags, size_t i)
 {
     const char *flag = flags->init.at[i];
@@ -310,7 +316,7 @@ static void check_flag_files(const struct flags *flags, size_t i)
             check_file(flag, flags->init.at[i + j], ".config", MOST_CONFIG_BYTES, 1);
     if (strcmp(flag, "-ssl_dist_optfile") == 0 && count > 0)
         check_file(flag, flags->init.at[i + 1], "", MOST_CONFIG_BYTES, 1);
-    /* A name and a value in turn. */
+    /* Names and values alternate. */
     if (strcmp(flag, "-kernel") == 0)
         for (j = 1; j + 1 <= count; j += 2)
             if (strcmp(flags->init.at[i + j], "inetrc") == 0)
@@ -318,7 +324,7 @@ static void check_flag_files(const struct flags *flags, size_t i)
                            MOST_CONFIG_BYTES, 1);
 }
 
-/* The files that flags and variables name and the VM reads whole. */
+/* Checks the files that flags and variables name, if the VM reads them as a whole. */
 static void check_named_files(const struct flags *flags)
 {
     const char *inetrc = variable("ERL_INETRC");
@@ -333,9 +339,9 @@ static void check_named_files(const struct flags *flags)
 /* ---- asking a running node --------------------------------------------------- */
 
 /*
- * The command line of a short-lived hidden node that asks the running one
- * (whittle_control): the running node's emulator flags, and of its init flags
- * only the ways of distribution.
+ * Turns FLAGS, those of the running node, into the command line of a short-lived hidden node
+ * that asks the running one (whittle_control). It keeps the emulator flags, and only those
+ * init flags that configure distribution.
  */
 static void become_control_node(struct flags *flags, const struct own_flag *flag)
 {
@@ -361,11 +367,12 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
             }
     flags_add_init(&control, flags_last(flags, "name", "sname"), name);
     if (strcmp(flag->subject, "remote") == 0) {
-        /* Without a terminal it starts a shell of its own node and says nothing. */
+        /* Without a terminal, OTP 25 would start a shell of the hidden node, and print
+           nothing. */
         if (OTP_RELEASE < 26 && !isatty(STDIN_FILENO))
             refuse(EXIT_MISUSED, flag->name,
-                   "needs a terminal; --whittle-eval does without one");
-        /* +Bc: Ctrl-C is the shell's, and no menu's. */
+                   "needs a terminal; --whittle-eval works without one");
+        /* +Bc: Ctrl-C goes to the shell and does not open ERTS's menu. */
         flags_add_text(&control, OTP_RELEASE < 26 ? "-user whittle_control"
                                                   : "-noshell -s whittle_control shell");
         words_add(&flags->emulator, "-Bc");
@@ -381,7 +388,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
 
 /* ---- starting ---------------------------------------------------------------- */
 
-/* erl_start's command line: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
+/* The command line for erl_start: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
 void start(const struct flags *flags, char **arguments)
 {
     const char *home = getenv("HOME");
@@ -396,7 +403,7 @@ void start(const struct flags *flags, char **arguments)
     words_add(&line, WHITTLE_ROOT);
     words_add(&line, "-bindir");
     words_add(&line, WHITTLE_ROOT "/bin");
-    /* Whoever starts further nodes (peer, slave) runs it as erl. */
+    /* The modules peer and slave start further nodes with this program. */
     words_add(&line, "-progname");
     words_add(&line, WHITTLE_ROOT "/bin/erl");
     words_add(&line, "--");
@@ -429,7 +436,7 @@ static int run_packed(int argc, char **argv)
         end_output();
     }
 
-    /* Only a program that runs as a child of this one was handed a descriptor. */
+    /* A parent passes this descriptor only to OTP's programs, and this is not one of them. */
     unsetenv("WHITTLE_SELF_FD");
     process_keep_self();
     set_environment();
@@ -456,16 +463,16 @@ static int run_packed(int argc, char **argv)
     is_remote = flag != NULL && strcmp(flag->subject, "remote") == 0;
     signals_take(is_remote ? INTERRUPT_IS_IGNORED : INTERRUPT_STOPS, 1);
     vfs_start_vm();
-    /* An escript asks for its own path too (escript:script_name/0). */
+    /* An escript also gets its own path, because escript:script_name/0 returns it. */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
-    /* Before Linux 5.18 a program can be started without a single word. */
+    /* Before Linux 5.18 a caller can start a program without even argv[0]. */
     start(&flags, argv + (skip < argc ? skip : argc));
     return 0;
 }
 
 /*
- * Whether this process has capabilities that a file may have given it. Root has all of
- * them from its user, and the kernel does not set AT_SECURE for those.
+ * Returns whether this process may have capabilities from its file. Root has all capabilities
+ * by its user id, and the kernel does not set AT_SECURE for those.
  */
 static int has_capabilities(void)
 {
@@ -479,25 +486,25 @@ static int has_capabilities(void)
 }
 
 /*
- * The environment, the working directory and open descriptors say what an Erlang VM
- * runs. So a file that gives its rights to whoever starts it would give them to their
- * code; there are too many ways (each NIF and each application may have one more) to
- * close them one by one.
+ * Ends the program when its file gives it more rights than its caller has. An Erlang VM takes
+ * code from its environment, its working directory and its open descriptors, so the caller's
+ * code would run with these rights. The launcher cannot block each way: every NIF and every
+ * application may add one.
  */
 static void refuse_lent_rights(void)
 {
-    static const char danger[] = "its environment could run any code with its rights.";
+    static const char danger[] = "its environment could run any code with these rights.";
     char why[512];
 
     if (getauxval(AT_SECURE) == 0 && getuid() == geteuid() && getgid() == getegid())
         return;
     if (getuid() == geteuid() && getgid() == getegid() && !has_capabilities()) {
         snprintf(why, sizeof why,
-                 "%s The kernel says so (AT_SECURE), and the file has no rights of its own: a "
-                 "rule of SELinux or AppArmor does it. Allow `noatsecure' for this change of the "
-                 "domain (SELinux), or write the rule without scrubbing (AppArmor: px for Px)",
+                 "%s The kernel reports it (AT_SECURE), and the file has no rights of its own: a "
+                 "rule of SELinux or AppArmor causes it. Allow `noatsecure' for this change of "
+                 "the domain (SELinux), or write px instead of Px in the profile (AppArmor)",
                  danger);
-        refuse(EXIT_FAILED, "this file gets other rights than its starter has, and does not run so",
+        refuse(EXIT_FAILED, "this file gets other rights than its caller has, so it does not run",
                why);
     }
     snprintf(why, sizeof why,
@@ -505,12 +512,12 @@ static void refuse_lent_rights(void)
              "manager start it as its user (systemd: User=, AmbientCapabilities=)",
              danger);
     refuse(EXIT_FAILED,
-           "this file is setuid or setgid, or has file capabilities, and does not run so", why);
+           "this file is setuid or setgid, or has file capabilities, so it does not run", why);
 }
 
 /*
- * ERTS tries without end to open descriptors 0 to 2 where no descriptor can be had, and
- * does not say what it lacks where there are too few.
+ * Ends the program when too few descriptors are free. With no free descriptor ERTS would try
+ * for ever to open descriptors 0 to 2. With too few it would fail without naming the cause.
  */
 static void check_descriptors(void)
 {
@@ -552,10 +559,10 @@ int main(int argc, char **argv)
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:
-        /* Who runs it as beam.smp has set it. */
+        /* A caller that uses it as beam.smp sets BINDIR. */
         if (getenv("BINDIR") == NULL)
             refuse(EXIT_FAILED, "this file holds no application",
-                   "it is the VM alone; strip and objcopy take away what was packed");
+                   "it is the VM alone; strip and objcopy remove a packed application");
         sys_init_signal_stack();
         erl_start(argc, argv);
     }

@@ -1,26 +1,26 @@
 /*
- * How a command line of the VM is put together: shared by the packed program (main.c) and
- * the nodes that it starts as `erl` (erl.c).
+ * The steps of a start that the packed program (main.c) shares with the nodes that it starts
+ * as `erl` (erl.c).
  */
 #ifndef WHITTLE_MAIN_H
 #define WHITTLE_MAIN_H
 
 #include "flags.h"
 
-/* ERTS's own. */
+/* Functions of ERTS. */
 extern void sys_init_signal_stack(void);
 extern void erl_start(int argc, char **argv);
 
 /* Sets the variables of etc/env, and those that ERTS and OTP read. */
 void set_environment(void);
 
-/* No crash dump is written unless a variable says where. */
+/* Turns crash dumps off unless ERL_CRASH_DUMP names a file for them. */
 void turn_off_crash_dump(void);
 
-/* +Q, by the limit of descriptors; the first flag, so that any other wins. */
+/* Adds +Q, computed from the limit of descriptors. Call it first, so that any other +Q wins. */
 void add_port_limit(struct flags *flags);
 
-/* Becomes the VM. ARGUMENTS are the program's own, after those of the flags. */
+/* Becomes the VM. ARGUMENTS follow the arguments of the program that FLAGS have. */
 void start(const struct flags *flags, char **arguments);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Where musl answers otherwise than ERTS takes for granted; OTP's own suites notice.
+ * Replaces two functions of musl that return other results than ERTS expects. OTP's test
+ * suites fail without these replacements.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -11,7 +12,7 @@
 extern long __real_sysconf(int name);
 extern struct hostent *__real_gethostbyaddr(const void *address, socklen_t length, int family);
 
-/* How many numbers are in a list like "0-3,5"; 0 if it cannot be read. */
+/* Counts the numbers in the file at LIST, such as "0-3,5". Returns 0 if it cannot read it. */
 static long processors(const char *list)
 {
     FILE *file = fopen(list, "re");
@@ -30,8 +31,9 @@ static long processors(const char *list)
 }
 
 /*
- * musl counts the processors that the calling thread may run on. ERTS asks for those
- * that there are, and compares: once narrowed, it would not see itself widened again.
+ * musl counts the processors that the calling thread may run on. ERTS needs the processors of
+ * the machine, and compares both numbers. With musl's number, ERTS would not notice when it
+ * may run on more processors again.
  */
 long __wrap_sysconf(int name)
 {
@@ -45,9 +47,9 @@ long __wrap_sysconf(int name)
 }
 
 /*
- * musl's gethostbyaddr answers with the address in figures when no host has it.
- * inet:gethostbyaddr/1 has to say nxdomain then, as with every other libc: OTP's
- * own suites look for an unused address that way, and never found one.
+ * When no host has the address, musl's gethostbyaddr returns the address as text.
+ * inet:gethostbyaddr/1 must return nxdomain then, as with every other libc: OTP's test suites
+ * look for an unused address that way.
  */
 struct hostent *__wrap_gethostbyaddr(const void *address, socklen_t length, int family)
 {

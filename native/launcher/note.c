@@ -1,7 +1,7 @@
 /*
- * The place that the packer looks for: an ELF note of owner "Whittle" in a
- * program header of its own (docs/pack-format.md). Aligned to eight, so that
- * the linker does not put it into one header with the build id.
+ * The ELF note of owner "Whittle" (docs/pack-format.md), which the packer looks for. It has a
+ * program header of its own: because of the alignment to eight bytes the linker does not put
+ * it into one header with the build id.
  */
 #include "entry.h"
 

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both are part of ERTS. Declared here because ERTS renames neither and its
-   own headers drag in the whole of zlib and zstd. */
+/* Functions of zlib and zstd in ERTS, under their original names. The declarations are here
+   because ERTS's headers include all of zlib and zstd. */
 extern unsigned long crc32(unsigned long crc, const unsigned char *bytes, unsigned int size);
 extern size_t ZSTD_decompress(void *to, size_t capacity, const void *from, size_t size);
 
@@ -32,7 +32,7 @@ struct block {
     const unsigned char *stored;
     uint32_t stored_size;
     uint32_t raw_size;
-    unsigned char *raw; /* NULL while not inflated */
+    unsigned char *raw; /* the decompressed bytes, or NULL */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +42,7 @@ static struct block *blocks;
 static uint32_t block_count;
 static struct pack_entry *entries;
 static uint32_t entry_count;
-/* The one block that stays inflated. */
+/* The one block whose decompressed bytes stay in memory. */
 static struct block *last_inflated;
 static const char *problem = "";
 
@@ -53,8 +53,8 @@ static uint32_t get32(const unsigned char *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Whether our file ends before the segment does: touching what is missing
-   would end us with SIGBUS. Not known where the file cannot be found. */
+/* Returns whether the file ends before SEGMENT does: SIGBUS would end a program that touches
+   the missing pages. Returns 0 when it cannot find the file. */
 static int is_cut_off(const ElfW(Phdr) *segment)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
@@ -63,7 +63,8 @@ static int is_cut_off(const ElfW(Phdr) *segment)
            (uint64_t)status.st_size < segment->p_offset + segment->p_filesz;
 }
 
-/* The last segment of the table when it is read-only, as a plain VM's is not. */
+/* Returns the last segment if it is read-only: the pack. The last segment of a plain VM is
+   writable. */
 static const ElfW(Phdr) *find_segment(const unsigned char **start)
 {
     const ElfW(Phdr) *header = (const ElfW(Phdr) *)getauxval(AT_PHDR);
@@ -99,9 +100,9 @@ static unsigned char *map_bytes(size_t size)
 }
 
 /*
- * Tells the kernel that we are done with mapped bytes of the pack. They are
- * clean pages of the file: the next touch brings them back, and until then
- * they do not count as ours.
+ * Gives mapped pages of the pack back to the kernel. They are clean pages of the file: the
+ * kernel reads them again at the next access, and until then they do not count as memory of
+ * this process.
  */
 static void release_pages(const unsigned char *from, size_t size)
 {
@@ -112,7 +113,7 @@ static void release_pages(const unsigned char *from, size_t size)
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
-/* Inflates a frame, or copies what was stored as it is. 0 or -errno. */
+/* Decompresses a frame, or copies uncompressed bytes. Returns 0 or -errno. */
 static int inflate_to(unsigned char *to, uint32_t raw_size, const unsigned char *from,
                       uint32_t stored_size)
 {
@@ -153,7 +154,7 @@ static int read_index(const unsigned char *index, uint32_t size)
             return -1;
         entry->path = (const char *)at;
         at += entry->path_len;
-        /* Lookups halve the list, so each path sorts after the one before. */
+        /* lower_bound searches in halves, so the paths must be in order. */
         if (i > 0 && compare(entry->path, entry->path_len, entry - 1) <= 0)
             return -1;
     }
@@ -176,7 +177,7 @@ enum pack_state pack_open(void)
     if (is_cut_off(segment))
         return damaged("it is cut off");
     if (memcmp(pack, magic, sizeof magic) != 0)
-        return damaged("the pack does not begin as one");
+        return damaged("the first bytes of the pack are wrong");
     pack_size = get32(pack + 12);
     if (pack_size < HEADER_SIZE || pack_size > segment->p_filesz)
         return damaged("its length is wrong");
@@ -201,7 +202,7 @@ enum pack_state pack_open(void)
     if (index == NULL || blocks == NULL || entries == NULL)
         return damaged("there is no memory for its index");
     if (inflate_to(index, index_raw, index_bytes, index_stored) < 0)
-        return damaged("its index does not inflate");
+        return damaged("its index does not decompress");
 
     for (i = 0; i < block_count; i++) {
         const unsigned char *row = pack + HEADER_SIZE + (size_t)i * BLOCK_ROW_SIZE;
@@ -222,9 +223,9 @@ enum pack_state pack_open(void)
     return PACK_READY;
 }
 
-/* ---- the same tree, unpacked to a directory -------------------------------- */
+/* ---- the same tree in a directory ------------------------------------------- */
 
-/* Set when the files lie in a directory: entries have no block then. */
+/* The directory of the files, or NULL. Entries of a directory have no block. */
 static const char *tree;
 
 static int add_entry(const char *path, const struct stat *status)
@@ -253,8 +254,8 @@ static int by_path(const void *one, const void *other)
     return compare(entry->path, entry->path_len, other);
 }
 
-/* musl's nftw() leaves out directories below so many levels; it holds one descriptor for each
- * level that it is in. No path has more levels. */
+/* The largest depth for nftw(). musl's nftw() skips directories that are deeper. It keeps one
+ * descriptor open for each level. No path has more levels than this. */
 #define MOST_LEVELS (PATH_MAX / 2)
 
 static enum pack_state open_tree(const char *directory)
@@ -291,7 +292,7 @@ static int read_from_tree(const struct pack_entry *entry,
 
 const char *pack_problem(void) { return problem; }
 
-/* The number of entries whose path sorts before PATH. */
+/* Returns the number of entries whose path is before PATH in the order. */
 static uint32_t lower_bound(const char *path, size_t len)
 {
     uint32_t low = 0, high = entry_count;
@@ -378,8 +379,8 @@ int pack_read(const struct pack_entry *entry,
         result = inflate_block(block);
     if (result == 0) {
         result = use(arg, block->raw + entry->offset, entry->size);
-        /* Whoever has read all of a block needs no more of it soon. The start block
-           above all: kept, it would double the memory of the loaded code. */
+        /* A caller that has read a whole block does not soon read it again. This matters most
+           for the start block: in memory it would double the size of the loaded code. */
         if (entry->size == block->raw_size)
             drop_inflated(block);
     }

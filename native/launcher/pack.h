@@ -1,9 +1,9 @@
 /*
- * The pack: the read-only file tree that rides in the executable.
+ * The pack: the read-only file tree in the executable.
  *
- * docs/pack-format.md describes the bytes, docs/architecture.md what the tree
- * holds. Nothing here needs a file system: the kernel has mapped the pack with
- * the program, and we find it by walking our own program headers.
+ * docs/pack-format.md describes its bytes, docs/architecture.md its files. This code needs no
+ * file system: the kernel maps the pack with the program, and pack_open finds it in the
+ * program headers of the process.
  */
 #ifndef WHITTLE_PACK_H
 #define WHITTLE_PACK_H
@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every path of the pack is shown to the VM below this directory. */
+/* The VM sees the files of the pack below this directory. */
 #define WHITTLE_ROOT "/.whittle"
 
 enum pack_state {
-    PACK_ABSENT,  /* no pack in this executable: it is a plain VM */
-    PACK_DAMAGED, /* a pack, but its bytes are not what was written (pack_problem) */
+    PACK_ABSENT,  /* this executable is a plain VM without a pack */
+    PACK_DAMAGED, /* the bytes of the pack are wrong (pack_problem) */
     PACK_READY
 };
 
 struct pack_entry {
-    const char *path; /* not terminated; points into the inflated index */
+    const char *path; /* has no zero at its end; points into the decompressed index */
     uint16_t path_len;
     uint16_t mode;
     uint32_t block;
@@ -30,42 +30,40 @@ struct pack_entry {
 };
 
 /*
- * Finds, checks and indexes the pack. To be called once, before any thread. Where
- * there is none the files below the directory that WHITTLE_TREE names are taken for
- * it: `whittle build --format dir` lays them out there.
+ * Finds, checks and indexes the pack. Call it once, before the first thread. Without a pack it
+ * uses the files below the directory that the variable WHITTLE_TREE names: the output of
+ * `whittle build --format dir`.
  */
 enum pack_state pack_open(void);
 
-/* What is wrong with a damaged pack; a static string. */
+/* Returns the fault of a damaged pack as a static string. */
 const char *pack_problem(void);
 
 /*
- * The file at PATH, which is relative to the root and in normal form (no
- * leading slash, no "." or ".."), or NULL.
+ * Returns the file at PATH, or NULL. PATH is relative to the root and in normal form (no
+ * leading slash, no "." or "..").
  */
 const struct pack_entry *pack_find(const char *path, size_t len);
 
 /*
- * The first entry that lies below the directory PATH ("" is the root), or NULL
- * when there is no such directory. Entries of one directory tree are adjacent:
- * walk on with pack_next.
+ * Returns the first entry below the directory PATH ("" is the root), or NULL when there is no
+ * such directory. The entries below a directory are adjacent: pack_next returns the others.
  */
 const struct pack_entry *pack_first_below(const char *path, size_t len);
 
-/* The entry after ENTRY in path order, or NULL after the last. */
+/* Returns the entry after ENTRY in the order of the paths, or NULL after the last. */
 const struct pack_entry *pack_next(const struct pack_entry *entry);
 
 /*
- * Calls USE with the bytes of ENTRY while they are guaranteed to stay; returns
- * what USE returned, or -EIO when the block does not inflate, -ENOMEM when
- * there is no memory for it. Safe from any thread.
+ * Calls USE with the bytes of ENTRY, which are valid only during the call. Returns the result
+ * of USE, -EIO when the block does not decompress, or -ENOMEM. Any thread may call it.
  */
 int pack_read(const struct pack_entry *entry,
               int (*use)(void *arg, const void *bytes, size_t size), void *arg);
 
 /*
- * The bytes of the file at PATH as a terminated string in memory of its own,
- * which the caller frees; NULL when there is no such file.
+ * Returns the bytes of the file at PATH as a string that the caller frees, or NULL when there
+ * is no such file.
  */
 char *pack_text(const char *path);
 

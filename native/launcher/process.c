@@ -1,6 +1,6 @@
 /*
- * This file must be compiled without LTO: the linker resolves --wrap before
- * link-time optimisation shows it the references.
+ * Compile this file without LTO: the linker resolves --wrap before link-time optimization
+ * shows it the references.
  */
 #define _GNU_SOURCE
 #include "process.h"
@@ -28,10 +28,12 @@ extern int REAL(execve)(const char *path, char *const argv[], char *const envp[]
 
 extern char **environ;
 
-/* A parent tells a program that runs others of ours its descriptor by this name. */
+/* With this variable a parent passes the number of its descriptor of the executable to a child
+   that runs further linked-in programs. */
 #define SELF_VARIABLE "WHITTLE_SELF_FD"
 
-/* `whittle run` names by it the program that runs another processor's programs here. */
+/* With this variable `whittle run` passes the path of the emulator that runs programs of
+   another processor on this machine. */
 #define EMULATOR_VARIABLE "WHITTLE_EMULATOR"
 
 static int self_fd = -1;
@@ -47,8 +49,8 @@ extern int cpu_sup_main(int argc, char **argv);
 #define PROGRAMS WHITTLE_ROOT "/bin/"
 
 /*
- * Closes the descriptors from 4 on, below OPEN_MAX where the kernel has no
- * close_range, but for our way to ourselves.
+ * Closes all descriptors from 4 on, except that of the executable. On a kernel without
+ * close_range it closes only those below OPEN_MAX.
  */
 static void close_inherited(int open_max)
 {
@@ -66,7 +68,7 @@ static void close_inherited(int open_max)
 
 void WRAP(closefrom)(int lowest)
 {
-    (void)lowest; /* child_setup has done it */
+    (void)lowest; /* child_setup has already closed them */
 }
 
 static int child_setup(int argc, char **argv)
@@ -79,7 +81,7 @@ static const struct program {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *shown; /* the name of its process, at most 15 characters */
-    int runs_others;   /* it needs a way to this file */
+    int runs_others;   /* it runs this file again, so it needs the descriptor */
 } programs[] = {
     {"erl_child_setup", child_setup, "erl_child_setup", 1},
     {"inet_gethost", inet_gethost_main, "inet_gethost", 0},
@@ -91,7 +93,7 @@ static const struct program {
     {"beam.smp", erl_run_emulator, "beam.smp", 1},
 };
 
-/* entry.c knows each of them by name. */
+/* entry.c has the name of each program. */
 #define ONE(name) +1
 _Static_assert(sizeof programs / sizeof *programs == 0 WHITTLE_CHILDREN(ONE),
                "entry.h lists the programs");
@@ -105,7 +107,8 @@ static const struct program *find_program(const char *name)
     return NULL;
 }
 
-/* Whether PATH up to END is HEAD, a version if HEAD ends with a -, and TAIL. */
+/* Returns whether the part of PATH before END consists of HEAD and TAIL. If HEAD ends with -, a
+   version may be between them. */
 static int is_directory(const char *path, const char *end, const char *head, const char *tail)
 {
     size_t length = strlen(head);
@@ -120,8 +123,8 @@ static int is_directory(const char *path, const char *end, const char *head, con
 }
 
 /*
- * The program that a path below WHITTLE_ROOT stands for. OTP looks for them in bin, in
- * erts-VSN/bin, and those of os_mon in its priv/bin.
+ * Returns the linked-in program for a path below WHITTLE_ROOT, or NULL. OTP looks for its
+ * programs in bin and in erts-VSN/bin, and for those of os_mon in os_mon's priv/bin.
  */
 static const struct program *program_at(const char *path)
 {
@@ -139,7 +142,7 @@ static const struct program *program_at(const char *path)
     return find_program(name + 1);
 }
 
-/* Programs that are executables of their own in the pack's bin, by bare name. */
+/* Returns whether NAME is a program with an executable of its own in the pack's bin. */
 static int is_separate(const char *name) { return strcmp(name, "epmd") == 0; }
 
 int process_is_own_program(const char *path) { return program_at(path) != NULL; }
@@ -148,7 +151,7 @@ int process_run_own_program(int argc, char **argv)
 {
     const struct program *program = program_at(argv[0]);
 
-    /* Else the kernel shows the name of our file, or the number of a descriptor. */
+    /* Without this, ps shows the name of the executable, or the number of a descriptor. */
     prctl(PR_SET_NAME, program->shown);
     process_keep_self();
     return program->run(argc, argv);
@@ -168,7 +171,7 @@ void process_keep_self(void)
         unsetenv(SELF_VARIABLE);
         return;
     }
-    /* O_PATH: an executable that may be run but not read is enough. */
+    /* With O_PATH this works for an executable that the user may run but not read. */
     fd = path != NULL ? open(path, O_PATH | O_CLOEXEC) : -1;
     if (fd < 0)
         fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
@@ -179,9 +182,8 @@ void process_keep_self(void)
 }
 
 /*
- * Runs the file that FD is. Under an emulator the kernel cannot run a file of ours: the
- * emulator is told to, in the manner of qemu's (-0 WORD is argv[0]). Returns when it
- * could not.
+ * Runs the file of the descriptor FD. When the file is for another processor, EMULATOR runs it;
+ * its arguments have qemu's form (-0 WORD sets argv[0]). Returns only on failure.
  */
 static void exec_descriptor(int fd, const char *emulator, char *const argv[], char *const envp[])
 {
@@ -209,7 +211,8 @@ static void exec_descriptor(int fd, const char *emulator, char *const argv[], ch
     free(words);
 }
 
-/* ENVP and in it the variable that tells our descriptor; NULL without memory. */
+/* Returns ENVP with SELF_VARIABLE added, or NULL without memory. SETTING is the memory for the
+   variable. */
 static char **with_self(char *const envp[], char setting[32])
 {
     size_t count = 0;
@@ -227,7 +230,7 @@ static char **with_self(char *const envp[], char setting[32])
     return all;
 }
 
-/* Becomes one of our own programs in this process; -1 if it cannot. */
+/* Becomes a linked-in program. Returns only on failure, with -1. */
 static int exec_self(const struct program *program, char *const argv[], char *const envp[])
 {
     char name[64], setting[32];
@@ -241,7 +244,7 @@ static int exec_self(const struct program *program, char *const argv[], char *co
         return -1;
     memcpy(words, argv, (count + 1) * sizeof *words);
     snprintf(name, sizeof name, PROGRAMS "%s", program->name);
-    words[0] = name; /* main chooses by it */
+    words[0] = name; /* main chooses the program by it */
     if (count == 0)
         words[1] = NULL;
     if (program->runs_others && (all = with_self(envp, setting)) != NULL)
@@ -253,7 +256,8 @@ static int exec_self(const struct program *program, char *const argv[], char *co
     return -1;
 }
 
-/* Becomes a program that lies in the pack, as in an application's priv directory. */
+/* Becomes a program of the pack, such as one in an application's priv directory. Returns only
+   on failure. */
 static void exec_packed(const char *path, char *const argv[], char *const envp[])
 {
     static const char elf[4] = "\177ELF";
@@ -263,7 +267,7 @@ static void exec_packed(const char *path, char *const argv[], char *const envp[]
 
     if (fd < 0)
         return;
-    /* A script's interpreter is the machine's own, and reads the script. */
+    /* The kernel runs a script: its interpreter is a program of this machine. */
     if (pread(fd, head, sizeof head, 0) != sizeof head || memcmp(head, elf, sizeof elf) != 0)
         emulator = NULL;
     else
@@ -284,9 +288,9 @@ int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
 int WRAP(execv)(const char *path, char *const argv[]) { return WRAP(execve)(path, argv, environ); }
 
 /*
- * The first word of TEXT as a shell reads it, in place: quotes and backslashes are taken
- * away. *REST is where the next one begins. NULL at the end, and, with *REST set to NULL,
- * where something means more to a shell than itself.
+ * Returns the first word of TEXT as a shell reads it. Removes quotes and backslashes in place,
+ * and sets *REST to the place after the word. Returns NULL at the end of the text. Returns NULL
+ * and sets *REST to NULL when TEXT has a character that is special to a shell.
  */
 static char *shell_word(char *text, char **rest)
 {
@@ -321,9 +325,10 @@ static char *shell_word(char *text, char **rest)
 }
 
 /*
- * A port opened with `spawn` runs `/bin/sh -c "exec COMMAND"`. OTP's own programs are
- * asked for this way, by bare name (`heart …`) or between quotes; they must run without
- * a shell and without a PATH. A shell does not find what lies in the pack either.
+ * Runs COMMAND without a shell if it names a linked-in program or a program of the pack. A port
+ * with `spawn` runs `/bin/sh -c "exec COMMAND"`. OTP starts its own programs in this way, by
+ * bare name (`heart …`) or between quotes. They must run without a shell and without a PATH,
+ * and a shell cannot see the files of the pack.
  */
 static void exec_without_shell(const char *command, char *const envp[])
 {
@@ -346,7 +351,7 @@ static void exec_without_shell(const char *command, char *const envp[])
     if (rest == NULL || count == 0)
         return;
     program = program_at(words[0]);
-    /* Without a pack it is a plain beam.smp, and such names are the machine's programs. */
+    /* In a VM without a pack, bare names are programs of the machine. */
     if (program == NULL && is_packed_vm)
         program = find_program(words[0]);
     if (program != NULL)
@@ -359,7 +364,7 @@ static void exec_without_shell(const char *command, char *const envp[])
 
 int WRAP(execle)(const char *path, const char *word, ...)
 {
-    /* The one caller: execle(SHELL, "sh", "-c", COMMAND, NULL, ENVIRONMENT). */
+    /* The only call in ERTS is execle(SHELL, "sh", "-c", COMMAND, NULL, ENVIRONMENT). */
     va_list rest;
     char *argv[4];
     char **envp;

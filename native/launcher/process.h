@@ -1,23 +1,24 @@
 /*
- * Runs the programs that the VM asks for: its own, which are in this same executable,
- * and those of the pack.
+ * Runs the programs that the VM starts: OTP's programs, which are in this same executable, and
+ * the programs of the pack.
  */
 #ifndef WHITTLE_PROCESS_H
 #define WHITTLE_PROCESS_H
 
-/* The VM dups a socket to 3 without looking, so descriptors of ours stay well above. */
+/* The lowest number for descriptors of the launcher. The VM overwrites descriptor 3 with a
+   socket and does not check whether it is free. */
 #define PROCESS_LOWEST_FD 20
 
 /*
- * Keeps a way to run this executable again that outlives its file: the
- * descriptor that our parent handed down, or a new one on AT_EXECFN.
+ * Keeps a descriptor of this executable, so that the process can run it again after somebody
+ * removes the file. It is the parent's descriptor, or a new one of AT_EXECFN.
  */
 void process_keep_self(void);
 
-/* Whether PATH (below WHITTLE_ROOT) stands for a program of OTP that is linked in. */
+/* Returns whether PATH, below WHITTLE_ROOT, is the name of a linked-in program of OTP. */
 int process_is_own_program(const char *path);
 
-/* Is the program that argv[0] stands for; returns its exit code. */
+/* Runs the linked-in program that argv[0] names, and returns its exit code. */
 int process_run_own_program(int argc, char **argv);
 
 #endif

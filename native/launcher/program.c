@@ -1,7 +1,7 @@
 /*
- * Linked into a program of OTP that is an executable of its own, which the pack holds
- * (docs/launcher.md): epmd stays when the program that started it ends, so it must not run
- * from that program's file.
+ * The part of the launcher in epmd, the one program of OTP that has its own executable in the
+ * pack (docs/launcher.md). epmd runs on when the program that started it ends, so it must not
+ * use that program's file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,10 +13,12 @@
 
 extern int __real_open(const char *path, int flags, ...);
 
-/* It runs from a descriptor; the kernel would name its process after that. */
+/* Sets the name of the process. It runs from a descriptor, and the kernel would use the
+   descriptor's number as the name. */
 __attribute__((constructor)) static void take_name(void) { prctl(PR_SET_NAME, NAME); }
 
-/* An empty root has no /dev/null, and 0 to 2 have to be taken by something. */
+/* Opens an empty memfd in place of /dev/null if that is missing: descriptors 0 to 2 must be
+   open. */
 int __wrap_open(const char *path, int flags, ...)
 {
     va_list rest;

@@ -1,10 +1,10 @@
 /*
- * The parts of the C library that are large, written small for a program of the pack
- * (program.c): formatted output, memory, time as text, syslog. Its other parts come from
- * the C library. The linker takes these first, so those of the library stay out.
+ * Small replacements of large functions of the C library, for epmd (program.c): formatted
+ * output, memory, time as text, syslog. The linker uses these instead of the library's. epmd
+ * takes all other functions from the C library.
  *
- * This is what epmd asks for, and not more. An error is a number in its texts, and a time
- * is in seconds since 1970.
+ * The replacements do only as much as epmd needs. They print an error as a number, and a time
+ * as seconds since 1970.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@
 
 /* ---- formatting ------------------------------------------------------------- */
 
-/* Where text goes: as much as fits, all of it counted. */
+/* The buffer for a text. It keeps the bytes that fit, and counts all bytes. */
 struct text {
     char *at;
     size_t room, length;
@@ -40,7 +40,7 @@ static void add_bytes(struct text *text, const char *bytes, size_t count)
             text->at[text->length - 1] = *bytes;
 }
 
-/* At least LEAST digits. */
+/* Adds NUMBER with at least LEAST digits. */
 static void add_number(struct text *text, unsigned long number, unsigned base, int least)
 {
     char digits[3 * sizeof number];
@@ -56,7 +56,7 @@ static unsigned long next_number(va_list *rest, int is_long)
     return is_long ? va_arg(*rest, unsigned long) : va_arg(*rest, unsigned);
 }
 
-/* %d %i %u %x %c %s %m %%, with a precision, and with l. */
+/* Formats %d %i %u %x %c %s %m and %%. A precision and l may stand before the letter. */
 static size_t format_text(char *buffer, size_t size, const char *format, va_list *rest)
 {
     struct text text = {buffer, size > 0 ? size - 1 : 0, 0};
@@ -130,7 +130,8 @@ int snprintf(char *buffer, size_t size, const char *format, ...)
     return (int)length;
 }
 
-/* ERTS's own kin of these, which epmd calls, bring the C library's with them. */
+/* epmd calls ERTS's variants of these functions. ERTS's definitions would link the C library's
+   functions too. */
 int erts_vsnprintf(char *buffer, size_t size, const char *format, va_list rest)
 {
     va_list copy;
@@ -155,9 +156,9 @@ char *strerror(int problem)
 
 /* ---- output ----------------------------------------------------------------- */
 
-#define MOST_LINE_BYTES 4096 /* epmd's longest line has 2,048, and an error */
+#define MOST_LINE_BYTES 4096 /* epmd's longest line is an error after 2,048 bytes */
 
-/* A stream is the descriptor alone: nothing waits in a buffer. */
+/* A stream is only the number of a descriptor: there is no buffer. */
 FILE *const stdout = (FILE *)STDOUT_FILENO;
 FILE *const stderr = (FILE *)STDERR_FILENO;
 
@@ -198,7 +199,8 @@ int fprintf(FILE *restrict stream, const char *restrict format, ...)
     return length;
 }
 
-/* A daemon's errors: each one a datagram of its own, and no descriptor stays open. */
+/* Sends one datagram for each message, and leaves no descriptor open. epmd calls it as a
+   daemon. */
 void syslog(int priority, const char *format, ...)
 {
     static const struct sockaddr_un logger = {AF_UNIX, "/dev/log"};
@@ -230,7 +232,7 @@ char *ctime(const time_t *time)
     return text;
 }
 
-/* An address for epmd's messages; IPv6 has all of its eight groups. */
+/* Formats an address for epmd's messages. It writes all eight groups of an IPv6 address. */
 const char *inet_ntop(int family, const void *restrict address, char *restrict text,
                       socklen_t size)
 {
@@ -248,10 +250,10 @@ const char *inet_ntop(int family, const void *restrict address, char *restrict t
 
 /* ---- the system --------------------------------------------------------------- */
 
-/* There are no threads whose locks a child would have to find open. */
+/* epmd has no threads, so no thread can hold a lock that the child needs. */
 pid_t fork(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); }
 
-/* epmd asks for the number of descriptors only. */
+/* epmd needs only the number of descriptors. */
 long sysconf(int name)
 {
     struct rlimit limit;
@@ -263,10 +265,10 @@ long sysconf(int name)
 
 /* ---- memory ----------------------------------------------------------------- */
 
-/* Keeps what is behind it where any type may lie. */
+/* The size of the head before each block. It keeps the block aligned for any type. */
 #define HEAD_BYTES 16
 
-/* A mapping for each: epmd asks for 3 KB for a connection and 2 KB for a node. */
+/* Maps pages for each block. epmd allocates 3 KB for a connection and 2 KB for a node. */
 void *malloc(size_t size)
 {
     size_t *head;

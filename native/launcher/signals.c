@@ -1,6 +1,6 @@
 /*
- * This file must be compiled without LTO: the linker resolves --wrap before
- * link-time optimisation shows it the references.
+ * Compile this file without LTO: the linker resolves --wrap before link-time optimization
+ * shows it the references.
  */
 #define _GNU_SOURCE
 #include "signals.h"
@@ -24,13 +24,13 @@ static volatile sig_atomic_t interrupted;
 static enum signals_interrupt on_interrupt;
 
 /*
- * The VM takes these signals before the kernel's process for signals has its handler, and
- * nobody hears of them then. Our handler keeps each until the boot script, with
- * os:set_signal(sigterm, handle), says that there is one.
+ * ERTS handles these signals before OTP's kernel application has a process that receives them,
+ * and would lose them. Our handler keeps each signal until that process is ready: the boot
+ * script then calls os:set_signal(sigterm, handle).
  */
 static struct kept {
     int signal;
-    void (*handler)(int signal); /* the VM's; NULL while it has none */
+    void (*handler)(int signal); /* the VM's handler, or NULL */
     int pending;
 } kept[] = {{SIGTERM, NULL, 0}, {SIGQUIT, NULL, 0}, {SIGUSR1, NULL, 0}};
 
@@ -55,7 +55,7 @@ static struct kept *find_kept(int signal)
     return NULL;
 }
 
-/* Only one of two threads that both see a signal pass it on. */
+/* Calls the VM's handler once, even if two threads see the same signal. */
 static void pass_on(struct kept *one)
 {
     if (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) &&
@@ -63,10 +63,11 @@ static void pass_on(struct kept *one)
         one->handler(one->signal);
 }
 
-/* SHOWN is the signal that came: SIGINT arrives here as SIGTERM. */
+/* Keeps a signal or passes it on. SHOWN is the signal that arrived: for SIGINT, ONE is the
+   entry of SIGTERM. */
 static void take(struct kept *one, int shown)
 {
-    /* Whoever asks twice before anything has started means it. */
+    /* A second signal before the program has started ends it at once. */
     if (__atomic_exchange_n(&one->pending, 1, __ATOMIC_SEQ_CST) &&
         __atomic_load_n(&held, __ATOMIC_SEQ_CST))
         REAL(_exit)(128 + shown);
@@ -124,7 +125,7 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
 
 /* ---- the exit code ---------------------------------------------------------- */
 
-/* The exit code, in place of 0, of a program that could not write. */
+/* The exit code of a program that could not write. It replaces 0. */
 static int unwritten;
 
 void signals_output_lost(int problem)

@@ -1,6 +1,6 @@
 /*
- * This file must be compiled without LTO: the linker resolves --wrap before
- * link-time optimisation shows it the references.
+ * Compile this file without LTO: the linker resolves --wrap before link-time optimization
+ * shows it the references.
  */
 #define _GNU_SOURCE
 #include "vfs.h"
@@ -35,7 +35,7 @@
 #define REAL_OF(name) __real_##name
 #define WRAP_OF(name) __wrap_##name
 
-/* musl's headers give these calls other names where time_t had 32 bits once. */
+/* On processors where musl's time_t once had 32 bits, its headers rename these calls. */
 #ifdef _REDIR_TIME64
 #define STAT __stat_time64
 #define LSTAT __lstat_time64
@@ -57,7 +57,7 @@ extern int REAL(closedir)(DIR *dir);
 extern int REAL(close)(int fd);
 extern ssize_t REAL(write)(int fd, const void *bytes, size_t size);
 extern ssize_t REAL(writev)(int fd, const struct iovec *parts, int count);
-int WRAP(close)(int fd); /* used before its turn */
+int WRAP(close)(int fd); /* declared here because it is used before its definition */
 extern int REAL(mkdir)(const char *path, mode_t mode);
 extern int REAL(rmdir)(const char *path);
 extern int REAL(unlink)(const char *path);
@@ -77,7 +77,7 @@ void vfs_start(void) { started = 1; }
 
 /*
  * Writes PATH in normal form, relative to the pack's root, into TO. Returns
- * its length, or -1 when PATH does not lie below WHITTLE_ROOT.
+ * its length, or -1 when PATH is not below WHITTLE_ROOT.
  */
 static int to_pack_path(const char *path, char to[PATH_MAX])
 {
@@ -113,8 +113,8 @@ static int to_pack_path(const char *path, char to[PATH_MAX])
 }
 
 /*
- * Where the kernel has no such file, fallback/PATH of the pack stands in
- * (docs/architecture.md). NULL when the pack has none either.
+ * Returns the pack's fallback/PATH, which replaces PATH when the kernel has no such file
+ * (docs/architecture.md). Returns NULL when the pack has no such file either.
  */
 static const struct pack_entry *find_fallback(const char *path)
 {
@@ -129,13 +129,13 @@ static const struct pack_entry *find_fallback(const char *path)
     return pack_find(fallback, head + length);
 }
 
-/* ---- descriptors that swallow ------------------------------------------ */
+/* ---- /dev/null ---------------------------------------------------------- */
 
 /*
- * Stands in for /dev/null where there is none: an empty sealed memfd reads as
- * end of file, and write and writev below count what they are given as
- * written. One bit a descriptor, in words, since not every processor has atomic
- * bytes; descriptors past the set are never marked.
+ * Descriptors that replace /dev/null on a machine without it. Each is an empty sealed memfd:
+ * a read returns end of file, and write and writev below report all bytes as written. The
+ * set has one bit for each descriptor. Its elements are words, because not every processor
+ * has atomic bytes. Descriptors of NULL_FDS and above are never in the set.
  */
 #define NULL_FDS 1024
 static unsigned null_fds[NULL_FDS / 32];
@@ -161,7 +161,7 @@ static int open_null(int cloexec)
     int fd = memfd_create("null", (cloexec ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    /* Sealed, so that a child that inherits it cannot fill memory with it. */
+    /* The seals keep a child that inherits the descriptor from filling memory. */
     fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     mark_null_fd(fd, 1);
     return fd;
@@ -178,7 +178,7 @@ void vfs_open_standard_descriptors(void)
         if (opened < 0)
             opened = open_null(0);
         if (opened >= 0 && opened != fd) {
-            /* Cannot happen while the lower ones are open; be safe. */
+            /* open returns the lowest free number, so this cannot happen. Handle it anyway. */
             dup2(opened, fd);
             mark_null_fd(fd, is_null_fd(opened));
             WRAP(close)(opened);
@@ -205,10 +205,10 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
 }
 
 /*
- * One memfd in reserve. A program that has used up its descriptors may call what is not
- * loaded yet, which is then read from the pack: likely what is to be done in that case. It
- * is lent to one reader at a time, who gives it back by closing it; so nobody else's
- * descriptor is ever taken for it.
+ * One memfd in reserve. A program that has used up its descriptors may call a module that the
+ * VM has not loaded yet: often the one that handles this case. The VM then reads that module
+ * from the pack through the reserve. One reader at a time borrows it, and returns it with
+ * close. `lent' is the number of the borrowed descriptor, by which close recognizes it.
  */
 static int spare = -1, lent = -1;
 
@@ -233,12 +233,13 @@ static int borrow_spare(void)
     return fd;
 }
 
-/* Whether this was the reserve: then it is back, empty, and stays open. */
+/* Takes FD back if it is the borrowed reserve: empties it and leaves it open. Returns whether
+   it was the reserve. */
 static int return_spare(int fd)
 {
     int back = fd;
 
-    /* No longer lent, whatever comes now: its number may be another file's after this. */
+    /* Clear `lent' first: if ftruncate fails, FD is closed and its number may be reused. */
     if (fd < 0 || !__atomic_compare_exchange_n(&lent, &back, -1, 0, __ATOMIC_ACQ_REL,
                                                __ATOMIC_RELAXED))
         return 0;
@@ -250,8 +251,8 @@ static int return_spare(int fd)
 }
 
 /*
- * A file of the pack as a descriptor: a sealed memfd with its bytes. The VM
- * may then read, seek, map and poll it as it likes.
+ * Opens a file of the pack: copies its bytes into a sealed memfd, which the VM can read, seek,
+ * map and poll.
  */
 static int open_entry(const struct pack_entry *entry, int flags)
 {
@@ -277,7 +278,8 @@ static int open_entry(const struct pack_entry *entry, int flags)
         return -1;
     }
     lseek(fd, 0, SEEK_SET);
-    /* The reserve, which has to be emptied again, cannot be sealed: it was made so. */
+    /* This does nothing for the reserve. It was created without MFD_ALLOW_SEALING, because
+       return_spare empties it. */
     fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     return fd;
 }
@@ -325,7 +327,7 @@ int WRAP(open)(const char *path, int flags, ...)
     }
     fd = REAL(open)(path, flags, mode);
     if (fd >= 0) {
-        /* The VM closes through us, but a NIF's library may not have. */
+        /* A NIF's library may have closed a marked descriptor without clearing the mark. */
         if (is_null_fd(fd))
             mark_null_fd(fd, 0);
         return fd;
@@ -350,7 +352,7 @@ int WRAP(close)(int fd)
 
     if (return_spare(fd))
         return 0;
-    /* Who closes all that there is closes the reserve too. */
+    /* Code that closes every descriptor closes the reserve too. */
     __atomic_compare_exchange_n(&spare, &kept, -1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     if (is_null_fd(fd))
         mark_null_fd(fd, 0);
@@ -358,8 +360,8 @@ int WRAP(close)(int fd)
 }
 
 /*
- * Whether what was to be written is to count as written: OTP's process for standard
- * output ends at the first error, and whoever prints then waits for it for ever.
+ * Returns whether to report a failed write as done. OTP's process for standard output ends at
+ * the first error, and every process that prints would then wait for it for ever.
  */
 static int is_lost(int fd, ssize_t written)
 {
@@ -391,7 +393,7 @@ ssize_t WRAP(writev)(int fd, const struct iovec *parts, int count)
     return is_lost(fd, written) ? total(parts, count) : written;
 }
 
-/* ---- asking ------------------------------------------------------------ */
+/* ---- status ------------------------------------------------------------ */
 
 static void fill_stat(struct stat *to, const struct pack_entry *file)
 {
@@ -414,7 +416,7 @@ static int stat_virtual(const char *path, const char *inner, size_t length, stru
     static const struct pack_entry program = {.mode = 0555};
     const struct pack_entry *entry = pack_find(inner, length);
     if (entry == NULL && process_is_own_program(path))
-        entry = &program; /* the VM looks before it runs one */
+        entry = &program; /* the VM checks a program's file before it runs it */
     if (entry == NULL && pack_first_below(inner, length) == NULL) {
         errno = ENOENT;
         return -1;
@@ -423,7 +425,7 @@ static int stat_virtual(const char *path, const char *inner, size_t length, stru
     return 0;
 }
 
-/* After a call that failed: whether the file is one that the pack stands in for. */
+/* After a failed call: fills *TO and returns 1 when the pack has a fallback for PATH. */
 static int stat_fallback(const char *path, struct stat *to)
 {
     const struct pack_entry *entry = errno == ENOENT ? find_fallback(path) : NULL;
@@ -495,7 +497,7 @@ struct virtual_dir {
     struct dirent entry;
 };
 
-/* DIR is opaque: the open virtual ones are known by their address. */
+/* DIR is opaque, so this list tells virtual directories from the kernel's by address. */
 static struct virtual_dir *open_dirs;
 static pthread_mutex_t open_dirs_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -569,7 +571,7 @@ struct dirent *WRAP(readdir)(DIR *real)
     dir->entry.d_name[length] = '\0';
     dir->entry.d_ino = 1;
     dir->entry.d_type = dir->prefix + length < entry->path_len ? DT_DIR : DT_REG;
-    /* A subdirectory's files follow one another: skip to the next name. */
+    /* The files of a subdirectory are adjacent entries. Skip to the next name. */
     do {
         dir->at = pack_next(dir->at);
     } while (is_below(dir, dir->at) && name_length(dir->at, dir->prefix) == length &&

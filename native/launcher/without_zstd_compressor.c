@@ -1,9 +1,8 @@
 /*
- * Stands in for zstd's compressor (0.3 MB) in every VM of an OTP that has the
- * module zstd (28 and newer): linked before the library with both halves, it
- * leaves the compressor's objects out.
- * zstd:compress/1 and its kin then raise {zstd_error, <<"Unsupported
- * parameter">>}, as they do for a setting that this library does not know.
+ * Replaces zstd's compressor (0.3 MB) in every VM of an OTP that has the module zstd (28 and
+ * newer). The linker reads this file before the zstd library, so it leaves the compressor's
+ * objects out. zstd:compress/1 and similar functions then raise {zstd_error, <<"Unsupported
+ * parameter">>}, the error for a parameter that the library does not know.
  */
 #include <stddef.h>
 
@@ -24,6 +23,6 @@ void *ZSTD_createCDict_advanced(void) { return NULL; }
 size_t ZSTD_freeCDict(void *dictionary) { (void)dictionary; return 0; }
 unsigned ZSTD_getDictID_fromCDict(void) { return 0; }
 
-/* ZSTD_compressionParameters, zstd.h: six numbers and a strategy. */
+/* ZSTD_compressionParameters of zstd.h: six numbers and a strategy. */
 struct parameters { unsigned values[7]; };
 struct parameters ZSTD_getCParams(void) { return (struct parameters){{0}}; }

@@ -1,17 +1,19 @@
-// Compiles src/ into dist/, with short names for members that no page uses, which a page's minifier
-// cannot give them: to it a property may be anybody's. Classes that do not extend each
-// other share the letters, and what is used most gets the first ones: the same letters again are
-// what gzip makes small. Numbers that have names stand in their places, classes and namespaces get
-// the form that minifiers make the least of. Source maps lead back to what is in src/.
+// Compiles src/ into dist/, and makes the code small for pages:
+// - Internal members get short names. A page's minifier cannot shorten them, because it does not
+//   know which code uses a property. Classes that do not extend each other use the same letters,
+//   and the most used members get the first letters, because gzip compresses repeated letters well.
+// - Numbers replace named constants.
+// - Classes and namespaces get the form that minifiers compress best.
+// Source maps lead back to src/.
 import { copyFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { letters, lettersOf } from "./letters.js";
 
-/** Names for members from the most used on, those of its class first. */
+/** Returns names for members, the most used member first. A class may have its own letters. */
 function namesFor(root, count) {
     const at = Array.from({ length: count }, (_, index) => index);
-    // What bench/etf/letters.js searches with.
+    // bench/etf/letters.js sets this for its search.
     if (process.argv.includes("--marked")) return at.map((index) => `q_${root}_${index}_q`);
     const own = lettersOf[root]?.split(" ") ?? [];
     const others = [...letters, ...[...letters].map((letter) => `e${letter}`)];
@@ -24,7 +26,7 @@ const { fileNames, options } = ts.parseJsonConfigFileContent(config, ts.sys, her
 const program = ts.createProgram(fileNames, options);
 const checker = program.getTypeChecker();
 
-// First of all: what types are inferred depends on what was asked before.
+// This must come first: the types that TypeScript infers depend on earlier requests.
 const wrong = ts.getPreEmitDiagnostics(program);
 const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => here };
 process.stderr.write(ts.formatDiagnostics(wrong, { ...host, getNewLine: () => "\n" }));
@@ -49,11 +51,11 @@ const isMember = (node) =>
         ts.isClassLike(node.parent) &&
         !ts.isConstructorDeclaration(node)) ||
     ts.isParameterPropertyDeclaration(node, node.parent);
-// Of terms themselves a console shows the private members, too.
+// A console shows the private members of terms too, so these keep their names.
 const isShown = (node) =>
     /\/(term|map)\.ts$/.test(node.getSourceFile().fileName) && !ts.isMethodDeclaration(node);
 
-/** The declaration of the hidden member that a symbol is, if it is one. */
+/** Returns the declaration of a symbol that is a hidden member, or undefined. */
 function memberOf(symbol) {
     const declaration = symbol?.declarations?.[0];
     if (declaration === undefined || !isMember(declaration) || isShown(declaration))
@@ -65,13 +67,13 @@ function memberOf(symbol) {
     return isHidden && !hasTag(declaration, "public") ? declaration : undefined;
 }
 
-/** The class that a class extends in the end. */
+/** Returns the first class in the chain of classes that a class extends. */
 function rootOf(declaration) {
     const [base] = checker.getBaseTypes(checker.getTypeAtLocation(declaration));
     return base === undefined ? declaration : rootOf(base.symbol.valueDeclaration);
 }
 
-/** How often each hidden name is used, for each class that extends no other. */
+/** The number of uses of each hidden name, for each class that extends no other. */
 const uses = new Map();
 
 function namesAround(declaration) {
@@ -80,7 +82,7 @@ function namesAround(declaration) {
     return uses.get(root);
 }
 
-/** What `{ name }` takes apart is the property, not the variable that it makes. */
+/** Returns the property that `{ name }` reads, not the variable that it defines. */
 function takenApart(node) {
     if (!ts.isBindingElement(node) || !ts.isObjectBindingPattern(node.parent)) return undefined;
     const name = node.propertyName ?? node.name;
@@ -88,7 +90,7 @@ function takenApart(node) {
     return property && memberOf(property) && { name, member: memberOf(property) };
 }
 
-/** The hidden member that an identifier names, and the name. */
+/** Returns the hidden member that an identifier names, and the name. */
 function named(node) {
     const member = ts.isIdentifier(node) && memberOf(checker.getSymbolAtLocation(node));
     return member ? { name: node, member } : undefined;
@@ -112,13 +114,13 @@ const shortened = new Map(
     }),
 );
 
-/** The short name, which stands where the long one stood. */
+/** Returns the short name, with the position of the long one. */
 function short({ name, member }) {
     const letter = shortened.get(rootOf(classOf(member))).get(name.text);
     return ts.setTextRange(ts.setOriginalNode(ts.factory.createIdentifier(letter), name), name);
 }
 
-/** The number that a module's constant is, if the identifier names one that is written as one. */
+/** Returns the number of a constant, if the identifier names one that is defined by a literal. */
 function numberOf(node) {
     if (!ts.isIdentifier(node) || !/^[A-Z_]+$/.test(node.text)) return undefined;
     if (ts.isImportSpecifier(node.parent) || ts.isExportSpecifier(node.parent)) return undefined;
@@ -161,8 +163,8 @@ const shorten = (context) => (file) => {
 };
 
 /**
- * Makes `export * as read from "./read.js"` an object of what it exports: to a bundler a namespace
- * is a function for each name.
+ * Replaces `export * as read from "./read.js"` by an object of the exports. For a namespace, a
+ * bundler would write a function for each name.
  */
 const unwrap = (context) => (file) => {
     const { factory } = context;
@@ -202,8 +204,9 @@ const unwrap = (context) => (file) => {
 };
 
 /**
- * Makes `class A {}` a constant whose value is a class without a name of its own: for that esbuild
- * sets a letter aside in all methods, which then have others than functions have.
+ * Replaces `class A {}` by a constant whose value is a class without a name. For a class with a
+ * name, esbuild reserves a letter in all methods. Methods would then get other letters than
+ * functions.
  */
 const unname = (context) => (file) => {
     const { factory } = context;
@@ -223,7 +226,7 @@ const unname = (context) => (file) => {
     return ts.visitEachChild(file, visit, context);
 };
 
-// Nothing of an earlier build stays, test programs included. What npm packs holds its licence.
+// Remove everything of an earlier build, also test programs. npm packs the license from here.
 for (const folder of ["dist", "build/test"])
     rmSync(`${here}${folder}`, { recursive: true, force: true });
 copyFileSync(`${here}../../LICENSE`, `${here}LICENSE`);

@@ -1,12 +1,12 @@
-// How large the package is for a page: bundled and minified by esbuild alone, or by esbuild and
-// then terser (webpack's minifier), and gzipped. Prints both; a test compares them with what is
-// promised.
+// Measures the size of the package in a page: esbuild bundles and minifies it, with and without
+// terser (webpack's minifier) after it, and gzip compresses it. Prints both sizes. A test compares
+// them with the README.
 import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { minify } from "terser";
 
-/** The script of a page that imports this from dist/, minified by esbuild and again by terser. */
+/** Returns a page's script with these imports from dist/, minified by esbuild and by terser. */
 export async function minified(code) {
     const bundle = await build({
         stdin: { contents: code, resolveDir: fileURLToPath(new URL("dist/", import.meta.url)) },
@@ -21,18 +21,18 @@ export async function minified(code) {
     return { esbuild: text, terser: again.code };
 }
 
-/** A script's bytes after gzip. */
+/** Returns the size of a script after gzip, in bytes. */
 export function zipped(script) {
     return gzipSync(script, { level: 9 }).length;
 }
 
-/** The sizes of a page that imports this from dist/, in bytes after gzip. */
+/** Returns the sizes of a page with these imports from dist/, in bytes after gzip. */
 export async function size(code) {
     const { esbuild, terser } = await minified(code);
     return { esbuild: zipped(esbuild), terser: zipped(terser) };
 }
 
-/** Pages by what they use. */
+/** The imports of each measured page. */
 export const pages = {
     "decoder alone (plain view)": 'export { plainDecoder } from "./decode.js";',
     "the same with inflate": `export { plainDecoder } from "./decode.js";

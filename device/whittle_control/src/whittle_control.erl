@@ -1,32 +1,30 @@
-%% @doc Carries one request to a running node and ends with its answer.
+%% @doc Sends one request to a running node, prints the answer and halts.
 %%
-%% `PROGRAM --whittle-REQUEST' starts the same executable as a short-lived
-%% hidden node that boots kernel and stdlib only and calls {@link main/0}. The
-%% launcher says in flags what is asked (`-whittle_request'), of which node
-%% (`-whittle_node'), and the program's name (`-whittle_program'); a request's own words
-%% are the plain arguments.
+%% `PROGRAM --whittle-REQUEST' starts the same executable as a short-lived hidden node. That node
+%% boots only kernel and stdlib, and calls {@link main/0}. Flags from the launcher give the
+%% request (`-whittle_request'), the running node (`-whittle_node') and the program's name
+%% (`-whittle_program'). The arguments of the request are the plain arguments.
 %%
-%% Exit codes: 0 answered, 1 the node is not there or the request failed, 2 the
-%% words of the request were wrong.
+%% Exit codes: 0 after an answer; 1 if the node does not answer or the request fails; 2 if the
+%% arguments of the request are wrong.
 -module(whittle_control).
 
 -export([main/0, start/0, shell/0]).
 
-%% Modules of the running node, which this one may lack.
+%% OTP 25 lacks shell:start_interactive/1.
 -dialyzer({nowarn_function, [start_shell/1]}).
 
-%% OTP 25 lacks it; the launcher calls shell/0 from OTP 26 on.
+%% The launcher calls shell/0 only from OTP 26 on, which has this function.
 -ignore_xref([{shell, start_interactive, 1}]).
 
 -define(FAILED, 1).
 -define(MISUSED, 2).
 
-%% How long the running node may take to end before `stop' gives up waiting.
-%% Its applications stop in order, and a supervisor's child may take 5 s by
-%% default and as long as it likes by choice.
+%% How long `stop' waits for the end of the running node. The node stops its applications one
+%% after the other. A supervisor gives each child 5 s by default, and may give it any time.
 -define(STOP_TIMEOUT_MS, 120_000).
 
-%% @doc Does what the flags ask and halts. To be called by `-s'.
+%% @doc Handles the request in the flags and halts. The launcher calls it with `-s'.
 -spec main() -> no_return().
 main() ->
     Node = full_name(flag(whittle_node)),
@@ -37,20 +35,20 @@ main() ->
              end,
     finish(Answer).
 
-%% @doc Starts a shell in the running node, where OTP is older than 26. To be named by
-%% `-user': it starts the process that is registered under this name.
+%% @doc Starts a shell in the running node, for OTP 25. The launcher names this module with
+%% `-user', so the function starts the process that is registered as `user'.
 -spec start() -> pid().
 start() ->
     user_drv:start(['tty_sl -c -e', found_shell()]).
 
-%% @doc Starts a shell in the running node, from OTP 26 on. To be called by `-s'.
+%% @doc Starts a shell in the running node, for OTP 26 and later. The launcher calls it with `-s'.
 -spec shell() -> ok.
 shell() ->
     {Node, _, _, _} = Shell = found_shell(),
     case start_shell(Shell) of
         ok -> ok;
         {error, Reason} ->
-            finish({?FAILED, io_lib:format("~s has no shell to show (~tp); ask it with "
+            finish({?FAILED, io_lib:format("~s cannot start a shell (~tp); use "
                                            "--whittle-eval", [Node, Reason])})
     end.
 
@@ -79,7 +77,7 @@ request("eval=elixir", Node, [Text]) ->
             {0, call(Node, 'Elixir.Kernel', inspect, [Value, [{limit, infinity},
                                                               {pretty, true}]])};
         false ->
-            {?MISUSED, io_lib:format("~s has no Elixir to evaluate this with: write Erlang, with "
+            {?MISUSED, io_lib:format("~s does not contain Elixir: write Erlang, and use "
                                      "--whittle-eval=erlang", [Node])}
     end;
 request("rpc", Node, [Module, Function | Words]) ->
@@ -109,7 +107,7 @@ request("stop", Node, []) ->
 elixir(Node, Text) ->
     try
         call(Node, 'Elixir.Code', eval_string, [unicode:characters_to_binary(Text), []],
-             fun(Class, Reason, Stack) -> throw({elixir, Class, Reason, Stack}) end)
+             fun raised_in_elixir/3)
     catch
         throw:{elixir, error, #{'__struct__' := Kind} = Raised, _}
           when Kind =:= 'Elixir.SyntaxError'; Kind =:= 'Elixir.TokenMissingError';
@@ -119,7 +117,11 @@ elixir(Node, Text) ->
             throw({?FAILED, call(Node, 'Elixir.Exception', format, [Class, Reason, Stack])})
     end.
 
-%% A node that runs the application `elixir' was written in it: its operator writes it too.
+-spec raised_in_elixir(error | exit | throw, term(), [tuple()]) -> no_return().
+raised_in_elixir(Class, Reason, Stack) ->
+    throw({elixir, Class, Reason, Stack}).
+
+%% An operator of a node that runs the application `elixir' expects to write Elixir.
 runs_elixir(Node) ->
     lists:keymember(elixir, 1, call(Node, application, which_applications, [])).
 
@@ -131,7 +133,7 @@ has(Node, Module) ->
 
 %% A shell
 
-%% The running node's shell, or the end with the reason why it cannot be asked.
+%% Returns the running node's shell. Prints the reason and halts if the node does not answer.
 found_shell() ->
     try
         Node = full_name(flag(whittle_node)),
@@ -141,7 +143,7 @@ found_shell() ->
         throw:Answer -> finish(Answer)
     end.
 
-%% Elixir's where it is packed.
+%% IEx, if the node runs Elixir and IEx is in the pack.
 shell_of(Node) ->
     case runs_elixir(Node) andalso has(Node, 'Elixir.IEx') of
         true -> {Node, 'Elixir.IEx', start, []};
@@ -154,14 +156,15 @@ start_shell({Node, Module, Function, Arguments}) ->
 connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
-        _ -> throw({?FAILED, io_lib:format("~s does not answer: it is not running, or its "
-                                           "cookie is another one (set RELEASE_COOKIE or "
-                                           "WHITTLE_COOKIE_FILE as it was for the node)",
+        _ -> throw({?FAILED, io_lib:format("~s does not answer: it is not running, or it has "
+                                           "another cookie (set RELEASE_COOKIE or "
+                                           "WHITTLE_COOKIE_FILE as for the node)",
                                            [Node])})
     end.
 
-%% What erpc puts around an exception of the other node tells a person nothing.
-%% It prints here, and there is nothing to be read: standard input is somebody else's.
+%% Calls a function in the running node. Takes erpc's own tuples and stack entries out of an
+%% exception, because they do not help a person. The function's output appears here. It reads the
+%% end of the input, because standard input may belong to other commands of the caller.
 call(Node, Module, Function, Arguments) ->
     call(Node, Module, Function, Arguments, fun raised/3).
 
@@ -178,12 +181,12 @@ call(Node, Module, Function, Arguments, Raised) ->
         error:{erpc, noconnection} ->
             throw({?FAILED, io_lib:format("~s ended before it answered", [Node])});
         error:{erpc, Reason} ->
-            throw({?FAILED, io_lib:format("~s cannot be asked (~tp)", [Node, Reason])})
+            throw({?FAILED, io_lib:format("the call to ~s failed (~tp)", [Node, Reason])})
     after
         group_leader(User, self())
     end.
 
-%% A group leader that passes output on and ends all input.
+%% A group leader that passes output on and answers every read with the end of the input.
 without_input(User) ->
     receive
         {io_request, From, As, Request}
@@ -201,10 +204,10 @@ raised(Class, Reason, Stack) ->
 
 theirs(Stack) -> lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack).
 
-%% Words
+%% Arguments
 
-%% A final dot may be left out. The scanner tells it from that of a character (`$.') and of
-%% a comment.
+%% Adds the final dot if it is missing. Only the scanner can distinguish it from the dot in `$.'
+%% or in a comment.
 parse(Text, Parser) ->
     case erl_scan:string(Text) of
         {ok, Tokens, End} ->
@@ -232,7 +235,7 @@ flag(Name) ->
     {ok, [[Value]]} = init:get_argument(Name),
     Value.
 
-%% vm.args may leave the host out of a name; ours has it by now.
+%% Adds the host if vm.args gives the name without one. This node runs on the same host.
 full_name(Name) ->
     case lists:member($@, Name) of
         true -> list_to_atom(Name);

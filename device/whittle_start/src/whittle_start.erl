@@ -1,24 +1,24 @@
-%% @doc Runs an escript's `main/1' the way the `escript' program does, where
-%% the escript's modules are part of the system and there is no such program.
+%% @doc Runs an escript's `main/1' as the program `escript' does.
 %%
-%% The boot script calls {@link escript/1} as its last step. The conventions are
-%% those of `escript': `main/1' gets the command line; when it returns the exit
-%% code is 0, when it raises the error is printed and the exit code is 127.
+%% A system that Whittle built contains the escript's modules, but not that program. The boot
+%% script calls {@link escript/1} as its last step. `main/1' gets the command line. When it
+%% returns, the exit code is 0. When it raises, this module prints the error, and the exit code is
+%% 127.
 -module(whittle_start).
 
 -export([escript/1]).
 
-%% The processes that it starts end by halting the node.
+%% The processes that these functions start halt the node.
 -dialyzer({no_return, [escript/1, run/1]}).
 
 -define(FAILED, 127).
 
-%% @doc Starts a process that calls `Module:main(Arguments)' once the node is
-%% up, and halts the node with it. Returns at once, since the boot goes on.
+%% @doc Starts a process that waits for the end of the boot, calls `Module:main(Arguments)' and
+%% halts the node. Returns at once, because the boot must go on.
 %%
-%% The arguments are the plain ones. The flag `-whittle_argv0' says that the
-%% first of them is the program's own path, which `escript:script_name/0' then
-%% answers; it is not an argument.
+%% `Arguments' are the plain arguments. With the flag `-whittle_argv0' the first plain argument is
+%% the program's own path, the result of `escript:script_name/0'. It does not belong to
+%% `Arguments'.
 -spec escript(module()) -> ok.
 escript(Module) ->
     _ = spawn(fun() -> run(Module) end),
@@ -32,8 +32,7 @@ run(Module) ->
         ok -> init:wait_until_started();
         started -> ok
     end,
-    %% main/1 has a process of its own: it may be killed, and the node must not
-    %% stay up without it.
+    %% main/1 runs in its own process, so that the node halts even if something kills it.
     {Pid, Ref} = spawn_monitor(fun() -> main(Module) end),
     receive
         {'DOWN', Ref, process, Pid, Reason} ->
@@ -61,7 +60,8 @@ fail(Text) ->
     io:put_chars(standard_error, ["escript: ", Text, $\n]),
     halt_with(?FAILED).
 
-%% A record of it (`whittle trace') would lack what was called since it was read before.
+%% Asks the recorder of `whittle trace' for a last reading. Without it the record would miss the
+%% calls since the reading before.
 -spec halt_with(0..127) -> no_return().
 halt_with(Code) ->
     ok = whittle_start_trace:last(),

@@ -1,28 +1,27 @@
-%% @doc Loads what was left out of a shaken system's modules, when it is called for the first
-%% time (docs/shaking.md, `--missing load').
+%% @doc Loads the cold functions of a module at the first call of one of them (docs/shaking.md,
+%% `--missing load').
 %%
-%% A module `M' of which functions were left out has a companion, `M~cold', that holds them;
-%% the VM calls {@link undefined_function/3} for a function of a companion that is not loaded
-%% (native/patches). That may happen in any process, the code server's and the logger's
-%% too, and before they are there: so it calls only what is preloaded, and waits for nobody
-%% but a process that loads.
+%% The companion `M~cold' contains the cold functions of the module `M'. The VM calls
+%% {@link undefined_function/3} for a function of a companion that is not loaded (native/patches).
+%% Any process may make such a call, also the code server and the logger, and even before these
+%% exist. So this module calls only preloaded functions, and waits only for a process that loads.
 -module(whittle_start_cold).
 
 -export([undefined_function/3, functions/1, make_atoms/1]).
 -export([watch/1, called/3]).
 
-%% What loads is registered under this name: one at a time.
+%% The name of the process that loads. It lets only one process load at a time.
 -define(LOADER, ?MODULE).
 
-%% Where companions lie: in the pack. OTP's own suites run without one
-%% (acceptance/suites/otp_suites_shaken).
+%% The directory of the companions in the pack. acceptance/suites/otp_suites_shaken runs OTP's
+%% test suites without a pack, and defines another directory.
 -ifndef(COMPANIONS).
 -define(COMPANIONS, "/.whittle/cold").
 -endif.
 
-%% @doc Loads the companion and goes on in it. Says once, at level info, what was asked for:
-%% `--keep' with that name has the next build keep it. Where there is no such function or
-%% companion, `undef', as of any other.
+%% @doc Loads the companion and calls the function in it. Logs the function that caused the load,
+%% at level info: `--keep' with this name makes it hot in the next build. Raises `undef' if there
+%% is no such function or companion.
 -spec undefined_function(module(), atom(), [term()]) -> term().
 undefined_function(Companion, Function, Arguments) ->
     Arity = length(Arguments),
@@ -35,31 +34,32 @@ undefined_function(Companion, Function, Arguments) ->
         false -> error_handler:raise_undef_exception(Companion, Function, Arguments)
     end.
 
-%% @doc The functions of a module of which some are in a companion, in their order: the VM has
-%% this function answer `Module:module_info(functions)'. The companion is not loaded for it.
+%% @doc Lists the functions of a module with a companion, in their original order. The VM calls
+%% this function for `Module:module_info(functions)'. It does not load the companion.
 -spec functions(module()) -> [{atom(), arity()}].
 functions(Module) ->
     {ok, File} = prim_file:read_file(path(<<(atom_to_binary(Module, utf8))/binary, "~cold">>)),
     {ok, Functions} = chunk(<<"WhtF">>, File),
     binary_to_term(Functions).
 
-%% @doc Makes the atoms that a file names, with a zero between two.
+%% @doc Creates the atoms whose names are in a file, with a zero byte between two names.
 -spec make_atoms(file:filename()) -> ok.
 make_atoms(File) ->
     {ok, Names} = prim_file:read_file(File),
     _ = [binary_to_atom(Name, utf8) || Name <- binary:split(Names, <<0>>, [global])],
     ok.
 
-%% @doc Has {@link called/3} say what is called of these modules, which are numbered from 1 on.
-%% They are cold as a whole: the code server loads them, as it does any that is not there yet.
+%% @doc Makes {@link called/3} report calls to these modules. Each module has a number; the first
+%% number is 1. The whole modules are cold, so the code server loads them at their first call, as
+%% it loads any module.
 -spec watch(#{module() => pos_integer()}) -> ok.
 watch(Modules) ->
     persistent_term:put(?MODULE, {Modules, atomics:new(map_size(Modules), [])}).
 
-%% @doc Reports a call to a watched module that is not loaded yet. `error_handler' (see {@link
-%% whittle_shake_watch}) asks here before it loads the module. The first call of each module is
-%% written to the log. A call of `module_info' is not: its answer is read from the file where
-%% that is possible, and the result is a list with this answer. It is `[]' otherwise.
+%% @doc Logs the first call to each watched module that is not loaded yet. `error_handler' calls
+%% this function before it loads the module (see whittle_shake_watch of the host). It logs no
+%% call of `module_info'. For that it reads the answer from the module's file, if possible, and
+%% returns a list with the answer. Otherwise it returns `[]'.
 -spec called(module(), atom() | fun(), [term()]) -> [term()].
 called(Module, Function, Arguments) ->
     case persistent_term:get(?MODULE, none) of
@@ -78,8 +78,8 @@ called(Module, Function, Arguments) ->
 
 %% Internal
 
-%% A chunk of a file in BEAM format. This module matches no binary: OTP 29 does not load the code
-%% that OTP 25's compiler makes of that.
+%% Returns a chunk of a file in BEAM format. This module must not match binaries: OTP 29 does not
+%% load the code that OTP 25's compiler generates for a match.
 -spec chunk(<<_:32>>, binary()) -> {ok, binary()} | none.
 chunk(Id, File) -> chunk(Id, File, 12).
 
@@ -92,19 +92,19 @@ chunk(Id, File, At) when At + 8 =< byte_size(File) ->
 chunk(_, _, _) ->
     none.
 
-%% The code server calls nothing that is not loaded, and may not be there yet.
+%% Reading the file needs the code server. It may not exist yet, and it must not call itself.
 info(Module, Arguments, Server) when is_pid(Server), Server =/= self() ->
     whittle_start_info:answer(Module, Arguments, fun chunk/2);
 info(_, _, _) ->
     [].
 
-%% A fun of what is not loaded has no name.
+%% A fun of a module that is not loaded has no function name.
 tell_when_loaded(Module, Function, Arity) when is_atom(Function) ->
     [tell([Module, Function, Arity]) || may_be_there(Module, Function, Arity)];
 tell_when_loaded(Module, _, _) ->
     tell([Module]).
 
-%% The code server may not be there yet.
+%% The code server may not exist yet. The result is then true.
 may_be_there(Module, Function, Arity) ->
     try code:ensure_loaded(Module) of
         _ -> erlang:function_exported(Module, Function, Arity)
@@ -112,7 +112,8 @@ may_be_there(Module, Function, Arity) ->
         _:_ -> true
     end.
 
-%% Not in the process that calls: it may be ended at any time, and has a name of its own.
+%% Loads in a separate process: something may end the calling process at any time, and it may
+%% already have another registered name.
 load(Companion, Asked) ->
     {_, Monitor} = spawn_monitor(fun() -> loader(Companion, Asked) end),
     receive
@@ -151,16 +152,17 @@ of_module(Companion, {Function, Arity}) ->
     [Module, _] = binary:split(atom_to_binary(Companion, utf8), <<"~cold">>),
     [binary_to_atom(Module, utf8), Function, Arity].
 
-%% The logger may not be there yet, or no longer.
+%% The logger may not exist yet, or may have ended.
 tell(Asked) ->
     What = case Asked of
                [_] -> "a fun of ~ts";
                [_, _, _] -> "~ts:~tw/~b"
            end,
-    %% Without a domain: the default handler passes those that it does not know over.
+    %% The event has no domain: the default handler drops events with a domain that it does not
+    %% know.
     try
-        logger:log(info, What ++ " was called and had to be loaded: "
-                                 "keep it (whittle build --keep) to have it at hand",
+        logger:log(info, What ++ " was cold, and this call loaded it: "
+                                 "build with --keep to make it hot",
                    Asked, #{whittle => cold})
     catch
         _:_ -> ok

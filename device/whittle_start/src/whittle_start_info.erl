@@ -1,19 +1,19 @@
-%% @doc Answers `module_info' out of a module's file.
+%% @doc Answers `module_info' from a module's file.
 %%
-%% A program that asks every module for its attributes when it starts would otherwise have all
-%% its cold modules loaded for that. It calls only what is preloaded, and the code server.
+%% Some programs read the attributes of every module at their start. Without this module, that
+%% would load all cold modules. This module calls only preloaded functions and the code server.
 -module(whittle_start_info).
 
 -export([answer/3]).
 
-%% Finds a chunk of a file. `whittle_start_cold' has the function and gives it, because it also
-%% needs it where this module may not be loaded.
+%% A function that finds a chunk of a file. `whittle_start_cold' passes its own function, because
+%% it also needs the function when this module may not be loaded.
 -type chunk() :: fun((<<_:32>>, binary()) -> {ok, binary()} | none).
 
-%% @doc A list of the answer to `Module:module_info(Item)', for a module that is not loaded; an
-%% empty one where it has to be loaded for that. `module_info(module)' and `module_info()' load
-%% it: that is how a program says that it wants a module loaded (`code' does, of those that the
-%% code server needs).
+%% @doc Returns a list with the answer to `Module:module_info(Item)' for a module that is not
+%% loaded. Returns an empty list if only the loaded module can answer. `module_info(module)' and
+%% `module_info()' always load the module, because programs use them for that. OTP's `code' does
+%% so for the modules that the code server needs.
 -spec answer(module(), [term()], chunk()) -> [term()].
 answer(Module, [Item], Chunk)
   when Item =:= exports; Item =:= attributes; Item =:= compile; Item =:= md5 ->
@@ -36,7 +36,7 @@ item(exports, Bytes, Chunk) ->
                               Count when Count < 1 bsl 31 -> names(Count, short, Names, 4);
                               Count -> names(1 bsl 32 - Count, long, Names, 4)
                           end),
-    %% The last first, as the VM does.
+    %% The VM lists the exports in reverse order too.
     [{binary_to_atom(element(word(Exports, At), Atoms), utf8), word(Exports, At + 4)}
      || Entry <- lists:seq(word(Exports, 0) - 1, 0, -1), At <- [4 + 12 * Entry]].
 
@@ -45,7 +45,8 @@ word(Bytes, At) -> binary:decode_unsigned(binary_part(Bytes, At, 4)).
 term({ok, Term}) -> binary_to_term(Term);
 term(none) -> [].
 
-%% From OTP 28 on their number is negative, and a length is written as an integer in code.
+%% From OTP 28 on the count of atoms is negative, and each length has the form of an integer in
+%% code.
 names(0, _, _, _) ->
     [];
 names(Count, Lengths, Bytes, At) ->

@@ -1,35 +1,35 @@
-%% @doc Loads the modules that every start needs: out of one file, on all cores.
+%% @doc Loads the modules of every start from one file, on all cores.
 %%
-%% The boot script calls {@link modules/2} where OTP's would have `primLoad'. `init' reads
-%% file after file there: for each it waits for a thread and back, and with all that
-%% waiting a second core gets no part of the work. bench/README.md has what it gives.
+%% The boot script calls {@link modules/2} where OTP's boot scripts have `primLoad'. For
+%% `primLoad', `init' reads one file after the other and waits for another thread each time, so a
+%% second core gets no work. bench/README.md has measurements.
 %%
-%% Nothing is loaded yet when this runs, so it calls only what is preloaded.
+%% This code runs before any other module is loaded, so it calls only preloaded functions.
 -module(whittle_start_load).
 
 -export([modules/2]).
 
-%% spawn_opt's specification does not know the option `scheduler'.
+%% The specification of spawn_opt lacks the option `scheduler'.
 -dialyzer({nowarn_function, [modules/2, answer/1]}).
 
 -type place() :: {module(),
-                  file:filename(),                        % as code:which/1 tells
+                  file:filename(),                        % the result of code:which/1
                   {non_neg_integer(), pos_integer()}}.    % offset and size in the file, bytes
 
-%% @doc Loads modules that lie in `File', those that are loaded already left as they are
-%% (`init:restart/0' keeps some), and tells `init' about them, as the process that
-%% evaluates the boot script. None may have an `on_load' function ({@link whittle_boot}
-%% leaves those to `init'). A module that cannot be loaded ends the boot with
-%% `{load_failed, [Module]}', as `init' does.
+%% @doc Loads modules from `File' and reports them to `init'. It skips modules that are already
+%% loaded, because `init:restart/0' keeps some. No module may have an `on_load' function
+%% (whittle_boot of the host leaves those to `init'). If a module does not load, the boot ends
+%% with `{load_failed, [Module]}', as in `init'. The process that evaluates the boot script must
+%% call it.
 -spec modules(file:filename(), [place()]) -> ok.
 modules(File, Places) ->
     {ok, Code} = prim_file:read_file(File),
     Wanted = list_to_tuple([Place || {Module, _, _} = Place <- Places,
                                      not erlang:module_loaded(Module)]),
     Next = atomics:new(1, []),
-    %% A new process begins on the scheduler of its parent, and another scheduler that
-    %% sleeps is not woken for so short a queue: hence `scheduler', which OTP uses for
-    %% processes of its own and does not document.
+    %% A new process starts on the scheduler of its parent, and ERTS wakes no other scheduler for
+    %% so short a queue. The undocumented option `scheduler', which OTP uses for some of its own
+    %% processes, places it.
     Others = [spawn_opt(fun() -> exit({prepared, prepare(Next, Wanted, Code)}) end,
                         [monitor, {scheduler, Number}])
               || Number <- others(erlang:system_info(schedulers_online))],
@@ -48,7 +48,7 @@ answer({_, Monitor}) ->
         {'DOWN', Monitor, process, _, Reason} -> exit(Reason)
     end.
 
-%% Takes the next module until none is left.
+%% Prepares the next module until none is left.
 prepare(Next, Wanted, Code) ->
     case atomics:add_get(Next, 1, 1) of
         Number when Number =< tuple_size(Wanted) ->

@@ -1,25 +1,26 @@
 %% @doc Explains the `undef' of a function that was removed from the program
 %% (docs/shaking.md, `--missing crash').
 %%
-%% `error_handler' goes on in {@link undefined/1} (whittle_shake_watch of the host). This may
-%% happen in any process, the code server's and the logger's too, and before they are there. So
-%% the process that raises `undef' calls only preloaded functions and waits for no other process.
+%% whittle_shake_watch of the host makes `error_handler' call {@link undefined/1} for such a call.
+%% Any process may make one, also the code server and the logger, and even before these exist. So
+%% this module calls only preloaded functions in that process, and waits for no other process.
 -module(whittle_start_removed).
 
 -export([undefined/1, is_removed/2, format_error/2]).
 
-%% The set of what was removed, which whittle_shake_removed of the host makes.
+%% The file with the set of removed functions and modules. whittle_shake_removed of the host
+%% makes it.
 -define(REMOVED, "/.whittle/boot/removed").
 -define(RANGE, 16#1000000).
 
-%% The call, as `error_handler' puts it at the head of the stack.
+%% The call in the form that `error_handler' puts at the head of the stack.
 -type call() :: {module(), atom(), [term()], [term()]} | {fun(), [term()], [term()]}.
 
-%% @doc Raises `undef' with the stack of `error_handler:crash/1'. Where the called function was
-%% removed, the first two entries of the stack get an `error_info': the first is that of the
-%% function, and in the second `erl_error' looks for the explanation of an `undef'. The first call
-%% of each function is logged, at level warning; of a module that is gone as a whole, the first
-%% call of any function.
+%% @doc Raises `undef' with the stack of `error_handler:crash/1'. If Whittle removed the function,
+%% the first two entries of the stack get an `error_info': the first entry is the function, and
+%% `erl_error' looks for the explanation of an `undef' in the second. The first call of each
+%% removed function logs a warning. For a module that Whittle removed as a whole, only the first
+%% call of any of its functions does.
 -spec undefined(call()) -> no_return().
 undefined(Call) ->
     try
@@ -28,12 +29,12 @@ undefined(Call) ->
         error:undef:Stack -> erlang:raise(error, undef, explained(Call, tl(Stack)))
     end.
 
-%% @doc Whether the function or module is in the set. The set holds hashes of 24 bits: of 2^24
-%% others it takes as many for its own as it has elements.
+%% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits, so
+%% it can be wrong: about N of 2^24 other names also seem to be in a set with N elements.
 -spec is_removed(mfa() | module(), Set :: binary()) -> boolean().
 is_removed(Name, Set) -> place(Name, Set) =/= none.
 
-%% @doc The explanation of an exception to `erl_error', from the `error_info' of its stack.
+%% @doc Explains an exception to `erl_error'. The text is in the `error_info' of the stack.
 -spec format_error(term(), [{module(), atom(), arity() | [term()], [term()]}]) ->
           #{reason => string()}.
 format_error(_, [{_, _, _, Info} | _]) ->
@@ -42,7 +43,8 @@ format_error(_, [{_, _, _, Info} | _]) ->
 
 %% Internal
 
-%% Whatever fails here (no descriptor is left to read the set, say), an `undef' stays one.
+%% If anything fails here, for example because no descriptor is free to read the set, the caller
+%% still gets the `undef', without an explanation.
 explained(Call, Callers) ->
     try explanation(Call) of
         none -> [Call | Callers];
@@ -86,7 +88,8 @@ advice(Name) -> joined(["run `whittle why ", output(), " ", Name, "`"]).
 joined([Text | Texts]) -> Text ++ joined(Texts);
 joined([]) -> [].
 
-%% The file that runs: its plan is beside it. A directory (`--format dir') runs the file `vm'.
+%% The name of the running executable: its plan has the same name with `.plan'. A directory
+%% (`--format dir') runs the file `vm', so the name is unknown there.
 output() ->
     case prim_file:read_link("/proc/self/exe") of
         {ok, Path} ->
@@ -101,7 +104,7 @@ last_name([$/ | Path], _) -> last_name(Path, Path);
 last_name([_ | Path], Name) -> last_name(Path, Name);
 last_name([], Name) -> Name.
 
-%% Read when it is first asked, and kept: a program may catch `undef' again and again.
+%% Reads the set at the first use and keeps it, because a program may catch `undef' many times.
 set() ->
     case persistent_term:get(?MODULE, none) of
         none ->
@@ -111,9 +114,9 @@ set() ->
         Set -> Set
     end.
 
-%% The number of an element. First come the high bytes of all hashes in their order, which
-%% compress well, and then the two others of each. No binary is matched in this module: see
-%% whittle_start_cold.
+%% Finds the place of an element. The set has first the high bytes of all hashes in ascending
+%% order, which compress well, and then the two low bytes of each hash. This module must not match
+%% binaries, for the reason in whittle_start_cold.
 place(Name, Set) -> place(erlang:phash2(Name, ?RANGE), Set, 0, byte_size(Set) div 3).
 
 place(_, _, At, At) -> none;
@@ -129,8 +132,8 @@ hash(Place, Set) ->
     Low = byte_size(Set) div 3 + 2 * Place,
     (binary:at(Set, Place) bsl 16) bor (binary:at(Set, Low) bsl 8) bor binary:at(Set, Low + 1).
 
-%% Not in the process that calls, which the logger might wait for. The logger may not be there
-%% yet, or no longer.
+%% Logs in a separate process, because the logger may wait for the calling process. The logger may
+%% not exist yet, or may have ended.
 told(Place, Texts) ->
     Text = joined(Texts),
     Said = {?MODULE, Place},
@@ -140,7 +143,8 @@ told(Place, Texts) ->
          end || whereis(logger) =/= undefined, not persistent_term:get(Said, false)],
     Text.
 
-%% The process that called may have been started by another node, and its group leader too.
+%% Takes init as the group leader: another node may have started the calling process, and its
+%% group leader may run there.
 tell(Text) ->
     try
         true = group_leader(whereis(init), self()),

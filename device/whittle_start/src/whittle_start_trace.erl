@@ -1,11 +1,11 @@
-%% @doc Has a node recorded from its start, where `whittle trace' asks for it.
+%% @doc Starts the recorder of `whittle trace' at the start of a node.
 -module(whittle_start_trace).
 
 -export([start_link/0, last/0]).
 
-%% @doc Starts the recorder that lies in the directory which the environment's
-%% `WHITTLE_TRACE' names, as a kernel process of the boot script. Without one, or where it
-%% cannot be loaded, the node goes on.
+%% @doc Loads the recorder from the directory in the environment variable `WHITTLE_TRACE', and
+%% starts it as a kernel process of the boot script. If there is no recorder, or it does not load,
+%% the node starts without it.
 -spec start_link() -> {ok, pid()} | ignore.
 start_link() ->
     case os:getenv("WHITTLE_TRACE") of
@@ -17,8 +17,8 @@ start_link() ->
             end
     end.
 
-%% @doc Has the recorder, if there is one, read what was called: for who is about to halt the
-%% node.
+%% @doc Makes the recorder, if there is one, write the calls since its last reading. Call it
+%% before you halt the node.
 -spec last() -> ok.
 last() ->
     case whereis(whittle_trace) of
@@ -37,6 +37,6 @@ last() ->
 start_link({error, _}) -> ignore;
 start_link(Ready) ->
     ok = erlang:finish_loading([Ready]),
-    %% Not of this application, and not in the system.
+    %% The recorder is a module of another application, which the system does not contain.
     Recorder = whittle_trace,
     Recorder:start_link().

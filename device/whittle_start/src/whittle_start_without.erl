@@ -1,5 +1,4 @@
-%% @doc What stands in the place of features that a system was built without
-%% (docs/shaking.md).
+%% @doc Replaces functions of features that a system was built without (docs/shaking.md).
 -module(whittle_start_without).
 
 -export([uppercase/1, lowercase/1, pid/3]).
@@ -7,8 +6,8 @@
 
 -type text() :: unicode:chardata().
 
-%% @doc Without `graphemes': the first character of a text, and the rest, as `unicode_util'
-%% gives them; in upper case where it is a letter of ASCII.
+%% @doc Replaces `unicode_util:uppercase/1' without the feature `graphemes'. Returns the first
+%% character of a text and the rest. Changes only letters of ASCII.
 -spec uppercase(text()) -> [char() | text()] | {error, text()}.
 uppercase(Text) ->
     case unicode_util:cp(Text) of
@@ -16,7 +15,7 @@ uppercase(Text) ->
         Other -> Other
     end.
 
-%% @doc The same in lower case.
+%% @doc Replaces `unicode_util:lowercase/1' in the same way.
 -spec lowercase(text()) -> [char() | text()] | {error, text()}.
 lowercase(Text) ->
     case unicode_util:cp(Text) of
@@ -24,35 +23,36 @@ lowercase(Text) ->
         Other -> Other
     end.
 
-%% @doc Without `shell': the process whose numbers these are, as `c:pid/3' gives it.
+%% @doc Replaces `c:pid/3' without the feature `shell'.
 -spec pid(integer(), integer(), integer()) -> pid().
 pid(Node, Number, Serial) ->
     list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
                               integer_to_list(Serial), ">"])).
 
-%% @doc Without `control': says so to whoever asks by `--whittle-ping' and its kin.
+%% @doc Answers `--whittle-ping' and similar flags without the feature `control': prints an error
+%% and halts.
 -spec control() -> no_return().
 control() ->
-    io:put_chars(standard_error, "this file answers no questions: build it with --feature "
-                                 "+control\n"),
+    io:put_chars(standard_error, "this file cannot send requests to a node: build it with "
+                                 "--feature +control\n"),
     halt(1).
 
-%% @doc Without `terms': ends the node where a text is to be read as terms, since to go on
-%% without what was set is worse.
+%% @doc Halts the node when it must read a text as terms, without the feature `terms'. To go on
+%% without a setting in the text would be worse.
 -spec terms(string()) -> no_return().
 terms(Text) ->
-    halt(lists:append(["no Erlang terms can be read (\"",
+    halt(lists:append(["this file cannot read Erlang terms (\"",
                        [C || C <- lists:sublist(Text, 40), C >= $\s, C =< $~],
-                       "\"): build the file with --feature +terms"])).
+                       "\"): build it with --feature +terms"])).
 
-%% @doc The same, for a text that is read piece by piece, as by `erl_scan:tokens/3'; at its end
-%% there is nothing to be read. It runs in the process that reads: a mistake here would be one
-%% of standard input.
+%% @doc Replaces `erl_scan:tokens/3', which reads a text in pieces. It accepts the end of the
+%% text, and halts the node at any other piece. It runs in the process of standard input, so an
+%% exception here would end that process.
 -spec terms(Continuation :: term(), string() | eof, Location) -> {done, {eof, Location}, eof}.
 terms(_, eof, Location) -> {done, {eof, Location}, eof};
 terms(_, Text, _) -> terms(Text).
 
-%% @doc The same, with options.
+%% @doc Replaces `erl_scan:tokens/4' in the same way.
 -spec terms(Continuation :: term(), string() | eof, Location, Options :: term()) ->
           {done, {eof, Location}, eof}.
 terms(Continuation, Text, Location, _) -> terms(Continuation, Text, Location).

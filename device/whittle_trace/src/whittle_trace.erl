@@ -1,46 +1,49 @@
 %% @doc Records which functions a node calls, for `whittle build --evidence'.
 %%
-%% `whittle trace' puts this module into a directory that the environment's `WHITTLE_TRACE'
-%% names, and has each VM start it: an executable of Whittle's before its kernel ({@link
-%% start_link/0}), any other by loading {@link whittle_trace_begin} before the program's own
-%% `-s', `-run' and `-eval' ({@link start/0}). Each VM writes a file of its own there, a packet
-%% of four bytes of length and a term: `[{Module, MD5, [{Function, Arity}]}]' for what it called
-%% since the packet before, `last' where it was read for its end.
+%% `whittle trace' puts this module into a directory and sets the environment variable
+%% `WHITTLE_TRACE' to its name. An executable that Whittle built starts the recorder before its
+%% kernel application ({@link start_link/0}). Any other VM starts it when it loads
+%% {@link whittle_trace_begin}, before the program's own `-s', `-run' and `-eval'
+%% ({@link start/0}).
 %%
-%% How: a counter of calls (`call_count') at the head of each function, also of what is
-%% loaded later. They are read again and again; a function that was called loses its
-%% counter, so that what is called often costs nothing from then on. Of a node that is
-%% halted or killed the calls since the last reading are missing; one that stops in order
-%% (`init:stop/0') waits for a last reading, and so does an escript that Whittle built, when its
-%% `main/1' has ended: it sends `{Pid, last}', and is answered `{Recorder, read}'.
+%% Each VM writes its own file to that directory. The file consists of packets: a length of four
+%% bytes and a term. `[{Module, MD5, [{Function, Arity}]}]' contains the calls since the packet
+%% before. `last' follows the last reading before the node ends.
 %%
-%% While it records, it calls nothing but what is preloaded or written in C: what it
-%% called would seem to be called by the program.
+%% The recorder sets a counter of calls (`call_count') on each function, also on those of modules
+%% that the VM loads later, and reads the counters again and again. It removes the counter of a
+%% function that was called, so a frequent call costs nothing after the first reading. If a
+%% node halts or something kills it, the calls since the last reading are missing. `init:stop/0'
+%% waits for a last reading. So does an escript that Whittle built, after its `main/1': it sends
+%% `{Pid, last}' and waits for `{Recorder, read}'.
+%%
+%% While it records, this module calls only preloaded functions and functions in C. The record
+%% would report any other function that it calls as called by the program.
 -module(whittle_trace).
 
 -export([start/0, start_link/0]).
 -export([waiting/0]).
 
-%% Reading the counters may take so much of one core: one part in that many. Chosen, as what
-%% a person will put up with while tests run; bench/trace measures what it comes to.
+%% Reading the counters takes at most one part in ?SHARE of one core. We chose 20 as a cost that a
+%% person accepts while tests run. bench/trace measures the real cost.
 -define(SHARE, 20).
-%% And is not done more often than this. No measurement chose it; the share decides in any
-%% node of OTP's size, where a reading takes 2 ms or so. The first pause is this long.
+%% The first pause between two readings, and the shortest. No measurement chose it. In a node
+%% with OTP's modules a reading takes about 2 ms, so ?SHARE determines the pause.
 -define(PAUSE_MS, 5).
-%% While the node ends, as long as it lasts. The share does not hold then: what is not read
-%% is lost, and it is soon over. Not measured either.
+%% The pause while the node ends. ?SHARE does not apply then: the recorder would lose the calls
+%% after its last reading, and the end does not take long. No measurement chose it.
 -define(ENDING_MS, 2).
 
 -record(state, {file :: prim_file_fd(),
                 pause = ?PAUSE_MS :: pos_integer(),
-                %% Its MD5, and what was not called yet.
+                %% The MD5 of each module, and its functions that nobody has called yet.
                 modules = #{} :: #{module() => {binary(), [{atom(), arity()}]}}}).
 
 -type prim_file_fd() :: term().
 
-%% @doc Starts it in a node that is up, below the supervisor that kernel has for what others
-%% start: it is told to stop when their applications have stopped, and waited for. The program
-%% goes on, without a record, where that cannot be.
+%% @doc Starts the recorder in a running node, below kernel's supervisor `kernel_safe_sup'. That
+%% supervisor stops it after all other applications, and waits for it. If the start fails, the
+%% program goes on without a record.
 -spec start() -> ok.
 start() ->
     case whereis(?MODULE) of
@@ -50,8 +53,10 @@ start() ->
             try supervisor:start_child(kernel_safe_sup, Child) of
                 {ok, Pid} ->
                     begin_recording(Pid),
-                    %% To end the loading of us is all that is still done for us. Who calls
-                    %% it else is recorded.
+                    %% This function of the code server has one call left: it ends the loading
+                    %% of this module. Remove its counter, so that the record lacks that call.
+                    %% A program that loads modules in this way also calls functions that
+                    %% keep their counters.
                     _ = erlang:trace_pattern({code, ensure_modules_loaded_2, 2}, false,
                                              [call_count]),
                     ok;
@@ -64,16 +69,16 @@ start() ->
             ok
     end.
 
-%% @doc Starts it, for the boot script. It records from then on.
+%% @doc Starts the recorder for the boot script. It records at once.
 -spec start_link() -> {ok, pid()}.
 start_link() ->
-    %% The link is init's.
+    %% init makes the link.
     Pid = spawn_opt(fun wait/0, [{priority, high}]),
     true = register(?MODULE, Pid),
     begin_recording(Pid),
     {ok, Pid}.
 
-%% @private The process, which does not record yet: for the supervisor.
+%% @private Starts the process for the supervisor. It does not record yet.
 -spec waiting() -> {ok, pid()}.
 waiting() ->
     Pid = spawn_opt(fun wait/0, [link, {priority, high}]),
@@ -96,7 +101,7 @@ wait() ->
                     record(#state{file = File});
                 error ->
                     Caller ! {self(), ready},
-                    %% A kernel process that is not there would end the node.
+                    %% The node would end if this kernel process ended.
                     without_a_file()
             end
     end.
@@ -124,7 +129,7 @@ record(#state{pause = Pause} = State) ->
     receive
         {'EXIT', _, shutdown} ->
             Last = last(State),
-            %% The applications may still have to stop.
+            %% Other applications may still run code while they stop.
             _ = spawn(fun() -> to_the_end(Last) end);
         {Caller, last} ->
             Last = last(State),
@@ -167,7 +172,7 @@ modules([M | Modules], Known, Calls) ->
 modules([], Known, Calls) ->
     {Calls, Known}.
 
-%% Code that was loaded anew begins anew.
+%% For a module that the VM has loaded again, the record starts again with all functions.
 functions(M, Known) ->
     try
         Md5 = erlang:get_module_info(M, md5),
@@ -176,7 +181,7 @@ functions(M, Known) ->
             _ -> {Md5, erlang:get_module_info(M, functions)}
         end
     catch
-        %% It may be deleted at any time, between the two also.
+        %% Another process may delete the module at any time, also between these two calls.
         error:badarg -> gone
     end.
 
@@ -197,7 +202,7 @@ write(Calls, File) ->
 
 write_packet(Term, File) ->
     Packet = term_to_binary(Term),
-    %% A disk that is full ends the record, not the program.
+    %% A full disk ends the record, not the program.
     _ = prim_file:write(File, [<<(byte_size(Packet)):32>>, Packet]),
     ok.
 

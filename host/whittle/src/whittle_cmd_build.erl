@@ -12,8 +12,8 @@ command() ->
       help => "build one executable from an application, a release or an escript",
       options =>
           [#{name => out, long => "out", short => $o, value => "OUT",
-             help => "the path of the output (default: the name of the application or release, "
-                    "here)"},
+             help => "the path of the output (default: the name of the application or release, in "
+                     "this directory)"},
            #{name => target, long => "target", value => "TARGET",
              one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
              default => fun whittle_runtime:default_target/0,
@@ -22,7 +22,7 @@ command() ->
              one_of => fun whittle_runtime:otps/0,
              default => fun whittle_runtime:default_otp/0,
              help => "the OTP release that the executable contains"},
-           #{name => vm, long => "vm", value => "FLAVOUR",
+           #{name => vm, long => "vm", value => "FLAVOR",
              one_of => fun() -> [size, speed] end,
              default => fun() -> size end,
              help => "size: the small interpreter; speed: the JIT"},
@@ -47,16 +47,17 @@ command() ->
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
                         end,
-             help => "features to keep (+X) and to cut (-Y); `whittle features' lists them"},
+             help => "features to turn on (+X) and off (-Y); `whittle features' lists them"},
            #{name => keep, long => "keep", value => "FILE",
-             help => "a file of entry points, one M, M:F or M:F/A in each line; % begins a "
+             help => "a file of entry points, one M, M:F or M:F/A on each line; % begins a "
                      "comment"},
            #{name => evidence, long => "evidence", value => "FILE",
-             help => "a recording of `whittle trace'; --seen says what the build does with it"},
+             help => "a recording of `whittle trace'; --seen sets how the build uses it"},
            #{name => seen, long => "seen", value => "WAY",
              one_of => fun() -> [refuse, keep, only] end,
-             help => "recorded functions: refuse: end the build if it would remove one; keep: "
-                    "keep them; only: load all others when they are called"},
+             help => "how to use the recording: refuse: fail if the build would remove a recorded "
+                     "function; keep: keep the recorded functions; only: keep only these in "
+                     "memory, and load all others when they are called"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",
@@ -72,8 +73,8 @@ command() ->
              help => "files that describe NIFs and drivers to link in, separated by commas "
                      "(docs/natives.md)"},
            #{name => app, long => "app", value => "NAME", many => true,
-             help => "pack this application too, with the applications that it needs; may be "
-                     "given several times"},
+             help => "pack this application too, with the applications that it needs; you can "
+                     "repeat this option"},
            #{name => no_outside_links, long => "no-outside-links",
              help => "refuse symbolic links that point outside the input"},
            #{name => ca_certs, long => "ca-certs", value => "FILE",
@@ -84,7 +85,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
-                        fun(_) -> check_flavour(Values) end,
+                        fun(_) -> check_flavor(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
@@ -95,23 +96,23 @@ check_names(Values) ->
                          {error, Why} <- [whittle_file_name:check(Name)]] of
         [] -> ok;
         [{Name, Why} | _] ->
-            {error, {words, ["--app: the application's name `", whittle_file_name:printable(Name),
+            {error, {usage, ["--app: the application's name `", whittle_file_name:printable(Name),
                              "' ", Why]}}
     end.
 
-check_flavour(#{target := Target, vm := Vm}) ->
-    [Flavours] = [Known || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
+check_flavor(#{target := Target, vm := Vm}) ->
+    [Flavors] = [Known || #{name := Name, flavors := Known} <- whittle_runtime:targets(),
                            Name =:= Target],
-    case lists:member(Vm, Flavours) of
+    case lists:member(Vm, Flavors) of
         true -> ok;
-        false -> {error, {words, ["target ", Target, " has no flavour ", atom_to_list(Vm),
-                                  "; take one of ",
-                                  lists:join(", ", [atom_to_list(F) || F <- Flavours])]}}
+        false -> {error, {usage, ["target ", Target, " has no flavor ", atom_to_list(Vm),
+                                  "; use one of ",
+                                  lists:join(", ", [atom_to_list(F) || F <- Flavors])]}}
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
     (maps:with([out, format, ca_certs], Values))
-    #{input => Path, otp => Otp, target => Target, flavour => Vm, shake => Shake,
+    #{input => Path, otp => Otp, target => Target, flavor => Vm, shake => Shake,
       libs => string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
       add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
       natives => maps:get(native, Values, []),
@@ -141,10 +142,10 @@ made({error, Reason}) -> whittle_failure:make(Reason).
 
 %% Writes a table, then the notes.
 text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
-       flavour := Flavour, otp := Otp, name := Name, version := Version,
+       flavor := Flavor, otp := Otp, name := Name, version := Version,
        stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Ledger) ->
-    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavour ",
-     atom_to_binary(Flavour), "\n\n",
+    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavor ",
+     atom_to_binary(Flavor), "\n\n",
      whittle_table:text(
        [["", "bytes", ""],
         ["stock release", Stock,
@@ -156,8 +157,8 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
       || #{costs := Costs} <- [Ledger], Table <- whittle_shake_cost:tables(Costs)],
-     ["\nBytes and memory of code are estimates, before compression. The row of an application or\n"
-      "a dynamic call shows what the build would not contain without it.\n"
+     ["\nBytes and memory are estimates before compression. The build would lose the \"retained\"\n"
+      "code without that application or dynamic call.\n"
       || #{costs := _} <- [Ledger]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 

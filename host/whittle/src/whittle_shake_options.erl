@@ -14,7 +14,7 @@ options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
-        [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake"]}}
+        [Name | _] -> {error, {usage, ["--", atom_to_list(Name), " needs --shake"]}}
     end;
 options(#{shake := Unit} = Values) ->
     whittle_work:steps(
@@ -35,9 +35,9 @@ features(#{feature := Text}, Options) ->
                                              orelse not lists:member(hd(Word), "+-")],
           [Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)]} of
         {[Wrong | _], _} ->
-            {error, {words, [Wrong, "; `whittle features' lists them"]}};
+            {error, {usage, [Wrong, "; `whittle features' lists them"]}};
         {[], [Both | _]} ->
-            {error, {words, ["--feature has +", Both, " and -", Both, ": take one of them out"]}};
+            {error, {usage, ["--feature has +", Both, " and -", Both, ": remove one of them"]}};
         {[], []} ->
             {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
                           off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
@@ -48,19 +48,18 @@ features(_, Options) ->
 wrong_feature([Sign | Name], Known) when Sign =:= $+; Sign =:= $- ->
     ["--feature: there is no feature `", Name, $', whittle_suggestion:hint(Name, Known)];
 wrong_feature(Word, _) ->
-    ["--feature takes +X and -X with commas between, not `", Word, $'].
+    ["--feature takes +X and -X, separated by commas, not `", Word, $'].
 
 keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
 keep(_, Options) -> {ok, Options}.
 
 evidence(#{seen := only, evidence := _}, #{missing := crash}) ->
-    {error, {words, "--seen only needs --missing load: the program has to be able to load what a "
-                    "run did "
-                     "not call"}};
+    {error, {usage, "--seen only needs --missing load, because the program must be able to load "
+                    "the functions that the recorded run did not call"}};
 evidence(#{evidence := File} = Values, Options) ->
     {ok, maps:merge(Options#{evidence_file => File}, maps:with([seen], Values))};
 evidence(#{seen := _}, _) ->
-    {error, {words, "--seen needs --evidence FILE"}};
+    {error, {usage, "--seen needs --evidence FILE"}};
 evidence(_, Options) ->
     {ok, Options}.
 
@@ -70,11 +69,11 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
             case whittle_shake_name:parse_list(Text) of
                 {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
-                    {error, {words, ["--", atom_to_list(Kind),
+                    {error, {usage, ["--", atom_to_list(Kind),
                                      ": give `none' without other names"]}};
                 {error, Word} ->
-                    {error, {words, ["--", atom_to_list(Kind), ": `", Word,
-                                     "' is no M, M:F or M:F/A"]}}
+                    {error, {usage, ["--", atom_to_list(Kind), ": `", Word,
+                                     "' is not of the form M, M:F or M:F/A"]}}
             end;
         _ -> {ok, Options}
     end.

@@ -21,7 +21,7 @@
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
-%% The pass reads no larger file of function names or of evidence.
+%% The largest file of function names and the largest recording, in bytes.
 -define(MAX_FILE, 64 * 1024 * 1024).
 
 %% @doc Reads the files that the options of tree shaking name.
@@ -47,7 +47,7 @@ evidence(#{evidence_file := File, missing := Missing} = Options) ->
                    case whittle_shake_evidence:from_binary(Bytes) of
                        {ok, Evidence} ->
                            %% With `load', missing code loads at its first call, so the build
-                           %% need not refuse functions that only the recording has.
+                           %% need not refuse recorded functions that the plan lacks.
                            Seen = case Missing of load -> keep; crash -> refuse end,
                            {ok, maps:merge(#{seen => Seen, evidence => Evidence},
                                            maps:remove(evidence_file, Options))};
@@ -68,7 +68,7 @@ name() -> shake.
 
 %% @private
 -spec doc() -> string().
-doc() -> "reachable code at once; the rest is cold, or removed".
+doc() -> "reachable code is hot; the rest is cold, or removed".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
@@ -102,7 +102,7 @@ carry_out(Plan, System) ->
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unread, {Option, File, eftype}}) ->
-    [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --",
+    [File, " is a pipe, a socket, a device or a file of the kernel: name a regular file with --",
      atom_to_list(Option)];
 format_error({unread, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
@@ -111,6 +111,6 @@ format_error({unread, {Option, File, Reason}}) ->
     [File, " cannot be read (", file:format_error(Reason), "): check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
-    [File, ": `", Line, "' is no M, M:F or M:F/A: correct the line"];
+    [File, ": `", Line, "' is not of the form M, M:F or M:F/A: correct the line"];
 format_error({bad_evidence, {File, Error}}) ->
     [File, $\s, whittle_shake_evidence:format_error(Error)].

@@ -1,7 +1,7 @@
 %% @hidden Formats the errors of whittle_runtime.
 -module(whittle_runtime_error).
 
--export([format/1, last_words/1]).
+-export([format/1, step_output/1]).
 
 -export_type([reason/0]).
 
@@ -10,7 +10,7 @@
         %% Unknown names, and natives that cannot be linked
         {unsupported_otp, #{otp := string(), known := [string()]}}
       | {unknown_target, #{target := string(), known := [string()]}}
-      | {unsupported_flavour, #{flavour := atom(), target := string(), known := [atom()]}}
+      | {unsupported_flavor, #{flavor := atom(), target := string(), known := [atom()]}}
       | {no_cxx, #{native := string(), target := string()}}
       | {native_twice, #{native := string()}}
       | {native_by_module, #{native := string(), module := module(), otp := string()}}
@@ -33,8 +33,8 @@
       | {no_cache, #{}}
       | {cache_link, #{link := file:filename()}}
       | {build_running, #{lock := file:filename()}}
-      | {changed_artefact, #{file := file:filename(), dir := file:filename(), why := string()}}
-      | {open_artefact, #{file := file:filename(), dir := file:filename(),
+      | {changed_artifact, #{file := file:filename(), dir := file:filename(), why := string()}}
+      | {open_artifact, #{file := file:filename(), dir := file:filename(),
                           why := writable | {owner, non_neg_integer()}}}
       | {cache_unwritable, #{dir := file:filename(), reason := file:posix() | badarg}}
         %% Builds
@@ -48,26 +48,27 @@
 -spec format(reason()) -> unicode:chardata().
 %% Unknown names
 format({unsupported_otp, #{otp := Otp, known := Known}}) ->
-    ["Whittle does not support OTP ", Otp, "; take one of ", commas(Known)];
+    ["Whittle does not support OTP ", Otp, "; use one of ", commas(Known)];
 format({unknown_target, #{target := Target, known := Known}}) ->
-    ["there is no target ", Target, "; take one of ", commas(Known)];
-format({unsupported_flavour, #{flavour := Flavour, target := Target,
+    ["there is no target ", Target, "; use one of ", commas(Known)];
+format({unsupported_flavor, #{flavor := Flavor, target := Target,
                                known := Known}}) ->
-    ["target ", Target, " has no flavour ", atom_to_list(Flavour),
-     "; take one of ", commas([atom_to_list(K) || K <- Known])];
+    ["target ", Target, " has no flavor ", atom_to_list(Flavor),
+     "; use one of ", commas([atom_to_list(K) || K <- Known])];
 format({no_cxx, #{native := Native, target := Target}}) ->
-    ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; take"
+    ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; use"
      " another target, or a version of the library in C"];
 format({native_twice, #{native := Native}}) ->
     ["two libraries have the name ", Native, "; rename one of them, also in its C source"];
 format({native_by_module, #{native := Native, module := Module, otp := Otp}}) ->
     ["the module ", atom_to_list(Module), " loads the NIF ", Native, ", and OTP ", Otp, " finds a"
-     " linked NIF by its module's name; give both one name, or take OTP 28 or newer"];
+     " linked NIF by its module's name; give the module and the NIF the same name, or use OTP 28"
+     " or newer"];
 format({no_archive, #{native := Native, target := Target, known := Known}}) ->
     ["the library ", Native, " has compiled archives for ", commas(Known), ", but none for ",
      Target, "; add an archive for ", Target];
 format({unsupported_native, #{native := Native, known := Known}}) ->
-    ["there is no native library ", atom_to_list(Native), "; take one of ",
+    ["Whittle has no native library ", atom_to_list(Native), "; use one of ",
      commas([atom_to_list(K) || K <- Known])];
 %% Sources
 format({no_source, #{component := Component, release := Release,
@@ -85,7 +86,7 @@ format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
      "; name a tarball of OTP ", Otp, ", or build for the OTP of this tarball"];
 format({bad_checksum, #{file := File, expected := Expected, actual := Actual}}) ->
     [File, " has the SHA-256 ", Actual, " instead of ", Expected,
-     "; the file is damaged or another one: fetch it again"];
+     "; the file is damaged or another file: fetch it again"];
 format({damaged_source, #{file := File}}) ->
     ["the cached source ", File, " was damaged, and Whittle removed it; run the command"
      " again to fetch the source"];
@@ -101,7 +102,7 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["this machine has no program ", Tool, "; install the package ", Package];
 format({no_notice, #{component := Component}}) ->
-    ["this machine has no licence notice of ", Component, ", and its licence requires one in every"
+    ["this machine has no license notice of ", Component, ", and its license requires one in every"
      " copy; install its package again with the documents in /usr/share/doc"];
 format({disk_full, #{dir := Dir}}) ->
     ["the disk is full (", Dir, "); free space there, or set WHITTLE_CACHE to a"
@@ -115,12 +116,12 @@ format({cache_link, #{link := Link}}) ->
 format({build_running, #{lock := Lock}}) ->
     ["a build is running and reads the cache (it holds ", Lock, "), so Whittle removed nothing; run"
      " `whittle clean --yes' again when the build has ended"];
-format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
+format({changed_artifact, #{file := File, dir := Dir, why := Why}}) ->
     [File, " ", Why, "; remove the directory ", Dir, " and build again"];
-format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
+format({open_artifact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
     [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change the"
      " result; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
-format({open_artefact, #{file := File, dir := Dir, why := writable}}) ->
+format({open_artifact, #{file := File, dir := Dir, why := writable}}) ->
     ["other users can write to ", File, ", and so change the result; remove ", Dir, ", or run"
      " chmod -R go-w ", Dir, " if you trust its contents"];
 format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
@@ -140,10 +141,10 @@ format({step_failed, #{step := Step, status := Status, log := Log}}) ->
     ["the build failed in the step ", Step, " (exit code ",
      integer_to_list(Status), "); read the log ", Log].
 
-%% @doc See {@link whittle_runtime:last_words/1}.
--spec last_words(reason()) -> [unicode:chardata()].
-last_words({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
-last_words(_) -> [].
+%% @doc See {@link whittle_runtime:step_output/1}.
+-spec step_output(reason()) -> [unicode:chardata()].
+step_output({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
+step_output(_) -> [].
 
 %% A log may contain bytes that are not UTF-8.
 text(Line) ->

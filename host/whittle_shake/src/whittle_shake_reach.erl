@@ -42,7 +42,7 @@
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
-          %% whether to find what each feature would bring; default: true
+          %% whether to find the functions that each feature would add; default: true
           priced => boolean(),
           on := [{whittle_shake_feature:name(), origin()}],
           off := [whittle_shake_feature:name()]}. % features to leave off
@@ -53,7 +53,7 @@
           on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
           blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
           refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
-          %% functions that the feature would bring
+          %% functions that the feature would add
           prices := #{whittle_shake_feature:name() => [mfa()]},
           program := #{module() => []}}.
 
@@ -79,7 +79,7 @@
          choices = #{} :: #{{module(), arity()} => mfa()},
          %% First elements of tuples and keys of maps, and the modules whose functions they name.
          labels = #{} :: #{atom() => origin()},
-         labelled = #{} :: #{module() => origin()},
+         labeled = #{} :: #{module() => origin()},
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % uses found in the program
          refused = [],                      % features that are off but used
@@ -339,7 +339,7 @@ push(Level, Mfa, Reason, #state{todo = Todo, pending = Pending} = State) ->
     end.
 
 %% A person who names a function knows the reason. A run that called it had a path to it.
-of_option({root, "the evidence"}) -> 5;
+of_option({root, "the recording"}) -> 5;
 of_option(_) -> 1.
 
 %% A later reason may be more plausible. The search takes it if the path of that reason does not
@@ -458,9 +458,9 @@ label(F, Origin, #state{own = Own} = State) ->
         false -> State
     end.
 
-own_label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
+own_label(F, Origin, #state{labels = Labels, labeled = Labeled, named = Named} = State) ->
     lists:foldl(fun({M, A}, S) ->
-                        case Labelled of
+                        case Labeled of
                             #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
                             _ -> S
                         end
@@ -485,7 +485,7 @@ module(M, Origin, #state{known = Known} = State) ->
 meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = labelled(M, Exports, Origin,
+            Ready = labeled(M, Exports, Origin,
                              by_program(whittle_shake_feature:of_name(M, State#state.features),
                                         Origin, M, State)),
             case is_map_key(M, About) of
@@ -500,8 +500,8 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
 %% Handles a mentioned module of the program's own, or a module of kernel or stdlib that the
 %% program's own code or its configuration mentions. The other applications of OTP have too many
 %% functions with the names of labels: a label `file' would keep the whole compiler.
-labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
-labelled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
+labeled(M, _, _, #state{labeled = Labeled} = State) when is_map_key(M, Labeled) -> State;
+labeled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
     case is_map_key(M, Own)
         orelse (not is_map_key(M, Program) andalso is_of_program(Origin, Own)) of
         true ->
@@ -510,12 +510,12 @@ labelled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
                                     #{F := By} -> edge({M, F, A}, {named, Origin, By}, S);
                                     _ -> S
                                 end
-                        end, State#state{labelled = (State#state.labelled)#{M => Origin}}, Exports);
+                        end, State#state{labeled = (State#state.labeled)#{M => Origin}}, Exports);
         false -> State
     end.
 
 %% Recorded names are certain already and say nothing about data.
-is_of_program({root, "the evidence"}, _) -> false;
+is_of_program({root, "the recording"}, _) -> false;
 is_of_program({root, _}, _) -> true;
 is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 

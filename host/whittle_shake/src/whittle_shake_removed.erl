@@ -3,7 +3,7 @@
 %% The program asks this set when it raises `undef' (`whittle_start_removed'). A list of names
 %% would be too large: hello lacks 3,700 exported functions. For a module that is removed as a
 %% whole the set holds only the module. Each name takes a hash of 24 bits, which is 2.4 bytes in
-%% the pack. docs/shaking.md has the figures.
+%% the pack. docs/shaking-internals.md has the figures.
 -module(whittle_shake_removed).
 
 -export([names/3, set/1]).

@@ -153,7 +153,7 @@ elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
 
 %% Erlang text
 
-%% Reads to the end, and skips text that is no token.
+%% Reads to the end, and skips text that is not a token.
 tokens(Text, Found) ->
     case erl_scan:tokens([], Text, 1) of
         {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);

@@ -44,7 +44,7 @@ text(bad_option) ->
     "the function does not take this option or this value; see the type options() of the module "
         "that you called, and the README on which option goes with which type: ";
 text(bad_label_name) ->
-    "this is no name of a label, or the metric has it twice; choose another: ";
+    "this is not a label's name, or the metric has it twice; choose another: ";
 text(bad_labels) ->
     "the labels do not fit the metric; give a value for each of its names, as {Names, Given}: ";
 text(bad_label_value) ->
@@ -73,7 +73,7 @@ text(scrape_cut_off) ->
         "`patience' of whittle_counters_http), or the scrape itself failed: ";
 text(bad_quantile) -> "a quantile is a number from 0 to 1: ";
 text(bad_rule) ->
-    "this is no list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
+    "this is not a list of rules {Metric, inc | {inc | add | set | observe, Key}, [MetadataKey]}: ";
 text(push_failed) ->
     "a push was not sent, and the next one sends its counts; check host and network: ";
 text(line_too_long) ->

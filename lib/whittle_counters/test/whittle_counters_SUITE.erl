@@ -23,7 +23,7 @@ all() ->
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
-    %% Nobody looks for stale series but the cases themselves.
+    %% Only the test cases search for stale series.
     ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
@@ -97,7 +97,7 @@ handles(_) ->
     ok = ?W:observe(S, 1 bsl 50),
     ?assertMatch({ok, #{count := 2}}, ?W:value(size)),
     #{metrics := #{size := #{bytes := Bytes}}} = ?W:info(),
-    %% Four segments, for each of a few schedulers, and two words.
+    %% There are four segments for each of a few schedulers, and two words.
     Schedulers = erlang:system_info(schedulers),
     Copies = if Schedulers > 1, Schedulers =< 8 -> Schedulers + 1; true -> 1 end,
     ?assert(Bytes < 1200 * Copies + 24 * (Schedulers + 1)).
@@ -130,7 +130,8 @@ deletes(_) ->
     ok = ?W:new(requests_total, counter, #{labels => [other]}),
     ok = ?W:inc(requests_total, [get], 3).
 
-%% What a handle of a deleted histogram observes is forgotten, whatever has its name now.
+%% An observation through a handle of a deleted histogram has no effect, even if another series has
+%% its name now.
 defined_again(_) ->
     Define = fun(Type, Options) -> ?W:new(m, Type, Options#{labels => [x]}) end,
     [begin
@@ -253,12 +254,12 @@ expiry(_) ->
     ?assertMatch({error, {unknown_series, _}}, ?W:value(c, [a])),
     ok = ?W:inc(c, [a]),
     ?assertEqual({ok, 2}, ?W:value(c, [a])),
-    %% A second time, and past the time that it is watched.
+    %% The series expires a second time, and the library stops watching it.
     [sweep_after(S) || S <- [0, 20, 90]],
     ok = ?W:inc(c, [a]),
     ?assertEqual({ok, 1}, ?W:value(c, [a])).
 
-%% Somebody looked the cell up before the expiry and adds after it.
+%% A process looks the cell up before the expiry and adds to it afterwards.
 late_update(_) ->
     ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
     ok = ?W:inc(c, [a]),
@@ -272,7 +273,7 @@ late_update(_) ->
     sweep_after(10),
     ?assertEqual({ok, 2}, ?W:value(c, [a])).
 
-%% With few schedulers all counters are striped, with more those that are hot.
+%% With few schedulers all counters are striped. With more schedulers only hot counters are.
 promotion(_) ->
     Shapes = fun(Schedulers) ->
                      {ok, Peer, _} = peer:start(#{connection => standard_io,
@@ -287,7 +288,7 @@ promotion(_) ->
                  [{S, Cold, Hot} || S <- ["1:1", "2:1", "8:1", "9:1"],
                                     {Cold, Hot} <- [Shapes(S)]]).
 
-%% The shapes of a counter's cell before and after it was seen to be hot.
+%% Returns the shapes of a counter's cell before and after the sweep finds it hot.
 promoted() ->
     _ = init_per_testcase(promoted, []),
     ok = ?W:new(c, counter, #{labels => [id]}),
@@ -302,7 +303,8 @@ promoted() ->
     ?assertEqual({ok, (1 bsl 50) + 3}, ?W:value(c, [a])),
     {element(1, Cold), element(1, Hot)}.
 
-%% By itself, a while after the first use; eight spellings of a label set at most.
+%% The registry publishes paths by itself, some time after the first use. It publishes at most
+%% eight spellings of a label set.
 publishing(_) ->
     ok = ?W:new(c, counter, #{labels => [a, b]}),
     Spellings = [[A, B] || A <- [x, "x", <<"x">>, ["x"], [<<"x">>]], B <- [y, "y"]],
@@ -337,7 +339,7 @@ registry_crash(_) ->
     ok = ?W:inc(c, [new]),
     ?assertEqual(#{[<<"a">>] => 1, [<<"b">>] => 2, [<<"new">>] => 1}, series(<<"c">>)).
 
-%% The registry was killed between two steps of what it did.
+%% Something kills the registry between two steps of a change.
 half_done(_) ->
     ok = ?W:new(gone, counter, #{labels => [id]}),
     ok = ?W:new(there, counter, #{labels => [id], max_series => 2}),
@@ -376,8 +378,8 @@ not_started(_) ->
     Snapshot = ?W:snapshot(),
     ?assertEqual([], [Series || Series <- maps:values(Snapshot), Series =/= #{}]).
 
-%% Whatever a fun gives or does, the scrape has the rest, and each family is one
-%% that a parser takes.
+%% A fun may return or do anything: the scrape contains all other series, and parsers accept each
+%% family.
 readings(_) ->
     ok = application:set_env(whittle_counters, read_timeout, 50),
     Bad = [{bad_reading, [], fun() -> nan end},
@@ -402,8 +404,7 @@ readings(_) ->
                  series(<<"whittle_counters_rejected">>)),
     ok = application:set_env(whittle_counters, read_timeout, 2000).
 
-%% When it stops the tables go before the tree does: what is called in between
-%% does not raise.
+%% When the application stops, the tables end before the tree. Calls in between raise nothing.
 stopping(_) ->
     ok = ?W:new(c, counter, #{labels => [k]}),
     ok = ?W:new(h, histogram),
@@ -423,7 +424,7 @@ stopping(_) ->
     ?assertMatch(#{tables := 0}, ?W:info()),
     true = persistent_term:erase(?W).
 
-%% A metric may have any name, also one that is a word of ours.
+%% A metric may have any name, also a word that the library uses.
 named_divert(_) ->
     ok = ?W:new(divert, counter, #{labels => [k], max_series => 1}),
     [ok = ?W:inc(divert, [K]) || K <- [a, b]],
@@ -432,7 +433,7 @@ named_divert(_) ->
     ?assertMatch(#{[<<"divert">>, <<"bad_step">>] := 1},
                  series(<<"whittle_counters_rejected">>)).
 
-%% Nothing that counts or scrapes calls what would load unicode_util's tables.
+%% No function that counts or scrapes calls code that loads unicode_util's tables.
 light(_) ->
     {ok, Modules} = application:get_key(whittle_counters, modules),
     ?assert(length(Modules) > 15),
@@ -442,7 +443,7 @@ light(_) ->
                                      {Called, _, _} <- Calls,
                                      lists:member(Called, [string, unicode_util])]).
 
-%% An option that would change nothing, or not what it says, is refused.
+%% The library refuses an option that would change nothing, or would not do what its name promises.
 options_by_type(_) ->
     Read = #{read => fun() -> 1 end},
     Bad = [{histogram, Read, read}, {timer, Read, read}, {counter, #{value => float}, value},
@@ -456,7 +457,7 @@ options_by_type(_) ->
      || {Type, Options, Key} <- Bad],
     ?assertEqual({error, {bad_option, [{a, b}]}}, ?W:new(q, timer, [{a, b}])),
     ?assertEqual({error, {bad_type, meter}}, ?W:new(q, meter, [])),
-    %% A timer's unit is what it is exported in.
+    %% The export of a timer uses its unit.
     [begin
          ok = ?W:new(Name, timer, Options),
          ok = ?W:observe(Name, 90000000000)
@@ -473,7 +474,7 @@ options_by_type(_) ->
              {whittle_counters_overflow_updates, counter,
               whittle_counters_overflow_updates_total}]].
 
-%% What is refused leaves no series behind, and takes no place under the cap.
+%% A refused update leaves no series behind, and does not count for the cap.
 refused_makes_nothing(_) ->
     ok = ?W:new(temp, gauge, #{labels => [a], max_series => 1}),
     ok = ?W:new(level, gauge, #{value => float}),
@@ -493,7 +494,7 @@ refused_makes_nothing(_) ->
     ok = ?W:set(temp, [y], 1),
     ?assertEqual(#{[<<"y">>] => 1}, series(<<"temp">>)).
 
-%% Each refusal is counted for its metric, by name and through handles alike.
+%% The library counts each refusal for its metric, by name and through handles.
 refusals_by_metric(_) ->
     ok = ?W:new(c, counter),
     ok = ?W:new(g, gauge),
@@ -515,7 +516,7 @@ refusals_by_metric(_) ->
     ?assertEqual([], [Labels || [<<"undefined">> | _] = Labels <-
                                     maps:keys(series(<<"whittle_counters_rejected">>))]).
 
-%% The first of each metric is logged, with the metric's name.
+%% The library logs the first refusal of each metric, with the metric's name.
 logged_by_metric(_) ->
     [ok = ?W:new(Name, gauge) || Name <- [one, two]],
     #{level := Level} = logger:get_primary_config(),
@@ -536,7 +537,7 @@ log(_, _) -> ok.
 
 logged() -> receive {logged, Line} -> [Line | logged()] after 0 -> [] end.
 
-%% An owner that was restarted defines its gauge again, with a fun that knows it.
+%% An owner that restarts defines its gauge again, with a fun that has the new process.
 read_again(_) ->
     Define = fun(Value) -> ?W:new(depth, gauge, #{read => fun() -> Value end}) end,
     ok = Define(1),
@@ -553,8 +554,7 @@ read_only(_) ->
     ?assertEqual({error, {read_only, depth}}, ?W:set(depth, 1)),
     ?assertEqual({error, {no_samples, {depth, 60}}}, ?W:rate(depth, [], 60)).
 
-%% Funs that block are waited for together: each of these waits for the other to
-%% have begun.
+%% A scrape waits for all funs at the same time: each of these two waits until the other has begun.
 readings_at_once(_) ->
     Test = self(),
     Meet = fun(Me) ->
@@ -571,7 +571,7 @@ readings_at_once(_) ->
         {scraped, Scrape, Snapshot} ->
             ?assertMatch(#{<<"a">> := #{[] := 1}, <<"b">> := #{[] := 1}}, Snapshot)
     end,
-    %% Nothing is left of a scrape that ends in the middle, nor in its mailbox.
+    %% A scrape that ends in the middle leaves no process and no message behind.
     {error, closed} = whittle_counters_text:stream(prometheus, fun(_) -> {error, closed} end),
     [receive {began, Name, Pid} -> gone(Pid) end || Name <- [a, b]],
     ?assertEqual({messages, []}, process_info(self(), messages)).
@@ -580,7 +580,7 @@ gone(Pid) ->
     Ref = monitor(process, Pid),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.
 
-%% What is set after a reset is what is there.
+%% A value that is set after a reset is the value of the gauge.
 gauge_resets(_) ->
     ok = ?W:new(g, gauge),
     ok = ?W:new(f, gauge, #{value => float}),
@@ -593,7 +593,7 @@ gauge_resets(_) ->
          ?assertEqual({ok, 2 * Value}, ?W:value(Name))
      end || {Name, Value} <- [{g, 10}, {f, 2.5}]].
 
-%% A label that is part of a larger binary does not keep that in memory.
+%% A label that is part of a larger binary does not keep that binary in memory.
 labels_alone(_) ->
     ok = ?W:new(c, counter, #{labels => [id]}),
     Request = binary:copy(<<"request ">>, 1000),
@@ -605,8 +605,8 @@ labels_alone(_) ->
                                         <- ets:tab2list(whittle_counters_series)],
     ?assertEqual([80, 80, 80], [binary:referenced_byte_size(V) || V <- Kept]).
 
-%% What tells rates is there for those who want them. However often it crashes, the
-%% metrics stay, and it comes back.
+%% The process that computes rates starts only when a metric needs it. It may crash any number of
+%% times: the metrics stay, and it starts again.
 helpers_crash(_) ->
     ok = ?W:new(n, counter),
     ?assertEqual(undefined, whereis(whittle_counters_helpers)),
@@ -626,7 +626,7 @@ helpers_crash(_) ->
     whittle_counters_rate ! sample,
     ?assertMatch({ok, _}, ?W:rate(c, [], 60)).
 
-%% Until its supervisor has given it up.
+%% The test crashes it until its supervisor gives up.
 kill_rate(Helpers, Last) ->
     receive {'DOWN', Helpers, process, _, _} -> ok
     after 0 ->
@@ -636,7 +636,8 @@ kill_rate(Helpers, Last) ->
             end
     end.
 
-%% Between its death and its restart the registry is not what was never started.
+%% Between its death and its restart, the registry does not seem to be an application that never
+%% started.
 registry_between(_) ->
     ok = sys:suspend(whittle_counters_sup),
     kill_registry(),
@@ -645,7 +646,8 @@ registry_between(_) ->
     started_again(),
     ok = ?W:new(c, counter).
 
-%% The application does not start with what it cannot use, nor end of it later.
+%% The application does not start with an invalid setting. A setting that becomes invalid later
+%% does not end it.
 environment(_) ->
     Bad = [{publish_after, foo}, {publish_after, -1}, {sweep_every, -1}, {sweep_every, 1 bsl 32},
            {max_series, "30"}, {read_timeout, 0}],
@@ -667,7 +669,7 @@ environment(_) ->
     ?assertEqual(Registry, whereis(whittle_counters_registry)),
     [ok = application:unset_env(?W, Key) || {Key, _} <- Bad].
 
-%% An error's line says what to do, of whatever it is made.
+%% The line of every error tells what to do, for any term in the reason.
 errors_say(_) ->
     ok = ?W:new(n, counter),
     Line = fun(Reason) -> unicode:characters_to_list(?W:format_error(Reason)) end,
@@ -680,12 +682,12 @@ errors_say(_) ->
                            {{bad_option, {window, 600}}, "windows"},
                            {{{badmatch, x}, []}, "unexpected"}]].
 
-%%% what the tests wait for
+%%% waiting for events
 
 sweep_after(Seconds) ->
     ok = whittle_counters_registry:sweep(erlang:monotonic_time(second) + Seconds).
 
 series(Family) -> maps:get(Family, whittle_counters_scrape:snapshot()).
 
-%% Everything that this process has asked for is in the tree.
+%% Waits until the tree contains all paths that this process has requested.
 published() -> ok = whittle_counters_registry:publish().

@@ -1,4 +1,4 @@
-%% Ways out beside the text: HTTP with each server's handler, StatsD, rates,
+%% Tests the exporters other than the text formats: HTTP with each server's handler, StatsD, rates,
 %% telemetry.
 -module(whittle_counters_out_SUITE).
 -include_lib("stdlib/include/assert.hrl").
@@ -25,7 +25,7 @@ all() ->
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
-    %% Nobody looks for stale series but the cases themselves.
+    %% Only the test cases search for stale series.
     ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     ok = ?W:new(jobs_total, counter, #{labels => [kind]}),
@@ -57,7 +57,7 @@ receive_all(Socket, Answer) ->
         {error, closed} -> Answer
     end.
 
-%% What the README shows, but on a port that is free.
+%% Runs the README's first example on a free port.
 readme(_) ->
     [Block, Vm] = whittle_readme:first_use(?MODULE, whittle_counters),
     ?assert(length(string:lexemes(Block, "\n")) =< 10),
@@ -98,7 +98,7 @@ http_bad_requests(_) ->
     ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("GET /metrics HTTP/1.1\r\nno header\r\n\r\n")),
-    %% The answer comes through although the body is not read before it.
+    %% The client gets the answer although the endpoint does not read the body before it.
     ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\n\r\n", binary:copy(<<0>>, 50000)])),
     [begin
          {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
@@ -113,7 +113,7 @@ http_bad_requests(_) ->
                               <<"\r\n\r\n">>)),
     stop(Pid).
 
-%% Clients that connect and ask nothing take nobody's place.
+%% Clients that connect and send no request do not keep others from being served.
 http_idle_clients(_) ->
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000}),
     Port = whittle_counters_http:port(Pid),
@@ -123,7 +123,7 @@ http_idle_clients(_) ->
             end || _ <- lists:seq(1, 20)],
     [?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n"))
      || _ <- lists:seq(1, 5)],
-    %% Nor do those that have their answer and do not close.
+    %% Clients that have their answer and do not close do not either.
     Open = [begin
                 {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
                                                [binary, {active, false}, {exit_on_close, false}]),
@@ -134,7 +134,7 @@ http_idle_clients(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Idle ++ Open],
     stop(Pid).
 
-%% A client that goes away in the middle is counted, and the next one is served.
+%% The endpoint counts a client that goes away in the middle, and serves the next one.
 http_cut_off(_) ->
     ok = many_series(),
     {Pid, Port} = start(),
@@ -147,8 +147,8 @@ http_cut_off(_) ->
     <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
     stop(Pid).
 
-%% A request that is longer than the endpoint takes is answered: the client sees the status,
-%% and no reset, though it has sent everything before it reads.
+%% The endpoint answers a request that is too long: the client sees the status and no reset,
+%% although it sends everything before it reads.
 http_too_long(_) ->
     {Pid, Port} = start(),
     Status = fun(Text) -> <<"HTTP/1.1 ", Code:3/binary, _/binary>> = request(Port, Text), Code end,
@@ -167,15 +167,15 @@ http_too_long(_) ->
              {many_headers, <<"200">>,
               [Get, ["a: b\r\n" || _ <- lists:seq(1, 100)], "\r\n"]},
              {long_header, <<"200">>, [Get, "a: ", Bytes(8000), "\r\n\r\n"]}]],
-    %% Byte by byte, and not to its end.
+    %% The client sends single bytes, and does not send the end.
     {ok, Quick} = whittle_counters_http:start_link(#{port => 0, timeout => 1}),
     ?assertMatch(<<"HTTP/1.1 408 ", _/binary>>,
                  request(whittle_counters_http:port(Quick), "GET /met")),
     stop(Quick),
     stop(Pid).
 
-%% Many more clients than there are places connect and ask nothing, for an hour; others take
-%% their answer and stay. The next scrape is answered.
+%% Many more clients than the endpoint accepts connect and send no request; the deadline is an
+%% hour. Others take their answer and stay. The endpoint still answers the next scrape.
 http_crowd(_) ->
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000}),
     Port = whittle_counters_http:port(Pid),
@@ -194,15 +194,15 @@ http_crowd(_) ->
                  _ -> Connect([])
              end || I <- lists:seq(1, 600)],
     ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, Get)),
-    %% The endpoint has closed the oldest, and has as many open as it may.
+    %% The endpoint has closed the oldest connections, and has as many open as it may.
     ?assertMatch({error, _}, gen_tcp:recv(hd(Crowd), 0)),
     {monitors, Open} = process_info(Pid, monitors),
     ?assert(length(Open) =< 65),
     [ok = gen_tcp:close(Socket) || Socket <- Crowd],
     stop(Pid).
 
-%% Clients that are gone when the endpoint comes to them take no places: each of its connections
-%% may end before the endpoint asks for news.
+%% Clients that are gone before the endpoint accepts them take no places: their connections may end
+%% before the endpoint handles its messages.
 http_gone(_) ->
     {Pid, Port} = start(),
     Storms = [spawn_monitor(fun() -> [gone(Port) || _ <- lists:seq(1, 4000)] end)
@@ -221,8 +221,8 @@ gone(Port) ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [{linger, {true, 0}}]),
     ok = gen_tcp:close(Socket).
 
-%% Clients that begin to read their answers, and stop, have all places; others still get their
-%% answers, at once and not after the hour that the deadline is here.
+%% Clients that begin to read their answers and then stop have all places. Other clients still get
+%% their answers, at once and not after the deadline of an hour.
 http_slow_clients(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
@@ -235,8 +235,8 @@ http_slow_clients(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Slow],
     stop(Pid).
 
-%% At default settings, a scrape behind many clients that ask and do not read is answered soon.
-%% The limit here is for a busy machine.
+%% With the default settings the endpoint soon answers a scrape behind many clients that do not
+%% read. The time limit in this test allows for a busy machine.
 http_unread_crowd(_) ->
     ok = many_series(),
     {Pid, Port} = start(),
@@ -249,8 +249,8 @@ http_unread_crowd(_) ->
     [ok = gen_tcp:close(Client) || Client <- Crowd],
     stop(Pid).
 
-%% Few that do not read do not fill the endpoint, yet each could hold an answer of its own in
-%% memory: all but the newest four are cut off, though nobody waits.
+%% A few clients that do not read do not fill the endpoint, but each may hold an answer in memory.
+%% The endpoint cuts off all but the newest four, even though no client waits.
 http_unread_few(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000, patience => 1}),
@@ -261,7 +261,7 @@ http_unread_few(_) ->
     [ok = gen_tcp:close(Socket) || Socket <- Slow],
     stop(Pid).
 
-%% Outside a crowd, an answer tells all that was counted before its request.
+%% Without a crowd, an answer contains all counts from before its request.
 http_fresh(_) ->
     {Pid, Port} = start(),
     [begin
@@ -272,9 +272,9 @@ http_fresh(_) ->
      end || I <- lists:seq(6, 50)],
     stop(Pid).
 
-%% All of the answer has one deadline. Here a gauge uses it up: its fun never answers, and the
-%% scrape gives it read_timeout, which is longer. A client can tell: the last chunk is missing,
-%% and the connection is reset.
+%% A whole answer has one deadline. Here a gauge uses it up: its fun never returns, and the scrape
+%% waits for read_timeout, which is longer. The client notices it: the last chunk is missing, and
+%% the connection is reset.
 http_deadline(_) ->
     ok = ?W:new(stuck, gauge, #{read => fun() -> receive never -> 1 end end}),
     ok = many_series(),
@@ -293,8 +293,8 @@ until_error(Socket) ->
         {error, Reason} -> Reason
     end.
 
-%% All connections end with the endpoint: one that asks nothing, one that is answered, and one
-%% that waits for its turn.
+%% All connections end with the endpoint: one that sends no request, one that has its answer, and
+%% one that waits.
 http_ends(_) ->
     ok = many_series(),
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000,
@@ -320,20 +320,20 @@ many_series() ->
     _ = [ok = ?W:inc(many, [I]) || I <- lists:seq(1, 50000)],
     ok.
 
-%% Asks, and reads nothing of its answer.
+%% Sends a request, and reads nothing of the answer.
 unread(Port) ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
                                    [binary, {active, false}, {recbuf, 4096}]),
     ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
     Socket.
 
-%% Reads the first bytes of its answer, then nothing.
+%% Reads the first bytes of its answer, and nothing more.
 slow_client(Port) ->
     Socket = unread(Port),
     {ok, _} = gen_tcp:recv(Socket, 100),
     Socket.
 
-%% The largest q, then the format that tells most.
+%% The largest q wins, and among equals the format with the most information.
 accepts(_) ->
     [?assertEqual({Accept, Format}, {Accept, whittle_counters_http:negotiate(Accept)})
      || {Format, Accept} <-
@@ -381,7 +381,7 @@ bad_options(_) ->
      || {Bad, Rules} <- [{none, none}, {{m, inc, [a | b]}, [{m, inc, [a | b]}]},
                          {{m, inc, [a]}, {m, inc, [a]}}]].
 
-%% The ways out belong to others, who go on while the application does not run.
+%% The exporters belong to other processes. These continue while the application does not run.
 restart(_) ->
     {Pid, Port} = start(),
     {ok, Statsd} = whittle_counters_statsd:start_link(#{port => 9}),
@@ -411,8 +411,8 @@ inets(Config) ->
     {ok, {{_, 503, _}, _, _}} = httpc:request(Url("/metrics")),
     ok = inets:stop(httpd, Pid).
 
-%% cowboy and elli cannot be had here: these stand in for the calls that the
-%% handlers make of them, as their documentation describes them.
+%% cowboy and elli are not available here. These modules replace the functions that the handlers
+%% call, as the documentation describes them.
 cowboy(_) ->
     stand_in(cowboy_req,
              ["header(<<\"accept\">>, #{accept := A}, _) -> A.",
@@ -455,7 +455,7 @@ stand_in(Module, Functions) ->
                                         | Forms]),
     {module, Module} = code:load_binary(Module, "stand_in", Code).
 
-%% Prometheus itself reads it in examples/sensors; this is its shape.
+%% In examples/sensors Prometheus itself reads this format. Here the test checks its shape.
 protobuf(_) ->
     ok = ?W:new(took_seconds, timer),
     [ok = ?W:observe(took_seconds, V) || V <- [0, 1000000000, 1000000000, 2000000000]],
@@ -469,7 +469,8 @@ protobuf(_) ->
     ?assertEqual(<<4.0/float-little>>, proplists:get_value(2, Histogram)),
     ?assertEqual(6, proplists:get_value(5, Histogram)),
     ?assertEqual(1, proplists:get_value(7, Histogram)),
-    %% Two in the bucket up to 1 (index 0 or 1 after the move), one an octave up.
+    %% Two values are in the bucket up to 1 (index 0 or 1 after the move), and one is an octave
+    %% higher.
     ?assertEqual(2, length(proplists:get_all_values(12, Histogram))),
     ?assertEqual([4, 1], proplists:get_all_values(13, Histogram)).
 
@@ -520,7 +521,7 @@ statsd(_) ->
 
 lines(Packet) -> binary:split(Packet, <<"\n">>, [global]).
 
-%% The middle of a bucket is no round number.
+%% The middle of a bucket is not a round number.
 shorten(<<"size.a_b:7.66", _/binary>>) -> <<"size.a_b:7.661">>;
 shorten(Line) -> Line.
 
@@ -530,7 +531,7 @@ order(<<"depth:0|g">>, _) -> true;
 order(_, <<"depth:0|g">>) -> false;
 order(A, B) -> A =< B.
 
-%% Whatever happens between two pushes, each update is in one of them.
+%% Each update is in exactly one push, for any events between two pushes.
 statsd_tells_once(_) ->
     ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
     ok = ?W:new(h, histogram),
@@ -545,11 +546,11 @@ statsd_tells_once(_) ->
                    end
            end,
     Steps = [{10, [Inc(10)]}, {19, [Inc(7), Reset, Inc(12)]}, {0, [Reset]}, {1, [Inc(1)]},
-             %% It expires, and comes back with what it was.
+             %% The series expires, and comes back with its value.
              {0, [Gone(0), Gone(10)]}, {2, [Inc(2)]},
-             %% It is deleted, and another begins at zero.
+             %% A process deletes the series, and a new one starts at zero.
              {3, [fun() -> ok = ?W:delete(c, [a]) end, Inc(3)]},
-             %% It becomes striped, and is updated through the old cell and the new.
+             %% The series becomes striped, and updates come through the old cell and the new one.
              {9, [Inc(4), fun() -> {ok, _} = ?W:handle(c, [a]) end, Inc(5)]}],
     lists:foldl(fun({Expected, Do}, Seen) ->
                         [F() || F <- Do],
@@ -561,7 +562,7 @@ statsd_tells_once(_) ->
                         ?assertEqual(Expected, lists:sum(Told)),
                         Seen1
                 end, #{}, Steps),
-    %% Buckets likewise, and a counter that a fun reads.
+    %% The same holds for buckets, and for a counter that a fun reads.
     ok = ?W:observe(h, 1),
     ok = counters:put(Read, 1, 5),
     {_, Seen2} = whittle_counters_statsd:packets(statsd, #{}),
@@ -575,7 +576,7 @@ statsd_tells_once(_) ->
     ok = counters:put(Read, 1, 2),
     ?assertMatch({[<<"r:2|c">>], _}, whittle_counters_statsd:packets(statsd, Seen3)).
 
-%% A label that no datagram holds keeps nothing else from being told.
+%% A label that is too long for a datagram does not keep other series from the push.
 statsd_long(_) ->
     ok = ?W:new(c, counter, #{labels => [id]}),
     [ok = ?W:inc(c, [Id]) || Id <- [a, binary:copy(<<"x">>, 66000), b]],
@@ -587,7 +588,7 @@ statsd_long(_) ->
     {Later, _} = whittle_counters_statsd:packets(statsd, Seen),
     ?assertEqual([], Told(Later)).
 
-%% StatsD's timers are in milliseconds; an empty label is no empty part of a name.
+%% StatsD's timers are in milliseconds. An empty label does not make an empty part of a name.
 statsd_units(_) ->
     ok = ?W:new(took_seconds, timer),
     ok = ?W:new(took_minutes, timer, #{unit => "minutes"}),
@@ -619,7 +620,7 @@ statsd_over_udp(_) ->
     ok = gen_server:stop(Pid),
     over_ipv6().
 
-%% Where the machine has it.
+%% Runs only on a machine with IPv6.
 over_ipv6() ->
     case gen_udp:open(0, [binary, inet6, {active, true}, {ip, {0, 0, 0, 0, 0, 0, 0, 1}}]) of
         {ok, Socket} ->
@@ -633,7 +634,7 @@ over_ipv6() ->
         {error, _} -> ok
     end.
 
-%% What could not be sent is told of, and sent when it can be.
+%% The exporter reports counts that it could not send, and sends them as soon as it can.
 statsd_unsent(_) ->
     {ok, Pid} = whittle_counters_statsd:start_link(#{host => "nobody.invalid"}),
     [?assertMatch({error, {push_failed, {"nobody.invalid", _}}}, whittle_counters_statsd:push(Pid))
@@ -671,7 +672,7 @@ rates(_) ->
     ?assertEqual({ok, 15.0}, Growth(seen_total, 10)),
     ok = ?W:delete(took),
     ?assertMatch({error, {unknown_series, _}}, Growth(took, 10)),
-    %% Another series of the same name, with other windows, has samples of its own.
+    %% Another series of the same name, with other windows, has its own samples.
     ok = ?W:new(took, histogram, #{windows => [60]}),
     ok = ?W:observe(took, 1000),
     ?assertEqual({error, {no_samples, {took, 10}}}, Growth(took, 10)),
@@ -690,13 +691,13 @@ rates(_) ->
     ok = ?W:set(depth, 20),
     ?assertEqual({ok, -10.0}, whittle_counters_rate:growth({depth, []}, 10, 4000, Deep)),
     ?assertNot(is_map_key({took, []}, whittle_counters_rate:sample(101000, Samples))),
-    %% A second for the first window, six for the other.
+    %% The first window needs a sample each second, the other one every six seconds.
     #{{seen_total, []} := {_, #{10 := Seconds, 60 := Sixes}}} = Samples,
     ?assertEqual([1000 * S || S <- lists:seq(100, 90, -1)], [T || {T, _} <- Seconds]),
     ?assertEqual([1000 * S || S <- lists:seq(97, 37, -6)], [T || {T, _} <- Sixes]),
-    %% A window between them is told by the longer.
+    %% For a window between them, the library uses the samples of the longer one.
     ?assertEqual({ok, (5 * 33 + 100) / 33}, Growth(seen_total, 30)),
-    %% Defined again, it has no samples of the new window yet.
+    %% After a new definition, there are no samples of the new window yet.
     ok = ?W:delete(seen_total),
     ok = ?W:new(seen_total, counter, #{windows => [300]}),
     ok = ?W:inc(seen_total),

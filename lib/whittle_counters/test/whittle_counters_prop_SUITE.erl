@@ -1,5 +1,4 @@
-%% Properties: many processes against a model, and the bucket scale against
-%% floating point.
+%% Tests properties: many processes against a model, and the bucket scale against floating point.
 -module(whittle_counters_prop_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("proper/include/proper.hrl").
@@ -16,7 +15,7 @@ all() ->
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
-    %% Nobody looks for stale series but the cases themselves.
+    %% Only the test cases search for stale series.
     ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
@@ -29,8 +28,8 @@ end_per_testcase(_, _) -> application:stop(whittle_counters).
         ?assertEqual(true, proper:quickcheck(Property, [{numtests, N}, quiet, noshrink,
                                                         long_result]))).
 
-%% Whatever is reset, expired, promoted and looked at meanwhile, what the resets
-%% gave and what is there in the end is what was added.
+%% With any resets, expiries, promotions and sweeps, the sum of the resets' results and the final
+%% value is the sum of all additions.
 nothing_is_lost(_) ->
     ?CHECK(?FORALL({Workers, Disturbances},
                    {resize(8, non_empty(list(work()))), resize(30, list(disturbance()))},
@@ -43,12 +42,12 @@ disturbance() -> oneof([{reset, series()}, {sweep, range(0, 50)}, {resolve, seri
 undisturbed(Workers, Disturbances) ->
     ok = ?W:new(c, counter, #{labels => [id], expire_after => 5}),
     Pids = [spawn_monitor(fun() -> work(W) end) || W <- Workers],
-    %% One second for all of it: however long this takes, what has expired is not
-    %% forgotten before the end.
+    %% All of this has the same second, so the library does not forget an expired series before the
+    %% end, even on a slow machine.
     Now = erlang:monotonic_time(second),
     Reset = lists:sum([disturb(D, Now) || D <- Disturbances]),
     [receive {'DOWN', Ref, process, Pid, Reason} -> normal = Reason end || {Pid, Ref} <- Pids],
-    %% What expired while it was added to comes back with the next look.
+    %% If a process adds to a series while it expires, the series comes back with the next sweep.
     ok = whittle_counters_registry:sweep(Now),
     Left = lists:sum([V || I <- lists:seq(1, 5), {ok, V} <- [?W:value(c, [I])]]),
     Parked = lists:sum([V || {ok, V} <- [parked(I) || I <- lists:seq(1, 5)]]),
@@ -75,15 +74,15 @@ disturb({sweep, Seconds}, Now) ->
 disturb({resolve, I}, _) -> {ok, _} = ?W:handle(c, [I]), 0;
 disturb(scrape, _) -> _ = whittle_counters_text:render(prometheus), 0.
 
-%% A series that is out of sight keeps its value for when it comes back.
+%% A hidden series keeps its value until it comes back.
 parked(I) ->
     case ?W:value(c, [I]) of
         {ok, _} -> none;
         {error, _} -> _ = ?W:inc(c, [I], 0), ?W:value(c, [I])
     end.
 
-%% Whatever is done to the series between StatsD's pushes, these come to what was
-%% added.
+%% With any changes of the series between StatsD's pushes, the sum of the pushes is the sum of the
+%% additions.
 pushed_once(_) ->
     ?CHECK(?FORALL({Workers, Disturbances},
                    {resize(8, non_empty(list(work()))), resize(30, list(disturbance()))},
@@ -108,7 +107,7 @@ pushed({Told, Seen}) ->
                           [N, _] <- [binary:split(Rest, <<"|">>)]]),
      Seen1}.
 
-%% What was answered with ok is there, whenever the registry was killed.
+%% Each update that returned ok counts, at whatever moment something killed the registry.
 killed_registry(_) ->
     [begin
          ok = application:stop(whittle_counters),
@@ -117,7 +116,7 @@ killed_registry(_) ->
          Self = self(),
          Workers = [spawn_link(fun() -> Self ! {added, added(W, 1, 0)} end)
                     || W <- lists:seq(1, 4)],
-         %% As many as the supervisor lets pass.
+         %% This is the largest number of crashes that the supervisor allows.
          [kill_registry(Kill) || Kill <- lists:seq(1, 5)],
          [Worker ! stop || Worker <- Workers],
          Added = lists:sum([receive {added, N} -> N end || _ <- Workers]),
@@ -128,7 +127,7 @@ killed_registry(_) ->
          ?assertEqual(length(Values), Count)
      end || _ <- lists:seq(1, 5)].
 
-%% Adds to many series, until it is told to stop; tells how often that was done.
+%% Adds to many series until it gets a message to stop. Reports the number of additions.
 added(W, I, Sum) ->
     receive stop -> Sum
     after 0 ->
@@ -138,7 +137,7 @@ added(W, I, Sum) ->
             end
     end.
 
-%% Somewhere among the first series that are made after its start.
+%% Kills the registry among the first series that it makes after its start.
 kill_registry(Series) ->
     Pid = started(),
     until_size(Series * 20),
@@ -161,8 +160,8 @@ started() ->
         Pid -> Pid
     end.
 
-%% A reset between any two additions: each addition is in one reset's answer or in
-%% the last one, and in none twice.
+%% A reset may come between any two additions. Each addition is in exactly one result: that of a
+%% reset or that of the last one.
 resets_share_out(_) ->
     ok = ?W:new(c, counter),
     ok = ?W:new(h, histogram),
@@ -187,8 +186,8 @@ reset_until(End, Cs, Hs) ->
         false -> reset_until(End, Cs + C, Hs + H)
     end.
 
-%% Series come and go; each is only ever added to in steps of its own number, so
-%% its value stays a multiple of that.
+%% Series come and go. The process of a series only adds multiples of the series' own number, so
+%% its value stays a multiple of it.
 no_stranger(_) ->
     ?CHECK(?FORALL(Deletions, resize(60, non_empty(list(range(0, 9)))),
                    begin
@@ -220,7 +219,7 @@ index_is_right(_) ->
                                     V * Slack > whittle_counters_scale:upper(Schema, I - 1))
                    end), 20000).
 
-%% Sizes of all magnitudes, and the powers of two with their neighbours.
+%% Generates numbers of all magnitudes, and the powers of two with their neighbors.
 value() ->
     oneof([?LET({E, R}, {range(0, 58), range(0, 1 bsl 58)}, (1 bsl E) + R rem (1 bsl E)),
            ?LET({E, D}, {range(1, 58), range(-1, 1)}, max(1, (1 bsl E) + D)),
@@ -244,7 +243,7 @@ histograms_are_exact(_) ->
                                             I = whittle_counters_scale:index(3, V),
                                             maps:update_with(I, fun(N) -> N + 1 end, 1, Acc)
                                     end, #{}, [V || V <- Values, V > 0]),
-                       %% The sum is kept in 64 bits.
+                       %% The sum has 64 bits.
                        <<Wrapped:64/signed>> = <<(lists:sum(Values)):64>>,
                        {Count, Sum, Zeros, maps:from_list(Buckets)}
                            =:= {length(Values), Wrapped, length([0 || 0 <- Values]), Expected}

@@ -1,5 +1,4 @@
-%% The text formats, read by prometheus-client (the reference parser) and
-%% promtool.
+%% Tests the text formats with prometheus-client (the reference parser) and promtool.
 -module(whittle_counters_text_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
@@ -13,7 +12,7 @@ all() -> [parsers_read_it, any_label_value, exemplars, promtool, vm, streams_fla
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
-    %% Nobody looks for stale series but the cases themselves.
+    %% Only the test cases search for stale series.
     ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
@@ -59,7 +58,7 @@ parsers_read_it(Config) ->
 le(prometheus, N) -> hex(N);
 le(openmetrics, N) -> hex(N ++ ".0").
 
-%% Whatever text a label holds comes out as it went in.
+%% The parsers read the same text that a label had, for any text.
 any_label_value(Config) ->
     ok = ?W:new(c, counter, #{labels => [text], max_series => 2000}),
     Texts = lists:usort([<<>>, <<"\\">>, <<"\\n">>, <<"\n">>, <<"\"">>, <<"a\"},b=\"">>,
@@ -98,7 +97,7 @@ promtool(Config) ->
     fill(),
     File = write(prometheus, Config),
     Out = os:cmd("promtool check metrics <" ++ File ++ "; echo exit $?"),
-    %% Its opinions on names and missing help are exit 3, errors are 1.
+    %% For bad names and missing help promtool returns 3, for errors 1.
     Exit = lists:last(string:lexemes(Out, " \n")),
     ?assert(lists:member(Exit, ["0", "3"]), Out),
     ?assertEqual(nomatch, string:find(Out, "error while linting"), Out).
@@ -108,12 +107,12 @@ vm(Config) ->
     Lines = parse(openmetrics, Config),
     Families = [atom_to_list(N) || {N, _, _} <- whittle_counters_vm:definitions()],
     Sampled = [lists:nth(2, string:split(L, " ", all)) || "sample " ++ _ = L <- Lines],
-    %% There is no connection to another node here.
+    %% The node of this test has no connection to another node.
     Missing = [F || F <- Families, not lists:member(F, Sampled)],
     ?assertEqual([], Missing -- ["erlang_vm_distribution_queue_bytes"]),
     ?assertEqual([], [L || "sample whittle_counters_rejected" ++ _ = L <- Lines]).
 
-%% The whole answer is 1.4 MB, the process that streams it stays under 1 MB.
+%% The whole answer has 1.4 MB. The process that streams it stays under 1 MB.
 streams_flat(_) ->
     N = 50000,
     ok = ?W:new(a_counter_with_a_long_name, counter, #{labels => [id], max_series => N}),
@@ -121,7 +120,7 @@ streams_flat(_) ->
     {ok, Words} = peak(fun() -> whittle_counters_text:stream(prometheus, fun(_) -> ok end) end),
     ?assert(Words * erlang:system_info(wordsize) < 1000000, Words).
 
-%% The largest heap that the fun's process had, seen at each of its collections.
+%% Returns the largest heap of the process that runs the fun, measured at each garbage collection.
 peak(Fun) ->
     Test = self(),
     Pid = spawn_link(fun() -> receive go -> Test ! {done, Fun()} end, receive stop -> ok end end),
@@ -163,7 +162,7 @@ write(Format, Config) ->
 
 source() -> proplists:get_value(source, ?MODULE:module_info(compile)).
 
-%% The interpreter with the reference parser, which lib/Makefile installs.
+%% Returns the Python interpreter with the reference parser, which lib/Makefile installs.
 python() ->
     Device = filename:dirname(filename:dirname(filename:dirname(source()))),
     Python = filename:join(Device, "../_build/lib/python/bin/python3"),

@@ -1,4 +1,4 @@
-%% The calls that prometheus.erl's and exometer's users have in their code.
+%% Tests the functions that users of prometheus.erl and exometer call.
 -module(whittle_dropin_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
@@ -11,7 +11,7 @@ all() -> [prometheus, durations, large_numbers, raises, exometer].
 
 init_per_testcase(_, Config) ->
     _ = application:load(whittle_counters),
-    %% Nobody looks for stale series but the cases themselves.
+    %% Only the test cases search for stale series.
     ok = application:set_env(whittle_counters, sweep_every, 3600000),
     {ok, _} = application:ensure_all_started(whittle_counters),
     Config.
@@ -63,7 +63,7 @@ prometheus(_) ->
 
 native(Milliseconds) -> erlang:convert_time_unit(Milliseconds, millisecond, native).
 
-%% A unit of time in the name means native time, exported in that unit.
+%% A metric with a unit of time in its name takes native time, and the export uses that unit.
 durations(_) ->
     Slow = fun(Observe) -> Observe(native(50)) end,
     [begin
@@ -97,7 +97,7 @@ durations(_) ->
     Most = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond),
     ?assert(prometheus_gauge:value(j_days) =< Most / 86400.0e9).
 
-%% No number that the original takes raises here.
+%% A number that the original accepts raises nothing here.
 large_numbers(_) ->
     Names = [size_bytes, ratio],
     [ok = prometheus_histogram:new([{name, Name}, {help, ""}]) || Name <- Names],
@@ -114,7 +114,7 @@ large_numbers(_) ->
     ok = exometer:update([h], 1.6),
     ?assertMatch({ok, [{mean, 2.0}]}, exometer:get_value([h], [mean])).
 
-%% Where the originals raise and where they don't.
+%% The modules raise in the same cases as the originals.
 raises(_) ->
     Spec = [{name, a}, {help, "x"}],
     [begin

@@ -1,10 +1,10 @@
-%% Runs what a README shows: the Erlang of its first section.
+%% Runs the Erlang code in the first section of a README.
 -module(whittle_readme).
 
 -export([first_use/2, run/2, define/1]).
 
-%% The blocks of Erlang of the section `First use' in the README of the
-%% application whose suite this is.
+%% Returns the blocks of Erlang in the section `First use' of the README of the suite's
+%% application.
 first_use(Suite, Application) ->
     Source = proplists:get_value(source, Suite:module_info(compile)),
     Device = filename:dirname(filename:dirname(filename:dirname(Source))),
@@ -15,7 +15,7 @@ first_use(Suite, Application) ->
                              [global, dotall, {capture, [1], list}]),
     [Block || [Block] <- Blocks].
 
-%% Evaluates expressions, and gives their variables.
+%% Evaluates expressions, and returns their variables.
 run(Block, Bindings) ->
     {ok, Tokens, _} = erl_scan:string(Block),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),

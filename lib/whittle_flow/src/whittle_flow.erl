@@ -33,7 +33,7 @@ format(no_group) -> "no such group; start it first: ";
 format(overloaded) ->
     "more messages wait than the option limit allows; send fewer, or send again later: ";
 format(key_failed) ->
-    "the pool's key function crashed, or the messages are no list of pairs; nothing was sent: ";
+    "the pool's key function crashed, or the messages are not a list of pairs; nothing was sent: ";
 format(handler_failed) -> "the callback crashed on this message: ";
 format(unanswered) -> "no answer came in time; the message was handled once or not at all: ";
 format(failed) -> "the callback crashed on this many messages: ";

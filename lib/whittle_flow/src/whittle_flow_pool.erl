@@ -1,14 +1,15 @@
 %% @doc Runs a pool of shards: processes that do not talk to each other.
 %%
-%% A key always goes to the same shard, by `erlang:phash2/2'. So its messages are handled in order
-%% and its state needs no lock.
+%% A key always goes to the same shard, by `erlang:phash2/2'. So the shard handles the key's
+%% messages in order, and the key's state needs no lock.
 %%
 %% == Guarantees ==
-%% `send' delivers at most once. The message is lost if the shard is killed before it handled it.
-%% Messages of one sender for one key are handled in the order of sending, also over a resize. The
-%% exception is a sender that is itself a shard of this pool or of another. A message for which
-%% `call' answered `ok' was handled once. During a resize a sender waits until its earlier
-%% messages are handled. So a callback must not wait for a process that sends to its pool.
+%% `send' delivers at most once. The message is lost if something kills the shard before it has
+%% handled the message. The pool handles one sender's messages for one key in the order of sending,
+%% also over a resize. The exception is a sender that is itself a shard of this pool or of another.
+%% After `call' returned `ok', a shard has handled the message once. During a resize a sender waits
+%% until the pool has handled its earlier messages. So a callback must not wait for a process that
+%% sends to its pool.
 %%
 %% == How a resize keeps the order ==
 %% The pool starts a new generation of shards. The old shards give them their state and pass later
@@ -75,9 +76,9 @@ send(Pool, Key, Message) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Sends a message whose key comes from the pool's key function. If that function crashes,
-%% nothing is sent. The error is `{error, {key_failed, ...}}'. The pool counts it and logs the
-%% first.
+%% @doc Sends a message whose key comes from the pool's key function. If that function crashes, it
+%% sends nothing and returns `{error, {key_failed, ...}}'. The library counts such errors and logs
+%% the first.
 -spec send(atom(), term()) -> ok | {error, whittle_flow:reason()}.
 send(Pool, Message) ->
     case whittle_flow_routes:find(Pool) of
@@ -94,8 +95,8 @@ send(Pool, Message) ->
 %% @doc Sends many messages `[{Key, Message}]' with one signal for each concerned shard. It
 %% returns the messages of overloaded shards. A shard counts as overloaded, for all its messages
 %% in the list, if it would have more than `limit' with them. If an element of the list is not a
-%% pair, nothing is sent. The error is `{error, {key_failed, {Pool, {error, {no_pair, What}}}}}'.
-%% The pool counts it and logs the first.
+%% pair, the function sends nothing and returns `{error, {key_failed, {Pool, {error, {no_pair,
+%% What}}}}}'. The library counts such errors and logs the first.
 -spec send_many(atom(), [{Key :: term(), Message :: term()}]) ->
           ok | {error, whittle_flow:reason()}.
 send_many(Pool, Pairs) ->
@@ -138,10 +139,11 @@ many(Pool, P, Parts, Table, Refused) ->
             end
     end.
 
-%% @doc Sends a message and waits until it is handled. After `ok' the message was handled once.
-%% The error `{error, {handler_failed, ...}}' means that the callback crashed on it. After
-%% `{error, {unanswered, ...}}' the message was handled once or not at all. The shard died, or
-%% Timeout milliseconds passed. During a resize this time includes the wait for earlier messages.
+%% @doc Sends a message and waits until a shard has handled it. `ok' means that the shard handled it
+%% once. `{error, {handler_failed, ...}}' means that the callback crashed on it. `{error,
+%% {unanswered, ...}}' means that the shard died, or that Timeout milliseconds passed: the shard
+%% handled the message once or not at all. During a resize this time includes the wait for earlier
+%% messages.
 -spec call(atom(), term(), term(), timeout()) -> ok | {error, whittle_flow:reason()}.
 call(Pool, Key, Message, Timeout)
   when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->

@@ -15,15 +15,15 @@
 %%
 %% == Guarantees ==
 %% Messages arrive in the order of pushing. Other messages of the process to a receiver on another
-%% node, such as those of whittle_flow_batcher:cast/2, may overtake them. After sync/2 answered
-%% `ok', each message was handled once. When the receiver dies, the messages on their way were
-%% handled once or not at all. The sender does not send them again, but counts them, and sync/2
-%% reports them. Unsent messages go to the next process with the receiver's name. For a pid there
-%% is no next process, so the sender sheds them.
+%% node, such as those of whittle_flow_batcher:cast/2, may overtake them. After sync/2 returned
+%% `ok', the receiver has handled each message once. If the receiver dies, it has handled the
+%% messages on their way once or not at all. The sender does not send them again, but counts them,
+%% and sync/2 reports them. Unsent messages go to the next process with the receiver's name. For a
+%% pid there is no next process, so the sender sheds them.
 %%
-%% The sums agree. Each pushed message was handled, or a sync reported it once as failed,
-%% uncertain or shed, or it still counts as unanswered. Messages reported as uncertain may have
-%% been handled as well.
+%% The sums agree. The receiver has handled a pushed message, or a sync has reported it once as
+%% failed, uncertain or shed, or it still counts as unanswered. The receiver may also have handled
+%% messages that a sync reports as uncertain.
 %%
 %% == Overload ==
 %% At most `window' messages are on their way. Above this number, `block' blocks push until there

@@ -27,7 +27,7 @@ init_per_testcase(_, Config) ->
     _ = process_flag(trap_exit, true),
     Config.
 
-%% The end of a test's process is a normal one, which batchers do not die of.
+%% A test's process ends normally, and batchers do not die of that.
 end_per_testcase(_, _) ->
     {links, Links} = process_info(self(), links),
     [begin
@@ -37,7 +37,7 @@ end_per_testcase(_, _) ->
     application:stop(whittle_flow),
     application:stop(whittle_counters).
 
-%%% the batcher: tells its test of each batch, and may be stopped in one
+%%% the batcher: it reports each batch to its test, and the test may stop it in one
 
 init({trap, Test}) -> _ = process_flag(trap_exit, true), Test;
 init(Test) -> Test.
@@ -59,7 +59,7 @@ start(Options) ->
 
 batch() -> receive {batch, Batch} -> Batch end.
 
-%% All that comes until so many messages were told of.
+%% Collects batches until they have so many messages.
 messages(0) -> [];
 messages(N) ->
     Batch = batch(),
@@ -69,7 +69,7 @@ pushed(Messages, Sender) -> lists:foldl(fun whittle_flow_sender:push/2, Sender, 
 
 %%% cases
 
-%% What the README shows; its batches print what they come to.
+%% Runs the README's example, whose batches print their sums.
 readme(_) ->
     [Module, Use] = whittle_readme:first_use(?MODULE, whittle_flow),
     ?assert(length(string:lexemes(Module ++ Use, "\n")) =< 10),
@@ -81,7 +81,7 @@ readme(_) ->
         end,
     ?assertEqual("500500\n", lists:last(printed())).
 
-%% Takes what is printed, and tells it.
+%% Takes printed output, and sends it to the test.
 printer(Test) ->
     spawn_link(fun() -> printer_loop(Test) end).
 
@@ -113,7 +113,7 @@ order(_) ->
     Batcher ! {ping, self()},
     receive pong -> ok end.
 
-%% Lists of all lengths among single messages, one longer than the window.
+%% Pushes lists of all lengths and single messages. One list is longer than the window.
 lists_at_once(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 10, window => 25}),
@@ -126,8 +126,8 @@ lists_at_once(_) ->
     {ok, _} = whittle_flow_sender:sync(Push(101, 102, S5), infinity),
     ?assertEqual(lists:seq(1, 102), messages(102)).
 
-%% While 1000 wait the batches double from the floor to the ceiling; then one
-%% at a time they stay single.
+%% While 1000 messages wait, the batches double from the floor to the ceiling. When messages come
+%% one by one, each is a batch.
 grows_and_shrinks(_) ->
     Batcher = start(#{floor => 4, ceiling => 64}),
     ok = whittle_flow_batcher:cast(Batcher, wait),
@@ -147,13 +147,13 @@ sizes(N) ->
     Size = length(batch()),
     [Size | sizes(N - Size)].
 
-%% With an hour to wait only the floor makes a batch begin.
+%% With a wait of an hour, only the floor starts a batch.
 waits_for_company(_) ->
     Batcher = start(#{floor => 3, wait => 3600000}),
     [ok = whittle_flow_batcher:cast(Batcher, N) || N <- [1, 2, 3]],
     ?assertEqual([1, 2, 3], batch()).
 
-%% A floor that is never reached: the first message's time makes the batch begin.
+%% With a floor that the messages never reach, the wait of the first message starts the batch.
 waits_no_longer(_) ->
     Batcher = start(#{floor => 1000, wait => 1}),
     ok = whittle_flow_batcher:cast(Batcher, 1),
@@ -171,8 +171,8 @@ timer_flushes(_) ->
             ?assertEqual(ignored, whittle_flow_sender:info({some, message}, S2))
     end.
 
-%% A process that only pushes gets no message that nobody takes, also when its
-%% timer fired before the batch was full.
+%% A process that only pushes gets no message that nobody takes, even if its timer fired before the
+%% batch was full.
 timers_leave_nothing(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{wait => 1, batch => 2}),
@@ -212,8 +212,7 @@ blocked(Pid) ->
         _ -> erlang:yield(), blocked(Pid)
     end.
 
-%% What a sender kept of the messages, of which three have room while the
-%% receiver stands still.
+%% Returns the messages that a sender kept, with room for three, while the receiver was stopped.
 kept(Policy, Messages) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1, buffer => 3,
@@ -237,16 +236,16 @@ sheds(_) ->
     [?assertEqual({ok, 7}, whittle_counters:value(whittle_flow_shed_total, [sender, P]))
      || P <- [newest, oldest, priority]].
 
-%% The caller of push has nothing of it; such a message goes first. A fun that
-%% answers otherwise each time does no harm either.
+%% A crash of the priority fun does not reach the caller of push; such a message goes first. A fun
+%% that returns different results for the same message does no harm either.
 priority_crashes(_) ->
     ?assertEqual([2, 3, 4], kept({priority, fun(N) when is_integer(N) -> 1 end}, [a, 2, 3, 4, b])),
     Random = {priority, fun(_) -> rand:uniform() end},
     Kept = kept(Random, lists:seq(1, 100)),
     ?assertEqual(Kept, lists:usort(Kept)).
 
-%% A receiver that stands still while a million messages are pushed: memory
-%% stays bounded, and it goes on without a restart.
+%% The receiver is stopped while a process pushes a million messages. The memory stays bounded, and
+%% the receiver continues without a restart.
 recovers(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{policy => oldest, window => 1000, buffer => 1000}),
@@ -269,7 +268,7 @@ recovers(_) ->
     ?assertEqual({ok, Shed},
                  whittle_counters:value(whittle_flow_shed_total, [sender, oldest])).
 
-%% Who does not want to wait is told how many are open, and may ask again.
+%% A process that does not wait gets the number of open messages, and may sync again.
 sync_in_time(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{}),
@@ -290,8 +289,8 @@ callback_crash(_) ->
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_failed_total, [fragile])),
     ?assert(is_process_alive(Batcher)).
 
-%% What was on its way is told of once and not sent again; what was not sent
-%% goes to the next process of that name.
+%% The sender reports messages on their way once, and does not send them again. Unsent messages go
+%% to the next process with that name.
 receiver_dies(_) ->
     First = start(#{name => phoenix}),
     {ok, S} = whittle_flow_sender:new(phoenix, #{batch => 1, window => 2, policy => newest}),
@@ -306,7 +305,7 @@ receiver_dies(_) ->
     ?assertEqual([next], batch()),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_uncertain_total, [phoenix])).
 
-%% Who blocks waits for the name to be somebody's.
+%% With the policy `block' a sender waits until a process has the name.
 name_comes_back(_) ->
     {ok, S} = whittle_flow_sender:new(lazarus, #{batch => 1}),
     Self = self(),
@@ -321,7 +320,7 @@ name_comes_back(_) ->
     receive synced -> ok end,
     receive {'DOWN', Ref, process, Pusher, normal} -> ok end.
 
-%% A full registry of counters is no reason not to batch.
+%% Batches go on when whittle_counters has no room for more series.
 too_many_names(_) ->
     ok = application:set_env(whittle_counters, max_series, 1),
     Batcher = start(#{name => uncounted}),
@@ -339,7 +338,7 @@ pid_dies(_) ->
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])),
     {ok, _} = whittle_flow_sender:sync(S2, infinity).
 
-%% What is kept for a pid that dies is shed, told and counted like the rest.
+%% The sender sheds, reports and counts messages that it keeps for a pid that dies.
 kept_for_the_dead(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{window => 1, batch => 1, buffer => 20,
@@ -354,21 +353,21 @@ kept_for_the_dead(_) ->
     ?assertEqual({ok, 9}, whittle_counters:value(whittle_flow_shed_total, [sender, dead])),
     ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_uncertain_total, [sender])).
 
-%% A sync keeps its time also where a push would wait; what it did not send goes out
-%% with a later one, in its place.
+%% A sync keeps its timeout even if a push would wait. Its unsent messages go out with a later
+%% sync, in order.
 sync_blocks_no_longer(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 4, window => 5}),
     S1 = whittle_flow_sender:push_many([wait, 1, 2, 3], S),
     receive {waiting, Batcher} -> ok end,
-    %% One more has credit.
+    %% There is credit for one more message.
     {error, {unanswered, 7}, S2} = whittle_flow_sender:sync(pushed([4, 5, 6], S1), 0),
     ?assertEqual({message_queue_len, 1}, process_info(Batcher, message_queue_len)),
     {error, {unanswered, 7}, S3} = whittle_flow_sender:sync(S2, 0),
     Batcher ! go,
     {ok, S4} = whittle_flow_sender:sync(pushed([7], S3), infinity),
     ?assertEqual([wait | lists:seq(1, 7)], messages(8)),
-    %% Nobody has the name, then somebody.
+    %% First no process has the name, and then one has it.
     {ok, N} = whittle_flow_sender:new(nobody_yet, #{batch => 200}),
     {error, {unanswered, 1}, N1} = whittle_flow_sender:sync(whittle_flow_sender:push(a, N), 0),
     _ = start(#{name => nobody_yet}),
@@ -377,8 +376,8 @@ sync_blocks_no_longer(_) ->
     [?assertError(function_clause, whittle_flow_sender:sync(S4, Timeout))
      || Timeout <- [foo, -1, 1 bsl 32]].
 
-%% Whatever is pushed, crashed, killed and synced: each message was handled or is told
-%% of, in its order and not twice.
+%% After any sequence of pushes, crashes, kills and syncs, each message was handled or reported, in
+%% order and only once.
 books_balance(_) ->
     ?assertEqual(true, proper:quickcheck(
                          ?FORALL({To, Policy, Batch, Window, Steps},
@@ -392,8 +391,8 @@ policy() -> oneof([block, newest, oldest, {priority, fun(N) -> -N rem 3 end}]).
 step() -> frequency([{12, push}, {4, {push_many, range(0, 9)}}, {2, hold}, {2, crash}, {1, kill},
                      {2, flush}, {3, {sync, oneof([0, 1])}}, {2, settle}]).
 
-%% Whose name it is when it is killed comes back at once, and its sender blocks while
-%% it is held, so it is let go before a push that could wait for ever.
+%% A killed batcher with a name restarts at once. Its sender blocks while the test holds it, so the
+%% test releases it before a push that could wait for ever.
 balanced(To, Policy, Options, Steps) ->
     Table = ets:new(handled, [public, ordered_set]),
     Batcher = ledger(To, Table),
@@ -454,7 +453,7 @@ synced(Timeout, #{sender := S} = State) ->
                                                             State#{sender := S1})}
     end.
 
-%% Nobody else gets its credit: that is said, instead of waiting for ever.
+%% Another process does not get the sender's credit. The call raises instead of waiting for ever.
 owner_only(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1}),
@@ -468,7 +467,7 @@ owner_only(_) ->
         {'DOWN', Ref, process, Pid, Reason} -> ?assertMatch({{not_owner, Owner}, _}, Reason)
     end.
 
-%% One that traps exits ends with its parent nevertheless.
+%% A batcher that traps exits still ends with its parent.
 parent_ends(_) ->
     Test = self(),
     Parent = spawn(fun() ->
@@ -478,7 +477,7 @@ parent_ends(_) ->
                    end),
     Batcher = receive {batcher, Pid} -> Pid end,
     Ref = monitor(process, Batcher),
-    %% Of another process it is a message as any other.
+    %% An exit signal from another process is a message like any other.
     exit(Batcher, other),
     receive {told, {'EXIT', Test, other}} -> ok end,
     Parent ! stop,
@@ -496,7 +495,7 @@ system_messages(_) ->
     ok = sys:terminate(Batcher, done),
     receive {'EXIT', Batcher, Reason} -> ?assertEqual(done, Reason) end.
 
-%% Of whatever an error is made, it has a line.
+%% Every error has a line of text, for any term in the reason.
 errors_say(_) ->
     [?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason))))
      || Reason <- [{shed, 3}, {{badmatch, {error, nofile}}, []}, none, {no_such_tag, 1}]],
@@ -520,7 +519,7 @@ bad_input(_) ->
                  whittle_flow_batcher:start_link(?MODULE, self(), #{name => once})),
     ok = whittle_flow_batcher:cast(nobody_of_this_name, x).
 
-%% A batcher that was there before whittle_counters was stopped and started.
+%% The batcher runs already when whittle_counters stops and starts again.
 counted_again(_) ->
     Batcher = start(#{}),
     ok = application:stop(whittle_counters),
@@ -537,8 +536,8 @@ counted(Batcher) ->
         _ -> erlang:yield(), counted(Batcher)
     end.
 
-%% A receiver on a node that stands: neither a push of a policy that sheds nor a sync waits
-%% for it. When it goes on all that was not shed is there, in its order.
+%% The receiver is on a node that is stopped. Neither a push with a policy that sheds nor a sync
+%% waits for it. When the node continues, all messages that were not shed arrive in order.
 far_receiver(_) -> whittle_flow_peer:on_other_node(fun receiver_stands/1).
 
 receiver_stands(Node) ->
@@ -561,7 +560,7 @@ receiver_stands(Node) ->
     Far ! {tell, self()},
     ?assertEqual(lists:seq(0, 300), receive {Far, Got} -> Got end).
 
-%% A batcher of another node, whose batches are gathered here.
+%% A batcher on another node. This process collects its batches.
 collect(Test) ->
     {ok, Pid} = whittle_flow_batcher:start_link(?MODULE, self(), #{}),
     Test ! {collects, self(), Pid},

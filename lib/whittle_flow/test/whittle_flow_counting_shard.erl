@@ -1,4 +1,4 @@
-%% A shard that writes down outside of itself what it handled.
+%% A shard that records its handled messages outside of itself.
 -module(whittle_flow_counting_shard).
 -behaviour(whittle_flow_shard).
 -export([init/1, handle/3]).

@@ -41,8 +41,8 @@ members(N) ->
          Pid
      end || _ <- lists:seq(1, N)].
 
-%% Gathers what it gets, and tells when it has as many messages as it is asked
-%% for: what another process sent it before the question may come after it.
+%% Collects messages, and reports when it has the requested number. A message that another process
+%% sent before the request may arrive after it.
 gatherer(Test, Got) ->
     receive
         {whittle_flow_group, group, Messages} -> gatherer(Test, lists:reverse(Messages, Got));
@@ -65,7 +65,7 @@ all_get_all(_) ->
     ?assertEqual({ok, 500}, whittle_counters:value(whittle_flow_broadcasts_total, [group])),
     ?assertEqual({ok, 100000}, whittle_counters:value(whittle_flow_deliveries_total, [group])).
 
-%% A sync waits for what its process has broadcast, not for what others do meanwhile.
+%% A sync waits for the broadcasts of its own process, not for later broadcasts of others.
 synced(_) ->
     start(#{}),
     [A | _] = members(10),
@@ -85,7 +85,7 @@ floods() ->
     _ = whittle_flow_group:broadcast(group, other),
     floods().
 
-%% Shared terms are the same terms, also after they were taken away.
+%% A shared term stays the same term, also after the group removed its literal.
 large_terms(_) ->
     start(#{sharers => 1, shared => 10, kept => 1000}),
     Members = members(3),
@@ -95,7 +95,7 @@ large_terms(_) ->
          ok = whittle_flow_group:sync(group)
      end || N <- lists:seq(1, 20)],
     [?assert([Term(N) || N <- lists:seq(1, 20)] =:= told(M, 20)) || M <- Members],
-    %% Each has about 600 words: more than 2000 are never there.
+    %% Each message has about 600 words. The group never keeps more than 2000.
     ?assert(length(literals()) =< 4),
     ok = gen_server:stop(group),
     ?assertEqual([], literals()).
@@ -114,7 +114,7 @@ leaving(_) ->
     ok = whittle_flow_group:sync(group),
     ?assertEqual([1, 2], told(B, 2)),
     ?assertEqual([1], told(A, 1)),
-    %% Of who comes and goes nothing is left.
+    %% A member that joins and leaves leaves nothing behind.
     ?assertEqual({monitors, [{process, B}]}, process_info(whereis(group), monitors)).
 
 member_dies(_) ->
@@ -129,14 +129,14 @@ member_dies(_) ->
     ?assertEqual([1], told(B, 1)),
     only_member(B).
 
-%% Until the group has heard of the death as well.
+%% Waits until the group has noticed the death as well.
 only_member(Pid) ->
     case whittle_flow_group:members(group) of
         [Pid] -> ok;
         _ -> erlang:yield(), only_member(Pid)
     end.
 
-%% While the group stands still it takes no more than its limit.
+%% A stopped group takes no more messages than its limit.
 overload(_) ->
     Group = start(#{limit => 10}),
     [A] = members(1),
@@ -151,8 +151,8 @@ overload(_) ->
     ?assertEqual(lists:seq(1, 10) ++ [more], told(A, 11)),
     ?assertEqual({ok, 90}, whittle_counters:value(whittle_flow_shed_total, [group, overloaded])).
 
-%% A member that takes nothing gets no more than its backlog, and goes on when it
-%% does; the others get everything.
+%% A member that takes nothing gets no more messages than its backlog, and continues when it takes
+%% messages again. The other members get everything.
 member_stands(_) ->
     start(#{backlog => 20, fanouts => 1}),
     [A] = members(1),
@@ -181,7 +181,7 @@ more_until(Done) ->
         false -> more_until(Done)
     end.
 
-%% The group goes down with a fanout, so that its supervisor starts a whole one.
+%% The group ends with a fanout, so that its supervisor starts a complete one.
 fanout_dies(_) ->
     Group = start(#{}),
     {links, Links} = process_info(Group, links),
@@ -190,7 +190,7 @@ fanout_dies(_) ->
     receive {'EXIT', Group, Reason} -> ?assertEqual({fanout_died, killed}, Reason) end,
     ?assertMatch({error, {no_group, group}}, whittle_flow_group:broadcast(group, 1)).
 
-%% The next group of the name takes away what the killed one left behind.
+%% The next group with the name removes the literals that the killed one left.
 group_killed(_) ->
     Options = #{sharers => 1, shared => 1},
     Group = start(Options),
@@ -241,7 +241,7 @@ member_on(Node) ->
     ok = erpc:call(Node, whittle_flow_group, join, [group, Pid]),
     Pid.
 
-%% What is measured is a group's options.
+%% The results of the measurement are valid options of a group.
 calibrated(_) ->
     Options = whittle_flow:calibrate(),
     ?assertMatch(#{shared := Words, sharers := Members}
@@ -264,22 +264,22 @@ bad_input(_) ->
     [?assertEqual({error, {bad_option, {name, Name}}}, whittle_flow_group:start_link(Name, #{}))
      || Name <- ["g", undefined]].
 
-%% A list of all nodes has this one too.
+%% A list of all nodes contains this node too.
 connected_to_itself(_) ->
     start(#{}),
     ok = whittle_flow_group:connect(group, node()),
     [Member] = members(1),
     ok = whittle_flow_group:broadcast(group, once),
     ok = whittle_flow_group:sync(group),
-    %% What it sent to itself is there by now.
+    %% The group has handled by now what it sent to itself.
     ok = whittle_flow_group:sync(group),
     ok = whittle_flow_group:broadcast(group, last),
     ok = whittle_flow_group:sync(group),
     ?assertEqual([once, last], told(Member, 2)),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_deliveries_total, [group])).
 
-%% The other node's group dies, and one of its name is started: by itself it is
-%% connected again, and what it has missed is counted.
+%% The other node's group dies, and another one starts with its name. The groups connect again by
+%% themselves, and this group counts the missed broadcasts.
 connected_again(_) -> whittle_flow_peer:on_other_node(fun connects_again/1).
 
 connects_again(Node) ->
@@ -292,15 +292,15 @@ connects_again(Node) ->
     start_on(Node),
     Again = member_on(Node),
     more_until(fun() -> told(Again, 0) =/= [] end),
-    %% Both ways.
+    %% Both groups broadcast to each other.
     [Here] = members(1),
     ok = erpc:call(Node, whittle_flow_group, broadcast, [group, from_there]),
     until_told(from_there, Here),
     ok = whittle_flow_group:broadcast(group, last_one),
     until_told(last_one, Again),
-    %% Who was parted with gets nothing more, and is not looked for.
+    %% A group that was disconnected gets nothing more, and this group does not look for it.
     ok = whittle_flow_group:disconnect(group, Node),
-    %% Both ways: the group there watches no one but its member.
+    %% The other side has ended the connection too: its group monitors only its member.
     ?assertEqual({monitors, [{process, Again}]},
                  erpc:call(Node, erlang, process_info,
                            [erpc:call(Node, erlang, whereis, [group]), monitors])),
@@ -316,9 +316,9 @@ connects_again(Node) ->
     ?assertEqual({ok, Missed},
                  whittle_counters:value(whittle_flow_shed_total, [group, unreachable])).
 
-%% The other node's machine stands still: more is broadcast than the connection takes. The
-%% group goes on with its own members, what waits is bounded, and when the node goes on
-%% what waited is there in its order, and what is broadcast from then on.
+%% The other node is stopped, and the group broadcasts more than the connection takes. The group
+%% continues with its own members, and the waiting data has a bound. When the node continues, the
+%% waiting messages arrive in order, and then the new ones.
 node_stands(_) -> whittle_flow_peer:on_other_node(fun node_stops/1).
 
 node_stops(Node) ->
@@ -336,7 +336,7 @@ node_stops(Node) ->
     ?assertEqual(lists:usort(Taken), Taken),
     more_until(fun() -> length(told(There, 0)) > 200 - Shed end).
 
-%% An answer to a node that stands and that the group has nothing on does not stop it.
+%% An answer to a stopped node without a connected group does not block the group.
 unknown_stands(_) -> whittle_flow_peer:on_other_node(fun answers_unknown/1).
 
 answers_unknown(Node) ->
@@ -365,18 +365,19 @@ stands(Group, [Peer, Joins], Here, Text) ->
      end || N <- lists:seq(1, 200)],
     ?assertEqual(200, length(told(Here, 200))),
     {ok, Shed} = whittle_counters:value(whittle_flow_shed_total, [group, behind]),
-    %% 250 kB each: some go into the connection's buffer, one is being sent, the rest is shed.
+    %% Each message has 250 kB. Some are in the connection's buffer, one is being sent, and the
+    %% group sheds the others.
     ?assert(Shed > 50),
-    %% Nothing else that concerns the node stops the group: an answer, a member there. Our own
-    %% sends would stop us.
+    %% Other actions for that node do not block the group either: an answer, or a member there. A
+    %% send from this process would block this process.
     _ = spawn(fun() -> Group ! {whittle_flow_hello, Peer} end),
     ok = whittle_flow_group:join(group, Joins),
     ok = whittle_flow_group:leave(group, Joins),
     [_, _] = whittle_flow_group:members(group) ++ [Peer],
     Shed.
 
-%% Who broadcasts faster than a node takes is refused, as with members here: nothing is shed
-%% for one that goes on taking.
+%% If a process broadcasts faster than a node takes the messages, the group refuses broadcasts, as
+%% it does for local members. It sheds nothing for a node that still takes messages.
 node_keeps_up(_) -> whittle_flow_peer:on_other_node(fun node_takes_all/1).
 
 node_takes_all(Node) ->
@@ -394,7 +395,7 @@ broadcast_at_last(Message) ->
         {error, {overloaded, group}} -> erlang:yield(), broadcast_at_last(Message)
     end.
 
-%% Both ends of a connection crash at once, and are started again.
+%% Both ends of a connection crash at once, and restart.
 both_killed(_) -> whittle_flow_peer:on_other_node(fun both_are_killed/1).
 
 both_are_killed(Node) ->
@@ -412,13 +413,13 @@ both_are_killed(Node) ->
     start_on(Node),
     There = member_on(Node),
     more_until(fun() -> told(There, 0) =/= [] end),
-    %% One that was stopped is to begin with nothing.
+    %% A group that was stopped normally starts without connections.
     ok = gen_server:stop(group),
     ok = gen_server:stop({group, Node}),
     {links, Links} = process_info(start(#{}), links),
     ?assertEqual(1 + erlang:system_info(schedulers_online), length(Links)).
 
-%% Members on another node than the group's.
+%% Members on another node than the group's get the messages too.
 far_members(_) -> whittle_flow_peer:on_other_node(fun far_member/1).
 
 far_member(Node) ->
@@ -435,7 +436,7 @@ far_member(Node) ->
     ok = whittle_flow_group:broadcast(group, 2),
     ?assertEqual([1, 2], told(There, 2)),
     ?assertEqual([1], told(Leaves, 1)),
-    %% The node goes away, and its member with it; so does the channel.
+    %% The node goes away, with its member and the channel.
     Channel = new_link(Group, Before),
     true = erlang:suspend_process(Channel),
     ok = whittle_flow_group:broadcast(group, 3),
@@ -451,14 +452,14 @@ gone(Pid) ->
     Ref = monitor(process, Pid),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.
 
-%% The fanout counts after it has sent.
+%% The fanout counts after it sends, so wait for the count.
 counted_deliveries(N) ->
     case whittle_counters:value(whittle_flow_deliveries_total, [group]) of
         {ok, N} -> ok;
         {ok, Less} when Less < N -> erlang:yield(), counted_deliveries(N)
     end.
 
-%% A channel to another node that is killed is replaced, and what was in it is counted. It
+%% The group replaces a killed channel to another node, and counts the messages in it. The channel
 %% ends with the connection, and with the group.
 channel_dies(_) -> whittle_flow_peer:on_other_node(fun channel_killed/1).
 
@@ -479,7 +480,7 @@ channel_killed(Node) ->
     more_until(fun() -> told(There, 0) =/= [] end),
     ?assertEqual({ok, 1}, whittle_counters:value(whittle_flow_shed_total, [group, unreachable])),
     ?assertEqual({ok, 2}, shed_behind()),
-    %% What it watched is watched again.
+    %% The new channel monitors the same processes.
     ok = gen_server:stop({group, Node}),
     missed(2),
     start_on(Node),
@@ -492,7 +493,7 @@ channel_killed(Node) ->
     ok = gen_server:stop(group),
     gone(Last).
 
-%% As soon as the group has heard of the death.
+%% Continues as soon as the group has noticed the death.
 another_link(Group, Before) ->
     {links, After} = process_info(Group, links),
     case After -- Before of
@@ -505,7 +506,7 @@ new_link(Group, Before) ->
     [Link] = After -- Before,
     Link.
 
-%% Another group's messages are taken as far as the limit goes, too.
+%% The limit also counts messages from another group.
 peers_have_no_more(_) ->
     Group = start(#{limit => 10}),
     [A] = members(1),
@@ -521,7 +522,7 @@ peers_have_no_more(_) ->
     ok = whittle_flow_group:broadcast(group, more),
     ?assertEqual(more, lists:last(told(A, length(Got) + 1))).
 
-%% The answer of another group comes after this one was told to disconnect.
+%% The answer of another group comes after the disconnect of this one.
 late_welcome(_) -> whittle_flow_peer:on_other_node(fun welcome_comes_late/1).
 
 welcome_comes_late(Node) ->
@@ -533,7 +534,8 @@ welcome_comes_late(Node) ->
     Peer = erpc:call(Node, erlang, whereis, [group]),
     Alone = links_there(Peer),
     Peer ! {whittle_flow_hello, Group},
-    %% The hello has arrived there, then the welcome here, then the answer to it there.
+    %% The hello has arrived there, then the welcome here, and then the answer to the welcome
+    %% there.
     _ = sys:get_state(Peer),
     only_linked(Peer, Alone),
     [Here] = members(1),
@@ -541,7 +543,7 @@ welcome_comes_late(Node) ->
     ok = erpc:call(Node, whittle_flow_group, broadcast, [group, there]),
     ?assertEqual([there], told(There, 1)),
     ?assertEqual([here], told(Here, 1)),
-    %% No link to another node is left, nor a monitor.
+    %% No link to another node is left, and no monitor.
     ?assertEqual({monitors, [{process, Here}]}, process_info(Group, monitors)),
     {links, Links} = process_info(Group, links),
     ?assertEqual(1 + erlang:system_info(schedulers_online), length(Links)).
@@ -556,7 +558,7 @@ only_linked(Pid, Links) ->
         _ -> erlang:yield(), only_linked(Pid, Links)
     end.
 
-%% Messages of its own that wait in a member's queue do not count.
+%% A member's queue may hold other messages of its own. These do not count for the backlog.
 own_messages(_) ->
     start(#{backlog => 20, fanouts => 1}),
     [A, B] = members(2),
@@ -575,7 +577,7 @@ shed_behind() ->
         Value -> Value
     end.
 
-%% Under a supervisor of the user's, as child_spec/2 says.
+%% The group runs under a user's supervisor, with child_spec/2.
 supervised(_) ->
     {ok, Supervisor} = supervisor:start_link(?MODULE, whittle_flow_group:child_spec(group, #{})),
     [A] = members(1),
@@ -597,7 +599,7 @@ member_again(Pid) ->
         {error, {no_group, group}} -> erlang:yield(), member_again(Pid)
     end.
 
-%% Until the group has heard of the death and counts what cannot be sent.
+%% Waits until the group has noticed the death and counts the broadcasts that it cannot send.
 missed(Least) ->
     ok = whittle_flow_group:broadcast(group, missed),
     ok = whittle_flow_group:sync(group),
@@ -612,7 +614,7 @@ until_told(Message, Pid) ->
         false -> erlang:yield(), until_told(Message, Pid)
     end.
 
-%% A group that was there before whittle_counters was stopped and started.
+%% The group runs already when whittle_counters stops and starts again.
 counted_again(_) ->
     start(#{}),
     _ = members(1),

@@ -1,4 +1,4 @@
-%% A batcher that writes down what it handled, can be held, and crashes when asked to.
+%% A batcher that records its handled messages. A test can hold it, and can make it crash.
 -module(whittle_flow_ledger).
 -behaviour(whittle_flow_batcher).
 
@@ -8,7 +8,7 @@ init(Table) -> {Table, 0}.
 
 handle_batch(Batch, {Table, Last}) ->
     _ = [error(asked_to) || {crash, _} <- Batch],
-    %% In order, and none that was there before.
+    %% Checks that messages come in order, and none a second time.
     _ = [ets:insert(Table, {twice, N}) || N <- Batch, not ets:insert_new(Table, {N})],
     _ = Batch =:= lists:sort(Batch) andalso hd(Batch) > Last
         orelse ets:insert(Table, {twice, out_of_order}),

@@ -1,9 +1,9 @@
-%% Another node on which the library runs, also one that stands still.
+%% Starts another node with the library. A test can stop it for a while.
 -module(whittle_flow_peer).
 
 -export([on_other_node/1, standing/2]).
 
-%% Calls it with the other node's name.
+%% Calls the fun with the other node's name.
 on_other_node(Test) ->
     Named = node() =/= nonode@nohost,
     Named orelse ({ok, _} = net_kernel:start([flow_test, shortnames])),
@@ -14,8 +14,8 @@ on_other_node(Test) ->
     peer:stop(Peer),
     Named orelse net_kernel:stop().
 
-%% What Fun gives while the node is stopped. Whatever is found, it goes on: nobody ends one
-%% that stands.
+%% Returns the result of Fun while the node is stopped. The node always continues afterwards,
+%% because nothing can end a stopped node.
 standing(Node, Fun) ->
     Os = erpc:call(Node, os, getpid, []),
     "" = os:cmd("kill -STOP " ++ Os),

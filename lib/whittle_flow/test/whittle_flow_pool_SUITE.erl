@@ -29,12 +29,12 @@ end_per_testcase(_, _) ->
     application:stop(whittle_flow),
     application:stop(whittle_counters).
 
-%%% the shard: a list of what each key got
+%%% the shard: a list of the messages for each key
 
 init(trap) -> _ = process_flag(trap_exit, true), #{};
 init(list) -> [];
 init({wait, Test, State}) -> Test ! {beginning, self()}, receive go -> State end;
-%% The supervisor's.
+%% For the supervisor.
 init({child, Child}) -> {ok, {#{}, [Child]}};
 init(_) -> #{}.
 
@@ -46,7 +46,7 @@ handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State
 
 info({ping, From}, State) -> From ! pong, State.
 
-%% Nothing here ends because of the time that it takes.
+%% The tests have no time limits of their own.
 start(Options) ->
     {ok, _} = whittle_flow_pool:start_link(
                 pool, ?MODULE, [], maps:merge(#{retire_after => 3600000, limit => 10000000,
@@ -56,7 +56,7 @@ told(Key) ->
     sent(Key, {tell, self()}),
     receive {Key, List} -> List end.
 
-%% As soon as there is room for it.
+%% Sends as soon as the shard has room.
 sent(Key, Message) ->
     case whittle_flow_pool:send(pool, Key, Message) of
         ok -> ok;
@@ -80,7 +80,7 @@ many_at_once(_) ->
                                                       K <- lists:seq(1, 20)]),
     [?assertEqual(lists:seq(1, 50), told(K)) || K <- lists:seq(1, 20)].
 
-%% Senders that know nothing of it, while the pool is resized again and again.
+%% The senders continue while the test resizes the pool again and again.
 resizes_in_order(_) ->
     start(#{shards => 2}),
     Keys = lists:seq(1, 20),
@@ -90,11 +90,11 @@ resizes_in_order(_) ->
     [ok = whittle_flow_pool:resize(pool, N) || N <- [3, 7, 1, 4, 2, 5, 8, 1, 3]],
     [receive {'DOWN', Ref, process, Pid, Reason} -> ?assertEqual(normal, Reason) end
      || {Pid, Ref} <- Senders],
-    %% Not with assertEqual, which would print the lists.
+    %% This does not use assertEqual, which would print the lists.
     [?assert(lists:seq(1, 2000) =:= told({S, K})) || S <- lists:seq(1, 8), K <- Keys],
     ok = whittle_flow_pool:resize(pool, 2).
 
-%% A sender that slept through two resizes fences the way that its messages go.
+%% A sender that slept through two resizes sends fences along the path of its messages.
 resizes_twice(_) ->
     start(#{shards => 1}),
     ok = whittle_flow_pool:send(pool, a, {wait, self()}),
@@ -110,7 +110,7 @@ resizes_twice(_) ->
     ?assertEqual([1, 2], told(a)),
     receive {other, List} -> ?assert(lists:member(List, [[1], [1, 2]])) end.
 
-%% What was sent after the resize waits for what was sent before it.
+%% A message that was sent after the resize waits for the messages from before it.
 fences(_) ->
     start(#{shards => 1}),
     ok = whittle_flow_pool:send(pool, a, {wait, self()}),
@@ -137,7 +137,7 @@ waits_or_is_done(Pid) ->
         _ -> erlang:yield(), waits_or_is_done(Pid)
     end.
 
-%% Old shards end, and what they passed on has arrived by then.
+%% Old shards end after the messages that they passed on have arrived.
 retires(_) ->
     start(#{shards => 1, retire_after => 0}),
     {ok, [{Old, _}]} = whittle_flow_pool:shards(pool),
@@ -170,11 +170,11 @@ killed_in_resize(_) ->
     ?assertEqual([1], told(KeyB)),
     ?assertEqual([], told(KeyA)),
     ?assert(is_process_alive(B)),
-    %% Each of the three has counted what it did not get when it answers.
+    %% Each of the three has counted its missing state before it answers.
     [told(hd([K || K <- lists:seq(1, 100), erlang:phash2(K, 3) =:= P])) || P <- [0, 1, 2]],
     ?assertMatch({ok, 3}, whittle_counters:value(whittle_flow_states_lost_total, [pool])).
 
-%% What was answered with ok was handled once, whatever is killed meanwhile.
+%% Each message whose call returned ok was handled once, whatever the test kills meanwhile.
 calls_are_once(_) ->
     start(#{shards => 2}),
     Table = ets:new(handled, [public]),
@@ -197,7 +197,7 @@ calls_are_once(_) ->
     ?assertMatch({error, {handler_failed, {error, asked_to}}},
                  whittle_flow_pool:call(pool, a, crash, infinity)).
 
-%% Calls until it is told to stop; tells which were answered with ok.
+%% Calls until it gets a message to stop. Reports the calls that returned ok.
 answered(C, N, Answered) ->
     receive stop -> Answered
     after 0 ->
@@ -223,7 +223,7 @@ kill(_) ->
     ?assertEqual([2], told(a)),
     ?assertEqual({ok, 2}, whittle_counters:value(whittle_flow_states_lost_total, [pool])).
 
-%% Until the pool has noticed the death and published the new routes.
+%% Waits until the pool has noticed the death and published the new routes.
 replaced(Pid) ->
     {ok, Shards} = whittle_flow_pool:shards(pool),
     case lists:keymember(Pid, 1, Shards) of
@@ -231,7 +231,7 @@ replaced(Pid) ->
         false -> ok
     end.
 
-%% Nobody had time to take anything away; the next one begins afresh.
+%% A killed shard cannot pass its state on. The next shard starts with an empty state.
 pool_killed(_) ->
     {ok, Pool} = start(#{shards => 2}),
     ok = whittle_flow_pool:send(pool, a, 1),
@@ -247,7 +247,7 @@ pool_killed(_) ->
     ok = whittle_flow_pool:send(pool, a, 2),
     ?assertEqual([2], told(a)).
 
-%% A pool that is stopped leaves no process behind, old shards neither.
+%% A stopped pool leaves no process behind, also no old shards.
 stops_all(_) ->
     {ok, Pool} = start(#{shards => 2}),
     {ok, Old} = whittle_flow_pool:shards(pool),
@@ -261,7 +261,7 @@ gone(Pid) ->
     Ref = monitor(process, Pid),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.
 
-%% Memory stays bounded while the shard is held up, and it goes on by itself.
+%% The memory stays bounded while the shard is stopped. The shard then continues by itself.
 overload(_) ->
     start(#{shards => 1, limit => 100}),
     ok = whittle_flow_pool:send(pool, a, {wait, self()}),
@@ -284,7 +284,7 @@ bad_input(_) ->
     {error, {key_failed, {pool, {error, function_clause}}} = Reason} =
         whittle_flow_pool:send(pool, x),
     ?assert(is_list(unicode:characters_to_list(whittle_flow:format_error(Reason)))),
-    %% The same for a list that is not of pairs: nothing of it is sent.
+    %% The same holds for a list that does not contain pairs: the pool sends nothing of it.
     [?assertEqual({error, {key_failed, {pool, {error, {no_pair, Bad}}}}},
                   whittle_flow_pool:send_many(pool, Many))
      || {Bad, Many} <- [{foo, foo}, {bad, [{k, 2}, bad, {k, 3}]}, {{k, 3}, [{k, 2} | {k, 3}]},
@@ -302,11 +302,11 @@ bad_input(_) ->
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{shard => 1})),
     ?assertMatch({error, {bad_option, {intensity, 1}}},
                  whittle_flow_pool:start_link(p, ?MODULE, [], #{intensity => 1})),
-    %% Nothing is sent of a call that raises.
+    %% A call that raises sends nothing.
     [?assertError(function_clause, whittle_flow_pool:call(pool, k, 2, Timeout))
      || Timeout <- [-1, nan, 1 bsl 32]],
     ?assertEqual([{k, 1}], told(k)),
-    %% What the VM could not wait for or hold; names that are none.
+    %% Times and numbers that are too large for the VM, and unknown names.
     [?assertEqual({error, {bad_option, Bad}},
                   whittle_flow_pool:start_link(p, ?MODULE, [], maps:from_list([Bad])))
      || Bad <- [{retire_after, 1 bsl 32}, {shards, 1 bsl 40}, {intensity, {1, 0}}]],
@@ -318,7 +318,7 @@ bad_input(_) ->
     ?assertMatch({error, {bad_option, _}}, whittle_flow_pool:resize(pool, 0)),
     ?assertMatch({error, {no_pool, nix}}, whittle_flow_pool:resize(nix, 2)).
 
-%% However many shards crash however often.
+%% The test crashes many shards many times.
 crashes_are_logged_once(_) ->
     start(#{shards => 4}),
     #{level := Level} = logger:get_primary_config(),
@@ -340,8 +340,8 @@ log(_, _) -> ok.
 logged(N) ->
     receive logged -> logged(N + 1) after 0 -> N end.
 
-%% A pool does not end with what counts for it, and when that is back it is counted
-%% again: by name at once, by the shards that were there as soon as they have noticed.
+%% A pool does not end with whittle_counters. When that runs again, the pool counts again: by name
+%% at once, and in older shards as soon as they notice it.
 without_counters(_) ->
     start(#{shards => 1}),
     ok = application:stop(whittle_counters),
@@ -375,7 +375,7 @@ not_started(_) ->
                    whittle_flow_group:start_link(group, #{}),
                    whittle_flow_batcher:start_link(?MODULE, [], #{})]].
 
-%% A pool whose shards die all the time leaves it to its supervisor.
+%% A pool whose shards keep dying ends, so that its supervisor decides.
 dying_pool(_) ->
     {ok, Pool} = start(#{shards => 1, intensity => {3, 3600}}),
     kill_on(Pool),
@@ -392,7 +392,7 @@ kill_on(Pool) ->
         {error, _} -> ok
     end.
 
-%% A state that cannot be cut stays as it is.
+%% A resize does not change a state that it cannot divide.
 no_split(_) ->
     {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, list, #{shards => 2}),
     [ok = whittle_flow_pool:call(pool, K, 1, infinity) || K <- lists:seq(1, 10)],
@@ -405,7 +405,7 @@ no_split(_) ->
                   whittle_flow_pool:start_link(p, Module, #{}, #{}))
      || Module <- [nomod, lists, "m"]].
 
-%% Shards that trap exits end with the pool, and so does what is left of them.
+%% Shards that trap exits end with the pool, and so do their relays.
 trapping_shards_end(_) ->
     {ok, Pool} = whittle_flow_pool:start_link(pool, ?MODULE, trap, #{shards => 2}),
     {ok, Old} = whittle_flow_pool:shards(pool),
@@ -415,8 +415,8 @@ trapping_shards_end(_) ->
     ok = gen_server:stop(Pool),
     [gone(Pid) || {Pid, _} <- Old ++ New].
 
-%% A resize waits for the shards' beginning: only then is known whether they can be cut, and
-%% what those lose that begin meanwhile.
+%% A resize waits until all shards have begun. Only then the pool knows whether their states are
+%% divisible, and how many states it loses.
 begins_slowly(_) ->
     {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, {wait, self(), []}, #{shards => 2}),
     Begun = [receive {beginning, Pid} -> Pid end || _ <- [1, 2]],
@@ -427,7 +427,8 @@ begins_slowly(_) ->
                   gen_server:receive_response(Request, infinity)) || Request <- Asked],
     ?assertEqual({ok, Shards}, whittle_flow_pool:shards(pool)),
     ok = gen_server:stop(pool),
-    %% One that dies before it has begun holds up none, nor do two at once.
+    %% A shard that dies before it has begun does not block the resize. Two such shards do not
+    %% either.
     {ok, _} = whittle_flow_pool:start_link(pool, ?MODULE, {wait, self(), #{}}, #{shards => 1}),
     First = receive {beginning, P1} -> P1 end,
     Again = [gen_server:send_request(pool, {resize, N}) || N <- [3, 1]],
@@ -437,23 +438,23 @@ begins_slowly(_) ->
     {ok, Left} = whittle_flow_pool:shards(pool),
     ?assertEqual(1, length(Left)).
 
-%% The time of a call is also that of waiting for what was sent before the resize.
+%% The timeout of a call includes the wait for messages from before the resize.
 call_over_resize(_) ->
     start(#{shards => 1}),
     ok = whittle_flow_pool:send(pool, key, {wait, self()}),
     Held = receive {waiting, Pid} -> Pid end,
     ok = whittle_flow_pool:resize(pool, 2),
-    %% As though we had found its route before.
+    %% The process behaves as if it had found the route before.
     Held ! {whittle_flow, key, 0},
     ?assertEqual({error, {unanswered, {pool, timeout}}},
                  whittle_flow_pool:call(pool, key, 1, 10)),
-    %% However often that is: what waits there is one message and one fence.
+    %% After any number of tries, one message and one fence wait there.
     [{error, {unanswered, {pool, timeout}}} = whittle_flow_pool:call(pool, key, 1, 0)
      || _ <- lists:seq(1, 100)],
     ?assertEqual({message_queue_len, 3}, process_info(Held, message_queue_len)),
     Test = self(),
     _ = spawn(fun() -> calling(Test), Held ! go end),
-    %% It is waited for again, and the answer that came too late is not in our way.
+    %% The process waits again, and the late answer does not disturb it.
     ok = whittle_flow_pool:call(pool, key, 2, infinity),
     ?assertEqual([0, 2], told(key)),
     ?assertEqual({messages, []}, process_info(self(), messages)).
@@ -465,12 +466,12 @@ calling(Pid) ->
         _ -> erlang:yield(), calling(Pid)
     end.
 
-%% What is counted as waiting is none when all was handled, whichever way it came.
+%% The count of waiting messages is zero after the pool has handled all of them, on every path.
 none_waits(_) ->
     start(#{shards => 3, limit => 100}),
     Pairs = [{K, K} || K <- lists:seq(1, 200)],
     ok = whittle_flow_pool:send_many(pool, Pairs),
-    %% More than fit: refused as a whole, and counted back.
+    %% There are more messages than room: the pool refuses all of them, and restores the count.
     {error, {overloaded, {pool, Refused}}} =
         whittle_flow_pool:send_many(pool, [{one, N} || N <- lists:seq(1, 101)]),
     ?assertEqual(101, length(Refused)),
@@ -481,12 +482,12 @@ none_waits(_) ->
     [ok = whittle_flow_pool:call(pool, K, last, infinity) || K <- lists:seq(1, 20)],
     [?assertEqual([K, K, K, last], told(K)) || K <- lists:seq(1, 20)],
     [ok = whittle_flow_pool:send(pool, K, K) || K <- lists:seq(1, 20)],
-    %% A shard counts back what it has handled before it takes the next.
+    %% A shard subtracts a handled message from the count before it takes the next one.
     {ok, Shards} = whittle_flow_pool:shards(pool),
     [begin Pid ! {ping, self()}, receive pong -> ok end end || {Pid, _} <- Shards],
     ?assertMatch({ok, [{_, 0}, {_, 0}]}, whittle_flow_pool:shards(pool)).
 
-%% Under a supervisor of the user's, as child_spec/4 says.
+%% The pool runs under a user's supervisor, with child_spec/4.
 supervised(_) ->
     Child = whittle_flow_pool:child_spec(pool, ?MODULE, [], #{shards => 2}),
     {ok, Supervisor} = supervisor:start_link(?MODULE, {child, Child}),

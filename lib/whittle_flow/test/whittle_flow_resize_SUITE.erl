@@ -1,5 +1,5 @@
-%% What many resizes do to the order of messages, and what they cost. Costs are counted
-%% in fences that arrived, by tracing, not in time.
+%% Tests the order of messages over many resizes, and the cost of resizes. The cost is the number
+%% of fences that arrive, which the suite counts by tracing. It measures no time.
 -module(whittle_flow_resize_SUITE).
 -include_lib("proper/include/proper.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -26,7 +26,7 @@ end_per_testcase(_, _) ->
     application:stop(whittle_flow),
     application:stop(whittle_counters).
 
-%%% the shard: a list of what each key got
+%%% the shard: a list of the messages for each key
 
 init(_) -> #{}.
 
@@ -37,7 +37,7 @@ handle(Key, {send_on, Pool, Other, Message}, State) ->
     State#{Key => [sent_on | maps:get(Key, State, [])]};
 handle(Key, N, State) -> maps:update_with(Key, fun(L) -> [N | L] end, [N], State).
 
-%% Nothing here ends because of the time that it takes.
+%% The tests have no time limits of their own.
 start(Options) -> start(pool, Options).
 
 start(Pool, Options) ->
@@ -58,8 +58,8 @@ pids() ->
     {ok, Shards} = whittle_flow_pool:shards(pool),
     [Pid || {Pid, _} <- Shards].
 
-%% The fences that came to the shards of the pool and what is left of older ones while Fun
-%% ran, which ends when they were answered.
+%% Counts the fences that came to the pool's shards and relays while Fun ran. Fun ends when all
+%% have answered.
 fences(Fun) ->
     _ = erlang:trace_pattern('receive', [{['_', '_', '$1'],
                                           [{is_tuple, '$1'},
@@ -78,8 +78,8 @@ fences(Fun) ->
 counted(N) ->
     receive {trace, _, 'receive', _} -> counted(N + 1) after 0 -> N end.
 
-%% Resizes, and has each old shard pass on a message as of a sender that was held up between
-%% finding its route and sending.
+%% Resizes, and makes each old shard pass on a message, as if a sender had paused between finding
+%% its route and sending.
 used_resize(N) ->
     Old = pids(),
     ok = whittle_flow_pool:resize(pool, N),
@@ -90,7 +90,7 @@ used_resize(N) ->
 
 %%% cases
 
-%% What passed nothing on has nobody to ask.
+%% A relay that passed nothing on sends no fence.
 idle_relays(_) ->
     {ok, _} = start(#{shards => 6}),
     ok = whittle_flow_pool:send(pool, a, 1),
@@ -98,7 +98,7 @@ idle_relays(_) ->
     ?assertEqual(6, fences(fun() -> ok = whittle_flow_pool:send(pool, a, 2) end)),
     ?assertEqual([1, 2], told(a)).
 
-%% Each asks each of the generation behind it, once.
+%% Each relay sends one fence to each shard of the next generation.
 relays_in_use(_) ->
     {ok, _} = start(#{shards => 3}),
     ok = whittle_flow_pool:send(pool, a, 1),
@@ -108,12 +108,14 @@ relays_in_use(_) ->
     Fences = fences(fun() -> ok = whittle_flow_pool:send(pool, a, 2) end),
     ?assert(Fences =< Bound, {Fences, Bound}),
     ?assertEqual([1, 2], told(a)),
-    %% From then on they pass on to the newest: an older sender's way is no longer.
+    %% From then on the relays pass on to the newest generation, so the path of an older sender
+    %% gets no longer.
     [used_resize(N) || N <- Sizes],
     ok = whittle_flow_pool:send(pool, a, 3),
     ?assertEqual([1, 2, 3], told(a)).
 
-%% Senders that ask while a shard is held up wait for the same answer of the next generation.
+%% Senders that send fences while a shard is stopped wait for the same answer of the next
+%% generation.
 senders_share(_) ->
     {ok, _} = start(#{shards => 1}),
     Self = self(),
@@ -135,7 +137,7 @@ senders_share(_) ->
                             New ! go,
                             [receive {sent, S} -> ok end || S <- lists:seq(1, 50)]
                     end),
-    %% One of each sender, one for the first of them, one for those that came meanwhile.
+    %% There is one fence of each sender, one for the first sender, and one for the later senders.
     ?assert(Fences =< 52, Fences),
     [?assertEqual([1, 2], told({s, S})) || S <- lists:seq(1, 50)].
 
@@ -145,7 +147,7 @@ waits(Pid) ->
         _ -> erlang:yield(), waits(Pid)
     end.
 
-%% Each sender last sent to another generation, and all of them go on at once.
+%% The senders have sent to different generations, and all continue at once.
 long_asleep(_) ->
     {ok, _} = start(#{shards => 5}),
     Self = self(),
@@ -167,13 +169,13 @@ long_asleep(_) ->
     [receive {done, I} -> ok end || I <- lists:seq(1, 30)],
     [?assertEqual([1, 2, 3], told({I, K})) || I <- lists:seq(1, 30), K <- lists:seq(1, 20)].
 
-%% Senders of their own pace, stopped wherever they are or between finding a route and
-%% sending, while the pool is resized, with shards held up: each key's messages all arrive,
+%% Senders send at their own pace while the test resizes the pool and stops shards. The test also
+%% stops senders anywhere, or between finding a route and sending. All messages of each key arrive
 %% in order.
 any_resizes(_) ->
     ordered(3600000, fun(List, Sent) -> List =:= lists:seq(1, Sent) end).
 
-%% What comes when nobody passes it on any more is lost, but nothing is out of order.
+%% A message that comes after the last relay has ended is lost, but no message is out of order.
 any_resizes_and_ends(_) ->
     ordered(0, fun(List, Sent) ->
                        List =:= lists:usort(List) andalso lists:max([0 | List]) =< Sent
@@ -221,14 +223,14 @@ step({stopped, S, Sizes}, Senders, Held) ->
 step({late, S, First, More}, Senders, Held) ->
     Sender = maps:get(S, Senders),
     Sender ! {late, self()},
-    %% It may wait for the shard that is held up.
+    %% This call may wait for the stopped shard.
     Held > 0 orelse receive {ready, Sender} -> ok end,
     [ok = whittle_flow_pool:resize(pool, N) || N <- [First | More]],
     Sender ! send,
     Held;
 step({hold, Key}, _, Held) ->
     Self = self(),
-    %% Of a process that did not send before, so that it waits for nobody.
+    %% The process has not sent before, so it waits for no process.
     {Pid, Ref} = spawn_monitor(fun() ->
                                        ok = whittle_flow_pool:send(pool, Key, {wait, Self})
                                end),
@@ -258,8 +260,8 @@ sender(S, N) ->
             To ! {done, self(), N - 1}
     end.
 
-%% The shards that a message would go to that is now between finding its route and being
-%% sent: those that this process sent to just now.
+%% Returns the possible shards of a message that is now between the search for its route and the
+%% send: the shards to which this process has just sent.
 found(S, N) ->
     Pids = pids(),
     [ok = whittle_flow_pool:send(pool, {S, K}, N) || K <- lists:seq(1, ?KEYS)],
@@ -280,7 +282,7 @@ sends_to_itself(_) ->
     ?assertEqual([sent_on, sent_on], told(a)),
     ?assertEqual([1, 2], told(b)).
 
-%% Nor can two pools that send to each other wait for each other.
+%% Two pools that send to each other cannot wait for each other either.
 pools_in_a_circle(_) ->
     Pools = [{pool, other}, {other, pool}],
     [{ok, _} = start(Pool, #{shards => 1}) || {Pool, _} <- Pools],

@@ -1,63 +1,66 @@
 /*
- * Lines of Linux's GPIO character device (version 2 of its interface, kernel 5.10) as
- * NIFs of the module whittle_gpio_nif. Inside -errno, at the edge {error, Posix}.
+ * The NIFs of the module whittle_gpio_nif. They serve lines of Linux's GPIO character device
+ * (version 2 of its interface, kernel 5.10). Internal functions return -errno; the NIFs
+ * return {error, Posix}.
  *
- * Loaded from priv by a stock VM, or linked into one with
- * -DSTATIC_ERLANG_NIF_LIBNAME=whittle_gpio_nif. There is no thread here, no process of the
- * system and no timer: descriptors are watched by the VM's own poll (enif_select).
+ * A stock VM loads this library from priv. With
+ * -DSTATIC_ERLANG_NIF_LIBNAME=whittle_gpio_nif it is linked into a VM. It starts no thread,
+ * no program and no timer: the VM's own poll watches the descriptors (enif_select).
  *
- * Who owns what
- *   A `handle' is the resource behind a request's reference in Erlang: the descriptor of
- *   requested lines, or of a chip whose lines are watched. It is served by the Erlang
- *   process that made it, and closed when that says so or dies (handle_down), whoever
- *   still holds the reference.
- *   `users' counts the calls that are inside the kernel with the descriptor. Closing
- *   waits for the last of them, which then closes: a number is never used after the
- *   kernel may have given it to somebody else.
- *   The poll may hold the descriptor too, so it is closed once that has let go and said
- *   so (handle_stop): by the server, told by a message, on a dirty scheduler; or, when
- *   the server was killed, where the VM says it.
+ * Ownership
+ *   A `handle' is the resource behind a request's reference in Erlang. It has the
+ *   descriptor of requested lines, or of a chip whose lines somebody watches. The Erlang
+ *   process that made it is its server. The handle closes when the server stops it or dies
+ *   (handle_down), even if other processes still have the reference.
+ *   `users' counts the calls that are in the kernel with the descriptor. When a handle
+ *   closes, the last of these calls closes the descriptor. So no call uses the number
+ *   after the kernel has given it to another file.
+ *   The poll may hold the descriptor too. The VM reports with handle_stop that the poll has
+ *   released it. The server then gets a message, and closes the descriptor on a dirty
+ *   scheduler. If the server is dead, handle_stop itself closes it.
  *
- * Which scheduler
- *   Opening, requesting, reconfiguring and closing may sleep in the kernel (interrupts
- *   are allocated and freed): dirty I/O. Getting and setting take less than a
- *   microsecond on a controller in memory, and milliseconds on an expander behind I2C.
- *   The kernel does not tell which it is, so the time tells: a call above SLOW_US sends
- *   the next ones of this handle to dirty I/O, until SLOW_CALLS of them in a row were
- *   quick. Reading events copies from the kernel's memory: normal.
+ * Schedulers
+ *   Opening, requesting, reconfiguring and closing may sleep in the kernel, because it
+ *   allocates or frees interrupts: they run on dirty I/O schedulers. Getting and setting
+ *   take less than a microsecond on a controller in memory, and milliseconds on an expander
+ *   behind I2C. The kernel does not report the kind, so values() measures the time. After a
+ *   call longer than SLOW_US, the next calls of this handle run on dirty I/O schedulers,
+ *   until SLOW_CALLS of them in a row were quick. Reading events copies from the kernel's
+ *   memory: it runs on a normal scheduler.
  */
 #include "whittle_gpio_device.h"
 
 #include <erl_nif.h>
 #include <stdint.h>
 
-/* Events of one read: 3 KB of stack, and far below a millisecond to make terms of. */
+/* The events of one read. They take 3 KB of stack; to make terms of them takes much less than
+ * a millisecond. */
 #define EVENTS_MAX 64
 #define CHANGES_MAX 8
 
-/* A normal scheduler should not be held for longer than a millisecond (erl_nif.h's
- * documentation); a tenth of that leaves room for a machine ten times slower. */
+/* A NIF should not hold a normal scheduler for longer than a millisecond (documentation of
+ * erl_nif). This is a tenth of that, to allow for a machine that is ten times slower. */
 #define SLOW_US 100
 #define SLOW_CALLS 16
 
 struct handle {
-    ErlNifMutex *setting; /* around the kernel's call and `written': they say the same */
-    ErlNifMutex *lock;    /* of the fields down to written_mask */
+    ErlNifMutex *setting; /* held around the kernel's call and the update of `written' */
+    ErlNifMutex *lock;    /* guards the fields down to written_mask */
     int fd;            /* -1: closed */
     unsigned users;
     int closing;
-    int stopped; /* the poll has let go */
+    int stopped; /* the poll has released the descriptor */
     int orphan;  /* the server is dead */
     unsigned slow;
-    __u64 written, written_mask; /* outputs: what they were last set to */
+    __u64 written, written_mask; /* the last set values, and the lines that have one */
 
     /* Constant from here on. */
-    int watches; /* a chip with watched lines, not a request */
+    int watches; /* it is a chip with watched lines, not a request */
     ErlNifPid server;
     ErlNifMonitor monitor;
     uint32_t count;
     uint32_t offsets[GPIO_V2_LINES_MAX];
-    ErlNifEnv *keys_env; /* of keys, what the caller calls each line */
+    ErlNifEnv *keys_env; /* the environment of keys: the caller's name for each line */
     ERL_NIF_TERM keys[GPIO_V2_LINES_MAX];
 };
 
@@ -89,8 +92,8 @@ static ERL_NIF_TERM ok(ErlNifEnv *env, ERL_NIF_TERM value)
     return enif_make_tuple2(env, atom.ok, value);
 }
 
-/* Drivers of chips give what they like: what has no name above is `unknown', since
- * an atom for each number would be as many as there are numbers. */
+/* Makes {error, Posix} from -errno. Drivers of chips may return any number. A number without
+ * a name above becomes `unknown', because the number of atoms must have a bound. */
 static ERL_NIF_TERM failed(ErlNifEnv *env, int result)
 {
     const char *name = "unknown";
@@ -114,7 +117,8 @@ static ERL_NIF_TERM text(ErlNifEnv *env, const char *from, size_t size)
     return term;
 }
 
-/* A binary that fits into size with its 0 and holds no other. */
+/* Copies a binary into TO as a string. Fails if it does not fit into SIZE with its 0, or if it
+ * contains a 0. */
 static int get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *to, size_t size)
 {
     ErlNifBinary binary;
@@ -136,7 +140,7 @@ static int get_u64(ErlNifEnv *env, ERL_NIF_TERM term, __u64 *to)
     return 1;
 }
 
-/* [{Id, Value, Mask}] as whittle_gpio_config packs them. */
+/* Reads the flags and the attributes [{Id, Value, Mask}] of whittle_gpio_config. */
 static int get_config(ErlNifEnv *env, ERL_NIF_TERM flags, ERL_NIF_TERM attributes,
                       struct gpio_v2_line_config *to)
 {
@@ -173,8 +177,8 @@ static int get_config(ErlNifEnv *env, ERL_NIF_TERM flags, ERL_NIF_TERM attribute
 
 /* ---- handles ---------------------------------------------------------------- */
 
-/* A new handle that nobody else knows yet; its descriptor is fd, which is now its. NULL
- * leaves it the caller's. */
+/* Makes a handle, which owns the descriptor FD from now on. If the result is NULL, the caller
+ * still owns FD. */
 static struct handle *handle_new(ErlNifEnv *env, int fd, int watches)
 {
     struct handle *handle = enif_alloc_resource(handle_type, sizeof *handle);
@@ -194,7 +198,8 @@ static struct handle *handle_new(ErlNifEnv *env, int fd, int watches)
     return NULL;
 }
 
-/* The descriptor for one call; -1 if it is closed, else handle_drop() has to follow. */
+/* Returns the descriptor for one call, or -1 if the handle is closed. After the call, call
+ * handle_drop(). */
 static int handle_hold(struct handle *handle)
 {
     int fd = -1;
@@ -207,7 +212,8 @@ static int handle_hold(struct handle *handle)
     return fd;
 }
 
-/* Without the lock: handle_stop may be called in here, and takes it. */
+/* Makes the poll release the descriptor. The caller must not hold the lock, because the VM may
+ * call handle_stop in here, which takes it. */
 static void handle_let_go(ErlNifEnv *env, struct handle *handle)
 {
     enif_select(env, handle->fd, ERL_NIF_SELECT_STOP, handle, NULL, atom.undefined);
@@ -223,7 +229,7 @@ static void handle_drop(ErlNifEnv *env, struct handle *handle)
         handle_let_go(env, handle);
 }
 
-/* No call comes in from now on. Whether this one is the first to say so. */
+/* Closes the handle for further calls. Returns whether this is the first such call. */
 static int handle_end(ErlNifEnv *env, struct handle *handle)
 {
     int first, idle;
@@ -237,7 +243,7 @@ static int handle_end(ErlNifEnv *env, struct handle *handle)
     return first;
 }
 
-/* Gives the lines back, if that is not done. */
+/* Closes the descriptor if it is open, which releases the lines. */
 static void handle_close(struct handle *handle)
 {
     int fd;
@@ -250,9 +256,9 @@ static void handle_close(struct handle *handle)
 }
 
 /*
- * The VM has let go of the descriptor. On the thread that said STOP (the server's, or
- * that of the call that was last), or on one of the poll's: where nothing should sleep,
- * so the server closes, if there is one.
+ * The VM's poll has released the descriptor. This runs on the thread that asked for it (that
+ * of the server, or of the last call), or on a thread of the poll. Nothing should sleep there,
+ * so the server closes the descriptor if it is alive.
  */
 static void handle_stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int is_direct)
 {
@@ -275,7 +281,7 @@ static void handle_stop(ErlNifEnv *env, void *object, ErlNifEvent fd, int is_dir
     enif_free_env(message);
 }
 
-/* The process that serves it has died without closing it: on any scheduler. */
+/* The server has died and has not closed the handle. This may run on any scheduler. */
 static void handle_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
     struct handle *handle = object;
@@ -291,8 +297,8 @@ static void handle_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMoni
 }
 
 /*
- * Nobody knows it any more: on any scheduler. Its descriptor is closed by now; one that
- * is not was never in the poll.
+ * The last reference to the handle is gone. This may run on any scheduler. If the descriptor
+ * is still open, it was never in the poll.
  */
 static void handle_free(ErlNifEnv *env, void *object)
 {
@@ -307,8 +313,8 @@ static void handle_free(ErlNifEnv *env, void *object)
         enif_mutex_destroy(handle->setting);
 }
 
-/* One that nobody else knows yet, and that is not to be. The VM may free it later, so the
- * descriptor is closed here. */
+/* Discards a handle that no other process knows. The VM may free it later, so this closes the
+ * descriptor now. */
 static void handle_give_up(struct handle *handle)
 {
     if (handle->fd >= 0)
@@ -317,7 +323,7 @@ static void handle_give_up(struct handle *handle)
     enif_release_resource(handle);
 }
 
-/* The names and offsets of a handle's lines, lists of the same length. */
+/* Reads the names and the offsets of a handle's lines: lists of the same length. */
 static int get_lines(ErlNifEnv *env, ERL_NIF_TERM keys, ERL_NIF_TERM offsets,
                      struct handle *handle)
 {
@@ -334,7 +340,7 @@ static int get_lines(ErlNifEnv *env, ERL_NIF_TERM keys, ERL_NIF_TERM offsets,
     return enif_is_empty_list(env, keys) && enif_is_empty_list(env, offsets);
 }
 
-/* The index of the line that the caller calls so, by its name or its offset; -1 none. */
+/* Returns the index of the line with this name or offset, or -1. */
 static int index_of(ErlNifEnv *env, struct handle *handle, ERL_NIF_TERM key)
 {
     unsigned offset, i;
@@ -382,7 +388,7 @@ static void add_path(void *context, const char *path)
         paths->env, text(paths->env, path, GPIO_PATH_SIZE), paths->list);
 }
 
-/* nif_chips() -> {ok, [Path]} | {error, Posix}. Dirty I/O: reads a directory. */
+/* nif_chips() -> {ok, [Path]} | {error, Posix}. Dirty I/O, because it reads a directory. */
 static ERL_NIF_TERM nif_chips(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct paths paths = {env, enif_make_list(env, 0)};
@@ -427,7 +433,7 @@ static ERL_NIF_TERM line_info(ErlNifEnv *env, const struct gpio_v2_line_info *in
 }
 
 /*
- * nif_lines(Path, First, Count) -> {ok, [line_info()]} | {error, Posix}: of Count lines
+ * nif_lines(Path, First, Count) -> {ok, [line_info()]} | {error, Posix}. Describes Count lines
  * from offset First on, at most GPIO_V2_LINES_MAX. Dirty I/O.
  */
 static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -457,7 +463,7 @@ static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 
 /* ---- requests ---------------------------------------------------------------- */
 
-/* Outputs of MASK were set to BITS. */
+/* Remembers that somebody set the outputs in MASK to BITS. */
 static void remember(struct handle *handle, __u64 bits, __u64 mask)
 {
     enif_mutex_lock(handle->lock);
@@ -466,7 +472,7 @@ static void remember(struct handle *handle, __u64 bits, __u64 mask)
     enif_mutex_unlock(handle->lock);
 }
 
-/* Outputs have the values of this configuration; no other line is known to be one. */
+/* Remembers the values of the outputs in this configuration, and no others. */
 static void remember_config(struct handle *handle, const struct gpio_v2_line_config *config)
 {
     unsigned i;
@@ -478,7 +484,7 @@ static void remember_config(struct handle *handle, const struct gpio_v2_line_con
             remember(handle, config->attrs[i].attr.values, config->attrs[i].mask);
 }
 
-/* The handle goes to the caller, which from now on serves it. */
+/* Returns the handle to the caller, which is its server from now on. */
 static ERL_NIF_TERM give(ErlNifEnv *env, struct handle *handle)
 {
     ERL_NIF_TERM term;
@@ -534,8 +540,8 @@ static ERL_NIF_TERM nif_request(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
 }
 
 /*
- * nif_watch(Path, Keys, Offsets) -> {ok, Handle, [line_info()]} | {error, Posix}: what
- * happens to these lines from the moment that the list describes. Dirty I/O.
+ * nif_watch(Path, Keys, Offsets) -> {ok, Handle, [line_info()]} | {error, Posix}. The handle
+ * reports changes of these lines after the state in the list. Dirty I/O.
  */
 static ERL_NIF_TERM nif_watch(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -599,7 +605,7 @@ static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return result < 0 ? failed(env, result) : atom.ok;
 }
 
-/* nif_written(Request) -> {Bits, Mask}: what lines were last set to, of those in Mask. */
+/* nif_written(Request) -> {Bits, Mask}: the last set values of the lines in Mask. Normal. */
 static ERL_NIF_TERM nif_written(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct handle *handle;
@@ -615,8 +621,8 @@ static ERL_NIF_TERM nif_written(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
 
 /*
  * nif_stop(Handle) -> ok | {error, closed}. After ok the server gets
- * {whittle_gpio_stopped, Handle} when nothing uses the descriptor any more, which may be
- * later: another process may be inside a call, or the poll has to be told.
+ * {whittle_gpio_stopped, Handle} as soon as nothing uses the descriptor. That may be later,
+ * because another process may be in a call, or the poll must release the descriptor first.
  */
 static ERL_NIF_TERM nif_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -626,7 +632,8 @@ static ERL_NIF_TERM nif_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     return handle_end(env, handle) ? atom.ok : closed(env);
 }
 
-/* nif_close(Handle) -> ok: the kernel has the lines back. After the message. Dirty I/O. */
+/* nif_close(Handle) -> ok: releases the lines. Call it after the message of nif_stop. Dirty
+ * I/O. */
 static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct handle *handle;
@@ -656,10 +663,10 @@ static ERL_NIF_TERM nif_server(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 typedef ERL_NIF_TERM nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
 
 /*
- * Gets or sets values (call), here or on a dirty scheduler (the head of this file), where
- * one also waits who sets while another does.
- * Gives 1 if the call was made and the descriptor dropped, and its result; 0 if `again'
- * is to be returned instead, which is the call anew on a dirty scheduler.
+ * Gets or sets values (CALL), here or on a dirty scheduler: see the head of this file. A call
+ * that sets while another call sets moves to a dirty scheduler too, and waits there.
+ * Returns 1 after the call, with its result, and drops the descriptor. Returns 0 if the NIF
+ * must return `again' instead, which repeats the NIF on a dirty scheduler.
  */
 static int values(ErlNifEnv *env, struct handle *handle, unsigned long call,
                   struct gpio_v2_line_values *values, int *result, const char *name, nif *self,
@@ -709,7 +716,7 @@ static int values(ErlNifEnv *env, struct handle *handle, unsigned long call,
     return 1;
 }
 
-/* What a call of nif_get() is to give. */
+/* The kind of result that nif_get() returns. */
 enum want { ONE, LIST, MAP, BITS };
 
 /*
@@ -784,7 +791,7 @@ static ERL_NIF_TERM nif_get(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
             key[i] = key_of(env, handle, i);
             value[i] = enif_make_uint(env, wanted.bits >> i & 1);
         }
-        /* Fails if two lines go by one name. */
+        /* This fails if two lines have the same name. */
         if (!enif_make_map_from_arrays(env, key, value, handle->count, &result))
             return failed(env, -EINVAL);
         break;
@@ -844,8 +851,8 @@ static ERL_NIF_TERM nif_set(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 /* ---- events ------------------------------------------------------------------- */
 
 /*
- * nif_arm(Handle, Ref) -> ok | {error, closed}: the server, which is the caller, gets
- * {select, Handle, Ref, ready_input} once when there is something to read. Normal.
+ * nif_arm(Handle, Ref) -> ok | {error, closed}. Only the server calls it. It gets one message
+ * {select, Handle, Ref, ready_input} when there are events to read. Normal.
  */
 static ERL_NIF_TERM nif_arm(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -892,9 +899,9 @@ static ERL_NIF_TERM change_term(ErlNifEnv *env, struct handle *handle,
 }
 
 /*
- * nif_read(Handle, Max) -> {ok, [event]} | {error, Posix | closed}: at most Max of what
- * waits in the kernel, the eldest first, [] if nothing does. Nothing is kept here: the
- * only memory of events is the kernel's, of the size that was requested. Normal.
+ * nif_read(Handle, Max) -> {ok, [event]} | {error, Posix | closed}. Reads at most Max events
+ * from the kernel, the oldest first; [] if there are none. This library keeps no events: only
+ * the kernel does, as many as the request asked for. Normal.
  */
 static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -935,9 +942,9 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
 /* ---- loading ------------------------------------------------------------------- */
 
 /*
- * The name of the resource type stands for the layout of `struct handle': a library that
- * changes it changes the name as well. It does not know the handles of the one before: calls
- * with them fail with badarg, and they are closed as their processes end by that.
+ * The name of the resource type identifies the layout of `struct handle': change the name when
+ * you change the struct. The new library then does not know the handles of the old one: calls
+ * with them fail with badarg, which ends their servers and so closes the handles.
  */
 static int open_types(ErlNifEnv *env, ErlNifResourceFlags flags)
 {
@@ -960,7 +967,7 @@ static int load(ErlNifEnv *env, void **data, ERL_NIF_TERM info)
     return open_types(env, ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER);
 }
 
-/* New code of the module: open requests go on, by the functions of this library. */
+/* Takes over the open requests when the VM loads new code of the module. */
 static int upgrade(ErlNifEnv *env, void **data, void **old, ERL_NIF_TERM info)
 {
     return open_types(env, ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER);

@@ -1,12 +1,11 @@
 /*
- * The five calls through which whittle_gpio.c reaches hardware: those of the kernel, as
- * the GPIO character device takes them (linux/gpio.h, version 2). Results are >= 0 or
- * -errno.
+ * The five calls with which whittle_gpio.c reaches hardware: the kernel's calls for the GPIO
+ * character device (linux/gpio.h, version 2). Results are >= 0 or -errno.
  *
- * With -DWHITTLE_GPIO_LOOPBACK they are those of test/whittle_gpio_loopback.c, which
- * gives the chips "loopback:NAME" and passes the rest on to the kernel. The cut is at
- * the system call, so that the tests run every line above it, the packing of requests
- * and the poll of descriptors too.
+ * With -DWHITTLE_GPIO_LOOPBACK the functions of test/whittle_gpio_loopback.c replace them.
+ * These provide the chips "loopback:NAME" and pass other calls on to the kernel. They replace
+ * only system calls, so the tests run all code above, also the packing of requests and the
+ * poll of descriptors.
  */
 #ifndef WHITTLE_GPIO_DEVICE_H
 #define WHITTLE_GPIO_DEVICE_H
@@ -25,8 +24,8 @@
 
 typedef void gpio_each(void *context, const char *path);
 
-/* O_NONBLOCK: a path that is no chip must not hold the caller, and the reads of a chip
- * are those of what watches its lines. */
+/* Opens with O_NONBLOCK: a path that is not a chip must not block the caller, and reads of a
+ * watched chip must not block either. */
 static inline int gpio_kernel_open(const char *path)
 {
     int fd;
@@ -36,7 +35,7 @@ static inline int gpio_kernel_open(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* A request's descriptor comes without O_NONBLOCK, whatever the chip's has. */
+/* Sets O_NONBLOCK on a request's descriptor. The kernel does not copy it from the chip's. */
 static inline int gpio_kernel_ioctl(int fd, unsigned long call, void *argument)
 {
     int result;
@@ -65,10 +64,10 @@ static inline ssize_t gpio_kernel_read(int fd, void *to, size_t bytes)
     return got < 0 ? -errno : got;
 }
 
-/* Closed even if the kernel says otherwise: Linux frees the descriptor first. */
+/* Ignores an error: Linux has freed the descriptor in that case too. */
 static inline void gpio_kernel_close(int fd) { close(fd); }
 
-/* The paths of the chips, in no order. Without /dev there are none. */
+/* Calls EACH with the path of every chip, in any order. Without /dev there are none. */
 static inline int gpio_kernel_each(gpio_each *each, void *context)
 {
     DIR *dev = opendir("/dev");

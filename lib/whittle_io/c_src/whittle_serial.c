@@ -1,29 +1,28 @@
 /*
- * Serial lines behind the VM's own poll: what whittle_serial.erl cannot do itself.
+ * The NIFs of the module whittle_serial_nif. They serve serial lines with the VM's own poll.
  *
  * A line belongs to one Erlang process, its server (whittle_serial_port). Only the server
- * reads, sets and closes; so reading needs no lock. Any process may send: its
- * write(2) runs in the caller, so that a short send is one system call and no message. What
- * the kernel does not take at once is kept here, in `rest', and the server goes on with it
- * when the poll says so; so a message is never torn by another sender's. The lock guards the
+ * reads, configures and closes the line, so reading needs no lock. Any process may send. The
+ * caller itself runs write(2), so a short send is one system call and no message. If the
+ * kernel does not take all bytes at once, `rest' keeps the others, and the server writes them
+ * when the poll reports room. So the bytes of two senders never mix. The lock guards the
  * descriptor, the state and `rest'.
  *
- * Schedulers: what returns in microseconds runs on the caller's scheduler, READ_SIZE or
- * SEND_SIZE bytes at most a call. open, close and every ioctl that a driver may sleep in (a
- * USB adapter asks its device) run on dirty I/O schedulers; none of them waits for output,
- * for the server waits for the kernel's queue to be empty before it calls them.
+ * Schedulers: calls that return in microseconds run on the caller's scheduler, and handle at
+ * most READ_SIZE or SEND_SIZE bytes. open, close and every ioctl in which a driver may sleep
+ * (a USB adapter asks its device) run on dirty I/O schedulers. None of these waits for output,
+ * because the server calls them only when the kernel's queue is empty.
  *
- * The descriptor is closed once: by nif_close after nif_stop; by `dtor' when it was never
- * handed to the poll; and when the server was killed, by the last to let go of it: `stop',
- * `down', or the call on a dirty scheduler that the server was in (`users'), for a process
- * may be gone while such a call of its goes on. That close may be on an ordinary scheduler.
- * What is queued is thrown away before (what others queued who share the line, too), so that
- * it waits for a UART's FIFO at most, or a USB adapter: 64 bytes are 6 ms at 115,200 bits a
- * second, and 2 s at 300.
+ * One call closes the descriptor: nif_close after nif_stop, or `dtor' if the poll never had
+ * it. If something killed the server, the last of these closes it: `stop', `down', or a call
+ * of the server on a dirty scheduler (`users'), because such a call may go on after its
+ * process is gone. That close may run on an ordinary scheduler. It first throws away queued
+ * output, also that of other programs that share the line. So it waits only for the FIFO of a
+ * UART or a USB adapter: 64 bytes take 6 ms at 115,200 bits a second, and 2 s at 300.
  *
- * Flags of termios are libc's, which are the kernel's. The struct and the requests are
- * written out here, for <asm/termbits.h> clashes with <termios.h>, and a musl toolchain may
- * have no kernel headers.
+ * The flags of termios come from libc, whose values are the kernel's. The struct and the
+ * requests are defined here, because <asm/termbits.h> clashes with <termios.h>, and a musl
+ * toolchain may lack kernel headers.
  */
 #define _GNU_SOURCE
 #include <erl_nif.h>
@@ -40,24 +39,26 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* What the kernel's queue of a tty holds (N_TTY_BUF_SIZE, less the one that it keeps free). */
+/* The size of the kernel's queue of a tty (N_TTY_BUF_SIZE, minus one byte that stays free). */
 #define TTY_SIZE 4095
-/* Bytes a call reads at most: four times that, so that a call stays short. Each open line
- * holds this much memory. */
+/* The most bytes that a call reads: four times that queue, so that a call stays short. Each
+ * open line takes this much memory. */
 #define READ_SIZE 16384
-/* A full tty that was emptied is filled again within microseconds when its sender was held up.
- * The poll would tell three threads later: asking so often, of a microsecond or two each,
- * brings three times the bytes for half the CPU time (bench/serial). */
+/* How often the server reads again before it waits for the poll. If a sender waits for room, it
+ * fills an emptied tty again within microseconds. The poll's report passes through three
+ * threads. So many reads, of a microsecond or two each, give three times the bytes for half the
+ * CPU time (bench/serial). */
 #define ASKS 30
-/* Bytes a call writes at most; more than the queue of any tty. */
+/* The most bytes that a call writes: more than the queue of any tty. */
 #define SEND_SIZE 65536
-/* Receivers sample a byte of eleven bits at its end: past 3 % on each side they miss it. */
+/* The largest error of a rate. A byte has up to eleven bits. If the clocks of both sides are
+ * wrong by more than 3 %, the receiver misreads the last bit. */
 #define RATE_PERCENT 3
 
 /* --- the kernel's struct termios2 --- */
 
 #if defined(__powerpc__) || defined(__sparc__) || defined(__alpha__) || defined(__hppa__)
-#error "the termios of this CPU is another: write its struct and requests here"
+#error "this CPU has a different termios: define its struct and requests here"
 #elif defined(__mips__)
 #define KERNEL_NCCS 23
 #else
@@ -77,8 +78,8 @@ struct kernel_termios {
 #define CMSPAR 010000000000
 #endif
 
-/* Where there is no termios2 (qemu-user 7.2; kernels before 2.6.20) a rate is its place in
- * these lists: 1 to 15, and 0x1001 on. */
+/* Without termios2 (qemu-user 7.2; kernels before 2.6.20), the code of a rate is its place in
+ * these lists: from 1 to 15, and from 0x1001 on. */
 static const uint32_t slow_rates[] = {50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400,
                                       4800, 9600, 19200, 38400};
 static const uint32_t fast_rates[] = {57600, 115200, 230400, 460800, 500000, 576000, 921600,
@@ -96,23 +97,24 @@ struct line {
     ErlNifMonitor monitor;
     int fd;
     enum state state;
-    int polled;    /* the poll has seen the descriptor, so it must be stopped first */
-    int stopped;   /* and the poll has let go of it */
+    int polled;    /* the poll has the descriptor, and must release it before a close */
+    int stopped;   /* the poll has released it */
     int orphan;    /* the server is dead */
     unsigned users; /* the server's calls on dirty schedulers that use the descriptor */
-    int exclusive; /* TIOCEXCL was set by us */
-    int classic;   /* no termios2 */
-    int asks;      /* how often the server asks for more before the poll is to tell */
-    int reserved;  /* the server's turn: others' sends are to queue there */
+    int exclusive; /* this library has set TIOCEXCL */
+    int classic;   /* there is no termios2 */
+    int asks;      /* further reads before the server waits for the poll */
+    int reserved;  /* only the server may send: others queue there */
     unsigned head_size;
-    /* The send under way: head and bytes, sent up to `at', who is told. */
+    /* The current send: its head and bytes, the sent part up to `at', and its tag. */
     int sending;
     unsigned char head[4];
     unsigned rest_head;
     size_t at;
     ErlNifEnv *env;
     ERL_NIF_TERM rest, tag;
-    /* Counted as read(2) and write(2) told; the first by the server, the other locked. */
+    /* Sums of the results of read(2) and write(2). The server alone changes the first; the lock
+     * guards the second. */
     uint64_t bytes_in, bytes_out;
     unsigned char buffer[READ_SIZE];
 };
@@ -136,7 +138,7 @@ static const struct { int number; const char *name; } posix[] = {
     {EROFS, "erofs"}, {ETIMEDOUT, "etimedout"}, {ETXTBSY, "etxtbsy"},
 };
 
-/* {error, Posix} of a negative errno. */
+/* Makes {error, Posix} from -errno. */
 static ERL_NIF_TERM refused(ErlNifEnv *env, int error)
 {
     const char *name = "unknown";
@@ -151,7 +153,7 @@ static ERL_NIF_TERM outcome(ErlNifEnv *env, int result)
     return result < 0 ? refused(env, result) : atom_ok;
 }
 
-/* How a tty answers whose other end is closed or whose device is unplugged. */
+/* Returns whether the other end of the tty is closed, or the device is unplugged. */
 static int hung_up(int error) { return error == -EIO || error == -ENXIO || error == -ENODEV; }
 
 static int answer(int result) { return result < 0 ? -errno : result; }
@@ -162,7 +164,7 @@ static struct line *get_line(ErlNifEnv *env, ERL_NIF_TERM term)
     return enif_get_resource(env, term, line_type, &line) ? line : NULL;
 }
 
-/* The line when its server calls. */
+/* Returns the line if its server calls. */
 static struct line *served_line(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     struct line *line = get_line(env, term);
@@ -171,8 +173,8 @@ static struct line *served_line(ErlNifEnv *env, ERL_NIF_TERM term)
         && enif_compare_pids(&self, &line->server) == 0 ? line : NULL;
 }
 
-/* The same when the line is open; else the answer is in *WHY. For calls on ordinary
- * schedulers: while such a one runs, its process cannot be gone, and nobody else closes. */
+/* The same if the line is open; else sets *WHY to the NIF's result. It is for calls on ordinary
+ * schedulers: the process lives during such a call, so nothing else closes the line. */
 static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
 {
     struct line *line = served_line(env, term);
@@ -187,8 +189,8 @@ static struct line *own_line(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *wh
     return line;
 }
 
-/* The descriptor of a server that is dead, once nothing uses it; -1: not yet, or it is
- * closed. Locked; bury() has to follow, which is not. */
+/* Takes the descriptor of a dead server if nothing uses it. Returns -1 if something still uses
+ * it, or if it is closed. Call this with the lock, and bury() after it without the lock. */
 static int take_dead(struct line *line)
 {
     int fd = -1;
@@ -200,8 +202,8 @@ static int take_dead(struct line *line)
     return fd;
 }
 
-/* Closes for a server that did not. The scheduler may be an ordinary one, so the kernel
- * must not wait for output that goes nowhere: what is still queued is thrown away. */
+/* Closes the descriptor of a dead server. This may run on an ordinary scheduler, so the kernel
+ * must not wait for output: throw the queued output away first. */
 static void bury(const struct line *line, int fd)
 {
     if (fd < 0)
@@ -212,7 +214,7 @@ static void bury(const struct line *line, int fd)
     close(fd);
 }
 
-/* own_line() for a call on a dirty scheduler; drop() has to follow. */
+/* own_line() for a call on a dirty scheduler. Call drop() after it. */
 static struct line *hold(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *why)
 {
     struct line *line = served_line(env, term);
@@ -304,7 +306,7 @@ static int encode(const struct line *line, const struct settings *s, struct kern
     uint32_t code = line->classic ? classic_code(s->rate) : KERNEL_BOTHER;
     if (code == 0)
         return -EINVAL;
-    /* A break is counted (TIOCGICOUNT) and not put among the bytes as a zero. */
+    /* The kernel counts breaks (TIOCGICOUNT) and does not deliver them as zero bytes. */
     t->iflag = IGNBRK | (s->flow == SOFTWARE ? IXON | IXOFF : 0);
     t->oflag = 0;
     t->lflag = 0;
@@ -335,8 +337,8 @@ static void decode(const struct line *line, const struct kernel_termios *t, stru
         s->parity = odd ? ODD : EVEN;
 }
 
-/* tcsetattr and the kernel succeed when anything at all was taken, so what was is read
- * back; when it is not what was asked for, the old settings return. */
+/* Sets the settings and reads them back, because the kernel reports success even if it took
+ * only a part of them. If they differ, it restores the old settings. */
 static int configure(struct line *line, const struct settings *s)
 {
     struct kernel_termios old, want, got;
@@ -389,7 +391,7 @@ static ERL_NIF_TERM nif_configure(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return outcome(env, error);
 }
 
-/* Server, dirty I/O: a driver that sets holds the lock that this one takes. */
+/* Server, dirty I/O: the kernel's lock may be held by a driver that configures the line. */
 static ERL_NIF_TERM nif_settings(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct kernel_termios t;
@@ -426,7 +428,8 @@ static int open_line(struct line *line, const char *path, int exclusive)
         return 0;
     if (flock(line->fd, LOCK_EX | LOCK_NB) < 0)
         return errno == EWOULDBLOCK ? -EBUSY : -errno;
-    /* Keeps out programs that do not lock, but for root's; qemu-user has no such request. */
+    /* This keeps out other programs, except root's, even if they do not lock. qemu-user lacks
+     * this request. */
     line->exclusive = ioctl(line->fd, TIOCEXCL) == 0;
     return 0;
 }
@@ -454,11 +457,12 @@ static ERL_NIF_TERM nif_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     enif_self(env, &line->server);
     error = line->lock == NULL ? -ENOMEM
         : open_line(line, path, enif_is_identical(argv[1], atom_true));
-    /* A process that is dying already cannot be watched. */
+    /* This fails if the process is already dying. */
     if (error == 0 && enif_monitor_process(env, line, &line->server, &line->monitor) != 0)
         error = -EINTR;
     if (error < 0) {
-        /* Nothing queued is ours: it is for the one who has the line. */
+        /* This process has queued nothing. Queued output belongs to the holder of the line, so
+         * keep it. */
         if (line->fd >= 0)
             close(line->fd);
         line->fd = -1;
@@ -489,8 +493,8 @@ static ERL_NIF_TERM nif_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     return stopped ? atom_stopped : atom_wait;
 }
 
-/* The server after nif_stop, dirty I/O: the kernel waits for output that is left, so the
- * server has let it go out or has flushed it. */
+/* Server, dirty I/O, after nif_stop. The kernel would wait for queued output, so the server
+ * waits for the end of the output or flushes it before. */
 static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct line *line = get_line(env, argv[0]);
@@ -515,8 +519,8 @@ static ERL_NIF_TERM nif_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return atom_ok;
 }
 
-/* The poll has let go of the descriptor: within nif_stop or `down' (DIRECT, locked by
- * them, who go on from there), or later on a thread of the poll. */
+/* The poll has released the descriptor. This runs in nif_stop or `down' (DIRECT: they hold the
+ * lock and continue), or later on a thread of the poll. */
 static void stop(ErlNifEnv *env, void *object, ErlNifEvent event, int direct)
 {
     struct line *line = object;
@@ -541,7 +545,7 @@ static void stop(ErlNifEnv *env, void *object, ErlNifEvent event, int direct)
     enif_free_env(letter);
 }
 
-/* The server died with the line open. Runs on the scheduler that ended it. */
+/* The server died while the line was open. This runs on the scheduler that ended it. */
 static void down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
     struct line *line = object;
@@ -560,7 +564,7 @@ static void down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *mo
     bury(line, fd);
 }
 
-/* Nobody knows of the line any more, the poll neither. */
+/* The last reference to the line is gone, also that of the poll. */
 static void dtor(ErlNifEnv *env, void *object)
 {
     struct line *line = object;
@@ -587,10 +591,10 @@ static int waits_in(struct line *line)
 }
 
 /*
- * Server, any scheduler, READ_SIZE bytes at most. Reads what is there.
- * -> {armed, Bytes}  all of it; the poll will tell of more (Bytes may be empty)
- *    {more, Bytes}   the server is to call again soon (Bytes may be empty)
- *    eof             hung up: the other end is closed or the device unplugged
+ * Server, any scheduler, READ_SIZE bytes at most. Reads the available bytes.
+ * -> {armed, Bytes}  these are all; the poll will report more (Bytes may be empty)
+ *    {more, Bytes}   the server must call again soon (Bytes may be empty)
+ *    eof             the other end is closed, or the device is unplugged
  *    {error, Posix}
  */
 static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -602,9 +606,10 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     int error = 0;
     if (line == NULL)
         return why;
-    /* The read of an empty tty waits for the kernel's worker when that is about to fill it:
-     * on a busy machine for milliseconds (bench/serial). So the tty is asked before, but for
-     * the first time: then the poll has told, and only a read says that it hung up. */
+    /* If the kernel's worker is about to fill an empty tty, a read waits for it: on a busy
+     * machine for milliseconds (bench/serial). So ask for the number of bytes before each read
+     * but the first. Before the first, the poll has reported the tty, and only a read shows
+     * whether it hung up. */
     while (got > 0 && size < sizeof line->buffer
            && ((size == 0 && line->asks == 0) || waits_in(line) > 0)) {
         got = read(line->fd, line->buffer + size, sizeof line->buffer - size);
@@ -617,7 +622,7 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
         line->asks = ASKS;
     else if (line->asks > 0)
         line->asks--;
-    /* Bytes that came before the end are given first; the end will be read again. */
+    /* Return the bytes before the end first. The next call reads the end again. */
     if (size == 0 && (got == 0 || hung_up(error)))
         return atom_eof;
     if (size == 0 && error < 0)
@@ -634,8 +639,8 @@ static ERL_NIF_TERM nif_read(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
 
 /* --- sending --- */
 
-/* Writes what is left of the send under way, SEND_SIZE bytes at most. Locked.
- * Returns 1 when all is written, 0 when the poll was armed for the rest. */
+/* Writes the rest of the current send, SEND_SIZE bytes at most. Call it with the lock. Returns 1
+ * if it has written all, and 0 if the poll will report room for the rest. */
 static int send_on(ErlNifEnv *env, struct line *line, const ErlNifBinary *bytes)
 {
     struct iovec parts[2];
@@ -677,9 +682,9 @@ static void forget(struct line *line)
 
 /*
  * Any process, any scheduler, SEND_SIZE bytes at most. (Line, Bytes, Tag)
- * -> ok       the kernel has it all
- *    wait     it has a part; the server is told by the poll and ends it (Tag)
- *    busy     it is somebody else's turn: nothing was done, ask the server
+ * -> ok       the kernel has all bytes
+ *    wait     the kernel has a part; the server sends the rest when the poll reports room (Tag)
+ *    busy     another process has its turn; nothing was sent, so ask the server
  *    {error, Posix | closed}
  */
 static ERL_NIF_TERM nif_send(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -722,7 +727,7 @@ static ERL_NIF_TERM nif_send(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]
     return result == 0 ? atom_wait : sent(env, result);
 }
 
-/* Server, any scheduler, SEND_SIZE bytes at most: goes on with the send under way.
+/* Server, any scheduler, SEND_SIZE bytes at most: continues the current send.
  * -> none | wait | {done, Tag, ok | {error, Posix}} */
 static ERL_NIF_TERM nif_resume(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -747,7 +752,7 @@ static ERL_NIF_TERM nif_resume(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     return answer;
 }
 
-/* Server, any scheduler. -> none | the tag of the send under way */
+/* Server, any scheduler. -> none | the tag of the current send */
 static ERL_NIF_TERM nif_sending(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM answer, why;
@@ -760,7 +765,7 @@ static ERL_NIF_TERM nif_sending(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return answer;
 }
 
-/* Server, any scheduler. (Line, Tag | all): takes back what was not written yet.
+/* Server, any scheduler. (Line, Tag | all): takes the unwritten bytes back.
  * -> none | {rest, Tag, Bytes} */
 static ERL_NIF_TERM nif_cancel(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -775,7 +780,7 @@ static ERL_NIF_TERM nif_cancel(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     if (line->sending && (enif_is_identical(argv[1], atom_all)
                           || enif_compare(argv[1], line->tag) == 0)) {
         enif_inspect_binary(line->env, line->rest, &rest);
-        /* Of a send that has not begun the length is not told either: it can be repeated. */
+        /* If the send has not begun, leave its length out too, so that the caller can repeat it. */
         if (line->at == 0)
             line->at = line->rest_head;
         head = line->at < line->rest_head ? line->rest_head - line->at : 0;
@@ -795,7 +800,7 @@ static ERL_NIF_TERM nif_cancel(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     return answer;
 }
 
-/* Server, any scheduler. (Line, boolean()): sends of others are to queue at the server. */
+/* Server, any scheduler. (Line, boolean()): makes other processes queue at the server. */
 static ERL_NIF_TERM nif_reserve(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM why;
@@ -808,7 +813,7 @@ static ERL_NIF_TERM nif_reserve(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return atom_ok;
 }
 
-/* Server, any scheduler. (Line, 0 | 1 | 2 | 4): bytes of length put before each send. */
+/* Server, any scheduler. (Line, 0 | 1 | 2 | 4): sets the size of the length before each send. */
 static ERL_NIF_TERM nif_packet(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM why;
@@ -826,9 +831,9 @@ static ERL_NIF_TERM nif_packet(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 
 /* --- the kernel's side --- */
 
-/* Server, any scheduler: no driver sleeps in these. -> {In, Out, Read, Written, Sending}:
- * bytes in the kernel's queues, bytes through this line since it was opened, and whether a
- * send is under way. */
+/* Server, any scheduler, because no driver sleeps in these requests. -> {In, Out, Read, Written,
+ * Sending}: the bytes in the kernel's queues, the bytes through this line since its start, and
+ * whether there is a current send. */
 static ERL_NIF_TERM nif_queues(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM why;
@@ -841,7 +846,7 @@ static ERL_NIF_TERM nif_queues(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     sending = line->sending;
     written = line->bytes_out;
     enif_mutex_unlock(line->lock);
-    /* A line that hung up has nothing queued. */
+    /* The queues of a line that hung up are empty. */
     if (ioctl(line->fd, FIONREAD, &in) < 0)
         in = 0;
     if (ioctl(line->fd, TIOCOUTQ, &out) < 0)
@@ -851,7 +856,7 @@ static ERL_NIF_TERM nif_queues(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
                             enif_make_uint64(env, written), sending ? atom_true : atom_false);
 }
 
-/* One request that says ok or why not. */
+/* Makes one request and returns ok or its error. */
 static ERL_NIF_TERM told(ErlNifEnv *env, ERL_NIF_TERM term, unsigned long request, int value)
 {
     ERL_NIF_TERM why;
@@ -880,8 +885,8 @@ static ERL_NIF_TERM nif_drain(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return told(env, argv[0], TCSBRK, 1);
 }
 
-/* Server, dirty I/O, to begin with once the kernel's queue is empty, for the kernel waits
- * for that. (Line, boolean()) */
+/* Server, dirty I/O. (Line, boolean()). Start a break only when the kernel's queue is empty,
+ * because the kernel would wait for that. */
 static ERL_NIF_TERM nif_break(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     return told(env, argv[0], enif_is_identical(argv[1], atom_true) ? TIOCSBRK : TIOCCBRK, 0);
@@ -909,7 +914,7 @@ static ERL_NIF_TERM nif_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return enif_make_tuple2(env, atom_ok, list);
 }
 
-/* Server, dirty I/O. (Line, On, Off): 1 is DTR, 2 is RTS, 3 both. What is in neither stays. */
+/* Server, dirty I/O. (Line, On, Off): 1 is DTR, 2 is RTS, 3 is both. Other lines stay. */
 static ERL_NIF_TERM nif_set_lines(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     static const int bits[] = {0, TIOCM_DTR, TIOCM_RTS, TIOCM_DTR | TIOCM_RTS};
@@ -952,8 +957,9 @@ static ERL_NIF_TERM nif_counters(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 
 /* --- the library --- */
 
-/* A later library takes the lines over. Another struct line needs another number; calls with
- * lines of the one before then fail with badarg, and those are closed as their servers end. */
+/* A later library takes the lines over. If you change struct line, change the number in the
+ * type's name. Calls with lines of the old library then fail with badarg, which ends their
+ * servers and so closes the lines. */
 static int prepare(ErlNifEnv *env)
 {
     static const ErlNifResourceTypeInit callbacks = {dtor, stop, down, 3, NULL};
@@ -966,7 +972,7 @@ static int prepare(ErlNifEnv *env)
 
 static int load(ErlNifEnv *env, void **private, ERL_NIF_TERM info) { return prepare(env); }
 
-/* Open lines go on: their type is taken over, and all they know is in them. */
+/* Takes over the type of the open lines. They contain all of their state. */
 static int upgrade(ErlNifEnv *env, void **private, void **old, ERL_NIF_TERM info)
 {
     return prepare(env);

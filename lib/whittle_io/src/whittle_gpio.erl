@@ -17,9 +17,9 @@
 %% == Messages to the owner ==
 %% <ul>
 %% <li>`{gpio, Request, Event}': an edge; see the type event();</li>
-%% <li>`{gpio_lost, Request, Count}': Count edges were dropped, by the kernel's numbers, before the
-%%   next event;</li>
-%% <li>`{gpio_passive, Request}': the last of N events was delivered (active => N);</li>
+%% <li>`{gpio_lost, Request, Count}': before the next event the kernel dropped Count edges, as its
+%%   numbers show;</li>
+%% <li>`{gpio_passive, Request}': the event before was the last of N events (active => N);</li>
 %% <li>`{gpio_error, Request, Posix}' and `{gpio_closed, Request}': the lines are gone, for example
 %%   because the chip was unplugged (enodev);</li>
 %% <li>`{gpio_changed, Watch, Change}': see {@link watch/2}.</li>
@@ -31,7 +31,7 @@
 %% stay in the kernel. The kernel keeps `event_buffer' of them (default 16 for each line, 1024 at
 %% most) and drops the oldest. The request finds dropped events by gaps in the sequence numbers.
 %% `gpio_lost' reports them, and {@link stats/1} counts them. So the memory has a bound for any
-%% behaviour of the lines.
+%% behavior of the lines.
 %%
 %% == Errors ==
 %% `{error, Posix}' has these reasons:
@@ -41,8 +41,7 @@
 %% <li>enotty: the device is not a chip;</li>
 %% <li>ebusy: another program holds a line;</li>
 %% <li>einval: an offset that the chip does not have, a line outside the request, more than 64
-%%   lines,
-%%   or settings that exclude each other;</li>
+%%   lines, or settings that exclude each other;</li>
 %% <li>enxio: no line has this name, or the line cannot report edges;</li>
 %% <li>e2big: one request has settings of more than ten kinds;</li>
 %% <li>eperm: a value for an input;</li>
@@ -262,7 +261,7 @@ set_bits(Request, Bits, Mask) -> whittle_gpio_nif:set(Request, {Bits, Mask}).
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Term}) ->
-    lists:flatten(io_lib:format("there is no such option, chip or line: ~0tp", [Term]));
+    lists:flatten(io_lib:format("this is not a valid option, chip or line: ~0tp", [Term]));
 format_error(closed) -> "the lines were released; request them again";
 format_error(not_owner) -> "only the owner of a request can give it away";
 format_error(enxio) -> "no line has that name, or the line cannot report edges";

@@ -1,5 +1,5 @@
-%% @hidden Runs the process of a request (or a watch), which holds its lines for the owner and
-%% brings the events from the kernel to it.
+%% @hidden Runs the process of a request (or a watch). It holds the lines for the owner, reads the
+%% events from the kernel and sends them to the owner.
 %%
 %% The process waits until the VM's poll reports data, reads as much as the owner may have, and
 %% asks the poll again. It reads nothing while the owner is passive or has more than `backlog'

@@ -16,9 +16,9 @@
 %% <ul>
 %% <li>`{serial, Port, Data}'</li>
 %% <li>`{serial_passive, Port}': the count of `{active, N}' is used up;</li>
-%% <li>`{serial_error, Port, Posix}': the input was no frame or could not be read. `emsgsize' means
-%%     longer than `packet_size', and `etimedout' means that the frame stopped in its middle. The
-%%     message counts for `once' and for a count as any other;</li>
+%% <li>`{serial_error, Port, Posix}': the input was not a frame, or the read failed. `emsgsize'
+%%     means that the frame was longer than `packet_size'. `etimedout' means that the frame stopped
+%%     in its middle. The message counts for `once' and for `{active, N}' as any other;</li>
 %% <li>`{serial_closed, Port}': the line hung up, for example because the adapter was unplugged. The
 %%     descriptor is closed by then, and calls give `{error, closed}'.</li>
 %% </ul>
@@ -32,10 +32,9 @@
 %% <li>`enoent': there is no such device;</li>
 %% <li>`eacces': access is denied;</li>
 %% <li>`ebusy': the device is `exclusive', or another program has marked it as taken;</li>
-%% <li>`enotty': the device is no terminal, or has no modem lines or break;</li>
+%% <li>`enotty': the device is not a terminal, or has no modem lines or break;</li>
 %% <li>`einval': the kernel or the driver refused a rate, a frame or a flow control. The library
-%%   reads
-%%     the settings back to check this;</li>
+%%     reads the settings back to check this;</li>
 %% <li>`closed': the line is closed.</li>
 %% </ul>
 %% An invalid option gives `{error, {bad_option, Option}}'. A value that is not a line raises
@@ -270,7 +269,7 @@ info(Port) -> call(Port, info).
 -spec format_error(term()) -> string().
 format_error({error, Reason}) -> format_error(Reason);
 format_error({bad_option, Option}) ->
-    lists:flatten(io_lib:format("there is no such device, option or value: ~0tp", [Option]));
+    lists:flatten(io_lib:format("this is not a valid device, option or value: ~0tp", [Option]));
 format_error({timeout, Rest}) ->
     lists:flatten(io_lib:format("the send timed out with ~b bytes not sent", [byte_size(Rest)]));
 format_error(timeout) -> "the call timed out";

@@ -1,10 +1,10 @@
 %% @hidden Keeps the output of a serial line: sends, drains and breaks, in the order of the
 %% requests.
 %%
-%% A send comes here only when its turn has not come (`turns'), or when the kernel did not take
-%% all of it (`waiting', by tag: the NIF has its bytes). Drains and breaks are turns too. While
-%% `turns' is not empty and while a break is on, the NIF is reserved, so that no send overtakes
-%% another.
+%% A send comes here only in two cases. In `turns', it waits for its turn. In `waiting', by its tag,
+%% the kernel has not taken all of its bytes, which the NIF keeps. Drains and breaks are turns too.
+%% While `turns' is not empty, and during a break, this module reserves the NIF, so that no send
+%% overtakes another.
 %%
 %% To wait for output, the process asks the kernel at intervals (TIOCOUTQ). The kernel does not
 %% report the end of output, and a blocking call would occupy a dirty scheduler for as long as the

@@ -32,8 +32,8 @@ cut(#input{mode = gap, bytes = Bytes, limit = Limit} = Input) when byte_size(Byt
     cut(ended(Message, Input#input{bytes = Rest}));
 cut(Input) -> Input.
 
-%% @doc Takes the next message out. In mode raw it is all input. An error stands for dropped
-%% bytes.
+%% @doc Takes the next message out. In mode raw it is all input. An error means that the line has
+%% dropped bytes.
 -spec pop(input()) -> {ok, binary(), input()} | {error, atom(), input()} | {more, input()}.
 pop(#input{ended = Ended, ended_size = Size} = Input) ->
     case queue:out(Ended) of
@@ -96,7 +96,7 @@ silent(#input{mode = Mode, bytes = Bytes} = Input) ->
 ended(Message, #input{ended = Ended, ended_size = Size} = Input) ->
     Input#input{ended = queue:in(Message, Ended), ended_size = Size + byte_size(Message)}.
 
-%% One error stands for many, because noise that nobody reads must not fill the memory.
+%% Keeps one error for many in a row, because noise that nobody reads must not fill the memory.
 failed(Reason, #input{ended = Ended} = Input) ->
     case queue:peek_r(Ended) of
         {value, {error, _}} -> Input;

@@ -1,8 +1,8 @@
 %% @hidden Serves an open serial line: reads, delivers, passes output on, closes.
 %%
-%% The process reads while somebody wants bytes or there is room to read ahead.
-%% whittle_serial_nif:read/1 asks the poll for the next time by itself. So `armed' says only
-%% whether {select, ...} will come, or `read_more', which the process sends itself instead.
+%% The process reads while a process wants bytes, or while it has room to read ahead.
+%% whittle_serial_nif:read/1 itself asks the poll for the next report. So `armed' tells only whether
+%% a message will come: {select, ...} from the poll, or `read_more' from the process itself.
 %%
 %% whittle_serial_packet has the input bytes, and whittle_serial_output has the output.
 -module(whittle_serial_port).

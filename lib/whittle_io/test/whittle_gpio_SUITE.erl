@@ -1,6 +1,6 @@
-%% whittle_gpio over the loopback chips of whittle_gpio_loopback.c, which this suite
-%% compiles for the OTP that runs it, with $CFLAGS, into its private
-%% directory. Each case has a chip of its own.
+%% Tests whittle_gpio with the loopback chips of whittle_gpio_loopback.c. The suite compiles that
+%% file into its private directory, for the OTP that runs it and with $CFLAGS. Each case has its
+%% own chip.
 -module(whittle_gpio_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -35,13 +35,14 @@ init_per_testcase(Case, Config) ->
         {ok, _} -> ok;
         undefined -> load(Dir)
     end,
-    %% What the case before has left behind goes with its process, which has just ended.
+    %% The process of the previous case has just ended. What it held goes with it.
     until(fun() -> requests() =:= [] end),
     [{chip, "/dev/loopback/" ++ atom_to_list(Case)}, {dir, Dir} | Config].
 
 end_per_testcase(_Case, _Config) -> ok.
 
-%% The stub is a library of its own, so that two of ours share its chips (upgraded/1).
+%% The loopback is a separate library, so that two versions of our library share its chips
+%% (upgraded/1).
 load(Dir) ->
     Here = here(),
     Out = filename:join(Dir, "1"),
@@ -82,7 +83,7 @@ chips(Config) ->
                         label => <<"loopback chips">>, lines => 70}}, whittle_gpio:info(Chip)),
     {ok, Chips} = whittle_gpio:chips(),
     ?assert(lists:member(list_to_binary(Chip), Chips)),
-    %% By label, and as Elixir writes texts.
+    %% Finds the chip by its label, and with text in Elixir's form.
     ?assertEqual(whittle_gpio:info(Chip), whittle_gpio:info("loopback chips")),
     ?assertEqual(whittle_gpio:info(Chip), whittle_gpio:info(<<"loopback chips">>)).
 
@@ -116,7 +117,7 @@ names(Config) ->
     ?assertEqual({error, enxio}, whittle_gpio:find("")),
     {ok, _} = whittle_gpio:info(Chip),
     {ok, {_, 65}} = whittle_gpio:find(<<"hog">>),
-    %% The first line of a name has it, and what was asked for is what answers are in.
+    %% A name means the first line with that name. Answers use the name of the request.
     {ok, R} = whittle_gpio:request(Chip, ["L0", <<"float">>, 5], #{bias => pull_up}),
     ?assertEqual({ok, #{"L0" => 1, <<"float">> => 1, 5 => 1}}, whittle_gpio:get(R)),
     ?assertEqual({ok, 1}, whittle_gpio:get(R, 64)),
@@ -177,10 +178,10 @@ misuse(Config) ->
                    whittle_gpio:line_info(Chip, 1 bsl 40), whittle_gpio:line_info(Chip, foo),
                    whittle_gpio:info(1 bsl 3000), whittle_gpio:configure(R, [0 | x], #{}),
                    whittle_gpio:configure(R, [foo], #{})]],
-    ?assertEqual("there is no such option, chip or line: foo",
+    ?assertEqual("this is not a valid option, chip or line: foo",
                  whittle_gpio:format_error({error, {bad_option, foo}})),
     ?assertEqual("no such device", whittle_gpio:format_error(enodev)),
-    %% None of it did any harm.
+    %% None of these calls did any harm.
     ?assertEqual(ok, whittle_gpio:set(R, 0, 1)).
 
 %% ---- values -------------------------------------------------------------------
@@ -203,7 +204,7 @@ values(Config) ->
     ?assertEqual(ok, whittle_gpio:set(Out, #{})),
     ok = whittle_gpio:set(Out, 4, 0),
     ?assertEqual({ok, 0}, whittle_gpio:get(In, 5)),
-    %% 64 at once
+    %% Sets 64 lines at once.
     Wide = "/dev/loopback/wide",
     {ok, All} = whittle_gpio:request(Wide, [{I, #{direction => case I rem 2 of
                                                                    0 -> output;
@@ -212,7 +213,7 @@ values(Config) ->
     ok = whittle_gpio:set_bits(All, 16#5055050555005555, 16#5555555555555555),
     ?assertEqual({ok, 16#F0FF0F0FFF00FFFF}, whittle_gpio:get_bits(All)).
 
-%% Sets of many lines, some active low, against a map.
+%% Compares sets of many lines, some active low, with a map.
 values_like_a_model(Config) ->
     Chip = chip(Config),
     check(?FORALL({Lows, Steps},
@@ -251,8 +252,8 @@ across(I, Value, Low) ->
         false -> 1 - Value
     end.
 
-%% What the kernel makes of flags and attributes (the first attribute that names a line
-%% counts) is what each line was to have.
+%% For each line, the kernel's reading of flags and attributes gives the requested options. (The
+%% first attribute that names a line counts.)
 packed_like_the_kernel_reads_it(_Config) ->
     check(?FORALL(Each, ?SUCHTHAT(L, list(line_options()), length(L) =< 64),
                   case whittle_gpio_config:pack(Each) of
@@ -320,10 +321,10 @@ bias_and_drive(Config) ->
     ?assertEqual({ok, [0, 0]}, whittle_gpio:get_many(R, [1, 3])),
     ok = whittle_gpio:set(R, #{0 => 1, 2 => 1}),
     ?assertEqual({ok, [1, 1]}, whittle_gpio:get_many(R, [1, 3])),
-    %% It lets go where the other pulls: the level is not its own.
+    %% The line drives nothing, and the other line pulls. So the level is not its own value.
     ok = whittle_gpio:configure(R, [1], #{bias => pull_down}),
     ?assertEqual({ok, [0, 0]}, whittle_gpio:get_many(R, [0, 1])),
-    %% Nor does it become that: once nobody pulls it down, it is up again.
+    %% That level does not become its value: when no line pulls it down, it is high again.
     ok = whittle_gpio:configure(R, [1], #{bias => pull_up}),
     ?assertEqual({ok, [1, 1]}, whittle_gpio:get_many(R, [0, 1])).
 
@@ -334,12 +335,12 @@ active_low(Config) ->
     ?assertMatch(#{edge := falling}, event(In)),
     ?assertEqual({ok, 0}, whittle_gpio:get(In, 1)),
     ok = whittle_gpio:configure(Out, #{active_low => true}),
-    %% It keeps its value, so the level changes.
+    %% The line keeps its value, so its level changes.
     ?assertMatch(#{edge := rising}, event(In)).
 
 %% ---- edges --------------------------------------------------------------------
 
-%% A level that does not last is no edge. The period is long against what may come
+%% A level that does not last does not make an edge. The period is long compared with the time
 %% between two calls on a busy machine.
 debounce(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, debounce => 500000}),
@@ -387,7 +388,7 @@ clocks(Config) ->
     #{line := 3, timestamp := Mono} = event(In),
     Wall1 = os:system_time(nanosecond),
     ?assert(Wall0 =< Wall andalso Wall =< Wall1),
-    %% The machine's, not Erlang's, which has an origin of its own.
+    %% The timestamp is the machine's time, not Erlang's, which starts at another point.
     ?assert(Mono < Wall0).
 
 passive(Config) ->
@@ -423,8 +424,8 @@ some(Config) ->
     receive {gpio_passive, In} -> ok after ?WAIT -> error(not_told) end,
     none(In).
 
-%% An owner that never looks at its mailbox, and 20,000 edges: no more than the backlog
-%% and a batch come in; afterwards what came and what is told as lost make 20,000.
+%% An owner never reads its mailbox, and 20,000 edges come. No more than the backlog and one batch
+%% arrive. The arrived and the lost events together are 20,000.
 asleep(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, backlog => 100, event_buffer => 64}),
     Server = whittle_gpio_nif:server(In),
@@ -441,7 +442,7 @@ asleep(Config) ->
     receive toggled -> ok after ?WAIT -> error(slow) end,
     until(fun() -> {ok, #{held_up := N}} = whittle_gpio:stats(In), N > 0 end),
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
-    %% Each event may have one word of a loss before it.
+    %% Each event may have a message about a loss before it.
     ?assert(Waiting =< 2 * (100 + 64)),
     {memory, Memory} = process_info(Server, memory),
     ?assert(Memory < 200000),
@@ -451,8 +452,8 @@ asleep(Config) ->
     ?assertMatch({ok, #{delivered := Delivered, lost := Lost}}, whittle_gpio:stats(In)),
     none(In).
 
-%% Until the event with this number has come; each loss is told right before the event
-%% that shows it.
+%% Collects until the event with this number has come. The message about a loss comes directly
+%% before the event that shows it.
 counted(In, Last, Delivered, Lost) ->
     receive
         {gpio_lost, In, Count} ->
@@ -469,7 +470,7 @@ counted(In, Last, Delivered, Lost) ->
 counted(_, Last, Last, Delivered, Lost) -> {Delivered, Lost};
 counted(In, _, Last, Delivered, Lost) -> counted(In, Last, Delivered, Lost).
 
-%% With credit the kernel's queue alone holds what the owner did not ask for.
+%% With a count of events, only the kernel's queue keeps the events that the owner did not ask for.
 asleep_with_credit(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, active => 10, event_buffer => 32}),
     ok = whittle_gpio:set(Out, 0, 1),
@@ -491,8 +492,8 @@ gaps(_Config) ->
     ?assertEqual({3, 2}, whittle_gpio_request:gap(1, 16#FFFFFFFE)),
     ?assertEqual({-1, 1}, whittle_gpio_request:gap(16#FFFFFFFF, 1)).
 
-%% Whatever part of the numbers comes, and in whatever order within a few places: the sum
-%% is what did not come (up to the highest that did).
+%% Any part of the numbers may come, and the order may differ within a few places. The sum is the
+%% number of missing events, up to the highest number that came.
 late_numbers(_Config) ->
     check(?FORALL({First, Kept, Keys},
                   {range(0, 16#FFFFFFFF), list(boolean()), list(range(0, 3))},
@@ -526,12 +527,13 @@ reconfigured(Config) ->
     ok = whittle_gpio:configure(In, [1], #{edges => falling}),
     ok = whittle_gpio:set_bits(Out, 0, 3),
     ?assertMatch(#{line := 1, edge := falling, seqno := 2}, event(In)),
-    %% Turned round: the output becomes the input.
+    %% The output becomes the input.
     ok = whittle_gpio:configure(Out, [0], #{direction => input, bias => as_is}),
     ok = whittle_gpio:configure(In, [1], #{direction => output, edges => none, value => 1}),
     ?assertEqual({ok, 1}, whittle_gpio:get(Out, 0)),
     ?assertEqual({error, eperm}, whittle_gpio:set(Out, 0, 0)),
-    %% And an output again, which was 1 when it last was one: it keeps its level now.
+    %% The line becomes an output again. Its last value as an output was 1, and it keeps its level
+    %% now.
     ok = whittle_gpio:configure(Out, [0], #{direction => output}),
     ok = whittle_gpio:set(Out, 0, 1),
     ok = whittle_gpio:configure(Out, [0], #{direction => input}),
@@ -540,7 +542,8 @@ reconfigured(Config) ->
     ok = whittle_gpio:release(In),
     ?assertEqual({ok, 0}, whittle_gpio:get(Out, 0)).
 
-%% What it was last set to is what the kernel heard last, whoever set and however slowly.
+%% The last set value is the last value that the kernel got, with any number of processes and slow
+%% calls.
 set_by_many(Config) ->
     {ok, R} = whittle_gpio:request(chip(Config), ["slow"], #{direction => output}),
     Test = self(),
@@ -618,7 +621,7 @@ server_killed(Config) ->
                    end
           end).
 
-%% While others are inside the kernel with its descriptor.
+%% Other processes are inside the kernel with the descriptor.
 server_killed_in_use(Config) ->
     Before = descriptors(),
     [begin
@@ -655,7 +658,7 @@ handed_over(Config) ->
     exit(Other, kill),
     ok = whittle_gpio:set(Out, 0, 0),
     ?assertMatch(#{seqno := 2}, event(In)),
-    %% To one that is dead: released.
+    %% The new owner is dead, so the request is released.
     Monitor = erlang:monitor(process, whittle_gpio_nif:server(In)),
     ok = whittle_gpio:controlling_process(In, Other),
     receive {'DOWN', Monitor, _, _, normal} -> ok end,
@@ -672,7 +675,7 @@ relay(To) ->
     end,
     relay(To).
 
-%% Nothing is lost, doubled or overtaken while a request goes round under load.
+%% No event is lost, doubled or out of order while the request changes its owner under load.
 handed_over_in_order(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both, event_buffer => 1024, backlog => 5000}),
     Self = self(),
@@ -689,7 +692,7 @@ handed_over_in_order(Config) ->
     Numbers = receive {numbers, Ns} -> Ns after ?WAIT -> late end,
     ?assertEqual(lists:seq(1, 900), Numbers).
 
-%% Takes no event out of its mailbox until it is asked for them.
+%% Takes no event out of its mailbox before somebody asks for them.
 keeper(In, Numbers) ->
     receive
         {call, From, Fun} ->
@@ -715,7 +718,7 @@ unplugged(Config) ->
     ?assertEqual({error, enodev}, whittle_gpio:get(Plug)),
     ?assert(descriptors() < Before).
 
-%% A passive owner is told when it wants to hear again, and by what it asks.
+%% A passive owner gets events again as soon as it asks for them, in the mode that it chooses.
 unplugged_passive(Config) ->
     Chip = chip(Config),
     {_, In} = wire(Chip, #{edges => both, active => false}),
@@ -738,7 +741,7 @@ watched(Config) ->
     ?assertMatch(#{line := "L0", change := configured, info := #{active_low := true}}, change(W)),
     ok = whittle_gpio:release(R),
     ?assertMatch(#{line := "L0", change := released, info := #{used := false}}, change(W)),
-    %% It has no values and no settings.
+    %% A watch has no values and no settings.
     ?assertError(badarg, whittle_gpio:get(W)),
     ?assertEqual({error, einval}, whittle_gpio:configure(W, #{})),
     ?assertEqual({error, einval}, whittle_gpio:watch(Chip, [70])),
@@ -751,8 +754,8 @@ change(W) -> receive {gpio_changed, W, Change} -> Change after ?WAIT -> late end
 
 %% ---- the machine --------------------------------------------------------------
 
-%% As many descriptors and processes after thousands of requests as before, whatever way
-%% they ended.
+%% After thousands of requests there are as many descriptors and processes as before, for every way
+%% in which a request can end.
 descriptors(Config) ->
     Chip = chip(Config),
     {ok, _} = whittle_gpio:info(Chip),
@@ -773,13 +776,13 @@ descriptors(Config) ->
     until(fun() -> requests() =:= [] end),
     ?assertEqual(Before, descriptors()).
 
-%% The processes of requests.
+%% Returns the processes of requests.
 requests() ->
     [P || P <- processes(),
           proc_lib:translate_initial_call(P) =:= {whittle_gpio_request, init, 1}].
 
-%% The first call that takes long is the last on a normal scheduler: with one scheduler,
-%% another process runs while this one is inside the chip.
+%% The first long call is the last one on a normal scheduler: with one scheduler, another process
+%% runs while this one is in the chip's call.
 slow_chip(Config) ->
     {ok, R} = whittle_gpio:request(chip(Config), ["slow"]),
     {ok, _} = whittle_gpio:get(R),
@@ -799,7 +802,7 @@ slow_chip(Config) ->
         erlang:system_flag(schedulers_online, Online)
     end.
 
-%% How often it ran between started and done.
+%% Counts how often the process ran between `started' and `done'.
 witness(0, Ran) ->
     Ran;
 witness(Rounds, Ran) ->
@@ -808,8 +811,8 @@ witness(Rounds, Ran) ->
     receive done -> ok end,
     witness(Rounds - 1, case Length of 0 -> Ran + 1; _ -> Ran end).
 
-%% Floods of edges, owners asleep and awake: no scheduler is held. The bound is far above
-%% what a loaded machine does to any process, and far below a call that waits.
+%% With floods of edges and with owners that read or do not read, no call holds a scheduler. The
+%% bound is much longer than delays on a loaded machine, and much shorter than a call that waits.
 schedulers_stay_free(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both}),
     Before = erlang:system_monitor(self(), [{long_schedule, 1000}]),
@@ -829,14 +832,14 @@ schedulers_stay_free(Config) ->
         erlang:system_monitor(Before)
     end.
 
-%% Calls from many processes while the request is released under them.
+%% Many processes call while another one releases the request.
 called_by_many(Config) ->
     Chip = chip(Config),
     [begin
          {ok, R} = whittle_gpio:request(Chip, [{0, #{edges => both}}, {1, #{direction => output}}]),
          Callers = [spawn_monitor(fun() -> hammer(R, K) end) || K <- lists:seq(1, 8)],
          ok = whittle_gpio:release(R),
-         %% The lines are free as soon as it was released.
+         %% The lines are free as soon as release returns.
          {ok, R2} = whittle_gpio:request(Chip, [0, 1]),
          [receive {'DOWN', M, process, P, Reason} -> ?assertEqual(normal, Reason)
           after ?WAIT -> error(stuck)
@@ -856,7 +859,7 @@ hammer(R, K) ->
         _ -> hammer(R, K)
     end.
 
-%% Any terms to any function of the library: an answer or badarg.
+%% Each function answers or raises badarg, for any arguments.
 fuzzed(Config) ->
     Chip = list_to_binary(chip(Config)),
     {ok, R} = whittle_gpio:request(Chip, [0, 1], #{edges => both}),
@@ -884,7 +887,7 @@ fuzzed(Config) ->
                   end), 20000),
     ?assertMatch({ok, _}, whittle_gpio:get(R)).
 
-%% What the README shows.
+%% Runs the README's example.
 readme(Config) ->
     {ok, Text} = file:read_file(filename:join(here(), "../README.md")),
     [_, Gpio] = binary:split(Text, <<"## GPIO\n">>),
@@ -894,7 +897,8 @@ readme(Config) ->
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     {value, ok, _} = erl_eval:exprs(Expressions, []).
 
-%% New code, with a library of its own, takes over what is open; the old library goes.
+%% New code, with its own library, takes over the open requests, and the VM unloads the old
+%% library.
 upgraded(Config) ->
     {Out, In} = wire(chip(Config), #{edges => both}),
     ok = whittle_gpio:set(Out, 0, 1),
@@ -925,7 +929,7 @@ mapped(Part) ->
 
 chip(Config) -> proplists:get_value(chip, Config).
 
-%% Lines 0 and 1 of a chip: an output and an input with these options.
+%% Returns lines 0 and 1 of a chip: an output, and an input with these options.
 wire(Chip, Options) ->
     {ok, Out} = whittle_gpio:request(Chip, [0], #{direction => output}),
     {ok, In} = whittle_gpio:request(Chip, [1], Options),
@@ -933,7 +937,7 @@ wire(Chip, Options) ->
 
 event(R) -> receive {gpio, R, Event} -> Event after ?WAIT -> late end.
 
-%% Nothing has come, also after its process has done all that it has to.
+%% Checks that no event has come, after the request's process has finished its work.
 none(R) ->
     _ = whittle_gpio:stats(R),
     receive Message when element(2, Message) =:= R -> error(Message) after 0 -> ok end.

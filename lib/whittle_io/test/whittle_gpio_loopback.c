@@ -1,28 +1,28 @@
 /*
- * Chips "/dev/loopback/NAME" behind the calls of c_src/whittle_gpio_device.h, for the
- * tests: a small kernel's side of linux/gpio.h, version 2. Every other path goes on to
- * the kernel.
+ * Simulates chips "/dev/loopback/NAME" for the tests, behind the calls of
+ * c_src/whittle_gpio_device.h. It does the kernel's part of linux/gpio.h, version 2. It passes
+ * every other path on to the kernel.
  *
- * A chip comes into being when it is first opened. Its lines:
- *   0-63     named L0 to L63; 2k and 2k+1 are the ends of one wire
+ * The first open of a name makes the chip. Its lines:
+ *   0-63     have the names L0 to L63; 2k and 2k+1 are the ends of one wire
  *   64       float: a wire with nothing at its other end
- *   65       hog: taken, by the kernel
- *   66       unplug: set to active, the chip is gone; its name makes a new one
- *   67       slow: every call that touches it takes 5 ms, as behind I2C
- *   68       without a name
+ *   65       hog: the kernel holds it
+ *   66       unplug: when it becomes active, the chip goes away; a new open makes a new chip
+ *   67       slow: every call that uses it takes 5 ms, as over I2C
+ *   68       has no name
  *   69       has the name of line 0
- * "/dev/loopback/denied" may not be opened, and "/dev/loopback/none" is not there.
+ * An open of "/dev/loopback/denied" is denied, and "/dev/loopback/none" does not exist.
  *
- * What is modelled, as drivers/gpio/gpiolib-cdev.c does it: which flags go together, who
- * holds a line, direction, value, active_low, edges, debounce (an edge counts when the
- * level has been there for the period), the queue of events (the eldest goes when it is
- * full) and both numbers, the watch of lines with its queue of 32 (the newest goes).
- * A wire's level: low if anybody drives it low, else high if anybody drives it high,
- * else what the pulls say, else what it was. Released lines drive nothing.
+ * The model follows drivers/gpio/gpiolib-cdev.c. It has: the valid combinations of flags, the
+ * holder of a line, direction, value, active_low, edges, debounce (an edge counts when the level
+ * has lasted for the period), the queue of events (a full one drops the oldest) with both
+ * numbers, and the watch of lines with its queue of 32 (a full one drops the newest).
+ * The level of a wire is low if any line drives it low, else high if any line drives it high,
+ * else that of the pulls, else unchanged. Released lines drive nothing.
  *
- * Descriptors are real, so that the VM polls them: a request is an epoll set of an
- * eventfd (events wait, or the chip is gone) and a timerfd (the next debounce). One lock
- * is around all of it.
+ * Descriptors are real, so that the VM can poll them. A request is an epoll set of an eventfd
+ * (events wait, or the chip is gone) and a timerfd (the next debounce). One lock guards all
+ * data.
  */
 #define _GNU_SOURCE
 #include "whittle_gpio_device.h"
@@ -78,18 +78,18 @@ struct chip {
     int level[LINES]; /* of a wire, by its lower line */
 };
 
-/* What a descriptor stands for. */
+/* The data of a descriptor. */
 struct object {
     struct chip *chip;
     int is_request;
     int event_fd, timer_fd; /* -1: none */
-    /* a request's */
+    /* fields of a request */
     unsigned count;
     uint32_t offsets[GPIO_V2_LINES_MAX];
     uint32_t seqno;
     struct gpio_v2_line_event *events;
     unsigned size, first, waiting;
-    /* a chip's */
+    /* fields of a chip */
     uint8_t watched[LINES];
     struct gpio_v2_line_info_changed changes[CHANGES];
 };
@@ -148,7 +148,7 @@ static void put_event(struct object *request, struct line *line, int level)
     set_ready(request);
 }
 
-/* Sets the timer to the next debounce that will be over. */
+/* Sets the timer to the next end of a debounce period. */
 static void set_timer(struct object *request)
 {
     struct itimerspec when;
@@ -233,7 +233,7 @@ static void settle_wire(struct chip *chip, int offset)
         see(b, *level);
 }
 
-/* ---- what lines are ------------------------------------------------------------- */
+/* ---- the state of lines --------------------------------------------------------- */
 
 static void describe(struct chip *chip, uint32_t offset, struct gpio_v2_line_info *info)
 {
@@ -324,7 +324,7 @@ static void configure(struct object *request, const struct gpio_v2_line_config *
             attribute(config, i, GPIO_V2_LINE_ATTR_ID_DEBOUNCE);
         uint64_t flags = flags_of(config, i);
 
-        /* Without a direction it stays what it was. */
+        /* Without a direction in the flags, the line keeps its direction. */
         line->flags = flags & DIRECTIONS ? flags : flags | (line->flags & DIRECTIONS);
         line->flags &= ~(uint64_t)EDGES;
         if (flags & GPIO_V2_LINE_FLAG_OUTPUT)
@@ -334,7 +334,7 @@ static void configure(struct object *request, const struct gpio_v2_line_config *
         line->debounce_us = debounce != NULL ? debounce->debounce_period_us : 0;
         line->steady = chip->level[wire_of(offset)];
         line->deadline = 0;
-        /* What configuring does to the level is no edge. */
+        /* A change of the level by a new configuration is not an edge. */
         line->flags |= flags & EDGES;
         tell_watchers(chip, (uint32_t)offset, change);
     }

@@ -41,7 +41,7 @@ info(Port, Key) ->
     {ok, Info} = whittle_serial:info(Port),
     maps:get(Key, Info).
 
-%% Asks until it is so: what is waited for tells nobody.
+%% Asks until the fun returns true: no message reports this change.
 until(Condition) ->
     case Condition() of
         true -> ok;
@@ -54,7 +54,7 @@ sends_and_receives(Config) ->
     {Peer, Port} = open(Config, []),
     ok = whittle_serial:send(Port, ["he", <<"llo">>]),
     ?assertEqual(<<"hello">>, whittle_serial_peer:read(Peer, 5)),
-    %% Nothing of a terminal is left: no echo, no line ends, no signals.
+    %% The settings of a terminal are off: no echo, no line ends, no signals.
     All = list_to_binary(lists:seq(0, 255)),
     ok = whittle_serial:send(Port, All),
     ?assertEqual(All, whittle_serial_peer:read(Peer, 256)),
@@ -80,7 +80,7 @@ options_read_back(Config) ->
          ?assertEqual({Rate, Rate}, Rates),
          ?assertEqual(Wanted, Rate),
          ?assertEqual({0, 0}, {O, L}),
-         %% CREAD and CLOCAL are always on, IXANY and what changes bytes never.
+         %% CREAD and CLOCAL are always on. IXANY and settings that change bytes are always off.
          ?assertEqual(8#4200, C band 8#4200),
          ?assertEqual(Input, I),
          ?assertEqual(Control, C band 8#20000000100),
@@ -94,8 +94,8 @@ options_read_back(Config) ->
                     {[{flow, software}], 9600, 8#12001, 0},
                     {[{flow, software}, {stop_bits, 2}, {rate, 300}], 300, 8#12001, 8#100}]].
 
-%% A pseudo-terminal is always 8N, whatever it is told: so a frame that the hardware does not
-%% take is refused, and nothing is left of the attempt.
+%% A pseudo-terminal always has eight bits without parity. So the library refuses a frame that the
+%% hardware does not take, and restores the settings.
 refused_frame(Config) ->
     Peer = peer(Config),
     Path = whittle_serial_peer:path(Peer),
@@ -133,7 +133,7 @@ floods_passively(Config) ->
     {Peer, Port} = open(Config, [{active, false}]),
     flood(Peer, Port, 4 * ?MB, fun() -> {ok, Data} = whittle_serial:recv(Port, 0), Data end).
 
-%% More who want to run than can.
+%% More processes want to run than there are schedulers.
 floods_on_busy_schedulers(Config) ->
     {Peer, Port} = open(Config, [{active, once}]),
     Spinning = [spawn_link(fun spin/0) || _ <- lists:seq(1, 2 * erlang:system_info(schedulers))],
@@ -155,7 +155,7 @@ flood(Peer, Port, Size, Receive) ->
     ?assertEqual(<<"ok">>, whittle_serial_peer:flooded(Peer)),
     ?assertEqual({Size, Size}, {info(Port, read), info(Port, written)}).
 
-%% In pieces of many sizes.
+%% Sends in pieces of many sizes.
 send_numbered(_, Size, Size) -> ok;
 send_numbered(Port, At, Size) ->
     Piece = min(1 + At * 7 rem 100003, Size - At),
@@ -168,7 +168,7 @@ receive_numbered(Receive, At, Size) when At < Size ->
     true = Data =:= numbered(At, byte_size(Data)),
     receive_numbered(Receive, At + byte_size(Data), Size).
 
-%% None within another, each sender's in order, nothing lost.
+%% No message is inside another, each sender's messages are in order, and none is lost.
 many_senders(Config) ->
     {Peer, Port} = open(Config, []),
     Line = fun(Who, N) -> iolist_to_binary(io_lib:format("~b ~4..0b ~s~n",
@@ -219,7 +219,7 @@ recv_lengths(Config) ->
     until(fun() -> info(Port, buffered) =:= 5 end),
     ?assertEqual({ok, <<"bcd">>}, whittle_serial:recv(Port, 3)),
     ?assertEqual({ok, <<"ef">>}, whittle_serial:recv(Port, 0)),
-    %% More than is read ahead, all the same.
+    %% A recv may ask for more bytes than `buffer'.
     whittle_serial_peer:flood(Peer, 200000, 0),
     ?assertEqual({ok, numbered(0, 200000)}, whittle_serial:recv(Port, 200000)),
     ?assertEqual({error, enomem}, whittle_serial:recv(Port, 16#4000001)),
@@ -234,7 +234,7 @@ recv_timeout(Config) ->
     whittle_serial_peer:write(Peer, <<"c">>),
     ?assertEqual({ok, <<"abc">>}, whittle_serial:recv(Port, 3)).
 
-%% Who waited first is served first; the dead take nothing with them.
+%% The process that waits longest gets bytes first. Dead processes take no bytes with them.
 recv_in_turn(Config) ->
     {Peer, Port} = open(Config, [{active, false}]),
     Test = self(),
@@ -265,7 +265,8 @@ frames(Config) ->
      end || {Head, Size} <- [{1, 0}, {1, 255}, {2, 256}, {2, 3000}, {4, 20000}, {4, 1}]],
     ok = whittle_serial:setopts(Port, [{packet, 1}]),
     ?assertEqual({error, emsgsize}, whittle_serial:send(Port, binary:copy(<<0>>, 256))),
-    %% A length that cannot be: told, what we have is dropped, and the next is read.
+    %% If a length is impossible, the owner gets an error, the line drops the available bytes, and
+    %% reads the next ones.
     ok = whittle_serial:setopts(Port, [{packet, 2}, {packet_size, 10}]),
     whittle_serial_peer:write(Peer, <<11:16, "hello world">>),
     receive {serial_error, Port, Reason} -> ?assertEqual(emsgsize, Reason) end,
@@ -278,7 +279,7 @@ lines(Config) ->
     whittle_serial_peer:trickle(Peer, <<"one\ntwo\r\n\nlonger than eight\nend">>),
     ?assertEqual([<<"one\n">>, <<"two\r\n">>, <<"\n">>, <<"longer t">>, <<"han eigh">>, <<"t\n">>],
                  [received(Port) || _ <- lists:seq(1, 6)]),
-    %% What the mode ends does not end yet is kept over a change of the mode.
+    %% The line keeps an unfinished message over a change of the mode.
     ok = whittle_serial:setopts(Port, [{packet, raw}]),
     ?assertEqual(<<"end">>, received(Port)),
     ok = whittle_serial:send(Port, <<"as it is">>),
@@ -294,7 +295,7 @@ modes(Config) ->
     whittle_serial_peer:write(Peer, <<"bytes\n">>),
     ?assertEqual(<<"bytes\n">>, received(Port)).
 
-%% Half a second: no machine is so busy that it splits three bytes.
+%% The silence is half a second. Even a busy machine does not delay three bytes for so long.
 silence_ends_messages(Config) ->
     {Peer, Port} = open(Config, [{inter_byte_timeout, 500}]),
     whittle_serial_peer:trickle(Peer, <<"abc">>),
@@ -302,7 +303,7 @@ silence_ends_messages(Config) ->
     ok = whittle_serial:setopts(Port, [{active, false}]),
     whittle_serial_peer:trickle(Peer, <<"def">>),
     ?assertEqual({ok, <<"def">>}, whittle_serial:recv(Port, 1)),
-    %% One that is longer than a message may be does not wait for silence.
+    %% A message that reaches the largest size does not wait for silence.
     ok = whittle_serial:setopts(Port, [{packet_size, 2}]),
     whittle_serial_peer:trickle(Peer, <<"ghi">>),
     ?assertEqual([{ok, <<"gh">>}, {ok, <<"i">>}], [whittle_serial:recv(Port, 0) || _ <- [1, 2]]),
@@ -332,7 +333,8 @@ reads_ahead_bounded(Config) ->
     ?assertEqual({ok, numbered(0, ?MB)}, whittle_serial:recv(Port, ?MB)),
     ?assertEqual(<<"ok">>, whittle_serial_peer:flooded(Peer)).
 
-%% More than the kernel takes at once: the sender waits, the line does all else meanwhile.
+%% The bytes are more than the kernel takes at once. The sender waits, and the line does all its
+%% other work meanwhile.
 send_waits(Config) ->
     {Peer, Port} = open(Config, []),
     Test = self(),
@@ -344,14 +346,14 @@ send_waits(Config) ->
     ?assertEqual(numbered(0, ?MB), whittle_serial_peer:read(Peer, ?MB)),
     receive {sent, Result} -> ?assertEqual(ok, Result) end.
 
-%% What was not sent is told exactly: together with what was, it is the message.
+%% The error contains exactly the unsent bytes: sent and unsent bytes together are the message.
 send_timeout(Config) ->
     {Peer, Port} = open(Config, [{send_timeout, 50}, {packet, 4}]),
     Message = numbered(0, ?MB),
     {error, {timeout, Rest}} = whittle_serial:send(Port, Message),
     Sent = info(Port, written),
     ?assertEqual(4 + ?MB, Sent + byte_size(Rest)),
-    %% Who comes after waits as long as it says, once the last gap is filled.
+    %% A later sender waits for its own timeout, after the last room is full.
     ok = fill(Port),
     Filled = info(Port, written) - Sent,
     Wire = <<?MB:32, Message/binary>>,
@@ -361,7 +363,7 @@ send_timeout(Config) ->
                  whittle_serial_peer:read(Peer, Filled)),
     ok = whittle_serial:send(Port, <<"z">>, infinity),
     ?assertEqual(<<1:32, "z">>, whittle_serial_peer:read(Peer, 5)),
-    %% One whose turn does not come.
+    %% This sender's turn does not come.
     ok = whittle_serial:setopts(Port, [{packet, raw}]),
     Test = self(),
     spawn_link(fun() -> Test ! {sent, whittle_serial:send(Port, Message, infinity)} end),
@@ -378,7 +380,7 @@ fill(Port) ->
         {error, {timeout, Rest}} -> true = lists:member(Rest, rests(<<1:32, "y">>)), ok
     end.
 
-%% All of the data, or what may be left on the wire.
+%% Returns all of the data, or the possible rest on the wire.
 rests(Wire) -> [<<"y">> | [binary:part(Wire, N, 5 - N) || N <- [1, 2, 3, 4]]].
 
 drains(Config) ->
@@ -413,7 +415,7 @@ flushes_output(Config) ->
     ?assertEqual([{sent, {error, ecanceled}}, {sent, {error, ecanceled}}],
                  [receive M -> M end || _ <- [1, 2]]),
     ok = whittle_serial:send(Port, <<"after">>),
-    %% The master's side of the kernel keeps what it has taken; the rest is gone.
+    %% The kernel keeps the bytes on the master's side. All others are gone.
     Kept = until_after(Peer, <<>>),
     ?assertEqual(numbered(0, byte_size(Kept)), Kept).
 
@@ -432,7 +434,7 @@ gives_away(Config) ->
     ?assertEqual(<<"first\n">>, received(Port)),
     Test = self(),
     New = spawn_link(fun() -> forward(Test) end),
-    %% The second is in the mailbox, or comes while it is given away.
+    %% The second message is in the mailbox, or arrives during the change of the owner.
     ok = whittle_serial:controlling_process(Port, New),
     whittle_serial_peer:write(Peer, <<"third\n">>),
     ?assertEqual([{New, {serial, Port, <<"second\n">>}}, {New, {serial, Port, <<"third\n">>}}],
@@ -442,7 +444,7 @@ gives_away(Config) ->
 
 forward(To) -> receive Message -> To ! {self(), Message}, forward(To) end.
 
-%% From hand to hand while bytes come: none lost, doubled or out of order.
+%% The owner changes again and again while bytes come. No byte is lost, doubled or out of order.
 gives_away_in_flood(Config) ->
     {Peer, Port} = open(Config, []),
     whittle_serial_peer:flood(Peer, 2 * ?MB, 0),
@@ -488,8 +490,8 @@ no_owner_no_gift(Config) ->
 
 %%% devices
 
-%% A directory of the form of /sys/class/tty: an adapter of each kind, a port without
-%% hardware, a console.
+%% Makes a directory like /sys/class/tty with an adapter of each kind, a port without hardware and
+%% a console.
 lists_devices(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "sys"),
     _ = file:del_dir_r(Dir),

@@ -1,4 +1,4 @@
-%% What goes wrong with serial lines, and what must not.
+%% Tests faults of serial lines and of their users.
 -module(whittle_serial_fault_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("proper/include/proper.hrl").
@@ -47,7 +47,7 @@ until(Condition) ->
 
 descriptors() -> {ok, Names} = file:list_dir("/proc/self/fd"), length(Names).
 
-%% When it has ended.
+%% Waits until the process has ended.
 ended(Pid) ->
     Ref = monitor(process, Pid),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.
@@ -62,7 +62,7 @@ no_device(Config) ->
                              {"", enoent}, {"/dev/null/x", enotdir}, {Dir, eisdir},
                              {"/dev/null", enotty}, {"null", enotty},
                              {lists:duplicate(5000, $x), enametoolong},
-                             %% A file of the kernel's that nobody can write, root neither.
+                             %% This is a file of the kernel that no user can write, not even root.
                              {"/sys/kernel/uevent_seqnum", eacces},
                              {"/dev/a\0b", {bad_option, "/dev/a\0b"}},
                              {device, {bad_option, device}}, {[a], {bad_option, [a]}}]],
@@ -77,7 +77,7 @@ bad_options(Config) ->
     [?assertEqual({error, {bad_option, Option}}, whittle_serial:open(path(Config), [Option]))
      || Option <- Bad],
     ?assertEqual({error, {bad_option, x}}, whittle_serial:open(path(Config), x)),
-    ?assertEqual("there is no such device, option or value: {bits,9}",
+    ?assertEqual("this is not a valid device, option or value: {bits,9}",
                  whittle_serial:format_error({bad_option, {bits, 9}})),
     ?assertEqual("no such file or directory", whittle_serial:format_error({error, enoent})),
     Port = open(Config, []),
@@ -88,7 +88,7 @@ bad_options(Config) ->
 busy(Config) ->
     Port = open(Config, []),
     ?assertEqual({true, true}, whittle_serial_peer:is_taken(peer(Config))),
-    %% More than the other end takes before it reads, so that some is queued: it stays.
+    %% The other end does not read, so some of these bytes stay in the queue. They are not lost.
     Bytes = whittle_serial_peer:numbered(0, 20000),
     {error, {timeout, Rest}} = whittle_serial:send(Port, Bytes, 0),
     ?assertEqual({error, ebusy}, whittle_serial:open(path(Config))),
@@ -114,12 +114,12 @@ no_modem_lines(Config) ->
                  whittle_serial:set_modem_lines(Port, #{cts => true})),
     {ok, Info} = whittle_serial:info(Port),
     ?assertNot(is_map_key(counters, Info)),
-    %% It goes on after all that.
+    %% The line works after all these errors.
     ok = whittle_serial:send(Port, "x"),
     ?assertEqual(<<"x">>, whittle_serial_peer:read(peer(Config), 1)).
 
-%% Kernels take a break of a pseudo-terminal for nothing, or say enotty. What is sent
-%% while it is on waits for its end.
+%% For a break on a pseudo-terminal, some kernels do nothing, and others return enotty. A send
+%% during a break waits for its end.
 break_in_turn(Config) ->
     Port = open(Config, []),
     Test = self(),
@@ -150,7 +150,7 @@ closed(Port) ->
                    whittle_serial:info(Port),
                    whittle_serial:controlling_process(Port, self())]].
 
-%% What came before is delivered before.
+%% The owner first gets the bytes that came before the end.
 hang_up_active(Config) ->
     Before = descriptors(),
     Port = open(Config, [{active, 1}, {packet, 1}]),
@@ -159,7 +159,7 @@ hang_up_active(Config) ->
     receive {serial_passive, Port} -> ok end,
     until(fun() -> info(Port, buffered) =:= 7 end),
     whittle_serial_peer:hang_up(peer(Config)),
-    %% The descriptor is gone, whether or not somebody asks for the rest.
+    %% The descriptor is closed, even if no process asks for the remaining bytes.
     until(fun() -> descriptors() =:= Before end),
     ok = whittle_serial:setopts(Port, [{active, true}]),
     ?assertEqual([{serial, Port, <<"b">>}, {serial_error, Port, etimedout}, {serial_closed, Port}],
@@ -180,7 +180,7 @@ hang_up_passive(Config) ->
     ok = whittle_serial:close(Port),
     ended(server(Port)).
 
-%% A recv, two sends and a drain that wait.
+%% A recv, two sends and a drain wait.
 waiting(Port) ->
     Test = self(),
     Big = binary:copy(<<"x">>, 1000000),
@@ -209,8 +209,8 @@ close_of_waiting(Config) ->
     all_closed(),
     closed(Port).
 
-%% Several close at once, and all return. (A pseudo-terminal queues nothing that a close could
-%% wait for; board_SUITE has a UART that does.)
+%% Several processes close at once, and all calls return. (A pseudo-terminal queues nothing for
+%% which a close could wait; board_SUITE has a UART that does.)
 closed_by_many(Config) ->
     Port = open(Config, [{linger, 0}]),
     Test = self(),
@@ -232,7 +232,8 @@ owner_dies(Config) ->
     closed(Port),
     ?assertEqual(Before, descriptors()).
 
-%% Nobody ought to; the descriptor is closed all the same, and senders do not wait for ever.
+%% Users should not kill this process. If they do, the VM closes the descriptor, and senders do not
+%% wait for ever.
 server_killed(Config) ->
     Before = descriptors(),
     Port = open(Config, [{active, false}]),
@@ -243,8 +244,8 @@ server_killed(Config) ->
     closed(Port),
     {ok, _} = whittle_serial:open(path(Config)).
 
-%% Within a call that its driver sleeps in: the descriptor is closed when that call ends, and
-%% once. The library is compiled with an ioctl that waits at a gate.
+%% Something kills the server during a call in which its driver sleeps. The descriptor closes when
+%% that call ends, and only once. The test compiles the library with an ioctl that waits at a gate.
 server_killed_in_call(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
     Gate = filename:join(Dir, "gate"),
@@ -277,7 +278,7 @@ killed_at(Gate, Port, Path) ->
     Server = server(Port),
     ?assertEqual(1, open_at(Path)),
     spawn(fun() -> whittle_serial:modem_lines(Port) end),
-    %% Opening the gate succeeds when the call has come to it.
+    %% The gate opens only after the call has come to it.
     Keeper = open_port({spawn, "sh -c 'exec 3>" ++ Gate ++ "; echo in; read x; echo go >&3'"},
                        [{line, 10}]),
     receive {Keeper, {data, {eol, "in"}}} -> ok end,
@@ -288,14 +289,14 @@ killed_at(Gate, Port, Path) ->
     true = port_command(Keeper, "\n"),
     until(fun() -> open_at(Path) =:= 0 end).
 
-%% How often a device is open here.
+%% Counts how often this VM has a device open.
 open_at(Path) ->
     {ok, Names} = file:list_dir("/proc/self/fd"),
     length([Name || Name <- Names,
                     {ok, To} <- [file:read_link("/proc/self/fd/" ++ Name)],
                     unicode:characters_to_binary(To) =:= Path]).
 
-%% What the kernel has taken it has, though the line hung up before its sender asked.
+%% Bytes that the kernel has taken count as sent, even if the line hung up before the sender asked.
 sent_and_hung_up(Config) ->
     Port = open(Config, [{active, false}]),
     Peer = peer(Config),
@@ -307,7 +308,8 @@ sent_and_hung_up(Config) ->
     ?assertEqual({error, closed}, whittle_serial:recv(Port, 1)),
     ?assertEqual(ok, gen_server:call(server(Port), {sent, Tag, infinity})).
 
-%% Killed in any place of a send: each message is whole or was never begun.
+%% The test kills a sender at any point of a send. Each message is complete, or nothing of it was
+%% sent.
 senders_killed(Config) ->
     Port = open(Config, [{packet, 4}]),
     Peer = peer(Config),
@@ -324,7 +326,7 @@ senders_killed(Config) ->
          exit(Pid, kill),
          ended(Pid)
      end || N <- lists:seq(1, 40)],
-    %% The server knows of all of them, so the end comes behind them.
+    %% The server knows all of them, so the end comes after them.
     _ = info(Port, senders),
     spawn_link(fun() -> ok = whittle_serial:send(Port, <<"the end">>) end),
     read_whole(Peer, Message),
@@ -339,7 +341,7 @@ read_whole(Peer, Message) ->
             read_whole(Peer, Message)
     end.
 
-%% However a line ends.
+%% Tests every way in which a line can end.
 descriptors(Config) ->
     Before = descriptors(),
     Ways = [fun(Port) -> ok = whittle_serial:close(Port) end,
@@ -363,15 +365,15 @@ descriptors(Config) ->
      end || _ <- lists:seq(1, 500), Way <- Ways],
     until(fun() -> descriptors() =:= Before end).
 
-%% The one before may still be closing.
+%% The line before may not be closed yet.
 eventually(Config) ->
     case whittle_serial:open(path(Config)) of
         {ok, Port} -> Port;
         {error, ebusy} -> eventually(Config)
     end.
 
-%% A scheduler that waits for a device would be told of, and nothing else would run on it.
-%% The bound is for a machine that is not ours alone; bench/serial has a closer one.
+%% If a scheduler waited for a device, the VM would report it, and no other process would run
+%% there. The bound allows for a busy machine; bench/serial has a closer one.
 nothing_stuck(Config) ->
     Port = open(Config, [{packet, 4}]),
     _ = erlang:system_monitor(self(), [{long_schedule, 1000}]),
@@ -392,7 +394,7 @@ waiting(Port, Count) ->
 
 %%% the library
 
-%% New code comes while a line is open, with a send under way, and the old is thrown out.
+%% The VM loads new code during a send on an open line, and purges the old code.
 upgraded(Config) ->
     Port = open(Config, [{active, false}]),
     Peer = peer(Config),
@@ -430,7 +432,7 @@ any_arguments(Config) ->
     {ok, Gone} = whittle_serial:open(whittle_serial_peer:path(Other)),
     ok = whittle_serial:close(Gone),
     any_call([line(Port), line(Gone)]),
-    %% It is not one's own, so all that could be done is to send; nobody reads that.
+    %% This process is not the owner, so it could only send, and nobody reads that.
     ok = whittle_serial:flush(Port, output),
     whittle_serial_peer:write(peer(Config), <<"alive">>),
     ?assertEqual({ok, <<"alive">>}, whittle_serial:recv(Port, 5)),
@@ -458,7 +460,8 @@ any_call(Lines) ->
                             true
                         end)), [quiet, long_result, {numtests, 5000}])).
 
-%% The words of the interface with anything: an answer or a raised error, and the line lives.
+%% Calls the functions of the interface with any arguments: each answers or raises, and the line
+%% lives.
 any_words(Config) ->
     Port = open(Config, [{active, false}]),
     Server = server(Port),

@@ -1,4 +1,4 @@
-%% Messages of what came in, however it was split.
+%% Tests the messages that arrive for any split of the input.
 -module(whittle_serial_packet_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("proper/include/proper.hrl").
@@ -68,7 +68,7 @@ split_anywhere(_) ->
                               end
                           end))).
 
-%% A frame that stops is told once, and the next is whole.
+%% A frame that stops gives one error, and the next frame is complete.
 silence_anywhere(_) ->
     holds(?FORALL({Head, Message, Cut, Next}, {oneof([1, 2, 4]), binary(), nat(), binary()},
                   begin
@@ -85,7 +85,7 @@ silence_anywhere(_) ->
                       end
                   end)).
 
-%% In the modes of text no byte is ever lost, whatever is changed when.
+%% In the modes for text no byte is ever lost, for any changes of the mode at any time.
 changed_anywhere(_) ->
     Step = oneof([{push, binary()}, {change, oneof([raw, gap, line]), range(1, 50)}, silent, pop]),
     holds(?FORALL(Steps, list(Step),
@@ -107,7 +107,7 @@ step(pop, {Out, Input}) ->
         {more, Input1} -> {Out, Input1}
     end.
 
-%% Whatever comes, no message is longer than the limit, and what is held is bounded by it.
+%% For any input, no message is longer than the limit, which also bounds the kept bytes.
 garbage(_) ->
     holds(?FORALL({Mode, Limit, Pieces},
                   {oneof([gap, line, 1, 2, 4]), range(1, 300), list(binary())},
@@ -119,7 +119,7 @@ garbage(_) ->
                                             end, Popped)
                   end)).
 
-%% Nobody pops, and noise that ends in silence comes for ever.
+%% Nobody pops, and noise with silences comes for ever.
 bounded_errors(_) ->
     Noise = fun(_, I) -> whittle_serial_packet:silent(whittle_serial_packet:push(<<9, 1>>, I)) end,
     Input = lists:foldl(Noise, whittle_serial_packet:new(1, 10), lists:seq(1, 1000)),

@@ -1,22 +1,22 @@
 /*
- * The other end of a serial line, for tests and benches: the master of a pseudo-terminal.
+ * Runs the other end of a serial line for tests and benchmarks: the master of a pseudo-terminal.
  *
- *   whittle_serial_peer          an Erlang port ({packet, 4}); its first word is the slave's
- *                                path, then each request (below) gets one answer
- *   whittle_serial_peer echo     a line with the slave's path, then a bare echo of bytes
- *                                until the input ends
+ *   whittle_serial_peer          serves an Erlang port ({packet, 4}): sends the slave's path
+ *                                first, and then one answer for each request (below)
+ *   whittle_serial_peer echo     prints a line with the slave's path, and then sends all bytes
+ *                                back until the input ends
  *   whittle_serial_peer ping PATH COUNT
  *                                opens PATH, sends a byte and waits for it, COUNT times;
  *                                prints the nanoseconds of each round on a line
  *
- * Requests, numbers are 32 bits, most significant byte first:
- *   w BYTES   write them                     -> ok
- *   s BYTES   as w, each byte by itself      -> ok
- *   r N       read N bytes                   -> the bytes
- *   t         the slave's struct termios2    -> as the kernel has it
- *   f N M     write N and read M bytes at once, words numbered from 0 -> ok, or what was wrong
- *   l         whether the slave is locked or exclusive -> two bytes, 0 or 1
- *   c         close the master: a hang-up    -> ok
+ * The requests. Numbers have 32 bits, most significant byte first:
+ *   w BYTES   writes the bytes               -> ok
+ *   s BYTES   writes each byte separately    -> ok
+ *   r N       reads N bytes                  -> the bytes
+ *   t         reads the slave's struct termios2 -> its bytes
+ *   f N M     writes N and reads M bytes at once, words numbered from 0 -> ok, or the fault
+ *   l         asks whether the slave is locked, and whether it is exclusive -> two bytes, 0 or 1
+ *   c         closes the master, which hangs up -> ok
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,7 +43,8 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* The slave stays open here, so that the master does not hang up while nobody else has it. */
+/* This program keeps the slave open, so that the master does not hang up while no other program
+ * has it open. */
 static void open_pair(void)
 {
     master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -84,8 +85,8 @@ static uint32_t number(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Waits for the master, which does not block while requests are served, and ends with the
- * input: who asked is gone, and nobody would end us. */
+/* Waits for the master, which does not block while the program serves requests. Ends the program
+ * at the end of the input, because the test is gone then. */
 static short wait_master(short events)
 {
     struct pollfd ready[2] = {{master, events, 0}, {0, 0, 0}};
@@ -140,10 +141,10 @@ static void say(const char *format, ...)
     reply(text, strlen(text));
 }
 
-/* Byte AT of the numbered words. */
+/* Returns byte AT of the numbered words. */
 static unsigned char numbered(uint64_t at) { return (unsigned char)(at / 4 >> 8 * (3 - at % 4)); }
 
-/* Both ways at once in one thread: what is ready is done. */
+/* Reads and writes at once in one thread, as far as the master is ready. */
 static void flood(uint32_t to_write, uint32_t to_read)
 {
     static unsigned char bytes[65536];

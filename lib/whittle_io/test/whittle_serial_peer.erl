@@ -1,5 +1,5 @@
-%% The other end of a serial line: a pseudo-terminal's master, held by whittle_serial_peer.c,
-%% which is compiled beside this module when it is first used.
+%% Runs the other end of a serial line: the master of a pseudo-terminal in the program
+%% whittle_serial_peer.c. The first use compiles that file beside this module.
 -module(whittle_serial_peer).
 
 -export([start/0, program/0, path/1, stop/1]).
@@ -25,34 +25,34 @@ program() ->
 
 path(#peer{path = Path}) -> Path.
 
-%% It may have ended by itself.
+%% The program may have ended by itself.
 stop(#peer{port = Port}) ->
     try port_close(Port)
     catch error:badarg -> true
     end.
 
-%% Returns when the kernel has them.
+%% Writes bytes, and returns when the kernel has them.
 write(Peer, Bytes) -> <<"ok">> = ask(Peer, [$w, Bytes]), ok.
 
-%% Each byte by itself.
+%% Writes each byte separately.
 trickle(Peer, Bytes) -> <<"ok">> = ask(Peer, [$s, Bytes]), ok.
 
 read(Peer, Count) -> ask(Peer, <<$r, Count:32>>).
 
-%% Flags, and rates, as the kernel has them.
+%% Returns the flags and rates of the kernel.
 termios(Peer) ->
     <<I:32/native, O:32/native, C:32/native, L:32/native, _:20/binary, In:32/native,
       Out:32/native>> = ask(Peer, "t"),
     #{iflag => I, oflag => O, cflag => C, lflag => L, rates => {In, Out}}.
 
-%% Whether it is locked against those who ask, and exclusive.
+%% Returns whether another program has locked the line, and whether it is exclusive.
 is_taken(Peer) ->
     <<Locked, Exclusive>> = ask(Peer, "l"),
     {Locked =:= 1, Exclusive =:= 1}.
 
 hang_up(Peer) -> <<"ok">> = ask(Peer, "c"), ok.
 
-%% Begins to write and read so many bytes, numbered; flooded/1 is how it ended.
+%% Starts to write and read so many numbered bytes. flooded/1 returns the result.
 flood(#peer{port = Port}, Write, Read) -> true = port_command(Port, <<$f, Write:32, Read:32>>).
 
 flooded(#peer{port = Port}) -> answer(Port).
@@ -63,7 +63,7 @@ ask(#peer{port = Port}, Request) ->
 
 answer(Port) -> receive {Port, {data, Answer}} -> Answer end.
 
-%% Bytes At to At + Size of the words 0, 1, 2 ...
+%% Returns the bytes from At to At + Size of the words 0, 1, 2 ...
 numbered(At, Size) ->
     First = At div 4,
     Words = << <<N:32>> || N <- lists:seq(First, (At + Size) div 4) >>,

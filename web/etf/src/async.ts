@@ -31,9 +31,9 @@ export interface InflateLimits {
 
 /**
  * Makes a decoder that inflates compressed terms before it passes them to `decoder`, which needs no
- * inflate. The limits of `decoder` hold for the inflated bytes (its `maxBytes`, too). Only `limits`
- * bounds their size. An offset in inflated bytes counts a version byte before them. `decode` reads
- * the bytes before it returns.
+ * inflate. The limits of `decoder` apply to the inflated bytes (its `maxBytes`, too), but only
+ * `limits` restricts the size during inflating. An offset in inflated bytes counts a version byte
+ * before them. `decode` reads the bytes before it returns.
  */
 export function asyncDecoder<T>(
     decoder: TermDecoder<T>,
@@ -58,16 +58,16 @@ function checked(limits: InflateLimits): Limits {
 }
 
 /**
- * Gives the same term without compression. An uncompressed term is its own result. The inflated
- * bytes must be as long as the header says. The function takes memory for the inflated bytes, never
- * for the size in the header. Typed decoders take the result: `person.readBytes(await
- * inflated(bytes))`.
+ * Returns the same term without compression. Returns an uncompressed term unchanged. The inflated
+ * bytes must have the size in the header. The function allocates memory for the inflated bytes,
+ * never for the size in the header. Typed decoders take the result:
+ * `person.readBytes(await inflated(bytes))`.
  */
 export async function inflated(bytes: Uint8Array, limits: InflateLimits = {}): Promise<Uint8Array> {
     return (await inflating(bytes, checked(limits))) ?? bytes;
 }
 
-/** Inflates a compressed term. The result is undefined for another term. */
+/** Inflates a compressed term. Returns undefined for another term. */
 function inflating(bytes: Uint8Array, most: Limits): Promise<Uint8Array> | undefined {
     checkBytes(bytes, "the input");
     if (bytes[0] !== Tag.Version || bytes[1] !== Tag.Compressed) return undefined;
@@ -102,9 +102,9 @@ async function unpacked(compressed: Blob, size: number, checksum: number): Promi
     }
     if (length !== size) throw damaged("not of the promised size");
     const term = new Uint8Array(await new Blob(pieces).arrayBuffer());
-    // Not every platform checks the checksum or the bytes after it. Deno does not do the first, and
-    // Node 20 not the second. This code sees only the end of these bytes: bytes that end in the
-    // checksum again pass.
+    // Deno does not check the checksum, and Node 20 does not check the bytes after it. So this code
+    // checks the last four bytes of the input. It cannot notice additional bytes that end in a copy
+    // of the checksum.
     if (checksum !== adler32(term.subarray(1))) throw damaged();
     // A decoder would inflate it again.
     if (term[1] === Tag.Compressed) throw new EtfError("tag", "no term starts with 80", 0);

@@ -18,7 +18,7 @@ export function objectBuilder(keys: readonly string[], dropped?: string): Builde
     return (values, base) => fill(new Roomy(), keys, values, base, dropped);
 }
 
-/** Makes the same builder as code, where the page allows it. */
+/** Makes the same builder as generated code, if the page allows it. */
 export function objectCode(keys: readonly string[], dropped?: string): Builder | undefined {
     const properties = keys.flatMap((key, at) =>
         key === dropped ? [] : [`${JSON.stringify(key)}:v[b+${at}]`],
@@ -26,7 +26,7 @@ export function objectCode(keys: readonly string[], dropped?: string): Builder |
     return code("v", "b", `return{${properties.join()}}`);
 }
 
-/** Gives an object the same properties as a builder of these keys does. */
+/** Assigns the properties one by one. The result is the same as that of a builder. */
 export function fill(
     object: Plain,
     keys: readonly string[],
@@ -41,11 +41,11 @@ export function fill(
 }
 
 /**
- * A constructor of ordinary empty objects for one sequence of keys. From the number of assignments
- * in it (even to one name) V8 guesses how much room an object needs, and cuts that to what the
- * first objects really took; `{}` has room for four properties, and each few more are copied to a
- * larger place (a message of 10,000 objects of 20 properties takes 1.2 times as long with it:
- * bench/etf/README.md).
+ * Makes a constructor of ordinary empty objects for one sequence of keys. V8 guesses the size of
+ * an object from the number of assignments in its constructor, even if all assign to one name.
+ * Later V8 reduces that size to the need of the first objects. A `{}` has room for four properties
+ * only; V8 copies it to a larger place for every few more. With `{}` a message of 10,000 objects of
+ * 20 properties takes 1.2 times as long (bench/etf/README.md).
  */
 function roomy(): new () => Plain {
     function Roomy(this: Plain, never?: boolean): void {
@@ -62,9 +62,8 @@ function roomy(): new () => Plain {
 let forbidden = false;
 
 /**
- * Makes a function of these two parameters. The result is undefined where this page may not turn
- * text into code. After that the code does not ask again, because the browser may report each
- * attempt as a violation.
+ * Makes a function of these two parameters. Returns undefined if the page forbids generated code.
+ * After that it does not try again, because the browser may report each attempt as a violation.
  */
 export function code<F>(first: string, second: string, body: string): F | undefined {
     try {

@@ -2,7 +2,7 @@
 export type Bytes = ReturnType<typeof Uint8Array.from>;
 
 /**
- * Gives the same bytes with room for `wanted`. If there is no room, it copies the first `used`
+ * Returns the same bytes with room for `wanted`. If the array is too small, copies the first `used`
  * bytes to an array of twice the length, but of no more than `most`.
  */
 export function grown(
@@ -27,7 +27,7 @@ export function sized(first: readonly number[], size: number, rest: Uint8Array):
     return whole;
 }
 
-/** Gives the memory of these bytes as numbers. */
+/** Returns a DataView of the memory of these bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
     return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,5 +1,5 @@
 /**
- * Makes one string for every term: two terms are the same (`=:=`) exactly when their strings are.
+ * Makes a string from a term. Two terms are equal (`=:=`) if and only if their strings are equal.
  */
 import { ErlMap } from "./map.js";
 import { parts, rank, written } from "./parts.js";
@@ -7,9 +7,8 @@ import { Atom, Float, type BitBinary, type Term } from "./term.js";
 import { latin1Text } from "./utf8.js";
 
 /**
- * Makes a string that stands for the term as a key. The time is proportional to the size of the
- * term. Large integers are in base 16, and the engine does not copy joined strings (it makes ropes
- * of them).
+ * Returns the string for the term as a key. The time is proportional to the size of the term,
+ * because large integers are in base 16, and the engine joins strings without a copy (as ropes).
  */
 export function canonical(term: Term): string {
     const value = written(term);
@@ -21,7 +20,7 @@ export function canonical(term: Term): string {
     if (value instanceof ErlMap) {
         const { names } = value.own;
         const { values } = value;
-        // The keys are all different, so the sort of the pairs need not look at the values.
+        // The keys are all different, so the values do not influence the order of the pairs.
         const order = [...names.keys()].sort((a, b) => (names[a] < names[b] ? -1 : 1));
         return order.reduce(
             (text, at) => text + names[at] + canonical(values[at]),

@@ -1,4 +1,4 @@
-/** Erlang's order of terms. */
+/** Compares terms in Erlang's order. */
 import { canonical } from "./canonical.js";
 import type { ErlMap } from "./map.js";
 import { parts, rank, Rank, written } from "./parts.js";
@@ -6,14 +6,14 @@ import { Binary, Float, ImproperList, type Atom, type Term } from "./term.js";
 import { latin1Text } from "./utf8.js";
 
 /**
- * Less than 0, 0 or more than 0, as Erlang orders the two terms:
- * number < atom < reference < fun < port < pid < tuple < record < map < list < bit string.
+ * Compares two terms in Erlang's order. Returns a number less than 0, 0, or more than 0. The order
+ * is number < atom < reference < fun < port < pid < tuple < record < map < list < bit string.
  *
- * Erlang itself orders the funs, and the map keys that are maps, of one node by what only that
- * node knows; here they have an order that is stable, but not always the same. Terms deeper than
- * JavaScript's stack allows, some thousand levels, are a RangeError, as they are to {@link equal}
- * and as keys of an {@link ErlMap}.
- * @param exact whether an integer is less than a float of the same value (as for map keys) and
+ * A node orders its own funs, and maps that are map keys, by data that only the node has. Here
+ * these terms have a stable order, which may differ from the node's. Terms deeper than JavaScript's
+ * stack allows, some thousand levels, throw a RangeError. {@link equal} and {@link ErlMap} throw it
+ * too.
+ * @param exact whether an integer is less than a float of the same value (as for map keys), and
  *   -0.0 less than 0.0. Default false: they are equal, as with `==`
  */
 export function compare(a: Term, b: Term, exact = false): number {
@@ -40,10 +40,10 @@ export function compare(a: Term, b: Term, exact = false): number {
 
 type Numeric = number | bigint | Float;
 type List = readonly Term[] | ImproperList;
-/** A bit string has fewer bits in its last byte. Other terms count all its bits. */
+/** A term with bytes. `bits` is the number of used bits in the last byte of a bit string. */
 type Bits = { readonly bytes: Uint8Array; readonly bits?: number };
 
-/** Whether two terms are the same term, as with `=:=`: 1 and 1.0 are not. */
+/** Returns whether two terms are equal, as with `=:=`: 1 and 1.0 are not. */
 export function equal(a: Term, b: Term): boolean {
     return canonical(a) === canonical(b);
 }
@@ -60,7 +60,7 @@ function compareNumbers(first: Numeric, second: Numeric, exact: boolean): number
     return exact && order === 0 ? Number(Object.is(y, -0)) - Number(Object.is(x, -0)) : order;
 }
 
-/** Atoms compare by their code points. UTF-16 units have another order. */
+/** Compares atoms by their code points. UTF-16 units have another order. */
 export function compareText(a: string, b: string): number {
     let i = 0;
     while (i < a.length && a[i] === b[i]) i++;
@@ -76,7 +76,7 @@ function compareItems(a: ArrayLike<Term>, b: ArrayLike<Term>, exact: boolean): n
     return order;
 }
 
-/** Gives the positions of these terms in their (exact) order. */
+/** Returns the positions of these terms in their (exact) order. */
 export function ordered(terms: readonly Term[]): number[] {
     // Bytes have the order of the characters with their numbers, which engines compare.
     const texts = terms.map((term) => term instanceof Binary && latin1Text(term.bytes));
@@ -114,7 +114,7 @@ function compareLists(a: List, b: List, exact: boolean): number {
     const y = itemsOf(b);
     const order = compareItems(x, y, exact);
     if (order !== 0) return order;
-    // One list has ended in its tail. The rest of the other is a list, or its tail as well.
+    // One list is at its tail. The other is at a further element, or at its tail too.
     const rest = (list: List, from: number): Term =>
         list instanceof ImproperList && from >= list.items.length
             ? list.tail

@@ -28,14 +28,14 @@ export interface TermDecoder<T> {
     /**
      * Decodes the one term in `bytes`. Throws an EtfError for anything else.
      * @param bytes the bytes that `term_to_binary` writes, including the leading 131. Binaries that
-     * become bytes share their memory, so do not change them as long as you use those.
+     * become bytes share this memory, so do not change `bytes` while you use the result.
      */
     decode(bytes: Uint8Array): T;
     /** Decodes the first term in `bytes`, and gives the number of its bytes. */
     decodePrefix(bytes: Uint8Array): Prefix<T>;
 }
 
-/** The options of every decoder. */
+/** The options that every decoder has. */
 export interface ReaderOptions {
     /** Limits that differ from {@link defaultLimits}. */
     readonly limits?: Partial<Limits>;
@@ -47,7 +47,7 @@ export interface ReaderOptions {
 export interface DecodeOptions extends ReaderOptions, PlainOptions {}
 
 const termChoices: Choices<ReaderOptions> = { limits: undefined, inflate: "function" };
-// This is no spread of the object above, because esbuild would keep a spread where nothing uses it.
+// This does not spread the object above, because esbuild keeps a spread even if nothing uses it.
 const plainChoices: Choices<DecodeOptions> = {
     limits: undefined,
     inflate: "function",

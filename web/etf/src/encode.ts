@@ -17,8 +17,9 @@ export interface EncodeOptions {
     readonly null?: "null" | "nil" | "undefined";
     /**
      * Whether equal terms always have equal bytes. Then maps are in the order of their keys, as
-     * with Erlang's option of that name. (A decoded term keeps its form where there are two, for
-     * example a port in the form of OTP 23.) Default false: maps keep the order of their entries.
+     * with Erlang's option of that name. (If a term has two forms, a decoded term keeps its
+     * own, for example a port in the form of OTP 23.) Default false: maps keep the order of their
+     * entries.
      */
     readonly deterministic?: boolean;
     /**
@@ -27,8 +28,8 @@ export interface EncodeOptions {
      */
     readonly minorVersion?: 0 | 1 | 2;
     /**
-     * Compresses into a zlib stream, `zlib.deflateSync` for example. The encoder uses the result
-     * where it is smaller. Default none: synchronous compression needs more code than all the rest.
+     * Compresses into a zlib stream, for example `zlib.deflateSync`. The encoder uses the result if
+     * it is smaller. Default none: a synchronous compressor would be larger than the whole package.
      */
     readonly deflate?: (bytes: Uint8Array) => Uint8Array;
     /**
@@ -38,9 +39,9 @@ export interface EncodeOptions {
 }
 
 /**
- * All values that the encoder takes: terms; and strings (binaries), booleans, null and undefined
- * (atoms), symbols (atoms), Uint8Array (binaries), Map, arrays (lists) and objects (maps) of such.
- * Whole numbers become integers. Write `new Float(1)` for 1.0.
+ * All values that the encoder accepts: terms, strings (binaries), booleans, null and undefined
+ * (atoms), symbols (atoms), Uint8Array (binaries), and Map, arrays (lists) and objects (maps) of
+ * such values. Whole numbers become integers. Write `new Float(1)` for 1.0.
  */
 export type Encodable =
     | Term
@@ -77,7 +78,7 @@ export interface TermEncoder {
 export function encoder(options: EncodeOptions = {}): TermEncoder {
     let idle: Output | undefined = new Output(options);
     const { deflate } = options;
-    // A getter may encode while this encodes. Such a call has an output of its own.
+    // A getter may call the encoder during a call. The inner call uses its own output.
     const using = <T>(run: (output: Output) => T): T => {
         const output = idle ?? new Output(options);
         idle = undefined;

@@ -4,8 +4,8 @@ import type { Limits } from "./limits.js";
  * Names the kind of an error:
  * - `truncated`: the input ends inside a term;
  * - `version`: the input does not start with 131;
- * - `tag`: a byte starts no term, or no term allowed in this place;
- * - `value`: a field holds a value that its tag forbids (a NaN, an arity that is no integer);
+ * - `tag`: no term starts with this byte, or such a term is not allowed here;
+ * - `value`: a field holds a value that its tag forbids (a NaN, an arity that is not an integer);
  * - `utf8`: a text is not UTF-8;
  * - `duplicate`: a map or a record has the same key twice;
  * - `key`: a JavaScript object cannot safely hold a map key;
@@ -35,10 +35,10 @@ export type EtfErrorCode =
 export class EtfError extends Error {
     override readonly name = "EtfError";
     /**
-     * @param code what kind of fault it is
-     * @param reason the same in words
-     * @param offset the byte where it was found (in compressed terms: of the inflated bytes),
-     *   or -1 where no byte is to blame, as when encoding
+     * @param code the kind of the fault
+     * @param reason a description of the fault
+     * @param offset the position of the fault in the input (in compressed terms: in the inflated
+     *   bytes), or -1 if the fault has no position, as in encoding
      */
     constructor(
         readonly code: EtfErrorCode,
@@ -49,7 +49,7 @@ export class EtfError extends Error {
     }
 }
 
-/** @internal The error of a limit that was passed. */
+/** @internal The error of an exceeded limit. */
 export function overLimit(name: keyof Limits, limits: Partial<Limits>, offset: number): EtfError {
     return new EtfError("limit", `the term exceeds ${name} (${limits[name]})`, offset);
 }
@@ -59,7 +59,7 @@ export function badStream(reason: string, offset: number): EtfError {
     return new EtfError("inflate", `compressed data is ${reason}`, offset);
 }
 
-/** @internal The error of a value that has no term. */
+/** @internal The error of a value without a term. */
 export function noTerm(reason: string): EtfError {
     return new EtfError("encode", reason, -1);
 }
@@ -79,7 +79,7 @@ export function isOverflow(error: unknown): boolean {
 }
 
 /**
- * @internal Gives the error that encoding throws. It is another one where the stack is full.
+ * @internal Returns the error that the encoder throws: a special one if the stack was full.
  */
 export function tooDeep(error: unknown): unknown {
     return isOverflow(error) ? noTerm("too deep, or holds itself") : error;
@@ -96,7 +96,7 @@ export function kindName(value: unknown): string {
 
 /**
  * @internal Escapes text for messages as Erlang does (`x`) or as JavaScript does (`u`). Otherwise a
- * line, a colour or a direction in the text could pass for a part of the message.
+ * line end, a color or a text direction in the text could look like a part of the message.
  */
 export function escaped(text: string, as = "x"): string {
     return text.replace(
@@ -115,7 +115,7 @@ export function stepText(step: string | number): string {
 }
 
 /**
- * @internal Makes an error of encoding a part of a value. The part is at this step of the path.
+ * @internal Makes the error of a part of a value. The part is at this step of the path.
  */
 export function atStep(step: string | number, error: unknown): unknown {
     if (!(error instanceof EtfError)) return error;

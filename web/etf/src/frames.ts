@@ -8,7 +8,7 @@ import { checkedLimits, type Limits } from "./limits.js";
 import { checkNames } from "./options.js";
 import { checkBytes } from "./utf8.js";
 
-/** Collects pieces of a stream and gives the messages in them. */
+/** Collects pieces of a stream and returns the messages in them. */
 export class FrameReader {
     private readonly limits: Pick<Limits, "maxBytes">;
     /** The available bytes of an unfinished length or message, and their number. */
@@ -26,11 +26,11 @@ export class FrameReader {
     }
 
     /**
-     * Gives the messages that end in this piece. A message that lies whole in the piece shares its
-     * memory. The function copies the parts of other messages together. It takes memory for the
-     * arrived bytes, not for the announced length. It takes the whole piece in at once. So a loop
-     * over the messages may end early (or throw, as decoding may), and the position in the stream
-     * stays correct. The remaining messages of the piece are then lost.
+     * Returns the messages that end in this piece. A message that is completely inside the piece
+     * shares its memory; the function joins the parts of other messages in a copy. It allocates
+     * memory for the bytes that arrived, not for the announced length. It reads the whole piece at
+     * once. So the position in the stream stays correct if a loop over the messages ends early, for
+     * example because decoding throws. The remaining messages of the piece are then lost.
      *
      * A length over the limit throws an EtfError of code `limit` after the earlier messages, and
      * again with each further piece, because the rest of the stream is unreadable.
@@ -78,8 +78,8 @@ export class FrameReader {
     }
 
     /**
-     * Tells whether a message is unfinished. The result true at the end of a stream means a
-     * truncated message.
+     * Returns whether a message is unfinished. At the end of a stream, true means that the last
+     * message is truncated.
      */
     get pending(): boolean {
         return this.inMessage || this.length > 0;

@@ -2,8 +2,8 @@
  * Erlang terms in JavaScript: decoding and encoding of the external term format.
  * @module
  */
-// Bundles have the modules in this order, with those that each needs before it: of all orders
-// that were tried it is the one that gzip makes smallest.
+// Bundles contain the modules in this order, each after the modules that it needs. Of all orders
+// that we tried, gzip compresses this one best.
 export { defaultLimits, MAX_DEPTH, type Limits } from "./limits.js";
 export * from "./term.js";
 export { compare, equal } from "./compare.js";

@@ -3,8 +3,8 @@
  *
  * This is the entry point `@whittle/etf/inflate`, for decoders without an inflate. It is
  * synchronous and small, because terms are rarely compressed, and a platform's own inflate is
- * asynchronous in browsers. It handles untrusted input bit by bit, so it checks as much as zlib
- * does: over-full and incomplete codes, distances before the start, the size and the checksum.
+ * asynchronous in browsers. Its input is untrusted, so it checks as much as zlib does: over-full
+ * and incomplete codes, distances before the start, the size and the checksum.
  * @module
  */
 import { adler32 } from "./adler32.js";
@@ -14,11 +14,11 @@ import type { Inflate } from "./reader.js";
 
 const lengthOrder = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_BITS = 15;
-/** Deflate turns one bit into 258 bytes at best. So a byte becomes no more than this number. */
+/** The most inflated bytes of one byte: deflate turns one bit into 258 bytes at best. */
 const MAX_RATIO = 258 * 8;
 
 /**
- * A canonical Huffman code. For each number of bits from 1 on it has the symbols of that length.
+ * A canonical Huffman code: the symbols of each length, for lengths from 1 bit on.
  */
 type Code = readonly (readonly number[])[];
 
@@ -93,8 +93,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     function dynamic(): void {
-        // Building a code takes as long as thousands of bytes. Deflaters build none for less than
-        // 64.
+        // To build a code takes as long as to inflate thousands of bytes. Deflaters build no code
+        // for fewer than 64 bytes.
         if (++codes > 1000 + (length >> 6)) fail("in too many blocks");
         const lengthCount = take(5) + 257;
         const count = lengthCount + take(5) + 1;
@@ -124,7 +124,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     /**
-     * Builds a code and checks that it is complete. One code of one bit alone is valid, as in zlib.
+     * Builds a code and checks that it is complete. A code with one symbol of one bit is also
+     * valid, as in zlib.
      */
     function codeOf(lengths: Uint8Array, loneAllowed: boolean): Code {
         const code: number[][] = [];
@@ -155,8 +156,8 @@ export const inflate: Inflate = (input, start, size) => {
     }
 
     /**
-     * Gives a length or a distance, minus the smallest. Symbols come in groups of 2^group. Each
-     * group after the second takes one bit more than the previous one.
+     * Returns a length or a distance, minus the smallest one. The symbols are in groups of 2^group.
+     * Each group after the second has one additional bit more than the group before it.
      */
     function span(symbol: number, group: number): number {
         const extra = Math.max(0, (symbol >> group) - 1);

@@ -1,12 +1,13 @@
 /**
- * Where bytes become text and numbers. An Input stands at a position in the bytes of one call;
- * {@link Reader} and its two views build on it.
+ * Turns bytes into text and numbers. An Input is a position in the bytes of one call;
+ * {@link Reader} and its two views extend it.
  *
- * Short strings come out of a *window*: up to {@link WINDOW} bytes of the input are turned into
- * one JavaScript string, and a string in it costs a `substring`, which engines do without a call
- * into the platform and mostly without copying. Only ASCII is taken from a window, so what the
- * other bytes turn into does not matter. A string of 13 characters or more that is kept holds its
- * window in memory, which is why a window has no more than {@link WINDOW} bytes.
+ * Short strings come from a *window*: the reader decodes up to {@link WINDOW} bytes of the input
+ * into one JavaScript string at once. Each string in the window then costs only a `substring`, for
+ * which engines call no platform function and mostly copy nothing. The reader takes only ASCII from
+ * a window, so the text of other bytes does not matter. If the page keeps a string of 13 characters
+ * or more, that string keeps its whole window in memory. So a window has no more than
+ * {@link WINDOW} bytes.
  */
 import { viewOf } from "./bytes.js";
 import { EtfError } from "./error.js";
@@ -14,12 +15,13 @@ import { narrowed } from "./integer.js";
 import { decodeUtf8 } from "./utf8.js";
 
 /**
- * Bytes of a window. V8 moves strings of up to 128 kB when it collects garbage and leaves larger
- * ones where they are: a string of this size is the smallest that `v8.getHeapSpaceStatistics`
- * shows among the large objects (Node 20). bench/etf/README.md has what other sizes cost.
+ * The largest number of bytes in a window. V8 moves strings of up to 128 kB when it collects
+ * garbage, and does not move larger ones. A string of this size is the smallest that
+ * `v8.getHeapSpaceStatistics` lists among the large objects (Node 20). bench/etf/README.md has the
+ * costs of other sizes.
  */
 const WINDOW = 131072;
-/** The platform decodes longer strings, each by itself. */
+/** The largest number of bytes of a string from a window. The platform decodes longer strings. */
 const LONG = 1024;
 /** The number of entries (a power of 2) in the table of strings of 4 to 12 bytes. */
 const SLOTS = 2048;
@@ -28,7 +30,7 @@ const SLOTS = 2048;
  * memory.
  */
 const KEPT = 0x400000;
-/** The sign bits of four bytes: none of them is set in ASCII. */
+/** The highest bits of four bytes. ASCII sets none of them. */
 const HIGH_BITS = 0x80808080 | 0;
 
 type Latin1Slice = (this: Uint8Array, start: number, end: number) => string;
@@ -37,7 +39,7 @@ type Latin1Slice = (this: Uint8Array, start: number, end: number) => string;
 const latin1Slice = (globalThis as { Buffer?: { prototype: { latin1Slice?: Latin1Slice } } }).Buffer
     ?.prototype.latin1Slice;
 
-/** This is in truth windows-1252: one character for each byte, and ASCII for ASCII. */
+/** For `latin1` this decodes windows-1252: one character for each byte, and ASCII for ASCII. */
 const bytewise = new TextDecoder("latin1");
 
 /** Makes the text of one window. */
@@ -66,7 +68,7 @@ function spread(word: number): number {
     return Math.imul(word, 0x9e3779b1);
 }
 
-/** A position in the input, and the ways to read what stands there. */
+/** A position in the input, with the methods to read the bytes there. */
 export abstract class Input {
     /** The `slice` of Node's Buffer copies nothing, so this uses `new Uint8Array`. */
     protected buf!: Uint8Array;
@@ -78,7 +80,7 @@ export abstract class Input {
     private windowEnd!: number;
     private window!: string;
 
-    // The table of short strings: four words, the last the length, stand for the bytes of each.
+    // The table of short strings. Four words identify a string: its bytes, and last its length.
     private readonly slotWords = new Int32Array(SLOTS * 4);
     private readonly slotTexts: string[] = new Array<string>(SLOTS).fill("");
     private windowed = 0;
@@ -173,7 +175,7 @@ export abstract class Input {
         return (bits & HIGH_BITS) !== 0 ? other(buf, start, end) : this.cut(start, end);
     }
 
-    /** Takes ASCII out of the window. The function moves the window if it does not reach here. */
+    /** Takes ASCII out of the window. Moves the window first if it does not contain the bytes. */
     private cut(start: number, end: number): string {
         if (start < this.windowStart || end > this.windowEnd) {
             this.windowStart = start;

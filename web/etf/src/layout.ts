@@ -1,7 +1,7 @@
 /**
- * Writes objects with known property names. The names and their order decide the bytes around the
- * values, so the layout makes these once. Where the page allows generated code, a layout becomes
- * one function that reads the properties directly and stores the names four bytes at a time.
+ * Writes objects with known property names. The names and their order determine the bytes around
+ * the values, so the layout makes these bytes once. If the page allows generated code, a layout
+ * becomes one function. It reads the properties directly and stores the names four bytes at a time.
  */
 import { code } from "./build.js";
 import { compareText } from "./compare.js";
@@ -28,9 +28,9 @@ export interface Layout {
 }
 
 /**
- * Finds the layout of objects with these names, among all layouts of one encoder. The result is
- * undefined where no layout pays.
- * @param key gives the bytes of a name, including the tag
+ * Finds the layout of objects with these names among the layouts of one encoder, or makes it.
+ * Returns undefined if a layout would not save time.
+ * @param key returns the bytes of a name, including the tag
  */
 export function layouts(
     key: (name: string) => Uint8Array,
@@ -115,7 +115,7 @@ function storing(bytes: readonly number[]): string {
     return `${stores}o.pos=p+${bytes.length}}`;
 }
 
-/** Gives bytes as whole words. Zeros fill the last word. */
+/** Returns bytes as whole words. Zeros fill the last word. */
 function wordsOf(bytes: ArrayLike<number>): Int32Array {
     const words = new Int32Array((bytes.length + 3) >> 2);
     const view = new DataView(words.buffer);

@@ -14,12 +14,14 @@ export interface Limits {
      */
     readonly maxInflatedBytes: number;
     /**
-     * Elements of all containers together: those of lists (also of lists of bytes, which Erlang
-     * sends as strings, where they do not become text) and tuples (of a pair in what may be a
-     * property list the value), keys and values of maps and native records, the values in funs.
-     * Besides, the bytes of a map key as it is written, tag included, where they are more than 64
-     * (in the plain view 16,383), 16 for a bit string, and with `maps: "map"` for an integer key of
-     * more than 8 bytes, for each 8 of them, the keys before it. Default 16,777,216.
+     * Elements of all containers together. Default 16,777,216. These count:
+     * - elements of lists and tuples. A list of bytes counts unless it becomes text. A pair in a
+     *   possible property list counts only its value;
+     * - keys and values of maps and native records, and values in funs;
+     * - the bytes of a map key, with its tag, if there are more than 64 (in the plain view 16,383);
+     * - 16 for a bit string as a map key;
+     * - with `maps: "map"`, for an integer key of more than 8 bytes: the number of keys before it,
+     *   for each 8 bytes.
      */
     readonly maxElements: number;
     /**
@@ -38,8 +40,8 @@ export interface Limits {
 
 /**
  * The largest depth of nesting. Tests decode terms of this depth, nested in five ways, on V8's
- * usual stack (984 kB), and those of the default depth on half of it. If the caller has left less
- * stack, the decoder reports the overflow as a `limit`.
+ * usual stack (984 kB), and terms of the default depth on half of it. If less stack is free, the
+ * decoder reports the overflow as a `limit`.
  */
 export const MAX_DEPTH = 1000;
 

@@ -4,7 +4,7 @@ import type { Encodable } from "./encode.js";
 import type { Term } from "./term.js";
 
 /**
- * The keys of a map, shared by all maps that came with the same keys in the same order. @internal
+ * The keys of a map. Decoded maps with the same keys in the same order share them. @internal
  */
 export class Keys {
     private index: Map<string, number> | undefined = undefined;
@@ -14,14 +14,14 @@ export class Keys {
     constructor(readonly terms: readonly Term[]) {}
 
     /**
-     * Makes the keys' canonical strings once. If a map is a key in a key, and so on, each level
+     * Makes the canonical strings of the keys only once. With maps as keys inside keys, each level
      * needs all of them again.
      */
     get names(): readonly string[] {
         return (this.texts ??= this.terms.map(canonical));
     }
 
-    /** Gives the position of the key with this canonical string, or undefined. */
+    /** Returns the position of the key with this canonical string, or undefined. */
     find(name: string): number | undefined {
         this.index ??= new Map(this.names.map((own, at) => [own, at]));
         return this.index.get(name);
@@ -78,12 +78,12 @@ export class ErlMap {
         return this.values[this.own.find(name) ?? -1];
     }
 
-    /** Tells whether the map has a key. */
+    /** Returns whether the map has a key. */
     has(key: Term): boolean {
         return this.get(key) !== undefined;
     }
 
-    /** Gives keys with their values, in the order in which they were written. */
+    /** Returns the keys with their values, in the order in which they were written. */
     entries(): IterableIterator<readonly [Term, Term]> {
         return this.keys.map((key, at) => [key, this.values[at]] as const).values();
     }
@@ -94,7 +94,7 @@ export class ErlMap {
     }
 }
 
-/** Tells whether a value is a Map, also one of another window or of Node's vm. */
+/** Returns whether a value is a Map, also one of another window or of Node's vm. */
 export function isMap(value: unknown): value is ReadonlyMap<Encodable, Encodable> {
     return (value as Map<unknown, unknown> | undefined)?.[Symbol.toStringTag] === "Map";
 }

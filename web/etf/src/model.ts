@@ -97,7 +97,7 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
         let shape = this.roots[size];
         let keys: readonly Term[] = [];
         for (let i = 0; i < size && shape; i++) {
-            // A key may itself be a map, and must not overwrite the earlier values.
+            // A key may itself be a map, which must not overwrite the earlier values.
             this.sp = base + i;
             const next = this.step(shape);
             if (!next) keys = [...shape.keys, this.stray!];
@@ -138,7 +138,8 @@ export class ModelReader extends TermReader<Term, Term, Keys> {
     }
 
     /**
-     * The cost of comparing a key is its number of bytes, again for each map key that contains it.
+     * Counts the bytes of a key, again for each map key that contains it: that is the cost of
+     * comparing it.
      */
     private canonicalKey(key: Term, start: number): string {
         this.longKey(start, MAX_KEY_BYTES);

@@ -1,8 +1,8 @@
 /** Checks options. TypeScript checks them too, and plain JavaScript does not. */
 
 /**
- * The values that each option may have, as JSON and with bars between them, or `function`;
- * undefined for one that is checked elsewhere.
+ * The values of each option: JSON values with bars between them, or `function`. Undefined means
+ * that other code checks the option.
  */
 export type Choices<T> = { readonly [K in keyof Required<T>]: string | undefined };
 
@@ -21,11 +21,11 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
 }
 
 /**
- * @internal Tells whether an object has a property itself, not by its prototype.
+ * @internal Returns whether an object itself has a property. Its prototype does not count.
  */
 export const hasOwn = Object.prototype.hasOwnProperty;
 
-/** Refuses ordered fields with names that JavaScript puts before all others. */
+/** Refuses field names that JavaScript would put before all others: the fields have an order. */
 export function checkOrder(fields: object): void {
     if (Object.keys(fields).some((name) => /^\d+$/.test(name)))
         throw new TypeError("a record's fields cannot have numbers for names");

@@ -30,8 +30,7 @@ import {
 import { checkSurrogates, codePoints, encoder, isBytes } from "./utf8.js";
 
 /**
- * A result that fills less than half of its buffer, or is smaller than this, leaves the buffer as a
- * copy.
+ * The encoder copies a result that is smaller than this, or fills less than half of its buffer.
  */
 const COPIED = 65536;
 /** The largest buffer that an encoder keeps for the next value, in bytes. */
@@ -66,7 +65,7 @@ export class Output {
     pos = 0;
     /** The size of the next buffer, a little more than the last result. */
     private expected = 1024;
-    /** The term of a property's name. */
+    /** The kind of term for a property's name. */
     private readonly keyOf: (name: string) => Encodable;
     /** Finds the layout of an object's names. */
     private readonly layoutOf: (names: readonly string[]) => Layout | undefined;
@@ -79,7 +78,7 @@ export class Output {
         this.nullName = options.null ?? "null";
         const { keys } = options;
         this.keyOf = (name) => (keys === "atom" ? new Atom(name) : name);
-        // Keys have an output of their own, because this one is in the middle of a term.
+        // Keys use their own output, because this one is in the middle of a term.
         let writer: Output | undefined;
         this.layoutOf = layouts((name) => (writer ??= new Output(options)).alone(name), options);
     }
@@ -93,7 +92,7 @@ export class Output {
         return this.buf.subarray(0, this.pos);
     }
 
-    /** Encodes a value to an array of its own. */
+    /** Encodes a value to a new array. */
     fresh(value: Encodable): Bytes {
         const bytes = this.written(value);
         const { buf, pos } = this;
@@ -108,7 +107,7 @@ export class Output {
         if (this.buf.length > IDLE) this.use(new Uint8Array(0));
     }
 
-    /** Gives the bytes of a property's name. */
+    /** Returns the bytes of a property's name. */
     private alone(name: string): Uint8Array {
         this.pos = 0;
         try {
@@ -135,7 +134,7 @@ export class Output {
         }
     }
 
-    /** @public The error of a property, or of another part: it names the way. */
+    /** @public Returns the error of a property or of another part. It contains the path. */
     at(step: string | number, error: unknown): unknown {
         return atStep(step, error);
     }
@@ -163,7 +162,7 @@ export class Output {
         this.number(value | 0);
     }
 
-    /** Writes as many items as announced, even if a getter changes the array in between. */
+    /** Writes as many items as the count says, even if a getter changes the array meanwhile. */
     private all(items: readonly Encodable[], count = items.length): void {
         let i = 0;
         try {
@@ -444,7 +443,7 @@ export class Output {
         if (wrong) throw wrong;
     }
 
-    /** Gives the order of a key among others: the term that the encoder writes for it. */
+    /** Returns the term that the encoder writes for a key. It determines the order of the keys. */
     private asTerm(key: Encodable): Term {
         const termOf = (part: Encodable): Term => this.asTerm(part);
         if (typeof key === "boolean" || key == null)
@@ -478,8 +477,8 @@ export class Output {
         if (value instanceof Float) return this.float(value.value);
         if (value instanceof Tuple) return this.tuple(value.elements);
         if (value instanceof ErlMap) return this.pairs(value.keys, value.values);
-        // These come before the two that Symbol.toStringTag identifies, because any object may have
-        // that tag.
+        // Symbol.toStringTag identifies two classes. Check all others first, because any object may
+        // have that tag.
         if (isPlain(value)) return this.object(value);
         if (isBytes(value)) return this.binary(value);
         if (isMap(value)) return this.pairs([...value.keys()], [...value.values()]);
@@ -594,13 +593,13 @@ export class Output {
 /** Writes a float as C prints it with "%.20e". */
 function floatText(value: number): string {
     const [digits, exponent] = value.toExponential(20).split("e");
-    // Half way between two texts, C takes the even one, and JavaScript the larger.
+    // If a number is half way between two texts, C takes the even one, and JavaScript the larger.
     const half = /^(-?\d\.\d{19}[02468])50*e/.exec(value.toExponential(100));
     const sign = Object.is(value, -0) ? "-" : "";
     return `${sign}${half?.[1] ?? digits}e${exponent.replace(/^.(?=.$)/, "$&0")}`;
 }
 
-/** Checks a value that must be an unsigned integer of so many bits. */
+/** Refuses a value that is not an unsigned integer of so many bits. */
 function unsigned<N extends number | bigint>(value: N, bits: number): N {
     const isInteger = typeof value === "bigint" || Number.isInteger(value);
     if (!isInteger || value < 0 || value >= 2 ** bits)

@@ -54,9 +54,10 @@ export function written(term: Term): Term {
 type Kind = readonly [form: Function, rank: number, name?: string, ...fields: readonly string[]];
 
 /**
- * Each class with the rank of its terms, what messages call one, and the fields that order two of
- * them, the first that decides first: all in the order of the class where none are named. Of a fun
- * those come last that Erlang does not look at. (The class of maps is made after this.)
+ * For each class: the rank of its terms, the name of such a term in messages, and the fields that
+ * order two of its terms. The first field that differs decides. Without a list of fields, all
+ * fields count in the order of the class. For a fun, the fields that Erlang does not compare come
+ * last. (The class of maps is not in the table, because it is defined later.)
  */
 const kinds: readonly Kind[] = [
     [Atom, Rank.Atom],
@@ -80,7 +81,7 @@ export function kindOf(term: Term): Kind | undefined {
     return kinds.find(([form]) => term instanceof form);
 }
 
-/** Gives the rank of a term. */
+/** Returns the rank of a term. */
 export function rank(term: Term): number {
     if (typeof term === "number" || typeof term === "bigint") return Rank.Number;
     if (Array.isArray(term)) return Rank.List;
@@ -90,7 +91,7 @@ export function rank(term: Term): number {
     throw new TypeError(`a JavaScript ${kindName(term)} is not a term`);
 }
 
-/** Gives the parts of a term whose class has fields for its order. The first difference decides. */
+/** Returns the parts of a term whose class orders by fields. The first difference decides. */
 export function parts(term: Term): readonly Term[] {
     const [, , , ...named] = kindOf(term)!;
     const fields = named.length > 0 ? named : Object.keys(term);

@@ -1,6 +1,6 @@
 /**
  * Reads terms into plain JavaScript values. Two terms may become the same value: an atom and a
- * binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} says which terms stay different.
+ * binary, a tuple and a list, 1 and 1.0. {@link PlainOptions} choose which terms stay different.
  */
 import { fill, objectBuilder, objectCode, type Builder } from "./build.js";
 import type { DecodeOptions } from "./decode.js";
@@ -39,8 +39,8 @@ export interface PlainOptions {
     /**
      * Whether lists of only atoms and `{atom, Value}` pairs become objects, also where `maps` is
      * `map`. Of two entries with one key the first counts, as in the proplists module. A list with
-     * `true`, `false`, `nil`, `null`, `undefined` or `__proto__` as a key stays a list. A pair in
-     * such a list is no record, whatever `records` says. Default false.
+     * `true`, `false`, `nil`, `null`, `undefined` or `__proto__` as a key stays a list. A pair in a
+     * property list never becomes a record, whatever `records` contains. Default false.
      */
     readonly proplists?: boolean;
     /**
@@ -67,7 +67,7 @@ interface Keys {
     readonly shape: Shape<string, Builder>;
 }
 
-/** After this number of key orders, the reader reads maps with as many keys in any order. */
+/** After so many orders of N keys, the reader reads further maps of N keys in any order. */
 const MAX_ORDERS = 32;
 /** The largest number of key sets whose order changes. */
 const MAX_SETS = 1024;
@@ -78,7 +78,7 @@ const MAX_SETS = 1024;
  */
 const WORTH_GENERATING = 8;
 
-/** V8 hashes longer strings by their length alone, so it may compare each with all. */
+/** V8 hashes longer strings by their length alone, so it may compare each with all others. */
 const MAX_HASHED = 16383;
 
 const PROTO = "__proto__ cannot be a property";
@@ -87,9 +87,9 @@ const PROTO = "__proto__ cannot be a property";
 export class PlainReader extends TermReader<unknown, string, Builder> {
     private readonly records = new Map<string, readonly string[]>();
     private readonly dropped: string | undefined;
-    /** Keys by some of their bytes. Each key is a shape of its own. */
+    /** Single keys by some of their bytes. Each key has its own shape. */
     private readonly names: Shape<string, Builder>[] = [];
-    /** The shapes that led to the values on the stack. */
+    /** The shapes of the values on the stack. */
     private readonly met: Shape<string, Builder>[] = [];
     /** Sets of keys by the sum of their hashes. */
     private readonly sets = new Map<number, Keys>();
@@ -168,7 +168,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return name;
     }
 
-    /** Gives the property that a map key names. */
+    /** Returns the property's name for a map key. */
     private keyName(): string {
         const { pos } = this;
         if (this.startsInteger()) return String(this.value());
@@ -202,7 +202,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         }
     }
 
-    /** Gives the value of an atom without a value of its own in JavaScript. */
+    /** Returns the value of an atom that is not a boolean, null or undefined. */
     private spelled(name: string, pos: number): unknown {
         const { atoms = "string" } = this.options;
         if (atoms === "string") return name;
@@ -235,7 +235,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return this.tupleOf(name, this.sequence(count));
     }
 
-    /** Gives the value of a tuple of these elements. The first element is the atom of this name. */
+    /** Returns the value of a tuple whose first element is the atom of this name. */
     private tupleOf(name: string | undefined, elements: readonly unknown[]): unknown {
         const fields = this.records.get(name!);
         if (fields?.length === elements.length - 1) return fill({}, fields!, elements, 1);
@@ -262,7 +262,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         let keys: string[] = [];
         let hash = size;
         for (let i = 0; i < size && shape; i++) {
-            // A key may itself be a map, and must not overwrite the earlier values.
+            // A key may itself be a map, which must not overwrite the earlier values.
             this.sp = base + i;
             const next: Shape<string, Builder> | undefined = this.step(
                 isMixed ? this.alike() : shape,
@@ -301,9 +301,9 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
     }
 
     /**
-     * Makes the object of the values on the stack, whose keys came in any order. Its properties are
-     * in the order of the first map with these keys, because each other order would be another kind
-     * of object for the engine.
+     * Makes an object from the values on the stack, whose keys came in any order. Its properties
+     * are in the order of the first map with these keys, because the engine treats objects with
+     * another order as another kind.
      */
     private mixed(hash: number, size: number, start: number): unknown {
         const { stack, sp: base, met, sets } = this;
@@ -326,7 +326,7 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
         return this.unshaped(keys, size);
     }
 
-    /** The last keys of `count` shapes that were met. */
+    /** Returns the last keys of the `count` shapes of the current map. */
     private keysMet(base: number, count: number): string[] {
         return this.met.slice(base, base + count).map(({ keys }) => keys[keys.length - 1]);
     }
@@ -397,10 +397,10 @@ export class PlainReader extends TermReader<unknown, string, Builder> {
             const name = this.atomName();
             const key = this.atom(name, start);
             const [value] = isPair ? this.sequence(1) : [true];
-            // The result if the list is none.
+            // The result if the list is not a property list.
             items.push(isPair ? this.tupleOf(name, [key, value]) : key);
             // The first of two entries with one key counts, as in the proplists module. A list of
-            // booleans is none.
+            // booleans is not a property list.
             if (name === "__proto__" || key == null || key === !!key) isProplist = false;
             else if (!hasOwn.call(object, name)) object[name] = value;
         }

@@ -1,9 +1,9 @@
 /**
  * Provides typed decoders, built from small ones as in elm/json.
  *
- * Each decoder states the term that it wants and the value that it makes, and TypeScript knows the
- * result. A term of another form is an expected failure. The result then says where the failure is
- * and which term stands there.
+ * Each decoder states the term that it expects and the value that it returns, so TypeScript knows
+ * the type of the result. A term of another form gives a failure, not an exception. The failure
+ * names the place and the term that the decoder found there.
  * @module
  */
 import { decodeTerm } from "./standard.js";
@@ -19,14 +19,14 @@ import { Atom, Binary, ErlRecord, Float, isList, Tuple, type Term } from "./term
 export interface ReadError {
     /**
      * The path to the place: fields by name, elements by number (from 0). It is empty at the top.
-     * Some keys are steps in Erlang's notation, shortened: a key that {@link field} got as a term
-     * other than an atom, and a key of which {@link dict} makes no text. Examples are `{1, 2}`, and
-     * `key {1, 2}` where the dict wanted another key.
+     * Two kinds of keys appear in Erlang's notation, shortened: a key of {@link field} that is a
+     * term other than an atom, and a key of {@link dict} that does not become text. Examples are
+     * `{1, 2}`, and `key {1, 2}` if the dict expected another key.
      */
     readonly path: readonly (string | number)[];
-    /** The term that the decoder wanted there. */
+    /** The term that the decoder expected there. */
     readonly expected: string;
-    /** The term that stands there, in Erlang's notation, shortened. */
+    /** The term that the decoder found there, in Erlang's notation, shortened. */
     readonly found: string;
     /** The whole failure in one line. */
     readonly message: string;
@@ -48,25 +48,25 @@ class Failure {
     constructor(
         readonly wants: readonly string[],
         /**
-         * Describes the found term. Most failures belong to an alternative, and nobody asks for
-         * them.
+         * Describes the found term. This is a function, because most failures belong to an
+         * alternative and nobody reads them.
          */
         readonly found: () => string,
         readonly path: Step[] = [],
     ) {}
 }
 
-/** Ends with the failure of a decoder that found this term. */
+/** Throws the failure of a decoder that found this term. */
 function refuse(wants: string, found: Term): never {
     throw new Failure([wants], () => show(found));
 }
 
-/** Makes a T of a term. */
+/** Turns a term into a T. */
 export class Decoder<out T> {
     /** @internal */
     constructor(
         /**
-         * @internal The wanted term, for messages.
+         * @internal The expected term, for messages.
          */
         readonly wants: string,
         /**
@@ -79,7 +79,7 @@ export class Decoder<out T> {
         readonly absent?: () => T,
     ) {}
 
-    /** Decodes a term. A term that is too deep for the stack is a failure like others. */
+    /** Decodes a term. A term that is too deep for the stack gives a failure too. */
     read(term: Term): Result<T> {
         const outer = outcomes;
         outcomes = new Map();
@@ -94,7 +94,7 @@ export class Decoder<out T> {
         }
     }
 
-    /** Decodes bytes. A fault in the bytes themselves is a failure like others. */
+    /** Decodes bytes. A fault in the bytes themselves gives a failure too. */
     readBytes(bytes: Uint8Array, decode: (bytes: Uint8Array) => Term = decodeTerm): Result<T> {
         let term: Term;
         try {
@@ -119,7 +119,7 @@ function failed({ wants, found: find, path }: Failure): Result<never> {
     return { ok: false, error: { path, expected, found, message } };
 }
 
-/** Gives the wanted term of a decoder. Another argument is a TypeError. */
+/** Returns the expected term of a decoder. Throws a TypeError for another argument. */
 function wanted(decoder: Decoder<unknown> | undefined): string {
     if (!(decoder instanceof Decoder)) missing("a decoder");
     return decoder.wants;
@@ -129,7 +129,7 @@ function missing(what: string): never {
     throw new TypeError(`${what} is missing here`);
 }
 
-/** Returns an error that is a failure. Any other error belongs to the program. */
+/** Returns an error that is a failure. Throws any other error again: it belongs to the program. */
 function caught(error: unknown): Failure {
     if (error instanceof Failure) return error;
     throw error;
@@ -146,7 +146,7 @@ function under<T>(step: Step | (() => Step), decoder: Decoder<T>, term: Term): T
     }
 }
 
-/** What a decoder makes. */
+/** The type of the values that a decoder returns. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
 /** A decoder for each of these types. */
@@ -155,8 +155,8 @@ export type Decoders<T extends readonly unknown[]> = { readonly [I in keyof T]: 
 export type Fields<T> = { readonly [K in keyof T]: Decoder<T[K]> };
 
 /**
- * Makes a decoder of the terms for which `make` does not return undefined. A number in an undecoded
- * term counts as the term that the encoder writes for it.
+ * Makes a decoder of the terms for which `make` does not return undefined. A number in a term that
+ * was not decoded counts as the term that the encoder writes for it.
  */
 function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<T> {
     return new Decoder(wants, (found) => {
@@ -167,8 +167,8 @@ function simple<T>(wants: string, make: (term: Term) => T | undefined): Decoder<
 }
 
 /**
- * Makes a decoder of the terms for which `make` returns a value, and in which others accepted
- * values.
+ * Makes a decoder of the terms for which `make` returns a value. It is for terms that contain other
+ * terms, whose own decoders count the accepted values.
  */
 function composed<T>(wants: string, make: (term: Term) => T | false): Decoder<T> {
     return new Decoder(wants, (found) => make(found) || refuse(wants, found));
@@ -183,7 +183,7 @@ export const term: Decoder<Term> = simple("any term", (found) => found);
 /** Accepts an integer that a number holds exactly. */
 export const integer: Decoder<number> = simple("an integer", exact);
 
-/** The number that an integer is. */
+/** Returns the number for an integer that a number holds exactly. */
 function exact(found: Term): number | undefined {
     if (typeof found === "bigint") refuse("an integer of at most 53 bits", found);
     return typeof found === "number" ? found : undefined;
@@ -197,7 +197,7 @@ export const bigint: Decoder<bigint> = simple("an integer", (found) =>
 /** Accepts a float. */
 export const float: Decoder<number> = simple("a float", finite);
 
-/** The number that a float is. */
+/** Returns the number for a float. */
 function finite(found: Term): number | undefined {
     return found instanceof Float && Number.isFinite(found.value) ? found.value : undefined;
 }
@@ -248,7 +248,7 @@ export function atom<const N extends string>(...names: readonly N[]): Decoder<N>
 /** Accepts the atoms true and false. */
 export const boolean: Decoder<boolean> = map((name) => name === "true", atom("true", "false"));
 
-/** Accepts any term, and gives always this value. */
+/** Accepts any term, and always returns this value. */
 export function succeed<T>(value: T): Decoder<T> {
     return new Decoder("any term", () => value);
 }
@@ -301,7 +301,7 @@ export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
     wanted(value);
     const terms = typeof key === "string" ? [new Atom(key), Binary.of(key)] : [key];
     const name = terms[0] instanceof Atom ? terms[0].name : show(terms[0]);
-    // What finds them in a map, made once.
+    // The keys for the search in a map. The decoder makes them only once.
     const [first, second = first] = terms.map(canonical);
     const wants = `a map with the key ${name}`;
     return new Decoder(wants, (found) => {
@@ -318,8 +318,9 @@ export function field<T>(key: string | Term, value: Decoder<T>): Decoder<T> {
 }
 
 /**
- * In a {@link field}, an {@link object} and the like: the fallback where the key is missing. Only the
- * outermost decoder of a field is asked for it, so `nullable(optional(...))` has none.
+ * Gives a field a fallback for a missing key, in {@link field}, {@link object} and similar
+ * decoders. They look only at the outermost decoder of a field, so `nullable(optional(...))` has no
+ * fallback.
  */
 export function optional<T, F>(value: Decoder<T>, fallback: F): Decoder<T | F> {
     return new Decoder<T | F>(wanted(value), value.take, () => fallback);
@@ -345,9 +346,9 @@ export function object<T extends object>(fields: Fields<T>): Decoder<T> {
 }
 
 /**
- * A property list with these fields at least, as an object. It is a list of pairs `{name, Value}`; an
- * atom `name` stands for `{name, true}`. The first entry with a name counts, as in the proplists
- * module. Other elements are skipped. An {@link optional} field may be missing.
+ * Accepts a property list with at least these fields, as an object. A property list has pairs
+ * `{name, Value}`; an atom `name` means `{name, true}`. The first entry with a name counts, as in
+ * the proplists module. The decoder skips other elements. An {@link optional} field may be missing.
  */
 export function proplist<T extends object>(fields: Fields<T>): Decoder<T> {
     const decoders = entries(fields);
@@ -378,11 +379,11 @@ function entries<T>(fields: Fields<T>): [string, Decoder<unknown>][] {
     return named;
 }
 
-/** Makes an object of these properties, all its own. `__proto__` is a name like others. */
+/** Makes an object with these own properties. `__proto__` is an ordinary name here. */
 function made<T>(properties: (readonly [string, unknown])[]): T {
     const object: { [name: string]: unknown } = {};
     for (const [name, value] of properties) {
-        // This takes twice as long, and sets no prototype.
+        // This takes twice as long as an assignment, but it sets no prototype.
         if (name === "__proto__") return Object.fromEntries(properties) as T;
         object[name] = value;
     }
@@ -448,9 +449,9 @@ export function nativeRecord<T extends object>(
 
 /**
  * Tries these decoders in order, and uses the first that accepts the term. If none does, the
- * failure is that of the decoder that came farthest into the term. That decoder accepted the most
- * values, or among equals looked deepest. If several failed at that place, the failure names the
- * terms that all of these want.
+ * failure comes from the decoder that accepted the most values. Among decoders with the same number
+ * it comes from the one that looked deepest. If several of these failed at the same place, the
+ * failure names the expected terms of all of them.
  */
 export function oneOf<T extends readonly unknown[]>(...choices: Decoders<T>): Decoder<T[number]> {
     wanted(choices[0]);
@@ -511,7 +512,7 @@ export function andThen<A, T>(first: Decoder<A>, next: (value: A) => Decoder<T>)
     });
 }
 
-/** Repeats the result of a lazy decoder for a term, and the number of its accepted values. */
+/** Returns the result of a lazy decoder for a term again, and counts its accepted values. */
 type Known = readonly [again: () => unknown, accepted: number];
 /** The results of the lazy decoders for each term in the current call. */
 let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
@@ -519,8 +520,8 @@ let outcomes = new Map<Decoder<unknown>, Map<Term, Known>>();
 /**
  * Makes a decoder at its first use, for forms that contain themselves. It reads each term once in a
  * call, because otherwise the time of alternatives with a common beginning would double with each
- * level. So several alternatives may get the same value. A decoder that needs itself before it
- * looks into the term is a TypeError when you use it.
+ * level. So several alternatives may get the same value. A decoder that calls itself before it
+ * looks into the term throws a TypeError when you use it.
  */
 export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
     let inner: Decoder<T> | undefined;
@@ -545,7 +546,7 @@ export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
                 throw new Failure(wants, found, [...path]);
             };
         }
-        // The same number or atom may stand in several places.
+        // The same number or atom may occur in several places.
         if (typeof found !== "object" || found instanceof Atom) mine.delete(found);
         else mine.set(found, [again, accepted - before]);
         return again() as T;
@@ -553,7 +554,7 @@ export function lazy<T>(make: () => Decoder<T>): Decoder<T> {
     return decoder;
 }
 
-/** What a lazy decoder makes of a term that it is reading. */
+/** The result of a lazy decoder for a term that it is still reading: an error. */
 const begun: Known = [
     () => {
         throw new TypeError("a lazy decoder begins with itself");

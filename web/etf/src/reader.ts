@@ -46,9 +46,9 @@ export abstract class Reader<T, K, L> extends Input {
     protected stack: T[] = [];
     protected sp!: number;
     protected readonly known = new Map<string, Atom>();
-    /** The last key that led to no known shape. */
+    /** The last key without a known shape. */
     protected stray: K | undefined;
-    /** The empty beginnings of maps, by the number of their keys, where such maps have a shape. */
+    /** The shapes that maps start with, by the number of keys, if maps of that size have shapes. */
     protected readonly roots: readonly (Shape<K, L> | undefined)[] = Array.from(
         { length: MAX_KEYS + 1 },
         () => new Shape([], []),
@@ -65,7 +65,7 @@ export abstract class Reader<T, K, L> extends Input {
     /** Reads the term at `pos`. */
     protected abstract value(): T;
 
-    /** Reads the map key at `pos`, which follows `before` and is none of them. */
+    /** Reads the map key at `pos`. It follows the keys `before` and must differ from them. */
     protected abstract key(before: readonly K[]): K;
 
     /** Reads the one term that `bytes` holds, or the first of several. */
@@ -93,8 +93,9 @@ export abstract class Reader<T, K, L> extends Input {
             if (used > 0 && this.pos < this.end) this.fail("trailing", "bytes follow the term");
             return { value, used: used || this.pos };
         } catch (error) {
-            // What the engine throws when the stack ends, past the end of the input, or where it
-            // can hold no more. The longest field that is read at once is a float with its tag.
+            // The engine throws errors of its own in three cases: the stack is full, a read is past
+            // the end of the input, or a value is too large. The longest field that one read takes
+            // is a float with its tag.
             if (isOverflow(error)) this.fail("limit", "too deep for the stack");
             if (error instanceof RangeError && used >= 0) {
                 if (this.pos > this.end - 9) this.truncated();
@@ -109,7 +110,7 @@ export abstract class Reader<T, K, L> extends Input {
         }
     }
 
-    /** Enters a container of `count` elements, which need at least as many bytes. */
+    /** Enters a container of `count` elements. They need at least `count` bytes. */
     protected enter(count: number): void {
         if (count > this.end - this.pos) this.truncated();
         this.count(count);
@@ -122,33 +123,33 @@ export abstract class Reader<T, K, L> extends Input {
     }
 
     /**
-     * Counts the bytes of the key that ends here as elements where it has more than `most`: the
-     * limit on these bounds the work of comparing it.
+     * Counts the bytes of the key that ends here as elements, if it has more than `most` bytes. So
+     * the limit on elements also limits the work of comparing keys.
      */
     protected longKey(start: number, most: number): void {
         const length = this.pos - start;
         if (length > most) this.count(length);
     }
 
-    /** Ends with the error of a limit that was passed. */
+    /** Throws the error of an exceeded limit. */
     protected over(limit: keyof Limits, at = this.pos): never {
         throw overLimit(limit, this.limits, at);
     }
 
-    /** Ends with the error of what stands in a term at `at`. */
+    /** Throws the error of an invalid value at `at`. */
     protected forbidden(at: number): never {
         this.fail("value", "the tag forbids this value", at);
     }
 
-    /** Ends with the error of a key that stands at `at` for the second time. */
+    /** Throws the error of a repeated key at `at`. */
     protected twice(at: number): never {
         this.fail("duplicate", "the key equals a key before it", at);
     }
 
     /**
-     * Reads one map key. The result is the shape that it leads to, or undefined where shapes end.
-     * Then the key is in `stray`. The caller must not read it again, or keys in keys would be read
-     * 2^depth times.
+     * Reads one map key. Returns the next shape, or undefined if there is none. In that case the
+     * key is in `stray`. The caller must not read the key again: with keys inside keys, the code
+     * would otherwise read the innermost one 2^depth times.
      */
     protected step(shape: Shape<K, L>): Shape<K, L> | undefined {
         const known = shape.next(this.view, this.pos);
@@ -164,7 +165,7 @@ export abstract class Reader<T, K, L> extends Input {
         return grown;
     }
 
-    /** Gives the atom of this name, the same object each time within the limit. */
+    /** Returns the atom of this name. Within the limit it is the same object each time. */
     protected named(name: string): Atom {
         let atom = this.known.get(name);
         if (!atom) {
@@ -174,13 +175,13 @@ export abstract class Reader<T, K, L> extends Input {
         return atom;
     }
 
-    /** Tells whether an integer of no more than 255 bytes stands at `pos`. */
+    /** Returns whether there is an integer of no more than 255 bytes at `pos`. */
     protected startsInteger(): boolean {
         const tag = this.view.getUint8(this.pos);
         return tag === Tag.SmallInteger || tag === Tag.Integer || tag === Tag.SmallBig;
     }
 
-    /** Tells whether an atom stands at `pos`. */
+    /** Returns whether there is an atom at `pos`. */
     protected startsAtom(): boolean {
         const tag = this.view.getUint8(this.pos);
         return (
@@ -191,18 +192,18 @@ export abstract class Reader<T, K, L> extends Input {
         );
     }
 
-    /** Gives the name of the atom at `pos`, in any encoding. */
+    /** Returns the name of the atom at `pos`, in any encoding. */
     protected atomName(): string {
         const { pos, view } = this;
         if (!this.startsAtom()) this.fail("tag", "expected an atom");
         const tag = view.getUint8(pos);
-        // Both tags of a short name are odd, both of UTF-8 are above the others.
+        // Both tags for short names are odd. Both tags for UTF-8 are larger than the others.
         const isShort = tag % 2 === 1;
         const length = isShort ? view.getUint8(pos + 1) : view.getUint16(pos + 1);
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
         const name = this.text(start, length, tag > Tag.SmallAtom ? undefined : latin1Text);
-        // No atom has more characters.
+        // An atom has at most 255 characters.
         if (length > 255 && [...name].length > 255) this.forbidden(pos);
         return name;
     }

@@ -1,11 +1,12 @@
 /**
- * Shapes: the sequences of map keys that were met, as a tree. Maps of one kind come with the
- * same keys in the same order, so a key is recognised by comparing its bytes with those that
- * followed last time, and is neither decoded nor checked for being a duplicate again.
+ * Remembers the sequences of map keys that a decoder has read, as a tree of shapes. Maps of one
+ * kind come with the same keys in the same order. So the reader compares the bytes of a key with
+ * those of the key that came next in an earlier map. If they are equal, it does not decode the key
+ * again, and does not check again for duplicates.
  *
- * The tree is bounded, since who writes the input also chooses the keys: at most {@link MAX_KEYS}
- * keys a map, {@link MAX_CHOICES} keys after the same beginning, and {@link MAX_SHAPES} nodes in
- * all. Maps past that are read key by key.
+ * The sender chooses the keys, so the tree has limits: at most {@link MAX_KEYS} keys in a map,
+ * {@link MAX_CHOICES} keys after the same beginning, and {@link MAX_SHAPES} nodes in all. The
+ * reader decodes each key of the maps beyond these limits.
  */
 
 import { viewOf } from "./bytes.js";
@@ -19,23 +20,23 @@ export const MAX_SHAPES = 4096;
 const MAX_CHOICES = 8;
 
 /**
- * Gives the part of a key to keep. Text may be a part of the text around it, and would keep that in
- * memory. So the function copies text.
+ * Returns the key in a form to keep. Text may be a part of a longer text, and would keep that in
+ * memory, so the function copies text.
  */
 export function alone<K>(key: K): K {
     return typeof key === "string" ? (JSON.parse(JSON.stringify(key)) as typeof key) : key;
 }
 
 /**
- * A beginning of a sequence of keys. K is what a view makes of a key, L what it keeps for a whole
- * sequence.
+ * The beginning of a sequence of keys. K is the value of a key in a view, and L is the data that
+ * the view keeps for a whole sequence.
  */
 export class Shape<K, L> {
     /** The view's data for maps with exactly these keys. */
     leaf: L | undefined;
     /** The number of maps with exactly these keys so far. */
     uses: number;
-    /** The number of new key orders for a view that starts here. */
+    /** The number of new key orders that start here, for a view that counts them. */
     newOrders: number;
     /** The position of a single key in the map that the view reads, where keys come in any order. */
     position: number;
@@ -62,7 +63,7 @@ export class Shape<K, L> {
         this.words = Int32Array.from({ length: key.length >> 2 }, (_, at) => view.getInt32(4 * at));
     }
 
-    /** Finds the longer shape whose last key stands at `pos`. */
+    /** Finds the longer shape whose last key is at `pos`. */
     next(view: DataView, pos: number): Shape<K, L> | undefined {
         let shape = this.first;
         while (shape && !shape.isAt(view, pos)) shape = shape.sibling;
@@ -82,8 +83,8 @@ export class Shape<K, L> {
     }
 
     /**
-     * Makes a longer shape whose last key is `key`, written as `bytes`. The result is undefined
-     * where shapes end.
+     * Makes a longer shape whose last key is `key`, written as `bytes`. Returns undefined if the
+     * limits allow no further shape.
      */
     grow(key: K, bytes: Uint8Array): Shape<K, L> | undefined {
         if (this.choices >= MAX_CHOICES || bytes.length > MAX_KEY_BYTES) return undefined;

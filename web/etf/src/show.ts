@@ -40,7 +40,7 @@ export function show(term: Term, levels = 2): string {
 
 /** Writes a term without other terms in it. */
 function leaf(term: Term): string {
-    // A large integer in base 10 takes time in the square of its digits.
+    // To write a large integer in base 10 takes time in the square of its digits.
     if (typeof term === "bigint" && term !== BigInt.asIntN(256, term))
         return `16#${term.toString(16)}`;
     if (typeof term === "number" || typeof term === "bigint") return String(term);

@@ -1,7 +1,7 @@
 /**
- * The tag bytes of the external term format, as erts/emulator/beam/external.h names them.
- * The distribution header's own tags (ATOM_CACHE_REF and fragments) belong to an entry point
- * for distribution; a term that stands alone cannot hold them.
+ * The tag bytes of the external term format, with the names of erts/emulator/beam/external.h. The
+ * tags of the distribution header (ATOM_CACHE_REF and fragments) are not here, because a single
+ * term cannot contain them.
  * @internal
  */
 export const enum Tag {

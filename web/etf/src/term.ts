@@ -1,10 +1,11 @@
 /**
- * The term model: one JavaScript value for every Erlang term, with nothing lost.
- * Integers are numbers (or BigInt past 2^53), lists are arrays; everything else has a class here.
- * Values are plain data: compare them with `equal` or `compare`, not with `===`. The `brand` of
- * their classes is for TypeScript alone: without it a function or an Error, which have a name,
- * would pass for an atom. Constructors check little: what has no external form, such as
- * `new Float(NaN)`, is refused when it is encoded.
+ * The term model: one JavaScript value for every Erlang term, without any loss. Integers are
+ * numbers (BigInt past 2^53), and lists are arrays. Each other kind of term has a class here.
+ *
+ * Values are plain data: compare them with `equal` or `compare`, not with `===`. The field `brand`
+ * of the classes exists only for TypeScript. Without it TypeScript would accept a function or an
+ * Error as an atom, because these have a name. Constructors check little: the encoder refuses a
+ * term that has no external form, such as `new Float(NaN)`.
  */
 import { checkBytes, decodeUtf8, encodeUtf8, utf8Text } from "./utf8.js";
 import type { ErlMap } from "./map.js";
@@ -36,8 +37,8 @@ export class Atom {
     /** @param name at most 255 characters */
     constructor(readonly name: string) {}
     /**
-     * Quotes a name that is not of ASCII letters. Reserved words (`end`) get no quotes. Control
-     * characters stay unchanged, and `show` escapes them, too.
+     * Returns the name, with quotes if it is not an atom of ASCII letters. Reserved words (`end`)
+     * get no quotes. Control characters stay unchanged; `show` escapes them.
      */
     toString(): string {
         return /^[a-z][\w@]*$/.test(this.name)
@@ -53,7 +54,7 @@ export class Atom {
 export class Float {
     declare protected readonly brand: undefined;
     constructor(readonly value: number) {}
-    /** Gives the number, so that `+float` works. */
+    /** Returns the number, so that `+float` works. */
     valueOf(): number {
         return this.value;
     }
@@ -72,8 +73,9 @@ export class ImproperList<T = Term> {
     declare protected readonly brand: undefined;
     /**
      * @param items at least one
-     * @param tail any term but a list, which is not checked: with one for a tail this is encoded
-     *   as the list that it is in Erlang, and equal to no list until then
+     * @param tail any term but a list. The constructor does not check it. If the tail is a list,
+     *   the encoder writes the proper list that Erlang sees, but `equal` finds this term different
+     *   from that list
      */
     constructor(
         readonly items: readonly T[],
@@ -98,22 +100,22 @@ export class Binary {
         checkBytes(bytes, "a binary");
         return new Binary(bytes, 0, bytes.length);
     }
-    /** Gives the bytes as a view, without a copy. */
+    /** Returns the bytes as a view, without a copy. */
     get bytes(): Uint8Array {
         return this.source.subarray(this.start, this.start + this.length);
     }
-    /** Gives the text. Throws an EtfError of code `utf8` for bytes that are not UTF-8. */
+    /** Returns the text. Throws an EtfError of code `utf8` for bytes that are not UTF-8. */
     text(): string {
         return decodeUtf8(this.source, this.start, this.start + this.length);
     }
     /**
-     * @internal Gives the text, or undefined for bytes that are not UTF-8.
+     * @internal Returns the text, or undefined for bytes that are not UTF-8.
      */
     utf8(): string | undefined {
         return utf8Text(this.source, this.start, this.start + this.length);
     }
     /**
-     * Gives the bytes as numbers, because JSON must not show the rest of the memory that they
+     * Returns the bytes as numbers, because JSON must not show the rest of the memory that they
      * share.
      */
     toJSON(): number[] {
@@ -125,9 +127,8 @@ export class Binary {
 export class BitBinary {
     declare protected readonly brand: undefined;
     /**
-     * @param bytes at least one; the unused low bits of the last are 0, and encoded so whatever
-     *   they are
-     * @param bits how many high bits of the last byte count, 1 to 7
+     * @param bytes at least one. The encoder writes 0 for the unused low bits of the last byte
+     * @param bits the number of used high bits in the last byte, 1 to 7
      */
     constructor(
         readonly bytes: Uint8Array,
@@ -150,8 +151,8 @@ export class Pid {
 export class Port {
     declare protected readonly brand: undefined;
     /**
-     * @param wide whether it is written with a number of 64 bits, as OTP 29 always does and
-     *   OTP 25 did for large numbers only. It makes no other port.
+     * @param wide whether the encoder writes the number with 64 bits. OTP 29 always does so, OTP 25
+     *   only for large numbers. Both forms are the same port
      */
     constructor(
         readonly node: Atom,
@@ -161,7 +162,7 @@ export class Port {
     ) {}
 }
 
-/** A reference, of one to five 32-bit words, as they stand on the wire. */
+/** A reference of one to five 32-bit words, in the order of the external format. */
 export class Reference {
     declare protected readonly brand: undefined;
     constructor(
@@ -181,7 +182,7 @@ export class ExportFun {
     ) {}
 }
 
-/** A local fun as Erlang sends it: where its code is, and the values it closed over. */
+/** A local fun as Erlang sends it: the place of its code, and the values of its environment. */
 export class Fun<T = Term> {
     declare protected readonly brand: undefined;
     constructor(
@@ -192,13 +193,13 @@ export class Fun<T = Term> {
         readonly index: number,
         readonly oldIndex: number,
         readonly oldUniq: number,
-        /** The process that made it. */
+        /** The process that made the fun. */
         readonly pid: Pid,
         readonly free: readonly T[],
     ) {}
 }
 
-/** A fun of before R8, which today's VM no longer reads. */
+/** A fun from before OTP R8. Today's VM does not read it. */
 export class OldFun<T = Term> {
     declare protected readonly brand: undefined;
     constructor(
@@ -210,7 +211,7 @@ export class OldFun<T = Term> {
     ) {}
 }
 
-/** A native record (OTP 29), which is not the tuple that older records are. */
+/** A native record (OTP 29). Older records are tuples, and this is not one. */
 export class ErlRecord {
     declare protected readonly brand: undefined;
     /** Fields are in the order of the definition; values[i] belongs to fields[i]. */
@@ -221,22 +222,22 @@ export class ErlRecord {
         readonly fields: readonly Atom[],
         readonly values: readonly Term[],
     ) {}
-    /** Gives the value of a field, or undefined. */
+    /** Returns the value of a field, or undefined. */
     get(field: string): Term | undefined {
         return this.values[this.fields.findIndex(({ name }) => name === field)];
     }
 }
 
 /**
- * What `term_to_binary(Term, [local])` wrote: readable only by the node that wrote it, so kept
- * as bytes. The format gives it no length, so it reaches to the end of the input.
+ * The result of `term_to_binary(Term, [local])`. Only the node that wrote it can read it, so this
+ * class keeps its bytes. The format has no length for it, so it reaches to the end of the input.
  */
 export class LocalTerm {
     declare protected readonly brand: undefined;
     constructor(readonly bytes: Uint8Array) {}
 }
 
-/** Tells whether a term is a list. `Array.isArray` does the same, but makes `any[]` of it. */
+/** Returns whether a term is a list. `Array.isArray` does the same, but with the type `any[]`. */
 export function isList(term: Term): term is readonly Term[] {
     return Array.isArray(term);
 }

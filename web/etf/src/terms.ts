@@ -1,7 +1,7 @@
 /**
- * Reads what both views see alike: lists, and the tags of which few messages have any. The common
- * tags are read in plain.ts and in model.ts, each in a method of its own: what an engine learns
- * about a method that both share makes both slow in a page that uses both (bench/etf/README.md).
+ * Reads the terms that both views treat in the same way: lists, and rare tags. plain.ts and
+ * model.ts have their own methods for the common tags. If both views shared these methods, the
+ * engine could optimize them for neither, in a page that uses both (bench/etf/README.md).
  */
 import { narrowed } from "./integer.js";
 import { Reader } from "./reader.js";
@@ -28,13 +28,13 @@ const PRESIZED = 64;
 
 /** Reads terms. See {@link Reader} for T, K and L. */
 export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
-    /** Gives the value of a float. */
+    /** Returns the value of a float. */
     protected abstract float(value: number): T;
 
-    /** Gives the value of the binary of `length` bytes at `start`. */
+    /** Returns the value of the binary of `length` bytes at `start`. */
     protected abstract binary(start: number, length: number): T;
 
-    /** Gives the value of a native record with these fields, whose values stand at `pos`. */
+    /** Returns the value of a native record with these fields. Their values are at `pos`. */
     protected abstract record(
         fields: ReadonlyMap<string, Atom>,
         module: Atom,
@@ -52,8 +52,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     /**
-     * Reads the tail of a list. Lists that are each other's tails become one list, as in Erlang.
-     * The code uses a loop, because there may be many.
+     * Reads the tail of a list. If the tail is a list, both become one list, as in Erlang. The code
+     * uses a loop, because that tail may have a list as its tail too, and so on.
      */
     protected list(items: T[]): T {
         while (this.buf[this.pos] === Tag.List) {
@@ -150,7 +150,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
             case Tag.Record:
                 return this.nativeRecord();
             case Tag.Local:
-                // It stands first, after the version (an inflated term has no version).
+                // A local term must come first, after the version (an inflated term has no
+                // version).
                 if (start > 1) this.fail("tag", "a local term must be the whole value", start);
                 this.pos = this.end;
                 return new LocalTerm(new Uint8Array(this.buf.subarray(start + 1)));
@@ -164,8 +165,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     /**
-     * Reads an integer inside a fun: of 32 bits, or of fewer. The VM takes larger integers, and
-     * changes their values.
+     * Reads an integer inside a fun, of at most 32 bits. (The VM accepts larger integers and
+     * changes their values.)
      */
     private integer(bits = -1): number {
         const start = this.pos;
@@ -193,7 +194,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         return new BitBinary(bytes, bits);
     }
 
-    /** The text ends at the first zero, as in the VM. */
+    /** Reads a float as text. The text ends at the first zero, as in the VM. */
     private textFloat(): number {
         const text = this.text(this.pos, 31, latin1Text);
         const digits = /^([-+]?\d+\.\d+(e[-+]?\d+)?)\0/i.exec(text)?.[1];
@@ -224,8 +225,8 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     }
 
     /**
-     * The oldest tag has its one word before the creation, and the others have their words after
-     * it.
+     * Reads a reference after its tag. The oldest tag has its one word before the creation; the
+     * others have their words after it.
      */
     private reference(tag: Tag.NewerReference | Tag.NewReference | Tag.Reference): Reference {
         const start = this.pos - 1;
@@ -239,7 +240,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
         if (tag === Tag.Reference) words.push(this.u32());
         const creation = this.creation(tag !== Tag.NewerReference);
         while (words.length < count) words.push(this.u32());
-        // The tags with small creations come from a time of small references.
+        // With the old tags, whose creation has one byte, references have fewer bits too.
         if (tag !== Tag.NewerReference && words[0] >>> 18) this.forbidden(start);
         return new Reference(node, creation, words);
     }
@@ -247,7 +248,7 @@ export abstract class TermReader<T, K, L> extends Reader<T, K, L> {
     private nativeRecord(): T {
         const count = this.u32();
         const flags = this.u8();
-        // 1 means exported: the format's documentation has both meanings, external.c decides.
+        // 1 means exported. The documentation of the format contradicts itself; external.c decides.
         if (flags > 1) this.forbidden(this.pos - 1);
         const module = this.atomTerm();
         const name = this.atomTerm();

@@ -8,15 +8,15 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** @internal */
 export const encoder = /* @__PURE__ */ new TextEncoder();
 
-/** Up to this many bytes {@link decodeByHand} is faster than the platform (bench/etf/strings.js). */
+/** Up to so many bytes {@link decodeByHand} is faster than the platform (bench/etf/strings.js). */
 const SHORT = 48;
 
-/** Tells whether a value is a Uint8Array, also one of another window or of Node's vm. */
+/** Returns whether a value is a Uint8Array, also one of another window or of Node's vm. */
 export function isBytes(value: unknown): value is Uint8Array {
     return ArrayBuffer.isView(value) && (value as Uint8Array)[Symbol.toStringTag] === "Uint8Array";
 }
 
-/** Refuses an argument, named `what`, that is not a Uint8Array. */
+/** Refuses an argument that is not a Uint8Array. `what` is its name in the message. */
 export function checkBytes(value: unknown, what: string): asserts value is Uint8Array {
     if (!isBytes(value))
         throw new TypeError(`${what} must be a Uint8Array, not ${kindName(value)}`);
@@ -31,8 +31,8 @@ export function decodeUtf8(bytes: Uint8Array, start: number, end: number): strin
 }
 
 /**
- * Decodes text, or gives undefined where it is not UTF-8. An error takes the time of a hundred
- * texts.
+ * Decodes text, or returns undefined if it is not UTF-8. To throw an error would take as long as to
+ * decode a hundred texts.
  */
 export function utf8Text(bytes: Uint8Array, start: number, end: number): string | undefined {
     let text: string | undefined;
@@ -47,8 +47,8 @@ export function utf8Text(bytes: Uint8Array, start: number, end: number): string 
 const units: number[] = [];
 
 /**
- * Checks each byte. Returns undefined where the bytes are not UTF-8 (overlong forms and surrogates
- * included), else `text`, or the text itself where none is given and it is short.
+ * Checks each byte. Returns undefined if the bytes are not UTF-8 (overlong forms and surrogates are
+ * not). Otherwise returns `text`, or without `text` the decoded text if it is short.
  */
 function decodeByHand(
     bytes: Uint8Array,
@@ -102,7 +102,7 @@ export function encodeUtf8(text: string): Uint8Array {
     return bytes;
 }
 
-/** Gives the numbers of a text's characters. */
+/** Returns the code points of a text. */
 export function codePoints(text: string): number[] {
     return Array.from(text, (character) => character.codePointAt(0)!);
 }
@@ -120,15 +120,15 @@ export function utf8Length(text: string): number {
 }
 
 /**
- * The platform's encoder writes U+FFFD in the place of a lone surrogate, and so changes the text
- * without a report. Only text that became longer than its units can contain one.
+ * Refuses a text with a lone surrogate: the platform's encoder would write U+FFFD for it and report
+ * nothing. Only a text with more bytes than UTF-16 units can contain one.
  */
 export function checkSurrogates(text: string, encodedLength: number): void {
     if (encodedLength === text.length) return;
     if (hasLone(text)) throw noTerm("the text has a lone surrogate");
 }
 
-/** Only lone surrogates are code points of their own to a regular expression with the flag u. */
+/** Matches a lone surrogate: with the flag u, a pair is one code point, which does not match. */
 const lone = /[\ud800-\udfff]/u;
 
 function hasLone(text: string): boolean {

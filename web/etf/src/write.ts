@@ -1,6 +1,6 @@
 /**
- * Provides typed encoders, the reverse of the decoders in read.ts. Each takes a value of a type and
- * makes one kind of term. So the form of a plain value decides nothing.
+ * Provides typed encoders, the reverse of the decoders in read.ts. Each takes a value of one type
+ * and makes one kind of term. The kind of term never depends on the form of the value.
  * @module
  */
 import { atStep, kindName, noTerm, tooDeep } from "./error.js";
@@ -9,7 +9,7 @@ import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, isMap, Keys } from "./map.js";
 import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
 
-/** Makes a term of a T. */
+/** Turns a T into a term. */
 export type Encoder<T> = (value: T) => Term;
 
 /** An encoder for each of these types. */
@@ -22,14 +22,14 @@ export const integer: Encoder<number | bigint> = (value) =>
     // The encoder writes -0 as a float.
     checked(typeof value === "bigint" || Number.isInteger(value), "an integer", value) || 0;
 
-/** Returns the value, or throws the error that it is not of an encoder's type. */
+/** Returns the value. Throws an error if it does not have the type of the encoder. */
 function checked<T>(isRight: boolean, type: string, value: T): T {
     if (!isRight)
         throw noTerm(`${typeof value === "number" ? value : kindName(value)} is not ${type}`);
     return value;
 }
 
-/** A value that has to be text. */
+/** Returns a value that must be text. */
 function text(value: string, type = "text"): string {
     return checked(typeof value === "string", type, value);
 }
@@ -43,11 +43,11 @@ function under<T>(step: string | number, encode: Encoder<T>, value: T): Term {
     }
 }
 
-/** Encodes a float, also where the number is whole. */
+/** Encodes a float, also for a whole number. */
 export const float: Encoder<number> = (value) =>
     new Float(checked(Number.isFinite(value), "a float", value));
 
-/** Refuses an invalid encoder as soon as it is an argument, and not at its use. */
+/** Refuses an invalid encoder when it is an argument, not later at its use. */
 function needed(...encoders: readonly unknown[]): void {
     for (const encode of encoders)
         if (typeof encode !== "function")
@@ -106,7 +106,7 @@ function array<T extends readonly unknown[]>(values: T): T {
     return checked(Array.isArray(values), "an array", values);
 }
 
-/** The names of these fields, and what makes terms of their values. */
+/** Returns the names of these fields, and the encoders of their values. */
 function columns<T extends object>(
     fields: Fields<T>,
 ): readonly [names: string[], terms: (value: T) => Term[]] {
@@ -182,7 +182,7 @@ export function lazy<T>(make: () => Encoder<T>): Encoder<T> {
             depth++;
             return (made ??= make())(value);
         } catch (error) {
-            // Only the outermost tells: the way to the place has thousands of steps.
+            // Only the outermost encoder reports it: the path to the place has thousands of steps.
             throw depth > 1 ? error : tooDeep(error);
         } finally {
             depth--;

@@ -1,4 +1,4 @@
-// A term in words: the notation of vectors/etf/terms.escript, made on this side.
+// Describes a term as text, in the notation of vectors/etf/terms.escript.
 import {
     Atom,
     Binary,
@@ -26,7 +26,7 @@ export function unhex(text: string): Uint8Array {
     return Uint8Array.from(Buffer.from(text, "hex"));
 }
 
-/** Fails where two long texts differ, showing only the place. */
+/** Fails if two long texts differ, and shows only the place. */
 export function same(actual: string, expected: string, what = ""): void {
     if (actual === expected) return;
     let at = 0;
@@ -83,7 +83,7 @@ export function describe(term: Term): string {
         return `record(${[...head, ...fields].join()})`;
     }
     if (Array.isArray(term)) return `[${term.map(describe).join()}]`;
-    // No Erlang has words for these: it refuses the first, and the second of any other node.
+    // Erlang has no text for these: it refuses the first, and the second from any other node.
     if (term instanceof OldFun) return `oldfun(${term.free.map(describe).join()})`;
     if (term instanceof LocalTerm) return "local()";
     throw new TypeError(`no words for ${String(term)}`);

@@ -1,5 +1,6 @@
-// Damaged and unusual inputs: this codec and a running Erlang accept the same ones, and read the
-// same terms in them. ETF_DIFFER gives the inputs of each kind, ETF_SEED other ones.
+// Tests damaged and unusual inputs: this codec and a running Erlang accept the same ones, and read
+// the same terms in them. ETF_DIFFER is the number of inputs of each kind, and ETF_SEED chooses
+// other inputs.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -26,7 +27,7 @@ import { Random } from "./random.js";
 
 const COUNT = Number(process.env["ETF_DIFFER"] ?? 10000);
 const SEED = Number(process.env["ETF_SEED"] ?? 1);
-/** Inputs in one question. */
+/** The number of inputs in one request. */
 const BATCH = 500;
 
 const vectors = ["otp25.tsv", "otp29.tsv"].flatMap((file) =>
@@ -40,7 +41,7 @@ const u16 = (value: number): number[] => [(value >> 8) & 255, value & 255];
 const u32 = (value: number): number[] => [...u16(value >>> 16), ...u16(value)];
 const text = (name: string): number[] => [...Buffer.from(name)];
 
-/** An atom by any of its tags; seldom one that is none. */
+/** Makes an atom with any of its tags, and seldom an invalid one. */
 function atomBytes(random: Random): number[] {
     const name = text(random.of(["n@far", "m@near", "a", "", "nonode@nohost"]));
     const short = [name.length, ...name];
@@ -57,7 +58,7 @@ function atomBytes(random: Random): number[] {
     ])();
 }
 
-/** A word near the borders that fields have. */
+/** Makes a word near the limits of fields. */
 function word(random: Random): number[] {
     const border = random.of([0, 1, 3, 4, 2 ** 15, 2 ** 18, 2 ** 28, 2 ** 31, 2 ** 32 - 1]);
     return u32(Math.max(0, border - random.below(2)));
@@ -66,10 +67,10 @@ function word(random: Random): number[] {
 const words = (random: Random, count: number): number[] =>
     Array.from({ length: count }, () => word(random)).flat();
 
-/** A creation of one byte, of which two bits are used. */
+/** Makes a creation of one byte. Only two bits of it are in use. */
 const tiny = (random: Random): number[] => [random.of([0, 1, 2, 3, random.below(256)])];
 
-/** An integer as it stands in an export or a fun; seldom something else. */
+/** Makes an integer in the form of an export or a fun, and seldom another term. */
 function integerBytes(random: Random): number[] {
     return random.of([
         () => [97, random.below(256)],
@@ -90,9 +91,9 @@ function pidBytes(random: Random): number[] {
     ])();
 }
 
-/** A reference, pid, port, export or fun, with its fields near their borders. */
+/** Makes a reference, pid, port, export or fun with fields near their limits. */
 function identifier(random: Random): number[] {
-    // Not none: such references end OTP 25 by a signal.
+    // Not zero words: such a reference ends OTP 25 by a signal.
     const count = 1 + random.below(6);
     return random.of([
         () => pidBytes(random),
@@ -149,7 +150,7 @@ const kinds: Readonly<Record<string, (random: Random) => Uint8Array>> = {
 
 const decoder = termDecoder();
 
-/** The term that an input is here, or why it is none. */
+/** Returns the term of an input in this codec, or why it is not a term. */
 function readHere(bytes: Uint8Array): { term: Term; words: string } | EtfError {
     try {
         const { value } = decoder.decodePrefix(bytes);
@@ -160,7 +161,7 @@ function readHere(bytes: Uint8Array): { term: Term; words: string } | EtfError {
     }
 }
 
-/** Whether a term holds one for which this is so. */
+/** Returns whether a part of a term has a property. */
 function holds(term: Term, is: (part: Term) => boolean): boolean {
     const parts = (): readonly Term[] => {
         if (Array.isArray(term)) return term as readonly Term[];
@@ -173,15 +174,15 @@ function holds(term: Term, is: (part: Term) => boolean): boolean {
     return is(term) || parts().some((part) => holds(part, is));
 }
 
-/** Of the node that the partner is: it knows what it made itself. */
+/** Returns whether the partner node made the term: it knows its own terms. */
 function isItsOwn(term: Term): boolean {
     const isIdentifier = term instanceof Pid || term instanceof Port || term instanceof Reference;
     return isIdentifier && term.node.name === "nonode@nohost" && term.creation === 0;
 }
 
 /**
- * Why the two may differ about an input (docs/etf.md has the list); undefined where there is no
- * reason.
+ * Returns why Erlang and this codec may differ about an input (docs/etf.md has the list), or
+ * undefined.
  */
 function reason(
     bytes: Uint8Array,
@@ -205,7 +206,7 @@ function reason(
     if (holds(here.term, (term) => term instanceof LocalTerm)) return "a term for its writer only";
     if (holds(here.term, (term) => term instanceof OldFun)) return "a fun from before OTP 23";
     if (holds(here.term, isItsOwn)) return "an identifier of the node itself";
-    // It keeps one entry for each function, with the numbers that came first.
+    // Erlang keeps one entry for each function, with the first numbers.
     if (there && holds(here.term, (term) => term instanceof Fun)) return "a fun met before";
     return undefined;
 }

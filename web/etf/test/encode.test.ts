@@ -1,4 +1,5 @@
-// What encoders refuse, and in which words; which bytes they choose where there is a choice.
+// Tests the values that encoders refuse, with their messages, and the bytes for values with
+// several forms.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateRawSync, deflateSync, gzipSync } from "node:zlib";
@@ -27,7 +28,7 @@ import {
 } from "@whittle/etf";
 import { hex } from "./describe.js";
 
-/** That it throws an EtfError of code `encode` with this message. */
+/** Checks that a call throws an EtfError of code `encode` with this message. */
 function fails(run: () => unknown, message: string | RegExp): void {
     assert.throws(run, { name: "EtfError", code: "encode", message });
 }
@@ -58,7 +59,7 @@ test("a typed encoder says in words, and where, that a value has no fields or en
     }
     for (const none of [[1], new Set([1]), { a: 1 }] as never[])
         fails(() => makes[3](none), /^[A-Z][a-z]+ is not a Map$/);
-    // What String cannot show is told by its class.
+    // For a value that String cannot show, the message has its class.
     for (const none of [Object.create(null), [Symbol()]] as never[])
         fails(() => write.integer(none), /^(nameless object|Array) is not an integer$/);
     fails(() => write.integer(Symbol("s") as never), "symbol is not an integer");
@@ -117,7 +118,7 @@ test("a list of bytes whose getters change it has the length and the bytes that 
         made(() => (reads++ ? 300 : 1), [0, 2]),
         "836b00020102",
     );
-    // Where a getter makes it shorter, undefined stands for those that are missing.
+    // If a getter makes the array shorter, the missing items become undefined.
     assert.equal(
         made((items) => ((items.length = 1), 1), [0, 2]),
         hex(encode([1, undefined])),
@@ -152,11 +153,11 @@ test("a value that holds itself is an error of encoding to a typed encoder, too"
     loop.next = loop;
     fails(() => node(loop), "too deep, or holds itself");
     fails(() => write.list(node)([loop]), "at [0]: too deep, or holds itself");
-    // Encoders that call each other.
+    // Encoders call each other.
     const odd: Encoder<Node> = write.lazy(() => write.object({ next: write.nullable(even) }));
     const even: Encoder<Node> = write.lazy(() => write.object({ next: write.nullable(odd) }));
     fails(() => odd(loop), /^(at \.next: )?too deep, or holds itself$/);
-    // It is usable after that, and an exception of the program's own passes through.
+    // The encoder works after that, and passes on exceptions of the program.
     assert.ok(node({ next: { next: null } }));
     const own = new RangeError("mine");
     const broken = write.lazy((): ((value: Encodable) => Term) => () => {
@@ -168,7 +169,7 @@ test("a value that holds itself is an error of encoding to a typed encoder, too"
     );
 });
 
-/** Objects with names of every kind of character, in an order that is none. */
+/** Objects with names of every kind of character, in a random order. */
 function wide(count: number): { [name: string]: number } {
     const object: { [name: string]: number } = {};
     for (let at = 0; at < count; at++)
@@ -212,7 +213,7 @@ test("keys are turned into what orders them only once", (context) => {
     const object = wide(2000);
     const map = ErlMap.from(Object.keys(object).map((name) => [Binary.of(name), 1]));
     const { encode } = encoder({ deterministic: true });
-    // Sorting compares each of so many about eleven times.
+    // The sort compares each of so many keys about eleven times.
     const bytes = context.mock.getter(Binary.prototype, "bytes");
     for (const value of [map, object]) encode(value);
     assert.ok(bytes.mock.callCount() <= 4 * 2000, `${bytes.mock.callCount()} views`);
@@ -250,7 +251,7 @@ test("in order the same is refused as out of it", () => {
             assert.throws(() => stable.encode(value), { ...(said as EtfError) });
         }
     }
-    // A hole is the atom undefined, in a key too.
+    // A hole is the atom undefined, also in a key.
     const [hole, none]: Encodable[][] = [Array<Encodable>(1), [undefined]];
     const stable = encoder({ deterministic: true });
     const written = (key: Encodable) =>
@@ -264,7 +265,7 @@ test("in order the same is refused as out of it", () => {
         );
     assert.equal(written(hole), written(none));
     assert.equal(written(tuple(...hole)), written(tuple(...none)));
-    // Where the stack does not suffice to order keys they are not written in any.
+    // If the stack is too small to sort the keys, the encoder writes nothing.
     let deep: Encodable = [];
     for (let i = 0; i < 100000; i++) deep = [deep];
     const loops = new Map<Encodable, Encodable>([
@@ -284,7 +285,7 @@ test("a name that cannot be written is named", () => {
     const long = "x".repeat(256);
     const name = "an atom's name must be a string of at most 255 characters";
     fails(() => encoder({ keys: "atom" }).encode([{ [long]: 1 }]), `at [0].${long}: ${name}`);
-    // No key writes to a terminal what is not the message's.
+    // A key cannot write control characters to a terminal.
     fails(() => encode({ "\x1b\x9bq": NaN }), 'at ["\\u001b\\u{9b}q"]: NaN is not a term');
 });
 
@@ -377,7 +378,7 @@ test("options and values of another kind are told in words", () => {
     fails(() => encode(Int8Array.of(1) as never), "Int8Array is not a term");
 });
 
-test("what stands in a message cannot pass for a line or a colour of its own", () => {
+test("text in a message cannot look like another line or change the color", () => {
     for (const [name, shown] of [
         ["a\nb", "'a\\x{a}b'"],
         ["\x1b[31m", "'\\x{1b}[31m'"],

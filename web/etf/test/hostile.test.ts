@@ -1,4 +1,4 @@
-// Input from the network: damaged, cut, huge and malicious.
+// Tests input from the network: damaged, truncated, huge and malicious.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
@@ -25,7 +25,7 @@ import {
 import { Random } from "./random.js";
 import { vectors, decoders, refused } from "./inputs.js";
 
-/** Decodes with every decoder; anything but a value or an EtfError is a fault. */
+/** Decodes with every decoder. Each must return a value or throw an EtfError. */
 function survives(bytes: Uint8Array): number {
     let accepted = 0;
     for (const decoder of decoders) {
@@ -69,7 +69,7 @@ test("random bytes give a value or an EtfError", () => {
     const random = new Random(2);
     const tags = [67, 70, 77, 80, 88, 89, 90, ...Array.from({ length: 25 }, (_, i) => 97 + i)];
     for (let round = 0; round < 20000; round++) {
-        // Small numbers and tags, so that more than the first byte is looked at.
+        // Small numbers and tags occur often, so that the decoders read more than the first byte.
         const bytes = Uint8Array.from({ length: random.below(60) }, () =>
             random.below(3) === 0 ? random.of(tags) : random.below(random.of([3, 256])),
         );
@@ -84,7 +84,7 @@ test("headers allocate nothing before the bytes are there", () => {
     refused([131, 116, 0xff, 0xff, 0xff, 0xff, 97, 1], "truncated");
     refused([131, 109, 0xff, 0xff, 0xff, 0xff], "truncated");
     refused([131, 67, 0xff, 0xff, 0xff, 0xff, 0, 119, 1, 97, 119, 1, 97], "truncated");
-    // Headers nested in headers: each promises as much as may still come.
+    // Headers inside headers each promise as many bytes as may still follow.
     const nested = new Uint8Array(50000).fill(108);
     nested[0] = 131;
     for (let i = 1; i + 5 <= nested.length; i += 5)
@@ -185,7 +185,7 @@ test("what the VM refuses or misreads is refused, with the offset of the fault",
     refused([131, 77, 0, 0, 0, 1, 9, 255], "value", 1);
     refused([131, 77, 0, 0, 0, 0, 1], "value", 1);
     refused([131, 90, 0, 6, 119, 1, 97, 0, 0, 0, 0], "value");
-    // The VM takes these, and reads four bytes that are not theirs.
+    // The VM accepts these, and reads four bytes that do not belong to them.
     refused([131, 90, 0, 0, 119, 1, 97, 0, 0, 0, 1], "value", 2);
     refused([131, 104, 2, 97, 1, 114, 0, 0, 119, 1, 97, 1], "value", 6);
     refused([131, 113, 119, 1, 97, 119, 1, 98, 98, 255, 255, 255, 255], "value");
@@ -245,7 +245,7 @@ test("a frame's length over the limit is refused before anything is collected", 
     const overLimit = { name: "EtfError", code: "limit" };
     push(0, 0, 3, 232, ...new Uint8Array(1000));
     assert.equal(found.pop()?.length, 1000);
-    // What came before it is given first, and nothing after it is collected.
+    // The reader gives the earlier messages first, and collects nothing after it.
     assert.throws(() => push(0, 0, 0, 1, 7, 0, 0, 4, 0, 1), overLimit);
     assert.deepEqual(found, [Uint8Array.of(7)]);
     assert.throws(() => push(1, 2, 3), overLimit);
@@ -258,7 +258,7 @@ test("a replacement character is text, what it stands for elsewhere is not", () 
         const text = "a\ufffd".repeat(length);
         assert.equal(decode(encode(text)), text);
         const bytes = encode(text);
-        // Without its last byte, which follows the term instead.
+        // The stream lacks its last byte, which follows the term instead.
         new DataView(bytes.buffer).setUint32(2, 4 * length - 1);
         assert.throws(() => decodePrefix(bytes), { name: "EtfError", code: "utf8" });
     }
@@ -274,7 +274,7 @@ test("options are those that are named, not what every object has", async () => 
     assert.throws(() => encoder({ valueOf: 1 }), /unknown option valueOf/);
     const nothing = { maxDepth: null } as object;
     assert.throws(() => plainDecoder({ limits: nothing }), /maxDepth cannot be null/);
-    // An option that is undefined is none that was given.
+    // An option that is undefined counts as not given.
     const none = { limits: { maxDepth: undefined }, inflate: undefined } as object;
     const deep = encode(Array.from({ length: 600 }).reduce((inner) => [inner]) as Encodable);
     const text = encoder({ deflate: (bytes) => deflateSync(bytes) }).encode("a".repeat(500));

@@ -1,4 +1,4 @@
-// Compressed terms: damaged streams, false sizes, and inflating by the platform.
+// Tests compressed terms: damaged streams, false sizes, and inflating by the platform.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync, inflateSync } from "node:zlib";
@@ -15,7 +15,7 @@ import { asyncDecoder, inflated } from "@whittle/etf/async";
 import { Random } from "./random.js";
 import { refused } from "./inputs.js";
 
-/** What zlib makes of a stream, if it is whole and nothing follows it. */
+/** Returns the bytes that zlib inflates, if the stream is complete and nothing follows it. */
 function inflatedByZlib(stream: Uint8Array): Uint8Array | undefined {
     try {
         const { buffer, engine } = inflateSync(stream, { info: true }) as unknown as {
@@ -42,7 +42,7 @@ test("a damaged zlib stream is refused or read as zlib does", () => {
             const bytes = whole.slice();
             bytes[6 + random.below(bytes.length - 6)] ^= 1 << random.below(8);
             if (whole[1] !== 80) continue;
-            // Zlib accepts a change in the bits that fill the last byte.
+            // zlib ignores the bits that fill the last byte.
             if (inflatedByZlib(bytes.subarray(6)) === undefined)
                 assert.throws(() => decode(bytes), EtfError);
             else assert.deepEqual(decode(bytes), decode(plain));
@@ -60,7 +60,7 @@ test("a compressed term must have the size that it says, and not be a bomb", () 
     refused(term(2, [0]), "trailing");
     refused([131, 80, 0xff, 0xff, 0xff, 0xff, ...stream], "limit");
     refused([131, 80, 3, 0, 0, 0, ...stream], "inflate");
-    // 60 MB of zeros in 60 kB, said to be 100 bytes.
+    // 60 kB inflate to 60 MB of zeros, and the header says 100 bytes.
     const bomb = deflateSync(Buffer.alloc(60_000_000));
     refused([131, 80, 0, 0, 0, 100, ...bomb], "inflate");
 });
@@ -104,7 +104,8 @@ test("blocks of a compressed term that give nothing are bounded", () => {
         for (let at = 0; at < count; at++) bits.push((value >> at) & 1);
     };
     for (let block = 0; block < 3000; block++) {
-        // Codes for the lengths 18 (zeros) and 1; symbols for the block's end and a distance.
+        // The stream has codes for the lengths 18 (zeros) and 1, and symbols for the block's end
+        // and a distance.
         for (const [value, count] of [
             [0, 1],
             [2, 2],
@@ -147,7 +148,7 @@ test("the asynchronous decoder refuses what the other does", async () => {
     const refusal = { code: "tag", message: "no term starts with 80 (at byte 0)" };
     assert.throws(() => decode(twice), refusal);
     await assert.rejects(asyncDecoder(plainDecoder()).decode(twice), refusal);
-    // What is no option is told before the first compressed message comes.
+    // An invalid option throws before the first compressed message comes.
     // @ts-expect-error
     assert.throws(() => asyncDecoder(plainDecoder(), { maxInflated: 5 }), /unknown option/);
     // @ts-expect-error
@@ -160,6 +161,6 @@ test("the asynchronous decoder refuses what the other does", async () => {
         );
     // @ts-expect-error
     await assert.rejects(inflated(encode(1), { maxInflated: 5 }), /unknown option/);
-    // One who writes to them changes no decoder.
+    // Code that writes to the defaults changes no decoder.
     assert.ok(Object.isFrozen(defaultLimits));
 });

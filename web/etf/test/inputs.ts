@@ -1,4 +1,4 @@
-// Inputs, decoders and checks that several tests of hostile input share.
+// Defines inputs, decoders and checks for several tests of hostile input.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -53,7 +53,7 @@ export function refused(
     );
 }
 
-/** The output of a program that runs in the folder of the package, in a Node of its own. */
+/** Returns the output of a program that runs in the folder of the package, in a separate Node. */
 export function printed(program: string): string {
     const said = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
         cwd: fileURLToPath(new URL("../..", import.meta.url)),

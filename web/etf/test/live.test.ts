@@ -1,5 +1,5 @@
-// Random terms both ways between this codec and a running Erlang: the one on PATH, and the one
-// that ETF_OTP29 names. Each term is compared in words that neither codec has a part in.
+// Sends random terms both ways between this codec and a running Erlang: the one on PATH, and the
+// one that ETF_OTP29 names. The tests compare text that neither codec writes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -23,7 +23,7 @@ import { describe, hex, same } from "./describe.js";
 import { Partner, partners } from "./partner.js";
 import { Random } from "./random.js";
 
-/** Terms each way; more with ETF_COUNT. */
+/** The number of terms in each direction. ETF_COUNT changes it. */
 const COUNT = Number(process.env["ETF_COUNT"] ?? 10000);
 
 const writers = [0, 1, 2].map((version) =>
@@ -42,7 +42,7 @@ function hasMapAsKey(term: Term): boolean {
     return describe(term).includes("#{") && describe(term).includes("=>");
 }
 
-/** What Erlang says about a term, and the term in all the forms that it can be written in. */
+/** Erlang's description of a term, and all external forms of the term. */
 function checkForms(answer: Term, words: string | undefined, release: number): void {
     assert.ok(answer instanceof Tuple, `Erlang did not read ${words}`);
     const [said, ...forms] = answer.elements.map((element) => (element as Binary).bytes);
@@ -110,7 +110,7 @@ for (const { erl, who, release } of partners()) {
                 )
                 .filter(Number.isFinite)
                 .map((value) => new Float(value));
-            // Past 60 characters what is shown ends in dots.
+            // After 60 characters the text ends in dots.
             const binaries = names
                 .map((name) => Binary.of(name))
                 .filter((b) => show(b).length < 60);
@@ -118,8 +118,8 @@ for (const { erl, who, release } of partners()) {
             const texts = given.map((term) => Binary.of(show(term)));
             const read = (await partner.ask(new Atom("parse"), texts)) as readonly Term[];
             for (const [at, term] of given.entries()) same(describe(read[at]), describe(term));
-            // Erlang has short forms of some control characters, leaves others as they are where
-            // a terminal would not, and Latin-1 letters unquoted.
+            // Erlang has short forms of some control characters. It leaves others unchanged that a
+            // terminal would not show, and writes Latin-1 letters without quotes.
             const common = atoms.filter(({ name }) => !/[\p{C}\u2028\u2029\x7f-\xff]/u.test(name));
             const printed = (await partner.ask(new Atom("print"), common)) as readonly Binary[];
             assert.deepEqual(
@@ -151,7 +151,7 @@ for (const { erl, who, release } of partners()) {
         try {
             const random = new Random(7);
             for (let done = 0; done < 4000; done++) {
-                // Small terms of few kinds, so that many are alike.
+                // Small terms of few kinds, so that many are equal.
                 const a = orderable(random, 2);
                 const b = random.below(8) === 0 ? a : orderable(random, 2);
                 const answer = await partner.ask(

@@ -1,4 +1,4 @@
-// The term model, frames, and several terms in one input.
+// Tests the term model, frames, and several terms in one input.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -105,7 +105,8 @@ test("frames come out whole however the stream is cut", () => {
         assert.deepEqual(found, messages.map(hex));
         assert.equal(frames.pending, false);
     }
-    // A loop that ends early loses the messages it did not take, and no place in the stream.
+    // A loop that ends early loses the messages that it did not take, but the position in the
+    // stream stays correct.
     const left = new FrameReader();
     const long = frame(encode("long"));
     const first = Uint8Array.of(...frame(Uint8Array.of(1)), ...long.subarray(0, 6));

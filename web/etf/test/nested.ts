@@ -1,9 +1,9 @@
-// Terms that are as deep as is asked for, in each way that a term can be deep. Run as a program
-// (with node's --stack-size) it decodes those of the default depth.
+// Makes terms of a given depth, in each way in which a term can be deep. As a program (with node's
+// --stack-size) it decodes terms of the default depth.
 import { fileURLToPath } from "node:url";
 import { defaultLimits, plainDecoder, termDecoder } from "@whittle/etf";
 
-/** What opens a level, and what ends it: a list, a tuple, a map by value and by key, a fun. */
+/** The bytes that open and end a level: of a list, a tuple, a map by value and by key, a fun. */
 const levels: readonly (readonly [open: readonly number[], close: readonly number[]])[] = [
     [[108, 0, 0, 0, 1], [106]],
     [[104, 1], []],
@@ -54,7 +54,7 @@ const levels: readonly (readonly [open: readonly number[], close: readonly numbe
     ],
 ];
 
-/** For each way, what makes a term of so many levels. */
+/** For each way, a function that makes a term with so many levels. */
 export const nests = levels.map(
     ([open, close]) =>
         (depth: number): Uint8Array =>

@@ -1,5 +1,5 @@
-// The package as its users get it: how large it is, that its README's snippets run, that it works
-// without Node's own conversions, and in a real browser whose page forbids generated code.
+// Tests the package as its users get it: its size, the examples of its README, a run without
+// Node's own conversions, and a run in a real browser with a page that forbids generated code.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,8 +16,9 @@ test("the package is no larger than promised", async () => {
         size: (code: string) => Promise<{ esbuild: number; terser: number }>;
         pages: Record<string, string>;
     };
-    // The sizes so far, by esbuild alone and with terser after it. The bars are 6 kB for a decoder
-    // alone and 14 kB for all; bench/etf/README.md says which are met.
+    // The sizes today, with esbuild alone and with terser after it. The bars are 6 kB for a
+    // decoder alone and 14 kB for everything; bench/etf/README.md tells which ones the package
+    // meets.
     const limits: Record<string, readonly [esbuild: number, terser: number]> = {
         "decoder alone (plain view)": [6212, 6123],
         "the same with inflate": [7326, 7127],
@@ -31,7 +32,7 @@ test("the package is no larger than promised", async () => {
     for (const [name, code] of Object.entries(pages)) {
         const { esbuild, terser } = await size(code);
         const said = `${name} takes ${esbuild} bytes, ${terser} with terser`;
-        // The zlib of one Node takes some bytes more than that of another (18: up to 5).
+        // The zlib of Node 18 needs up to 5 bytes more than that of other releases.
         const fits = (bytes: number, limit: number) => bytes <= limit + 8;
         assert.ok(fits(esbuild, limits[name][0]) && fits(terser, limits[name][1]), said);
     }
@@ -42,7 +43,7 @@ test("what the README shows is what happens", async () => {
     const snippets = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code]) => code);
     assert.ok(snippets.length >= 5);
     for (const [at, code] of snippets.entries()) {
-        // A comment that starts with an arrow says what the expression before it gives.
+        // A comment that starts with an arrow contains the result of the expression before it.
         const checked = code.replace(
             /^(.+?);? *\/\/ → (.+)$/gm,
             (_, expression: string, expected: string) =>
@@ -63,10 +64,10 @@ test("what the README shows is what happens", async () => {
 });
 
 const vectorFile = new URL("../../vectors/etf/otp29.tsv", root);
-/** What {@link smoke} is to try, everywhere alike. */
+/** The checks that {@link smoke} runs on every platform. */
 const tried = { terms: 283, truncations: 18010, inflated: 7, damaged: 70, texts: 2706 };
 
-/** A program that runs the smoke test and prints what was tried; `before` comes first. */
+/** Returns a program that runs the smoke test and prints its checks. `before` runs first. */
 function program(before: string): string {
     return `${before}
         const names = ["dist/index", "dist/async", "dist/decode", "build/test/smoke"];
@@ -101,8 +102,8 @@ for (const [name, command, words, before] of runtimes) {
 }
 
 /**
- * Serves the package and a page that decodes, under a policy that forbids generated code, with a
- * worker that does the same under none.
+ * Serves the package and a page that decodes. The policy of the page forbids generated code. A
+ * worker does the same without a policy.
  */
 async function serve(done: (result: string) => void): Promise<Server> {
     const types: Record<string, string> = { js: "text/javascript", html: "text/html" };
@@ -190,7 +191,7 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
         }),
     );
     try {
-        // The policy is the page's; its worker has none.
+        // The policy applies to the page. Its worker has no policy.
         assert.deepEqual(JSON.parse(await result), {
             page: { generated: false, ...tried },
             worker: { generated: true, ...tried },
@@ -259,7 +260,7 @@ test("the workspace has one lock file, pinned versions, and scripts that run in 
         const versions = Object.values(read(`${name}/`).devDependencies ?? {});
         for (const version of versions) assert.match(version, /^\d+\.\d+\.\d+$/);
     }
-    // npm refuses to install where the lock file does not fit the manifests.
+    // npm refuses to install if the lock file does not match the manifests.
     const npm = ["ci", "--dry-run", "--offline", "--ignore-scripts"];
     const { status, stderr } = spawnSync("npm", npm, { cwd: fileURLToPath(workspace) });
     assert.equal(status, 0, String(stderr));

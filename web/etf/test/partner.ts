@@ -1,5 +1,5 @@
-// Erlang's side of the tests: vectors/etf/terms.escript in the erl on PATH, and in the one that
-// ETF_OTP29 names.
+// Runs Erlang's side of the tests: vectors/etf/terms.escript in the erl on PATH, and in the one
+// that ETF_OTP29 names.
 import { spawn, type ChildProcess } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -7,7 +7,7 @@ import { decodeTerm, encode, frame, FrameReader, Tuple, type Term } from "@whitt
 
 const script = fileURLToPath(new URL("../../../../vectors/etf/terms.escript", import.meta.url));
 
-/** The Erlangs to ask, each with its name; the release of the one on PATH is not known before. */
+/** The Erlang installations, each with its name. The release of that on PATH is not known yet. */
 export function partners(): { erl: string; who: string; release: number | undefined }[] {
     const { ETF_OTP29 } = process.env;
     const onPath = { erl: "erl", who: "erl on PATH", release: undefined };

@@ -1,4 +1,4 @@
-// The plain view and its options.
+// Tests the plain view and its options.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -21,7 +21,7 @@ import * as light from "@whittle/etf/decode";
 import { Random } from "./random.js";
 import { value } from "./values.js";
 
-/** The bytes of a map whose keys come in this order; a text that begins with a colon is an atom. */
+/** Returns the bytes of a map with its keys in this order. A text with a colon first is an atom. */
 function mapOf(entries: readonly (readonly [string, Uint8Array])[]): number[] {
     const keyed = entries.flatMap(([key, value]) => {
         const name = key.startsWith(":") ? new Atom(key.slice(1)) : key;
@@ -30,7 +30,7 @@ function mapOf(entries: readonly (readonly [string, Uint8Array])[]): number[] {
     return [131, 116, 0, 0, 0, entries.length, ...keyed];
 }
 
-/** Objects with some of these keys, each in an order of its own, and what they are. */
+/** Makes objects with some of these keys, each in its own order, and the expected values. */
 function* mixedMaps(
     random: Random,
     keys: readonly string[],
@@ -133,7 +133,7 @@ test("property lists, records and structs become objects where that is asked for
         "Joe",
         68,
     ]);
-    // One with more keys than are remembered.
+    // This map has more keys than the decoder remembers.
     const many = Array.from({ length: 70 }, (_, i) => [`key${i}`, i] as const);
     const wide = encode(Object.fromEntries([["__struct__", atom("Elixir.Wide")], ...many]));
     assert.deepEqual(plainDecoder({ structs: "drop" }).decode(wide), Object.fromEntries(many));
@@ -174,7 +174,7 @@ test("a list of property lists or records is read alike in any order", () => {
             assert.deepEqual(decode(bytes), without(bytes));
         }
         assert.deepEqual(decode(encode([person])), { person: "Joe" });
-        // Nothing is read again, however deep.
+        // The decoder reads no key twice, at any depth.
         let deep: Encodable = 1;
         for (let level = 0; level < 200; level++) deep = [tuple(atom("person"), deep), 1];
         assert.deepEqual(decode(encode(deep)), without(encode(deep)));
@@ -240,15 +240,15 @@ test("maps whose keys come in changing order become objects of one order for eac
         for (const { bytes, value } of mixedMaps(new Random(5), manyKeys, 3000)) {
             const made = decoder.decode(bytes) as object;
             assert.deepEqual(made, value);
-            // The first of each number of keys are in the order in which they came.
+            // The first objects with each number of keys keep the order of the input.
             if (++maps < 1000) continue;
             const set = Object.keys(value).sort().join();
             if (!orders.has(set)) orders.set(set, new Set());
             orders.get(set)!.add(Object.keys(made).join());
         }
-        // A set that is new comes once in its own order.
+        // A new set of keys keeps its own order once.
         for (const [set, found] of orders) assert.ok(found.size <= 2, set);
-        // A number of keys that has had one order only keeps it, others too.
+        // Objects with a number of keys that has had only one order keep the order of the input.
         const fixed = { z: 1, y: 2 };
         for (let i = 0; i < 9; i++)
             assert.deepEqual(Object.keys(decoder.decode(encode(fixed)) as object), ["z", "y"]);

@@ -1,4 +1,4 @@
-// Random values from a seed: the same ones on every machine.
+// Makes random values from a seed: the same ones on every machine.
 import {
     Atom,
     Binary,
@@ -101,7 +101,7 @@ export class Random {
         return new Pid(this.node(), this.word(), this.word(), this.word());
     }
 
-    /** A term. `records`: whether native records may be in it, which OTP 25 cannot read. */
+    /** Makes a term. `records` allows native records in it, which OTP 25 cannot read. */
     term(depth: number, records: boolean): Term {
         const inner = () => this.term(depth - 1, records);
         const leaves: (() => Term)[] = [

@@ -1,4 +1,4 @@
-// Decoders and encoders remember little, and hold no memory of the input.
+// Tests that decoders and encoders remember little, and keep no memory of the input.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -43,7 +43,7 @@ test("a decoder's keys outlast the input that they were read from", () => {
         assert.equal(hex(encode(term)), hex(bytes));
         assert.equal(term.get(decode(encode(key))), 1);
     }
-    // Another message may stand in the same place, as in a socket's buffer.
+    // Another message may be at the same place, as in a socket's buffer.
     const names = ["name 1", "name 2", "a name of 16 (1)", "a name of 16 (2)"];
     const wraps: ((name: string) => Encodable)[] = [(name) => name, atom, (name) => tuple(name)];
     const makes = [plainDecoder, () => plainDecoder({ maps: "map" }), termDecoder];
@@ -69,7 +69,7 @@ test("a decoder's keys outlast the input that they were read from", () => {
                     );
                 }
         }
-    // After a message that was cut in a key, binaries are windows on their input again.
+    // After a message that was truncated in a key, binaries are views of their input again.
     assert.throws(() => decode(encode(new Map([["cut", 1]])).subarray(0, 9)), EtfError);
     const whole = encode("text");
     assert.equal((decode(whole) as Binary).bytes.buffer, whole.buffer);
@@ -80,7 +80,7 @@ test("decoding changes nothing in the input, and what it copies stays as it was"
     const pid = new Pid(node, 1, 2, 3);
     const fun = new Fun(node, 1, new Uint8Array(16).fill(7), 0, 0, 0, pid, []);
     const inputs = [
-        // Its last byte has more bits than count.
+        // The last byte has more bits than the bit string uses.
         Uint8Array.of(131, 77, 0, 0, 0, 1, 3, 255),
         encode(fun),
         encode(new LocalTerm(Uint8Array.of(1, 2, 3))),
@@ -116,7 +116,8 @@ test("code is generated for no more forms than are remembered", () => {
             for (let i = 0; i < count; i++) run();
             return made;
         };
-        // Layouts of one width; the first orders of maps, and sets of keys.
+        // These are layouts with the same number of names, the first orders of maps, and sets of
+        // keys.
         assert.equal(
             times(50, () => forms.forEach((form) => write(form))),
             16,
@@ -159,7 +160,7 @@ test("atoms that a decoder remembers hold no text around them", () => {
         const before = held();
         const around = new TextEncoder().encode("around ".repeat(20000));
         for (let i = 0; i < 500; i++) {
-            // ASCII that the decoder makes text of at once; what is cut out of that shares it.
+            // The decoder makes one text of this ASCII. Strings that it cuts out share that text.
             decoder.decode(encode([around, atom("thirteen letters " + i), around]));
         }
         console.log(held() - before, decoder !== undefined);`);
@@ -176,7 +177,8 @@ test("keys that a decoder remembers hold no text around them, also of messages t
         for (const { decode } of decoders)
             for (let size = 1; size <= 64; size++)
                 for (let choice = 0; choice < 8; choice++) {
-                    // A text, then a map with an atom of 20 letters for its first key; 255 is no tag.
+                    // The input is a text, then a map whose first key is an atom of 20 letters.
+                    // 255 is not a tag.
                     const bytes = Buffer.alloc(160000, 255);
                     bytes.set([131, 108, 0, 0, 0, 2, 109, 0, 0, 78, 32]);
                     bytes.fill(97, 11, 20011);

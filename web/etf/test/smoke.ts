@@ -1,10 +1,10 @@
-// What is tried wherever JavaScript runs: Node, Deno, Bun, a browser. It uses nothing but the
-// language and what it is given: the package's modules, and the lines of vectors/etf.
+// Runs the same checks wherever JavaScript runs: Node, Deno, Bun, a browser. It uses only the
+// language and its arguments: the package's modules and the lines of vectors/etf.
 type Etf = typeof import("@whittle/etf");
 type Async = typeof import("@whittle/etf/async");
 type Light = typeof import("@whittle/etf/decode");
 
-/** What was tried, and how often it went well. */
+/** The number of successful runs of each check. */
 export interface Tried {
     generated: boolean;
     terms: number;

@@ -1,4 +1,4 @@
-// Typed decoders and encoders. That their types are inferred is checked by compiling this file.
+// Tests typed decoders and encoders. The compilation of this file checks the inferred types.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -153,7 +153,7 @@ test("a decoder that can never decode is refused when it is made", () => {
     refused(() => read.atom(), "an atom");
     // @ts-expect-error
     refused(() => read.map(undefined, read.string), "a function");
-    // One that begins with itself is told with the first term.
+    // A decoder that begins with itself fails at the first term.
     const own: Decoder<unknown> = read.lazy(() => own);
     const first: Decoder<unknown> = read.lazy(() => read.oneOf(read.string, other));
     const other: Decoder<unknown> = read.lazy(() => read.nullable(first));
@@ -279,7 +279,7 @@ test("of alternatives the one that came farthest says why, also where none went 
     const error = "at [1]: expected text, found 5";
     assert.equal(why(reply, tuple(atom("error"), 5)), error);
     assert.equal(why(reply, tuple(atom("ok"), "x")), 'at [1]: expected an integer, found <<"x">>');
-    // Where they are equal, all that would have been right there.
+    // If several failures are equal, the message lists all terms that the decoders expect there.
     assert.equal(why(reply, tuple(atom("other"), 5)), "at [0]: expected ok, or error, found other");
     assert.equal(why(reply, 5), "expected a tuple of 2, found 5");
     const kinds = read.oneOf(
@@ -298,13 +298,13 @@ test("of alternatives the one that came farthest says why, also where none went 
         why(kinds, {}),
         "expected a map with the key type, or a record c of 1 fields, found #{}",
     );
-    // What an alternative accepted does not count for the next one.
+    // Values that an alternative accepted do not count for the next one.
     const counted = read.oneOf(
         read.tuple(read.integer, read.integer, read.integer),
         read.tuple(read.integer, read.string, read.integer),
     );
     assert.equal(why(counted, tuple(1, 2, "x")), 'at [2]: expected an integer, found <<"x">>');
-    // As is: what comes before counts, whichever combinators it is said with.
+    // Accepted values count in the same way for all combinators.
     const chosen = read.oneOf(
         read.map(
             (_: string, value: number) => value,
@@ -315,7 +315,8 @@ test("of alternatives the one that came farthest says why, also where none went 
     );
     assert.equal(why(chosen, tuple(atom("error"), 5)), error);
     assert.equal(why(read.list(reply), [tuple(atom("error"), 5)]), `at [0]${error.slice(3)}`);
-    // An alternative of alternatives, the same said twice, and one that is met again (lazy).
+    // There is an alternative inside an alternative, the same expectation twice, and a decoder
+    // that runs again (lazy).
     const nested: Decoder<unknown> = read.lazy(() =>
         read.oneOf(read.tuple(nested, read.integer), read.tuple(nested, read.string), reply),
     );
@@ -383,7 +384,7 @@ test("an error of a typed encoder says where in the value it was", () => {
     const fields = { x: write.integer, y: write.integer };
     fails(() => write.record("p", fields)(point), "at .y: NaN is not an integer");
     fails(() => write.nativeRecord("m", "p", fields)(point), "at .y: NaN is not an integer");
-    // JavaScript would put them before the others, whatever the record's order.
+    // JavaScript would put these names before the others, for any order in the record.
     const order = /^TypeError: a record's fields cannot have numbers for names/;
     assert.throws(() => write.record("p", { b: write.integer, "1": write.integer }), order);
     assert.throws(() => write.nativeRecord("m", "p", { "0": write.integer }), order);

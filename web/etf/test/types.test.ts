@@ -1,4 +1,4 @@
-// What TypeScript must refuse, and what it must take: checked by compiling this file.
+// Tests what TypeScript must refuse and accept. The compilation of this file is the check.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -19,7 +19,7 @@ import {
     type TermEncoder,
 } from "@whittle/etf";
 
-/** Never called: it needs to compile, and each line under a comment must not. */
+/** Nobody calls this. It must compile, but each line after an @ts-expect-error must not. */
 export function refused(value: Date, encodes: TermEncoder): void {
     // A function and an error have a name and toString, as an atom has.
     // @ts-expect-error
@@ -38,7 +38,7 @@ export function refused(value: Date, encodes: TermEncoder): void {
     encode(value);
     // @ts-expect-error
     encodes.encode([value]);
-    // What looks like a term is none: it was not made by the class.
+    // An object that looks like a term is not one, because the class did not make it.
     // @ts-expect-error
     const likeAtom: Atom = { name: "a", toString: () => "a" };
     // @ts-expect-error
@@ -47,7 +47,7 @@ export function refused(value: Date, encodes: TermEncoder): void {
     const likeTerm: Term = { bytes: new Uint8Array(1), bits: 3 };
     // @ts-expect-error
     const likeRecord: Term = { node: atom("a"), id: 1, serial: 1, creation: 1 };
-    // Made by functions of their own.
+    // Functions make terms of these classes; their constructors are private.
     // @ts-expect-error
     new Binary(new Uint8Array(1), 0, 1);
     // @ts-expect-error
@@ -64,7 +64,7 @@ export function refused(value: Date, encodes: TermEncoder): void {
         id: number;
     }
     const user: User = { id: 1 };
-    // An interface may be extended by what is not a term; a type may not.
+    // Other code may extend an interface by values that are not terms. It cannot extend a type.
     // @ts-expect-error
     encode(user);
     encode({ ...user });
@@ -75,7 +75,7 @@ test("what TypeScript takes", () => {
     type User = { readonly id: number; readonly tags?: readonly string[] };
     const user: User = { id: 1 };
     const value: Encodable = user;
-    // Bytes in memory that is not shared, as fetch, Blob and digest want them.
+    // fetch, Blob and digest need bytes in memory that is not shared.
     const bytes: readonly Bytes[] = [encode(value), encoder().encode(value), frame(encode(value))];
     const buffers: readonly Uint8Array<ArrayBuffer>[] = bytes;
     assert.ok(buffers.every(({ buffer }) => buffer instanceof ArrayBuffer));
@@ -97,7 +97,7 @@ test("what TypeScript takes", () => {
     const { name, age, tags }: { name: string; age: number | undefined; tags: string[] | null } =
         result.value;
     assert.deepEqual([name, age, tags], ["Joe", undefined, null]);
-    // A function that looks at none of the values takes any decoders.
+    // A function that uses none of the values accepts any decoders.
     const failed: Decoder<"no"> = read.map(() => "no" as const, read.atom("error"), read.term);
     assert.deepEqual(failed.read(atom("error")), { ok: true, value: "no" });
 });

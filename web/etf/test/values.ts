@@ -1,4 +1,4 @@
-// Random values of JavaScript.
+// Makes random values of JavaScript.
 import { type Encodable } from "@whittle/etf";
 import { Random } from "./random.js";
 

@@ -1,4 +1,4 @@
-// The bytes that Erlang wrote: every line of vectors/etf, both ways.
+// Tests the bytes that Erlang wrote: every line of vectors/etf, both ways.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { describe, hex, unhex } from "./describe.js";
 
 const folder = new URL("../../../../vectors/etf/", import.meta.url);
 
-// What OTP 25 writes by default is minor version 1, since OTP 26 it is 2.
+// OTP 25 writes minor version 1 by default. OTP 26 and later write 2.
 for (const [file, minorVersion] of [
     ["otp25.tsv", 1],
     ["otp29.tsv", 2],
@@ -27,7 +27,7 @@ for (const [file, minorVersion] of [
         let compared = 0;
         for (const line of lines) {
             const [name, , bytes] = line.split("\t");
-            // From here on come tags that Erlang reads but does not write.
+            // The tags from here on are those that Erlang reads but does not write.
             read ||= name === "pid of another node";
             if (read || name.endsWith("compressed")) continue;
             const minor = name.endsWith("minor 1")

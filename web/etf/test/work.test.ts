@@ -1,4 +1,4 @@
-// Work and memory stay in proportion to the input.
+// Tests that work and memory stay in proportion to the input.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { test } from "node:test";
@@ -47,11 +47,11 @@ test("the work on keys and failures is linear: large integers are never made dec
     const { canonical } = (await import(
         new URL("../../dist/canonical.js", import.meta.url).href
     )) as { canonical: (term: Term) => string };
-    // Base 10 would have 2,467 digits, for the square of their number in time.
+    // In base 10 the number would have 2,467 digits and take the square of that in time.
     assert.equal(canonical(1n << 8192n).length, 2 + 2049);
     assert.equal(show(1n << 8192n), `16#1${"0".repeat(53)}...`);
     assert.equal(show(-(1n << 100n)), "-1267650600228229401496703205376");
-    // A name is made when a failure says it, not before.
+    // The decoder makes a name only when a failure needs it.
     let named = 0;
     class Key extends Atom {
         override toString(): string {
@@ -115,7 +115,8 @@ test("maps in maps are sorted once each", () => {
         assert.equal(compare(a, b), 0);
         return asked;
     };
-    // Four levels more are 16 times as many terms, and without the order kept 256 times the work.
+    // Four more levels have 16 times as many terms. If the decoder did not keep the order, the
+    // work would be 256 times as much.
     assert.ok(steps(10) < 60 * steps(6), `${steps(10)} and ${steps(6)}`);
 });
 
@@ -133,12 +134,12 @@ test("a list of bytes counts as many elements as it has", () => {
             ],
         ])
             assert.throws(() => decoder.decode(encode(list)), /exceeds maxElements \(9\)/);
-        // As the tail of a list, too.
+        // The same holds for the tail of a list.
         const tail = Uint8Array.of(131, 108, 0, 0, 0, 5, 97, 1, 97, 1, 97, 1, 97, 1, 97, 1);
         const whole = Uint8Array.of(...tail, ...encode([1, 2, 3, 4, 5]).subarray(1));
         assert.throws(() => decoder.decode(whole), /exceeds maxElements \(9\)/);
     }
-    // By default, 17 MB of them in 17 kB.
+    // By default, 17 kB inflate to 17 MB of them.
     const row = Uint8Array.of(107, 255, 255, ...new Uint8Array(65535));
     const rows = Buffer.concat([
         Uint8Array.of(108, 0, 0, 1, 8),
@@ -165,7 +166,7 @@ test("integers past 8 bytes as keys of a Map count for the keys before them", ()
     assert.equal((decoder.decode(keys(5000, 10)) as Map<unknown, unknown>).size, 5000);
     assert.throws(() => decoder.decode(keys(6000, 10)), /maxElements/);
     assert.throws(() => decoder.decode(keys(200, 8192)), /maxElements/);
-    // The term model compares them by what they are written as.
+    // The term model compares these by their bytes.
     assert.equal((decodeTerm(keys(6000, 10)) as ErlMap).size, 6000);
     assert.throws(() => decode(encode(new Map([[2n ** 2047n, 1]]))), /only maps: "map" takes/);
 });
@@ -215,7 +216,8 @@ test("recursive alternatives read each term once", () => {
         decoder.read(deep);
         assert.ok(calls < 2000, `${calls} calls`);
     }
-    // What one alternative has read is not kept for the next call, nor is one atom for another.
+    // The decoder does not keep the values of one alternative for the next call, nor one atom for
+    // another.
     const fresh = read.lazy(() => read.map((_: string) => ({}), read.anyAtom));
     const two = read.tuple(fresh, fresh).read(tuple(atom("a"), atom("a")));
     const same = atom("a");

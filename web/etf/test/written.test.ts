@@ -1,4 +1,4 @@
-// The encoder, its options and its errors.
+// Tests the encoder, its options and its errors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
@@ -42,7 +42,7 @@ import { hex } from "./describe.js";
 import { Random } from "./random.js";
 import { value } from "./values.js";
 
-/** Numbers of every kind, also those that are written as another kind than they look. */
+/** Numbers of every kind, also those that the encoder writes as an unexpected kind. */
 function rawNumber(random: Random): number {
     return random.of([
         () => random.below(9),
@@ -72,7 +72,7 @@ test("values that have no term are refused with a reason", () => {
                 error instanceof EtfError && error.code === "encode" && reason.test(error.message),
         );
     }
-    // The encoder is usable after each of them.
+    // The encoder works after each of these errors.
     assert.equal(decode(encode("still works")), "still works");
 });
 
@@ -144,11 +144,11 @@ test("deterministic output orders keys of any kind as the terms that they are wr
             const term = decodeTerm(bytes) as ErlMap;
             assert.deepEqual(term.values, [1, 2]);
             assert.ok(compare(term.keys[0], term.keys[1], true) < 0);
-            // What was read is written in the same order.
+            // The encoder writes a decoded map in the same order.
             assert.equal(hex(writer.encode(term)), hex(bytes));
         }
     }
-    // null goes where the atom goes that it becomes.
+    // null sorts as the atom that the encoder writes for it.
     const nil = encoder({ deterministic: true, null: "nil" });
     const written = (none: Encodable) =>
         hex(
@@ -282,7 +282,7 @@ test("an error of encoding says where in the value it was", () => {
     where(ErlMap.from([[Binary.of("a"), new Float(NaN)]]), "at .a");
     where({ "content-type": { "": NaN } }, 'at ["content-type"][""]');
     where(write.object({ "a.b": write.term })({ "a.b": new Float(NaN) }), 'at ["a.b"]');
-    // A class that is not a term is to blame, not what is in it.
+    // The message names the class that is not a term, not a value inside it.
     assert.throws(
         () =>
             encode([
@@ -345,7 +345,7 @@ test("a getter that encodes spoils nothing", () => {
     for (const codegen of [true, false]) {
         const kept = encoder({ codegen });
         const buffer = new Uint8Array(100000);
-        /** The same value, each part of an object given by a getter that encodes first. */
+        /** The same value. A getter that calls the encoder first returns each part of an object. */
         const busy = (given: Encodable): Encodable => {
             if (Array.isArray(given)) return given.map(busy);
             if (typeof given !== "object" || given === null) return given;
@@ -378,7 +378,8 @@ test("a getter that encodes spoils nothing", () => {
     };
     const reader = plainDecoder({ binaries: "bytes" });
     assert.deepEqual(reader.decode(encode(nested)), { payload: encode("inner"), z: 3 });
-    // What a getter does to an array that is being written does not change how much is written.
+    // A getter may change an array during the encoding. The number of written items stays the
+    // same.
     const items: Encodable[] = ["x"];
     items.unshift({
         get shrinks() {
@@ -403,7 +404,7 @@ test("a number is the term that it is written as: as a key, compared, and in ord
         for (const [a, b] of pairs) {
             assert.ok(equal(a, b), `${raw}`);
             assert.equal(compare(a, b, true), 0);
-            // A Map makes 0 of -0.
+            // A Map turns -0 into 0.
             const key = Object.is(a, -0) ? b : a;
             assert.equal((decodeTerm(encode(new Map([[key, 1]]))) as ErlMap).get(a), 1);
             assert.equal(ErlMap.from([[a, 1]]).get(b), 1);
@@ -466,7 +467,7 @@ test("fields that the format has no room for are refused, in every class", () =>
             assert.throws(() => encode(term), { name: "EtfError", code: "encode" }, what);
             assert.throws(() => byteSize(term), { name: "EtfError", code: "encode" }, what);
         }
-    // What lies just inside comes back.
+    // Values just inside the limits come back unchanged.
     for (const term of [
         new Pid(node, 2 ** 32 - 1, 0, 2 ** 32 - 1),
         new Port(node, 2n ** 64n - 1n, 1),

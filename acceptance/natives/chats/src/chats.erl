@@ -1,5 +1,5 @@
-%% Calls each of the NIFs that ejabberd has, and says what came of it. TLS is spoken between
-%% two processes over a real socket, with the certificate that the variable CHATS_CERT names.
+%% Calls each of ejabberd's NIFs and prints the results. Two processes use TLS over a real
+%% socket, with the certificate that the variable CHATS_CERT names.
 -module(chats).
 -behaviour(application).
 
@@ -31,7 +31,7 @@ start(_, _) ->
 -spec stop(term()) -> ok.
 stop(_) -> ok.
 
-%% A word there and back.
+%% Sends a text to the other end and back.
 tls() ->
     {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Listen),
@@ -48,7 +48,7 @@ tls() ->
     {ok, Answer} = fast_tls:recv(Tls, 0),
     {Answer, fast_tls:get_negotiated_cipher(Tls) =/= error}.
 
-%% Compressed by ezlib at one end of a socket, and read by it at the other.
+%% ezlib compresses at one end of a socket, and decompresses at the other end.
 zlib() ->
     {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Listen),

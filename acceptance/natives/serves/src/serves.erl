@@ -1,5 +1,5 @@
-%% Serves one page by yaws, which asks its driver for a user's name first, and asks itself
-%% for the page.
+%% Serves one page with yaws, which first asks its driver for a user's name. Then the program
+%% requests the page from itself.
 -module(serves).
 -behaviour(application).
 
@@ -13,7 +13,7 @@ start(_, _) ->
     {ok, Probe} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Probe),
     ok = gen_tcp:close(Probe),
-    %% It says where it listens.
+    %% yaws prints the address on which it listens.
     ok = logger:set_primary_config(level, error),
     ok = yaws:start_embedded(Root, [{port, Port}, {listen, {127, 0, 0, 1}},
                                     {appmods, [{"/", serves}]}], [{logdir, Root}], "serves"),

@@ -1,4 +1,4 @@
-%% Says terms in JSON and reads them back, by jiffy.
+%% Encodes terms as JSON and decodes them, with jiffy.
 -module(speaks).
 -behaviour(application).
 
@@ -9,7 +9,7 @@ start(_, _) ->
     Term = {[{<<"text">>, <<"größer"/utf8>>}, {<<"numbers">>, [1, -2.5, 1.0e-300, 1 bsl 70]},
              {<<"deep">>, {[{<<"true">>, true}, {<<"null">>, null}]}}]},
     io:format("~ts~n", [jiffy:encode(Term)]),
-    %% Long enough for jiffy to give its scheduler back in between.
+    %% Long enough that jiffy yields to its scheduler meanwhile.
     Long = lists:duplicate(20000, Term),
     Encoded = iolist_to_binary(jiffy:encode(Long)),
     io:format("~b bytes, the same ~p~n", [byte_size(Encoded), jiffy:decode(Encoded) =:= Long]),

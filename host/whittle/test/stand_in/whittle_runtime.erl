@@ -4,7 +4,7 @@
 -module(whittle_runtime).
 
 -export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, emulator/1, default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
+         format_error/1, step_output/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -12,9 +12,9 @@ targets() ->
                    _ -> "/usr/bin/env"
                end,
     [#{name => "x86_64", summary => "64-bit PCs", cpu => "any", word_size => 64,
-       endian => little, float => hard, flavours => [size], emulator => [], notes => []},
+       endian => little, float => hard, flavors => [size], emulator => [], notes => []},
      #{name => "board", summary => "a board", cpu => "small ones", word_size => 32,
-       endian => big, float => soft, flavours => [size, speed],
+       endian => big, float => soft, flavors => [size, speed],
        emulator => ["env", "EMULATED=it's so", Emulator], notes => ["it has no clock"]}].
 
 emulator(Target) ->
@@ -37,7 +37,7 @@ has_otp(Otp, _) -> Otp =:= "25".
 
 otp_libs(_) -> [].
 
-ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
+ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
        #{progress := Progress}) ->
     Step = #{task => "VM for " ++ Target, step => "configure", index => 1, 'of' => 3,
              percent => 7},
@@ -52,14 +52,14 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
         false ->
             File = os:getenv("STAND_IN_VM"),
             {ok, #{target => Target, otp => Otp, otp_vsn => Otp ++ ".0",
-                   erts_vsn => "13.1.5", flavour => Flavour, natives => Natives,
+                   erts_vsn => "13.1.5", flavor => Flavor, natives => Natives,
                    description => #{}, executable => File, symbols => File,
                    components => [], id => "0", dir => filename:dirname(File)}}
     end.
 
 format_error({Tag, _}) -> [atom_to_list(Tag), "; do something"].
 
-last_words({_, Context}) -> maps:get(tail, Context, []).
+step_output({_, Context}) -> maps:get(tail, Context, []).
 
 cached(Options) -> whittle_cache_clean:entries(Options).
 

@@ -1,8 +1,9 @@
-%% @doc exometer's common calls. A metric's name is a list, such as
-%% `[my, requests]', and becomes `my_requests'. Types: counter, gauge, histogram,
-%% meter (a counter with rates over 1, 5 and 15 minutes). A histogram's median
-%% and percentiles are those of all that was observed, within 4.4 %; it takes whole
-%% numbers from 0 and rounds others.
+%% @doc Replaces exometer's common functions.
+%%
+%% A metric's name is a list, such as `[my, requests]', and becomes `my_requests'. The types are
+%% counter, gauge, histogram and meter (a counter with rates over 1, 5 and 15 minutes). A histogram
+%% computes its median and percentiles from all observed values, within 4.4 %. It takes whole
+%% numbers from 0, and rounds other numbers.
 -module(exometer).
 
 -export([new/2, new/3, ensure/3, re_register/3, update/2, update_or_create/4]).
@@ -30,7 +31,7 @@ re_register(Name, Type, Options) ->
     _ = delete(Name),
     ensure(Name, Type, Options).
 
-%% exometer's counters can go down.
+%% A counter of exometer can go down, so it becomes a gauge.
 define(Id, counter) -> whittle_counters:new(Id, gauge);
 define(Id, gauge) -> whittle_counters:new(Id, gauge, #{value => float});
 define(Id, histogram) -> whittle_counters:new(Id, histogram);
@@ -59,7 +60,7 @@ update_or_create(Name, Value, Type, Options) ->
         Answer -> Answer
     end.
 
-%% Nothing here is sampled.
+%% This library has no metrics with samples.
 -spec sample(name()) -> ok.
 sample(_) -> ok.
 

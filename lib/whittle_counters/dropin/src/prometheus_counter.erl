@@ -1,5 +1,5 @@
-%% @doc prometheus.erl's counters. Whole numbers only; the exported name ends with
-%% `_total' also where the metric's does not.
+%% @doc Replaces prometheus.erl's counters. They take whole numbers only. The exported name always
+%% ends with `_total'.
 -module(prometheus_counter).
 
 -export([new/1, declare/1, inc/1, inc/2, inc/3, value/1, value/2, reset/1, reset/2,

@@ -1,5 +1,5 @@
-%% @doc prometheus.erl's gauges. One with a unit of time in its name takes native
-%% time, as there: see prometheus_spec.
+%% @doc Replaces prometheus.erl's gauges. As there, a gauge with a unit of time in its name takes
+%% native time: see prometheus_spec.
 -module(prometheus_gauge).
 
 -export([new/1, declare/1, set/2, set/3, inc/1, inc/2, inc/3, dec/1, dec/2, dec/3,
@@ -23,7 +23,7 @@ set(Name, Labels, Value) -> put(prometheus_spec:name(Name), Labels, Value, fun s
 put(Name, Labels, Value, Scaled) ->
     prometheus_spec:answer(whittle_counters:set(Name, Labels, Scaled(Name, Value))).
 
-%% What is no number is refused as it is.
+%% Passes a term that is not a number on, so that the gauge refuses it.
 scaled(Name, Value) when is_number(Value) ->
     case prometheus_spec:scale(Name) of
         {duration, PerUnit} ->
@@ -36,8 +36,8 @@ scaled(_, Value) -> Value.
 set_to_current_time(Name) ->
     put(prometheus_spec:name(Name), [], erlang:system_time(second), fun(_, Now) -> Now end).
 
-%% @doc Sets it to the time that the fun takes, in the unit of its name; native time
-%% without one.
+%% @doc Sets the gauge to the time that the fun takes. The time is in the unit in the gauge's name,
+%% or in native time without a unit.
 -spec set_duration(name(), fun(() -> Result)) -> Result.
 set_duration(Name, Fun) -> set_duration(Name, [], Fun).
 
@@ -48,7 +48,7 @@ set_duration(Name, Labels, Fun) ->
     after ok = set(Name, Labels, erlang:monotonic_time() - Start)
     end.
 
-%% @doc Is one more while the fun runs, whatever its name says.
+%% @doc Adds one to the gauge while the fun runs. A unit in the gauge's name has no effect here.
 -spec track_inprogress(name(), fun(() -> Result)) -> Result.
 track_inprogress(Name, Fun) -> track_inprogress(Name, [], Fun).
 

@@ -1,8 +1,9 @@
-%% @doc prometheus.erl's histograms. The buckets that a specification names are
-%% not used: these are exponential. As there, one with a unit of time in its name takes
-%% native time (see prometheus_spec); others take numbers, of which millionths are
-%% kept, and of bytes whole ones. What is negative or beyond 2^59 of those is counted
-%% in `whittle_counters_rejected_total' instead.
+%% @doc Replaces prometheus.erl's histograms.
+%%
+%% Buckets are exponential; the buckets of a specification have no effect. As in prometheus.erl, a
+%% histogram with a unit of time in its name takes native time (see prometheus_spec). Other
+%% histograms take numbers and keep millionths; with `bytes' in the name they keep whole numbers.
+%% `whittle_counters_rejected_total' counts a value that is negative or beyond 2^59 of these parts.
 -module(prometheus_histogram).
 
 -export([new/1, declare/1, observe/2, observe/3, observe_duration/2, observe_duration/3,
@@ -25,11 +26,11 @@ observe(Name, Labels, Value) ->
     prometheus_spec:observed(
       whittle_counters:observe(Metric, Labels, kept(prometheus_spec:scale(Metric), Value))).
 
-%% What is no number is refused as it is.
+%% Passes a term that is not a number on, so that the histogram refuses it.
 kept({duration, _}, Value) when is_number(Value) ->
     erlang:convert_time_unit(trunc(Value), native, nanosecond);
 kept({plain, PerUnit}, Value) when is_number(Value) ->
-    %% What no float holds is out of range as well.
+    %% A number that does not fit into a float is out of range.
     try round(Value * PerUnit) catch error:badarith -> -1 end;
 kept(_, Value) -> Value.
 
@@ -43,7 +44,7 @@ observe_duration(Name, Labels, Fun) ->
     after ok = observe(Name, Labels, erlang:monotonic_time() - Start)
     end.
 
-%% @doc As {Buckets, Sum}: the counts of the buckets that are not empty.
+%% @doc Returns {Buckets, Sum}. Buckets has the counts of the buckets that are not empty.
 -spec value(name()) -> {[pos_integer()], number()} | undefined.
 value(Name) -> value(Name, []).
 

@@ -1,22 +1,21 @@
-%% @hidden What the drop-in modules share: a prometheus.erl specification, a
-%% proplist, as a definition; its names as atoms; its errors; and its scales.
+%% @hidden Translates prometheus.erl's specifications, names and errors for the drop-in modules.
 %%
-%% A metric whose name has a unit of time in it, or that has a `duration_unit', takes
-%% native time and is exported in that unit, unless `duration_unit' is false; others
-%% take plain numbers. The scale of each metric is a persistent term: they are few,
-%% and looked up at each observation.
+%% If a metric has a unit of time in its name, or a `duration_unit', it takes native time, and the
+%% export uses that unit. With `duration_unit' set to false, and without a unit, a metric takes
+%% plain numbers. The scale of each metric is a persistent term, because there are few metrics, and
+%% each observation reads its scale.
 -module(prometheus_spec).
 
 -export([declare/2, new/2, name/1, scale/1, answer/1, observed/1, value/2, reset/2, remove/2]).
 -export_type([scale/0]).
 
 -type scale() :: {duration | plain, PerUnit :: pos_integer()}.
-%% How many nanoseconds, or how many of what is kept, are one exported unit.
+%% The number of nanoseconds, or of kept parts, in one exported unit.
 
 -define(UNITS, [microseconds, milliseconds, seconds, minutes, hours, days]).
 
-%% Of numbers that are no time, parts that are kept of a whole one. Of bytes none:
-%% their sums would not fit into 64 bits.
+%% The kept parts of one, for numbers that are not times. Bytes have no parts, because their sums
+%% would not fit into 64 bits.
 -define(PARTS, 1000000).
 
 -spec declare(counter | gauge | histogram, list()) -> boolean().
@@ -63,7 +62,7 @@ scale(counter, _, _) -> {plain, 1};
 scale(Type, _, false) -> plain(Type, <<>>);
 scale(Type, Name, Wanted) ->
     Text = atom_to_binary(Name),
-    %% The longer ones first: there are seconds in milliseconds.
+    %% The first match counts. ?UNITS has milliseconds before seconds, which is a part of it.
     Named = [U || U <- ?UNITS, binary:match(Text, atom_to_binary(U)) =/= nomatch],
     case {Named, Wanted} of
         {[], undefined} -> plain(Type, Text);
@@ -86,7 +85,7 @@ plain(histogram, Name) ->
         _ -> {plain, 1}
     end.
 
-%% The scale of a metric; plain whole numbers for one that was defined elsewhere.
+%% Returns the scale of a metric. If these modules did not define it, it takes whole numbers.
 -spec scale(atom()) -> scale().
 scale(Name) -> persistent_term:get({?MODULE, Name}, {plain, 1}).
 
@@ -94,7 +93,7 @@ scale(Name) -> persistent_term:get({?MODULE, Name}, {plain, 1}).
 name(Name) when is_atom(Name) -> Name;
 name(Name) -> binary_to_atom(iolist_to_binary(Name)).
 
-%% A series that is not there is `undefined', what else is wrong is raised.
+%% Returns `undefined' for a missing series, and raises any other error.
 -spec value(atom() | string() | binary(), list()) -> whittle_counters_table:value() | undefined.
 value(Name, Labels) ->
     case whittle_counters:value(name(Name), Labels) of
@@ -114,13 +113,13 @@ done({ok, _}) -> true;
 done({error, {unknown_series, _}}) -> false;
 done({error, Reason}) -> raise(Reason).
 
-%% prometheus.erl raises where whittle_counters answers.
+%% Raises the errors that whittle_counters returns, as prometheus.erl does.
 -spec answer(ok | {error, whittle_counters:reason()}) -> ok.
 answer(ok) -> ok;
 answer({error, Reason}) -> raise(Reason).
 
-%% The same for an observation. The originals take every number: one that has no
-%% place here is counted in whittle_counters_rejected_total, and the caller lives on.
+%% The same for an observation. The originals accept every number. So a number that does not fit
+%% here raises nothing, and whittle_counters_rejected_total counts it.
 -spec observed(ok | {error, whittle_counters:reason()}) -> ok.
 observed({error, {out_of_range, V}}) when is_integer(V) -> ok;
 observed(Answer) -> answer(Answer).

@@ -1,5 +1,5 @@
-%% @doc prometheus.erl's summaries: histograms here, exported as such, which also
-%% tell the quantiles that a summary would not.
+%% @doc Replaces prometheus.erl's summaries. They are histograms here, and the export has
+%% histograms. So unlike a summary they have quantiles.
 -module(prometheus_summary).
 
 -export([new/1, declare/1, observe/2, observe/3, observe_duration/2, observe_duration/3,
@@ -25,7 +25,7 @@ observe_duration(Name, Fun) -> prometheus_histogram:observe_duration(Name, Fun).
 -spec observe_duration(name(), list(), fun(() -> Result)) -> Result.
 observe_duration(Name, Labels, Fun) -> prometheus_histogram:observe_duration(Name, Labels, Fun).
 
-%% @doc As {Count, Sum}.
+%% @doc Returns {Count, Sum}.
 -spec value(name()) -> {non_neg_integer(), number()} | undefined.
 value(Name) -> value(Name, []).
 

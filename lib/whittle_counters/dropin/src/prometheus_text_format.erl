@@ -1,4 +1,4 @@
-%% @doc prometheus.erl's text format, of all metrics.
+%% @doc Writes all metrics in prometheus.erl's text format.
 -module(prometheus_text_format).
 
 -export([content_type/0, format/0]).
