@@ -39,6 +39,9 @@ enum pack_state pack_open(void);
 /* What is wrong with a damaged pack; a static string. */
 const char *pack_problem(void);
 
+/* Whether the files lie in the directory that WHITTLE_TREE names. */
+int pack_is_tree(void);
+
 /*
  * The file at PATH, which is relative to the root and in normal form (no
  * leading slash, no "." or ".."), or NULL.
