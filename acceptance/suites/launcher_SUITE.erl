@@ -368,8 +368,8 @@ deep_directories(Config) ->
      || Program <- [filename:join(Dir, "probe"), Exe], Path <- [Deep, Longest]],
     Longer = Out ++ lists:duplicate(41, $r),
     ok = file:rename(Out, Longer),
-    Said = iolist_to_binary(["vm: this directory is damaged; get it again: tree/lib/probe-1.2.3/priv/",
-                             Longest, ": "]),
+    Said = iolist_to_binary(["vm: this directory is damaged; get it again: "
+                             "tree/lib/probe-1.2.3/priv/", Longest, ": "]),
     {1, <<Said:(byte_size(Said))/binary, _/binary>>} =
         running:run(filename:join(Longer, "probe"), ["args"]),
     [{0, <<>>} = running:run("/bin/rm", ["-r", Place]) || Place <- [Longer, Short]].

@@ -10,7 +10,8 @@
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
-         interrupt_compiler/1, terminate/1, terminate_at_start/1, terminate_blocked/1, full_disk/1, size/1,
+         interrupt_compiler/1, terminate/1, terminate_at_start/1, terminate_blocked/1,
+         full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          not_regular/1, too_large/1, unread_archive/1]).
@@ -24,8 +25,10 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, terminate, terminate_at_start, terminate_blocked, full_disk, size, size_json,
-     bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator, run_keeps_arguments,
+     interrupt_compiler, terminate, terminate_at_start, terminate_blocked, full_disk,
+     size, size_json,
+     bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
+     run_keeps_arguments,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->

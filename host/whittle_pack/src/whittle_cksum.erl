@@ -22,5 +22,6 @@ sum(Bytes) ->
     [integer_to_list(Crc), $\s, integer_to_list(Size)].
 
 reversed(Number, Width) ->
-    <<Reversed:Width>> = << <<Bit:1>> || Bit <- lists:reverse([B || <<B:1>> <= <<Number:Width>>]) >>,
+    Bits = lists:reverse([Bit || <<Bit:1>> <= <<Number:Width>>]),
+    <<Reversed:Width>> = << <<Bit:1>> || Bit <- Bits >>,
     Reversed.

@@ -8,7 +8,8 @@
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1, papers_beyond_latin1/1, licenses/1,
-         bill/1, directory/1, directory_stays/1, directory_of_others/1, checksum/1, output_is_directory/1,
+         bill/1, directory/1, directory_stays/1, directory_of_others/1, checksum/1,
+         output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
@@ -21,7 +22,8 @@ all() ->
      loaded_by_init, loaded_size,
      same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers,
      papers_beyond_latin1, licenses, bill,
-     directory, directory_stays, directory_of_others, checksum, output_is_directory, output_is_device,
+     directory, directory_stays, directory_of_others, checksum, output_is_directory,
+     output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -513,7 +515,8 @@ stopped_at(Calls, Write, Parent) ->
               Other -> error({left, Calls, Other})
           end,
     %% The command names the output exactly if it is the new one.
-    ?assertEqual({Calls, [Out || End =:= new]}, {Calls, [Place || Place <- whittle_unfinished:in_place(), Place =:= Out]}),
+    ?assertEqual({Calls, [Out || End =:= new]},
+                 {Calls, [Place || Place <- whittle_unfinished:in_place(), Place =:= Out]}),
     case Ended of
         held -> [End | stopped_at(Calls + 1, Write, Parent)];
         ended -> [End]

@@ -12,7 +12,8 @@
          stopped_build_leaves_nothing/1, undo_says_what_is_left/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
-         source_open_to_others/1, unwritable/1, no_place/1, links_of_others/1, keys/1, private_locks/1]).
+         source_open_to_others/1, unwritable/1, no_place/1, links_of_others/1, keys/1,
+         private_locks/1]).
 %% Entry points of the other VMs
 -export([build_in_vm/1]).
 
