@@ -403,6 +403,9 @@ damaged_vm(Config) ->
     ok = file:make_dir(Vm),
     ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"])),
     ok = file:del_dir(Vm),
+    "" = os:cmd("mkfifo '" ++ Vm ++ "'"),
+    ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"])),
+    ok = file:delete(Vm),
     ok = file:write_file(Vm, Bytes),
     ok = file:change_mode(Vm, 8#755),
     [?assertEqual({0, <<"[\"args\"]\n">>}, running:run(filename:join(Dir, "probe"), ["args"],
@@ -450,6 +453,9 @@ damaged_tree(Config) ->
                         [Lines, "1 x\n"], [First, "\n\n", Others], [First, "\n x\n", Others]]],
     ok = file:delete(List),
     ?assertEqual(Said("etc/files", "No such file or directory"), Start()),
+    "" = os:cmd("mkfifo '" ++ List ++ "'"),
+    ?assertEqual(Said("etc/files", "Invalid argument"), Start()),
+    ok = file:delete(List),
     ok = file:write_file(List, Lines),
     ?assertEqual({0, <<"[\"args\"]\n">>}, Start()).
 

@@ -229,6 +229,7 @@ static const char *tree;
 /* whittle_pack writes it: the number of files, then a line with the size and the path of each,
  * in the order of the paths. A file that its user may edit has `-' for its size. */
 #define LIST "etc/files"
+#define MOST_LIST_BYTES (64 << 20)
 
 static enum pack_state tree_damaged(const char *path, const char *why)
 {
@@ -250,10 +251,18 @@ static int path_in_tree(char to[PATH_MAX], const char *path)
 static char *read_list(void)
 {
     char path[PATH_MAX], *text = NULL;
+    struct stat status;
     size_t room = 0;
     FILE *file;
 
-    if (path_in_tree(path, LIST) < 0 || (file = fopen(path, "re")) == NULL)
+    if (path_in_tree(path, LIST) < 0 || stat(path, &status) < 0)
+        return NULL;
+    /* A FIFO has no writer, and a device may have no end. */
+    errno = EINVAL;
+    if (!S_ISREG(status.st_mode) || status.st_size > MOST_LIST_BYTES)
+        return NULL;
+    file = fopen(path, "re");
+    if (file == NULL)
         return NULL;
     /* A list has no zero byte, so this reads all of it. */
     errno = ENODATA;
