@@ -7,7 +7,7 @@
 
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
          end_per_group/2]).
--export([terms/1, names/1, results/1, signatures/1, idle/1, older_kernel/1]).
+-export([terms/1, names/1, results/1, signatures/1, idle/1, older_kernel/1, port_mapper/1]).
 
 %% The number of timers of the idle program. The VM makes 20 to 30 system calls for one, also for
 %% its own timers; a thread that wakes up for nothing makes thousands.
@@ -18,7 +18,8 @@ all() -> [{group, Group} || {Group, _, _} <- groups()].
 
 %% Each target has a group.
 groups() ->
-    [{list_to_atom(Name), [], [terms, names, results, signatures, idle, older_kernel]}
+    [{list_to_atom(Name), [], [terms, names, results, signatures, idle, older_kernel,
+                               port_mapper]}
      || #{name := Name} <- emulated:targets()].
 
 init_per_suite(Config) ->
@@ -94,6 +95,89 @@ older_kernel(Config) ->
         #{} ->
             {skip, "64-bit times are the only ones there are"}
     end.
+
+%% The epmd in the pack has a small C library of its own. It answers like this machine's epmd: about
+%% a node that registers and leaves, to wrong requests, and when it is told to end.
+port_mapper(Config) ->
+    Target = proplists:get_value(target, Config),
+    {ok, Packed} = whittle_pack:read_file(proplists:get_value(program, Config), <<"bin/epmd">>),
+    Ours = filename:join(running:directory("agree", Config), maps:get(name, Target) ++ ".epmd"),
+    ok = file:write_file(Ours, Packed),
+    ok = file:change_mode(Ours, 8#755),
+    Stock = filename:join([running:otp_root(), "bin", "epmd"]),
+    Expected = mapped(fun(Words) -> running:start(Stock, Words) end),
+    ?assertMatch(#{names := <<"name agreed at port 4711\n">>}, Expected),
+    ?assertEqual(Expected, mapped(fun(Words) -> emulated:start(Target, Ours, Words, []) end)).
+
+mapped(Start) ->
+    Port = running:free_port(),
+    Words = ["-port", integer_to_list(Port)],
+    Epmd = Start(Words ++ ["-address", "127.0.0.1"]),
+    ok = listens(Port, Epmd),
+    Node = connected(Port),
+    ok = gen_tcp:send(Node, <<20:16, $x, 4711:16, 77, 0, 6:16, 5:16, 6:16, "agreed", 1:16, "x">>),
+    {ok, <<$v, 0, _Creation:32>>} = gen_tcp:recv(Node, 6),
+    Asked = #{names => asked(Port, <<"n">>), port => asked(Port, <<"zagreed">>),
+              nobody => asked(Port, <<"znobody">>), all => asked(Port, <<"d">>),
+              garbage => asked(Port, <<"?">>), short => asked(Port, <<"x">>),
+              taken => registered(Port),
+              alive => asked(Port, <<"k">>), printed => printed(Start(Words ++ ["-names"]))},
+    ok = gen_tcp:close(Node),
+    %% epmd may read the next request before the end of the node's connection.
+    ok = forgotten(Port, asked(Port, <<"n">>)),
+    Gone = Asked#{gone => asked(Port, <<"n">>), unused => asked(Port, <<"d">>),
+                  killed => printed(Start(Words ++ ["-kill"])),
+                  unanswered => printed(Start(Words ++ ["-names"]))},
+    {0, _} = running:ended(Epmd),
+    Gone.
+
+%% Returns when epmd listens.
+listens(Port, Epmd) ->
+    case gen_tcp:connect({127, 0, 0, 1}, Port, []) of
+        {ok, Socket} ->
+            gen_tcp:close(Socket);
+        {error, econnrefused} ->
+            receive {Epmd, {exit_status, _}} = Ended -> error(Ended)
+            after 0 -> listens(Port, Epmd)
+            end
+    end.
+
+forgotten(_, <<>>) -> ok;
+forgotten(Port, _) -> forgotten(Port, asked(Port, <<"n">>)).
+
+connected(Port) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    Socket.
+
+%% Returns the whole answer without the values that differ between two starts: epmd's own port
+%% before a list, and descriptors.
+asked(Port, Request) ->
+    Socket = connected(Port),
+    ok = gen_tcp:send(Socket, <<(byte_size(Request)):16, Request/binary>>),
+    Answer = all_of(Socket, <<>>),
+    ok = gen_tcp:close(Socket),
+    case Answer of
+        <<Port:32, List/binary>> -> re:replace(List, "fd = [0-9]+", "fd", [{return, binary}]);
+        _ -> Answer
+    end.
+
+%% Registers the same name again, and returns the result. epmd keeps this connection open.
+registered(Port) ->
+    Socket = connected(Port),
+    ok = gen_tcp:send(Socket, <<19:16, $x, 1:16, 77, 0, 6:16, 5:16, 6:16, "agreed", 0:16>>),
+    {ok, <<$v, Result, _Creation:32>>} = gen_tcp:recv(Socket, 6),
+    ok = gen_tcp:close(Socket),
+    Result.
+
+all_of(Socket, Answer) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, More} -> all_of(Socket, <<Answer/binary, More/binary>>);
+        {error, _} -> Answer
+    end.
+
+printed(Program) ->
+    {Code, Said} = running:ended(Program),
+    {Code, re:replace(Said, "port [0-9]+", "port", [{return, binary}])}.
 
 %% Links with the parts from which the VM of the other cases was linked.
 compiled(Source, #{name := Name, triple := Triple, cc := Cc, ldflags := Ldflags,

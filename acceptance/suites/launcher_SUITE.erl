@@ -9,11 +9,11 @@
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
-         terminate_early/1, interrupt_early/1, quit_early/1, user_signal_early/1,
+         terminate_early/1, interrupt_early/1, hangup_early/1, quit_early/1, user_signal_early/1,
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
-         found_from_anywhere/1,
+         found_from_anywhere/1, deep_directories/1, damaged_vm/1, damaged_tree/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
          bare_words/1,
@@ -29,19 +29,21 @@ groups() ->
      %% Only the code that OTP itself uses during its start is in memory.
      {cold, [], one_file() -- early_signals() -- [start_code]}].
 
-early_signals() -> [terminate_early, interrupt_early, quit_early, user_signal_early].
+early_signals() ->
+    [terminate_early, interrupt_early, hangup_early, quit_early, user_signal_early].
 
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
           F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved,
-          F =/= found_from_anywhere, F =/= bare_words].
+          F =/= found_from_anywhere, F =/= bare_words, F =/= damaged_vm, F =/= damaged_tree,
+          F =/= deep_directories].
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
      pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
      commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
-     found_from_anywhere, bare_words].
+     found_from_anywhere, bare_words, deep_directories, damaged_vm, damaged_tree].
 
 init_per_suite(Config) -> Config.
 
@@ -143,6 +145,11 @@ terminate_early(Config) ->
 interrupt_early(Config) ->
     ?assertEqual([130], lists:usort([Code || Time <- lists:seq(0, 99),
                                              {Code, _} <- [signalled("INT", Time, Config)]])).
+
+%% The kernel ends the process at any time.
+hangup_early(Config) ->
+    ?assertEqual([129], lists:usort([Code || Time <- lists:seq(0, 99),
+                                             {Code, _} <- [signalled("HUP", Time, Config)]])).
 
 %% Before there is a VM they end the process, as they end any. A signal that is lost leaves the
 %% program to SIGTERM, which ends it in order.
@@ -337,6 +344,126 @@ moved(Config) ->
     {0, _} = running:run("/bin/cp", ["-R", Dir, There]),
     ?assertEqual({0, <<"[\"args\"]\n">>},
                  running:run(filename:join(There, "probe"), ["args"], #{cd => "/"})).
+
+%% Files below 100 directories, and one with about the longest path that Linux takes: the build
+%% writes to a directory with a name that is longer than the output's, by at most 40 bytes. An
+%% output that is moved so that this path becomes too long does not start.
+deep_directories(Config) ->
+    Short = directory(Config, "s"),
+    App = running:copy("probe", Short),
+    Deep = lists:append(lists:duplicate(100, "d/")) ++ "file",
+    Out = filename:join(directory(Config, lists:duplicate(60, $l)), "out"),
+    Above = filename:join(Out, "tree/lib/probe-1.2.3/priv"),
+    Longest = of_length(4095 - length(Above) - 1 - 40),
+    [ok = filelib:ensure_dir(filename:join([App, "priv", Path])) || Path <- [Deep, Longest]],
+    [ok = file:write_file(filename:join([App, "priv", Path]), "") || Path <- [Deep, Longest]],
+    Dir = running:build(App, Out, ["--format", "dir"]),
+    Exe = running:build(App, filename:join(directory(Config, "deep"), "exe")),
+    ?assert(filelib:is_regular(filename:join(Above, Longest))),
+    %% Descriptors are scarce, and no level needs one.
+    [?assertEqual({Path, {0, <<"read\n">>}},
+                  {Path, running:run("/bin/sh",
+                                     ["-c", "ulimit -n 40; exec \"$0\" \"$@\"", Program, "access",
+                                      "/.whittle/lib/probe-1.2.3/priv/" ++ Path])})
+     || Program <- [filename:join(Dir, "probe"), Exe], Path <- [Deep, Longest]],
+    Longer = Out ++ lists:duplicate(41, $r),
+    ok = file:rename(Out, Longer),
+    Said = iolist_to_binary(["vm: this directory is damaged; get it again: "
+                             "tree/lib/probe-1.2.3/priv/", Longest, ": "]),
+    {1, <<Said:(byte_size(Said))/binary, _/binary>>} =
+        running:run(filename:join(Longer, "probe"), ["args"]),
+    [{0, <<>>} = running:run("/bin/rm", ["-r", Place]) || Place <- [Longer, Short]].
+
+of_length(Length) when Length =< 200 -> lists:duplicate(Length, $f);
+of_length(Length) -> lists:duplicate(100, $d) ++ "/" ++ of_length(Length - 101).
+
+%% The script of the directory says so before a shell runs an empty file as a script.
+damaged_vm(Config) ->
+    Dir = copied("damaged_vm", Config),
+    Vm = filename:join(Dir, "vm"),
+    {ok, Bytes} = file:read_file(Vm),
+    Half = byte_size(Bytes) div 2,
+    <<Before:Half/binary, Byte, After/binary>> = Bytes,
+    Said = <<"probe: this directory is damaged; get it again: its file vm is missing or "
+             "changed\n">>,
+    [begin
+         ok = file:write_file(Vm, Damaged),
+         ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"]))
+     end || Damaged <- [<<>>, <<"exit 0\n">>, binary:part(Bytes, 0, 1), Before,
+                        binary:part(Bytes, 0, byte_size(Bytes) - 1), [Bytes, 0],
+                        [Before, Byte bxor 1, After]]],
+    %% Without the program cksum the script still finds an empty file.
+    ok = file:write_file(Vm, ""),
+    Tools = directory(Config, "no_cksum"),
+    ok = file:make_symlink(os:find_executable("readlink"), filename:join(Tools, "readlink")),
+    ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"],
+                                        #{env => [{"PATH", Tools}]})),
+    ok = file:delete(Vm),
+    ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"])),
+    ok = file:make_dir(Vm),
+    ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"])),
+    ok = file:del_dir(Vm),
+    "" = os:cmd("mkfifo '" ++ Vm ++ "'"),
+    ?assertEqual({1, Said}, running:run(filename:join(Dir, "probe"), ["args"])),
+    ok = file:delete(Vm),
+    ok = file:write_file(Vm, Bytes),
+    ok = file:change_mode(Vm, 8#755),
+    [?assertEqual({0, <<"[\"args\"]\n">>}, running:run(filename:join(Dir, "probe"), ["args"],
+                                                     #{env => Env}))
+     || Env <- [[], [{"PATH", Tools}]]].
+
+%% A file of the tree is missing, or has another size.
+damaged_tree(Config) ->
+    Dir = copied("damaged_tree", Config),
+    Tree = filename:join(Dir, "tree"),
+    Start = fun() -> running:run(filename:join(Dir, "probe"), ["args"]) end,
+    Said = fun(Path, Why) ->
+                   {1, iolist_to_binary(["vm: this directory is damaged; get it again: tree/", Path,
+                                         ": ", Why, $\n])}
+           end,
+    [begin
+         File = filename:join(Tree, Path),
+         {ok, Bytes} = file:read_file(File),
+         Size = integer_to_list(byte_size(Bytes)),
+         [begin
+              ok = file:write_file(File, Damaged),
+              ?assertEqual(Said(Path, ["it has ", integer_to_list(iolist_size(Damaged)),
+                                       " bytes, and the build wrote ", Size]), Start())
+          end || Damaged <- [<<>>, binary:part(Bytes, 0, byte_size(Bytes) - 1), [Bytes, 0]]],
+         ok = file:delete(File),
+         ?assertEqual(Said(Path, "No such file or directory"), Start()),
+         ok = file:make_dir(File),
+         ?assertEqual(Said(Path, "it is no regular file below 4 GB"), Start()),
+         ok = file:del_dir(File),
+         ok = file:write_file(File, Bytes)
+     end || Path <- ["etc/flags", "boot/start.boot", "lib/probe-1.2.3/priv/note.txt",
+                     "lib/probe-1.2.3/ebin/probe.beam"]],
+    List = filename:join(Tree, "etc/files"),
+    {ok, Lines} = file:read_file(List),
+    [First | Others] = binary:split(Lines, <<"\n">>),
+    [begin
+         ok = file:write_file(List, Damaged),
+         {Code, Line} = Start(),
+         {_, Begin} = Said("etc/files", ""),
+         ?assertEqual({iolist_size(Damaged), 1, byte_size(Begin) - 1},
+                      {iolist_size(Damaged), Code, binary:longest_common_prefix([Line, Begin])})
+     end || Damaged <- [<<>>, <<0>>, <<"0\n">>, <<"7">>, <<"-1\n">>, <<"99999999999999999999\n">>,
+                        binary:part(Lines, 0, byte_size(Lines) - 1),
+                        binary:part(Lines, 0, byte_size(Lines) div 2),
+                        [Lines, "1 x\n"], [First, "\n\n", Others], [First, "\n x\n", Others]]],
+    ok = file:delete(List),
+    ?assertEqual(Said("etc/files", "No such file or directory"), Start()),
+    "" = os:cmd("mkfifo '" ++ List ++ "'"),
+    ?assertEqual(Said("etc/files", "Invalid argument"), Start()),
+    ok = file:delete(List),
+    ok = file:write_file(List, Lines),
+    ?assertEqual({0, <<"[\"args\"]\n">>}, Start()).
+
+copied(Name, Config) ->
+    Dir = filename:join(directory(Config, Name), "copy"),
+    {0, <<>>} = running:run("/bin/cp", ["-R", filename:dirname(proplists:get_value(probe, Config)),
+                                        Dir]),
+    Dir.
 
 %% By whatever path it is called, and from wherever.
 found_from_anywhere(Config) ->

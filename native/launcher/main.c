@@ -555,7 +555,10 @@ int main(int argc, char **argv)
     check_descriptors();
     switch (pack_open()) {
     case PACK_DAMAGED:
-        refuse(EXIT_FAILED, "this file is damaged; get it again", pack_problem());
+        refuse(EXIT_FAILED,
+               pack_is_tree() ? "this directory is damaged; get it again"
+                              : "this file is damaged; get it again",
+               pack_problem());
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:

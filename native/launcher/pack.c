@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -228,43 +227,107 @@ enum pack_state pack_open(void)
 /* The directory of the files, or NULL. Entries of a directory have no block. */
 static const char *tree;
 
-static int add_entry(const char *path, const struct stat *status)
+/* whittle_pack writes it: the number of files, then a line with the size and the path of each,
+ * in the order of the paths. A file that its user may edit has `-' for its size. */
+#define LIST "etc/files"
+#define MOST_LIST_BYTES (64 << 20)
+
+static enum pack_state tree_damaged(const char *path, const char *why)
 {
-    struct pack_entry *grown = realloc(entries, (entry_count + 1) * sizeof *entries);
-    if (grown == NULL)
-        return -1;
-    entries = grown;
-    memset(&entries[entry_count], 0, sizeof *entries);
-    entries[entry_count].path = strdup(path);
-    entries[entry_count].path_len = (uint16_t)strlen(path);
-    entries[entry_count].mode = (uint16_t)(status->st_mode & 0777);
-    entries[entry_count].size = (uint32_t)status->st_size;
-    return entries[entry_count++].path == NULL ? -1 : 0;
+    static char text[PATH_MAX + 128];
+
+    snprintf(text, sizeof text, "tree/%s: %s", path, why);
+    return damaged(text);
 }
 
-static int visit(const char *path, const struct stat *status, int kind, struct FTW *where)
+static int path_in_tree(char to[PATH_MAX], const char *path)
 {
-    (void)where;
-    return kind == FTW_F ? add_entry(path + strlen(tree) + 1, status) : 0;
+    if (snprintf(to, PATH_MAX, "%s/%s", tree, path) < PATH_MAX)
+        return 0;
+    errno = ENAMETOOLONG;
+    return -1;
 }
 
-static int by_path(const void *one, const void *other)
+/* The text of the list, in memory that stays, or NULL with errno. */
+static char *read_list(void)
 {
-    const struct pack_entry *entry = one;
-    return compare(entry->path, entry->path_len, other);
+    char path[PATH_MAX], *text = NULL;
+    struct stat status;
+    size_t room = 0;
+    FILE *file;
+
+    if (path_in_tree(path, LIST) < 0 || stat(path, &status) < 0)
+        return NULL;
+    /* A FIFO has no writer, and a device may have no end. */
+    errno = EINVAL;
+    if (!S_ISREG(status.st_mode) || status.st_size > MOST_LIST_BYTES)
+        return NULL;
+    file = fopen(path, "re");
+    if (file == NULL)
+        return NULL;
+    /* A list has no zero byte, so this reads all of it. */
+    errno = ENODATA;
+    if (getdelim(&text, &room, '\0', file) < 0)
+        text = NULL;
+    fclose(file);
+    return text;
 }
 
-/* The largest depth for nftw(). musl's nftw() skips directories that are deeper. It keeps one
- * descriptor open for each level. No path has more levels than this. */
-#define MOST_LEVELS (PATH_MAX / 2)
+/* One line of the list; the file has to be there with all its bytes. */
+static enum pack_state add_file(char *line)
+{
+    struct pack_entry *entry = &entries[entry_count];
+    char full[PATH_MAX], why[96], *path = strchr(line, ' ');
+    struct stat status;
+
+    if (path == NULL || path == line)
+        return tree_damaged(LIST, "it is malformed");
+    *path++ = '\0';
+    entry->path = path;
+    entry->path_len = (uint16_t)strlen(path);
+    if (entry_count > 0 && compare(path, entry->path_len, entry - 1) <= 0)
+        return tree_damaged(LIST, "it is malformed");
+    if (path_in_tree(full, path) < 0 || stat(full, &status) < 0)
+        return tree_damaged(path, strerror(errno));
+    if (!S_ISREG(status.st_mode) || status.st_size > UINT32_MAX)
+        return tree_damaged(path, "it is no regular file below 4 GB");
+    entry->mode = (uint16_t)(status.st_mode & 0777);
+    entry->size = (uint32_t)status.st_size;
+    if (strcmp(line, "-") != 0 && strtoull(line, NULL, 10) != entry->size) {
+        snprintf(why, sizeof why, "it has %lu bytes, and the build wrote %.20s",
+                 (unsigned long)entry->size, line);
+        return tree_damaged(path, why);
+    }
+    entry_count++;
+    return PACK_READY;
+}
 
 static enum pack_state open_tree(const char *directory)
 {
+    enum pack_state state = PACK_READY;
+    char *text, *line, *next;
+    unsigned long count;
+
     tree = directory;
-    if (nftw(directory, visit, MOST_LEVELS, FTW_PHYS) != 0 || entry_count == 0)
-        return damaged("the directory that WHITTLE_TREE names cannot be read");
-    qsort(entries, entry_count, sizeof *entries, by_path);
-    return PACK_READY;
+    text = read_list();
+    if (text == NULL)
+        return tree_damaged(LIST, strerror(errno));
+    count = strtoul(text, &line, 10);
+    if (*line != '\n' || count == 0 || count > strlen(text))
+        return tree_damaged(LIST, "it is malformed");
+    entries = calloc(count, sizeof *entries);
+    if (entries == NULL)
+        return tree_damaged(LIST, strerror(errno));
+    for (line++; state == PACK_READY && entry_count < count; line = next + 1) {
+        next = strchr(line, '\n');
+        if (next == NULL)
+            return tree_damaged(LIST, "it is cut off");
+        *next = '\0';
+        state = add_file(line);
+    }
+    if (state == PACK_READY && *line != '\0')
+        return tree_damaged(LIST, "it is malformed");
+    return state;
 }
 
 static int read_from_tree(const struct pack_entry *entry,
@@ -274,8 +337,8 @@ static int read_from_tree(const struct pack_entry *entry,
     void *bytes;
     int result, fd;
 
-    if (snprintf(path, sizeof path, "%s/%s", tree, entry->path) >= (int)sizeof path)
-        return -ENAMETOOLONG;
+    if (path_in_tree(path, entry->path) < 0)
+        return -errno;
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
@@ -291,6 +354,8 @@ static int read_from_tree(const struct pack_entry *entry,
 /* ---- looking up and reading ------------------------------------------------- */
 
 const char *pack_problem(void) { return problem; }
+
+int pack_is_tree(void) { return tree != NULL; }
 
 /* Returns the number of entries whose path is before PATH in the order. */
 static uint32_t lower_bound(const char *path, size_t len)

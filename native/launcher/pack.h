@@ -39,6 +39,9 @@ enum pack_state pack_open(void);
 /* Returns the fault of a damaged pack as a static string. */
 const char *pack_problem(void);
 
+/* Whether the files lie in the directory that WHITTLE_TREE names. */
+int pack_is_tree(void);
+
 /*
  * Returns the file at PATH, or NULL. PATH is relative to the root and in normal form (no
  * leading slash, no "." or "..").

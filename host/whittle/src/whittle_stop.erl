@@ -2,7 +2,8 @@
 %% the command started.
 %%
 %% The script `whittle' turns Ctrl-C into SIGTERM, because the VM keeps SIGINT for itself. The
-%% script also reports the stop and sets the exit code.
+%% script also reports the stop and sets the exit code. This module reports outputs that were
+%% complete before the signal.
 -module(whittle_stop).
 -behaviour(gen_event).
 
@@ -38,9 +39,16 @@ handle_event(sigterm, Worker) ->
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0),
                          attempt(fun whittle_runtime:undo/0)]),
+    _ = attempt(fun() -> say([io_lib:format("whittle: ~ts is complete~n", [Out])
+                              || Out <- whittle_unfinished:in_place()])
+                end),
+    _ = attempt(fun() -> say([io_lib:format("whittle: stopped, but ~ts could not be cleaned up "
+                                            "(~0tp): remove it~n", [Place, Reason])
+                              || {Place, Reason} <- Left])
+                end),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
-    halt(case Left of [] -> 143; _ -> say(Left), 1 end, [{flush, false}]);
+    halt(case Left of [] -> 143; _ -> 1 end, [{flush, false}]);
 handle_event(_, Worker) -> {ok, Worker}.
 
 %% @private
@@ -63,12 +71,14 @@ attempt(Step) ->
         Class:Reason -> [{"stopping", {Class, Reason}}]
     end.
 
-say(Left) ->
-    Lines = [io_lib:format("whittle: stopped, but ~ts could not be cleaned up (~0tp): remove it~n",
-                           [Place, Reason]) || {Place, Reason} <- Left],
-    {Pid, Monitor} = spawn_monitor(fun() -> io:put_chars(standard_error, Lines) end),
-    receive {'DOWN', Monitor, process, Pid, _} -> ok
-    after ?GONE_MS -> ok
+say([]) -> [];
+say(Lines) ->
+    {Pid, Monitor} = spawn_monitor(fun() ->
+                                           whittle_progress:clear(),
+                                           io:put_chars(standard_error, Lines)
+                                   end),
+    receive {'DOWN', Monitor, process, Pid, _} -> []
+    after ?GONE_MS -> []
     end.
 
 %% Suspends the worker instead of killing it. A process that is killed inside a file system call

@@ -10,10 +10,11 @@
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
-         interrupt_compiler/1, terminate/1, terminate_at_start/1, full_disk/1, size/1,
+         interrupt_compiler/1, terminate/1, terminate_at_start/1, terminate_blocked/1,
+         full_disk/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
-         not_regular/1, too_large/1]).
+         not_regular/1, too_large/1, unread_archive/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -24,8 +25,10 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, terminate, terminate_at_start, full_disk, size, size_json,
-     bad_files, not_regular, too_large, run, run_emulated, no_emulator, run_keeps_arguments,
+     interrupt_compiler, terminate, terminate_at_start, terminate_blocked, full_disk,
+     size, size_json,
+     bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
+     run_keeps_arguments,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers].
 
 init_per_suite(Config) ->
@@ -642,6 +645,42 @@ terminate_at_start(Config) ->
     ?assertEqual({143, "", "whittle: stopped; nothing is left half written\n"},
                  whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""])).
 
+%% The build waits for a program that does not end: for the lock of the output's directory, which
+%% another program holds, and for the compressor.
+terminate_blocked(Config) ->
+    Dir = ?config(dir, Config),
+    [Tools, Out, Pipe] = [filename:join(Dir, Name) || Name <- ["tools", "out", "pipe"]],
+    [ok = file:make_dir(New) || New <- [Tools, Out]],
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
+    Holder = open_port({spawn_executable, os:find_executable("flock")},
+                       [{args, [Out, "sh", "-c", "echo held; read line"]}, exit_status, binary]),
+    receive {Holder, {data, <<"held\n">>}} -> ok end,
+    [begin
+         %% The program says that it runs, and holds the pipe open while it lives.
+         made:file(filename:join(Tools, Program),
+                   ["#!/bin/sh\nexec 3>'", Pipe, "'\necho open >&3\nexec ", Does, "\n"]),
+         ok = file:change_mode(filename:join(Tools, Program), 8#755),
+         Alive = open_port({spawn_executable, os:find_executable("cat")},
+                           [{args, [Pipe]}, exit_status]),
+         Port = sh(Config, ["echo $$ >'", Dir, "/pid'; PATH='", Tools, "':\"$PATH\"; ",
+                            command(Config, ["build", "--shake", "functions", "-o",
+                                             filename:join(Out, "hello"),
+                                             ?config(hello, Config)], "exec env A="), " 2>&1"]),
+         receive {Alive, {data, "open" ++ _}} -> ok end,
+         {ok, Number} = file:read_file(filename:join(Dir, "pid")),
+         "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
+         {143, Said} = to_end(Port),
+         ?assertEqual("whittle: stopped; nothing is left half written\n",
+                      lists:nthtail(length(Said) - 47, Said)),
+         %% No process holds the pipe any more.
+         receive {Alive, {exit_status, 0}} -> ok end,
+         ?assertEqual({ok, []}, file:list_dir_all(Out)),
+         ok = file:delete(filename:join(Tools, Program))
+     end || {Program, Does} <- [{"flock", os:find_executable("flock") ++ " \"$@\""},
+                                {"zstd", "tail -f /dev/null"}]],
+    true = port_command(Holder, "\n"),
+    receive {Holder, {exit_status, _}} -> ok end.
+
 full_disk(Config) ->
     small_disk:with("64k", fun(Disk) ->
         Out = filename:join(Disk, "hello"),
@@ -755,6 +794,19 @@ not_regular(Config) ->
              "-o"]).
 
 %% Sparse files take no room on the disk.
+%% The ledger names an archive, because the build does not look into it.
+unread_archive(Config) ->
+    App = filename:join(?config(dir, Config), "app"),
+    made:app(App, app, [], [{app, "-module(app)."}]),
+    {ok, {_, Zip}} = zip:create("x.zip", [{"x", <<"{m, f}.">>}], [memory]),
+    made:file(filename:join(App, "priv/x.zip"), Zip),
+    [begin
+         {0, Out, _} = whittle(Config, ["build", App, "-o", "out" | Words]),
+         ?assertEqual({Words, IsNoted},
+                      {Words, string:find(Out, "archives and compressed files lib/app-0.1.0/"
+                                          "priv/x.zip") =/= nomatch})
+     end || {Words, IsNoted} <- [{["--shake", "functions"], true}, {[], false}]].
+
 too_large(Config) ->
     File = filename:join(?config(dir, Config), "large"),
     "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),

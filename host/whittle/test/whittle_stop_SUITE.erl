@@ -5,13 +5,14 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
-         undo_that_fails/1]).
+         undo_that_fails/1, complete_output/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, undo_that_fails].
+all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, undo_that_fails,
+         complete_output].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -70,12 +71,25 @@ undo_that_fails(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
+%% The output was already complete, so it stays and the message names it.
+complete_output(Config) ->
+    {Port, Pipe} = working("writes", Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    Out = filename:join(proplists:get_value(dir, Config), "out"),
+    {143, Said} = made:ended(Port),
+    ?assertMatch({_, _}, binary:match(Said, list_to_binary(["\nwhittle: ", Out,
+                                                            " is complete\n"]))),
+    ?assertEqual({ok, <<"bytes">>}, file:read_file(Out)).
+
 %% Starts a VM whose worker is in a call that reads from a pipe. It returns the VM and the other
 %% end of the pipe.
 working(How, Config) ->
     Dir = proplists:get_value(dir, Config),
     Paths = [filename:dirname(code:which(Module))
-             || Module <- [whittle_stop, whittle_unfinished, whittle_runtime, ?MODULE]],
+             || Module <- [whittle_stop, whittle_unfinished, whittle_runtime, whittle_pack,
+                           ?MODULE]],
     Port = open_port({spawn_executable, os:find_executable("erl")},
                      [{args, ["-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
                            ++ ["-s", atom_to_list(?MODULE), "work", "-extra", How, Dir]},
@@ -98,6 +112,7 @@ work() ->
      || Name <- ["one", "two"], Mark <- [filename:join(Dir, Name)]],
     _ = [ok = whittle_unfinished:begun("nowhere", fun() -> error(on_purpose) end)
          || How =:= "raises"],
+    _ = [ok = whittle_pack:write_beside(filename:join(Dir, "out"), "bytes") || How =:= "writes"],
     Watch = spawn(fun watch/0),
     _ = erlang:trace_pattern({erlang, suspend_process, '_'}, true, []),
     1 = erlang:trace(whereis(erl_signal_server), true, [call, {tracer, Watch}]),

@@ -97,7 +97,8 @@ run(System, #{shake := Options, otp := Otp, tell := Tell}) ->
 carry_out(Plan, System) ->
     Done = whittle_shake:carry_out(Plan, System),
     lists:foldl(fun whittle_system:note/2, Done,
-                whittle_shake:notes(Plan) ++ whittle_shake:load_notes(Plan, System, Done)).
+                whittle_shake:notes(Plan) ++ whittle_shake:unread_notes(System)
+                ++ whittle_shake:load_notes(Plan, System, Done)).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().

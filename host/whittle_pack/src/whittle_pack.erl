@@ -285,8 +285,9 @@ write_as(exe, _, Vm, File, Blocks, Place) ->
 write_as(dir, System, Vm, _, Blocks, Place) ->
     Name = unicode:characters_to_binary(whittle_system:name(System)),
     Files = [{<<"tree/", Path/binary>>, Bytes, Mode}
-             || Block <- Blocks, #{path := Path, bytes := Bytes, mode := Mode} <- Block]
-        ++ [{<<"vm">>, Vm, 8#755}, {Name, script(), 8#755}],
+             || #{path := Path, bytes := Bytes, mode := Mode}
+                    <- [whittle_pack_tree:list(Blocks) | lists:append(Blocks)]]
+        ++ [{<<"vm">>, Vm, 8#755}, {Name, script(Vm), 8#755}],
     steps([fun(_) -> check_name(whittle_system:name(System)) end,
            fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- Files]) end,
            fun(_) ->
@@ -326,18 +327,28 @@ older() ->
             end}.
 
 %% Writes the start script. The launcher serves the tree that WHITTLE_TREE names if it has no
-%% pack.
-script() ->
+%% pack. The script compares the checksum of the `vm', because a shell would run an empty or foreign
+%% file as a script. A `vm' that may be run but not read stays unchecked, and so does a `vm' on a
+%% machine without cksum that is not empty.
+script(Vm) ->
     %% The `-' ends the options of sh, because the path may begin with one.
-    "#!/bin/sh -\n"
-    "# Runs the vm that lies beside this script, also when a symbolic link leads here.\n"
-    "# The `.' keeps newlines at the end of a path, which $( ) would take away.\n"
-    "case $0 in /*) self=$0 ;; *) self=./$0 ;; esac\n"
-    "real=$(readlink -f -- \"$self\" 2>/dev/null && echo .) && self=${real%??}\n"
-    "here=$(unset CDPATH && cd -- \"${self%/*}/\" && pwd -P && echo .) || exit 1\n"
-    "here=${here%??}\n"
-    "export WHITTLE_TREE=\"$here/tree\"\n"
-    "exec \"$here/vm\" \"$@\"\n".
+    ["#!/bin/sh -\n"
+     "# Runs the vm that lies beside this script, also when a symbolic link leads here.\n"
+     "# The `.' keeps newlines at the end of a path, which $( ) would take away.\n"
+     "case $0 in /*) self=$0 ;; *) self=./$0 ;; esac\n"
+     "real=$(readlink -f -- \"$self\" 2>/dev/null && echo .) && self=${real%??}\n"
+     "here=$(unset CDPATH && cd -- \"${self%/*}/\" && pwd -P && echo .) || exit 1\n"
+     "here=${here%??}\n"
+     "sum=; [ ! -f \"$here/vm\" ] || sum=$({ cksum <\"$here/vm\"; } 2>/dev/null)\n"
+     "if [ \"$sum\" != '", whittle_cksum:sum(Vm), "' ] && { [ -n \"$sum\" ] ||\n"
+     "    { [ -r \"$here/vm\" ] && command -v cksum >/dev/null; } ||\n"
+     "    [ ! -f \"$here/vm\" ] || [ ! -x \"$here/vm\" ] || [ ! -s \"$here/vm\" ]; }; then\n"
+     "    echo \"${0##*/}: this directory is damaged; get it again:"
+     " its file vm is missing or changed\" >&2\n"
+     "    exit 1\n"
+     "fi\n"
+     "export WHITTLE_TREE=\"$here/tree\"\n"
+     "exec \"$here/vm\" \"$@\"\n"].
 
 %% Recognizes a start script of any version.
 is_script({ok, <<"#!/bin/sh", Text/binary>>}) ->

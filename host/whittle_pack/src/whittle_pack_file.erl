@@ -117,7 +117,9 @@ in_place(Out, Write) ->
     Remove = fun() -> remove(Place) end,
     whittle_unfinished:begun(Place, Remove),
     ok = Remove(),      % left by a killed process with the same process number
-    try steps([fun(_) -> Write(Place) end, fun(_) -> replace(Out, Place) end]) of
+    try steps([fun(_) -> Write(Place) end,
+               fun(_) -> whittle_unfinished:moves(Place, Out) end,
+               fun(_) -> replace(Out, Place) end]) of
         ok -> ok;
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     after

@@ -10,7 +10,7 @@
 %% only its neighbors.
 -module(whittle_pack_tree).
 
--export([blocks/3, cold/1]).
+-export([blocks/3, cold/1, list/1]).
 
 -compile({no_auto_import, [size/1]}).
 
@@ -61,6 +61,25 @@ cold(#{entries := Entries}) ->
         [Block] -> Block;
         [] -> none
     end.
+
+%% @doc Makes the list of a tree's files that the launcher checks a directory with. The first line
+%% is the number of files. Each further line has the size and the path of a file. The user may edit
+%% the files of the release, so their size is `-'.
+-spec list([[whittle_pack_format:file()]]) -> whittle_pack_format:file().
+list(Blocks) ->
+    Lines = [[may_change(Path, integer_to_list(byte_size(Bytes))), $\s, Path, $\n]
+             || {Path, Bytes} <- lists:sort([{Path, Bytes} || Block <- Blocks,
+                                                              #{path := Path, bytes := Bytes}
+                                                                  <- Block])],
+    text(<<"etc/files">>, [integer_to_list(length(Lines)), $\n | Lines]).
+
+may_change(<<"releases/", _/binary>>, _) -> "-";
+may_change(<<"etc/", Name/binary>>, Size) ->
+    case is_config(Name) of
+        true -> "-";
+        false -> Size
+    end;
+may_change(_, Size) -> Size.
 
 told([]) -> [];
 told(Cold) -> [text(?COLD, [[Path, $\n] || #{path := Path} <- Cold]) | Cold].

@@ -8,7 +8,8 @@
          loaded_size/1,
          same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          notices/1, info_beyond_latin1/1, licenses/1,
-         bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
+         bill/1, directory/1, directory_stays/1, directory_of_others/1, checksum/1,
+         output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
@@ -21,7 +22,8 @@ all() ->
      loaded_by_init, loaded_size,
      same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, notices,
      info_beyond_latin1, licenses, bill,
-     directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
+     directory, directory_stays, directory_of_others, checksum, output_is_directory,
+     output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -320,6 +322,18 @@ directory(Config) ->
     ?assertEqual(Size, lists:sum([filelib:file_size(filename:join(Out, F)) || F <- Files])),
     ?assertEqual("no pack\n", os:cmd("'" ++ Out ++ "/sample'")),
     ?assert(lists:member("tree/lib/kernel-11.0/ebin/gen.beam", Files)),
+    %% The list names each other file of the tree with its size, except for files that a user may
+    %% edit.
+    {ok, List} = file:read_file(filename:join(Out, "tree/etc/files")),
+    [Count | Lines] = binary:split(List, <<"\n">>, [global, trim]),
+    Tree = lists:sort([F || "tree/" ++ F <- Files, F =/= "etc/files"]),
+    ?assertEqual(length(Tree), binary_to_integer(Count)),
+    ?assertEqual([case lists:member(F, ["etc/sys.config", "etc/vm.args"])
+                       orelse lists:prefix("releases/", F) of
+                      true -> "- " ++ F;
+                      false -> integer_to_list(filelib:file_size(filename:join([Out, "tree", F])))
+                                   ++ " " ++ F
+                  end || F <- Tree], [binary_to_list(Line) || Line <- Lines]),
     %% An older output is replaced.
     ok = file:write_file(filename:join(Out, "tree/old"), ""),
     {ok, _} = try_write(Config, #{format => dir}),
@@ -430,6 +444,16 @@ directory_of_others(Config) ->
     ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
     ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
 
+%% Zero bytes, one, and all lengths around the places where the size takes another byte.
+checksum(Config) ->
+    File = filename:join(?config(dir, Config), "bytes"),
+    [begin
+         Bytes = rand:bytes(Size),
+         ok = file:write_file(File, Bytes),
+         ?assertEqual(os:cmd("cksum <'" ++ File ++ "'"),
+                      lists:flatten(whittle_cksum:sum(Bytes)) ++ "\n")
+     end || Size <- [0, 1, 2, 255, 256, 257, 65535, 65536, 300000]].
+
 %% Errors
 
 output_is_device(_Config) ->
@@ -483,12 +507,17 @@ stopped_at(Calls, Write, Parent) ->
                       tree_of(Parent)
                   end || Bytes <- [<<"old">>, <<"new">>]],
     ok = Write(<<"old">>, Out),
+    %% The older output comes from another command.
+    "" = os:cmd("cd '" ++ Parent ++ "' && mv out older && cp -R older out && rm -r older"),
     Ended = held(Calls, fun() -> Write(<<"new">>, Out) end),
     End = case tree_of(Parent) of
               Old -> old;
               New -> new;
               Other -> error({left, Calls, Other})
           end,
+    %% The command names the output exactly if it is the new one.
+    ?assertEqual({Calls, [Out || End =:= new]},
+                 {Calls, [Place || Place <- whittle_unfinished:in_place(), Place =:= Out]}),
     case Ended of
         held -> [End | stopped_at(Calls + 1, Write, Parent)];
         ended -> [End]

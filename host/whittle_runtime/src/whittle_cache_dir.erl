@@ -6,10 +6,11 @@
 %% @doc Finds the root of the cache.
 %%
 %% It is the option `cache', else $WHITTLE_CACHE, else $XDG_CACHE_HOME/whittle, else
-%% ~/.cache/whittle.
+%% ~/.cache/whittle. The error `open_artefact' names a symbolic link in this path that belongs to
+%% another user: its owner could lead Whittle to another directory at any time.
 -spec root(whittle_runtime:options()) -> {ok, file:filename()} | {error, whittle_runtime:reason()}.
 root(#{cache := Dir}) ->
-    {ok, filename:absname(Dir)};
+    own(filename:absname(Dir));
 root(_) ->
     Places = [{"WHITTLE_CACHE", []}, {"XDG_CACHE_HOME", ["whittle"]},
               {"HOME", [".cache", "whittle"]}],
@@ -18,8 +19,14 @@ root(_) ->
                                           %% The XDG specification calls a relative path invalid.
                                           Name =/= "XDG_CACHE_HOME"
                                               orelse filename:pathtype(Dir) =:= absolute] of
-        [Root | _] -> {ok, filename:absname(Root)};
+        [Root | _] -> own(filename:absname(Root));
         [] -> {error, {no_cache, #{}}}
+    end.
+
+own(Root) ->
+    case whittle_sums:owned_links(Root) of
+        ok -> {ok, Root};
+        {error, _} = Error -> Error
     end.
 
 %% @doc Returns the error for a failed write below a directory.

@@ -15,11 +15,14 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([record/1, narrow/1, narrow_all/1, check/2, owned/1]).
+-export([record/1, narrow/1, narrow_all/1, check/2, owned/1, owned_links/1]).
 
 -define(SUMS, "whittle.sums").
 %% The write permissions of the group and of all other users.
 -define(OTHERS_WRITE, 8#022).
+
+%% Linux follows this many symbolic links in one path.
+-define(MOST_LINKS, 40).
 
 -define(CHANGED, "has changed since Whittle built it, so Whittle does not use it").
 
@@ -93,6 +96,35 @@ owned(Dirs) ->
         ok
     catch
         throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% @doc Checks that only this user or root owns the symbolic links in an absolute path. It follows
+%% them, and checks the links in their targets too.
+%%
+%% The error `open_artefact' names the first link that fails the check.
+-spec owned_links(file:filename()) -> ok | {error, whittle_runtime:reason()}.
+owned_links(Path) ->
+    try links("/", tl(filename:split(Path)), ?MOST_LINKS, user())
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% No directory in Above is a link. If the path has too many links, nobody can open it.
+links(_, [], _, _) -> ok;
+links(_, _, 0, _) -> ok;
+links(Above, ["." | Below], Left, User) -> links(Above, Below, Left, User);
+links(Above, [".." | Below], Left, User) -> links(filename:dirname(Above), Below, Left, User);
+links(Above, [Name | Below], Left, User) ->
+    Path = filename:join(Above, Name),
+    case file:read_link_info(Path, [raw]) of
+        {ok, #file_info{type = symlink} = Info} ->
+            ok = safe(Path, Info, Path, User),
+            case filename:split(target(Path)) of
+                ["/" | To] -> links("/", To ++ Below, Left - 1, User);
+                To -> links(Above, To ++ Below, Left - 1, User)
+            end;
+        {ok, _} -> links(Path, Below, Left, User);
+        {error, _} -> ok                    % it is not there, or nobody can open it
     end.
 
 %%% Recording

@@ -12,7 +12,8 @@
          stopped_build_leaves_nothing/1, undo_says_what_is_left/1,
          caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
-         source_open_to_others/1, unwritable/1, no_place/1, keys/1, private_locks/1]).
+         source_open_to_others/1, unwritable/1, no_place/1, links_of_others/1, keys/1,
+         private_locks/1]).
 %% Entry points of the other VMs
 -export([build_in_vm/1]).
 
@@ -22,7 +23,7 @@ all() ->
      stopped_build_leaves_nothing, undo_says_what_is_left,
      caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
      first_error_is_told, full_disk, changed, always, open_to_others, source_open_to_others,
-     unwritable, no_place, keys, private_locks].
+     unwritable, no_place, links_of_others, keys, private_locks].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -395,6 +396,44 @@ unwritable(Config) ->
     Make = fun(_) -> error(not_reached) end,
     ?assertEqual({error, {cache_unwritable, #{dir => Locks, reason => enoent}}},
                  whittle_cache:source("locked", Make, #{cache => dir(Config)})).
+
+%% Another user could lead a link of theirs elsewhere at any time. Only root can make such a link
+%% here.
+links_of_others(Config) ->
+    In = fun(Path) -> filename:join(dir(Config), Path) end,
+    Make = fun(Out) when is_list(Out) -> {ok, #{main => "source.tar", sums => #{}}};
+              (#{}) -> {ok, #{}}
+           end,
+    Uses = fun(Root) ->
+                   Options = #{cache => Root},
+                   [whittle_cache:artefact("thing", in, Make, Options),
+                    whittle_cache:source("thing-1", Make, Options)]
+           end,
+    ok = filelib:ensure_path(In("there/whittle")),
+    [ok = file:change_mode(In(Path), 8#755) || Path <- ["there", "there/whittle"]],
+    ok = file:make_symlink("there", In("first")),
+    ok = file:make_symlink(In("first/../first"), In("second")),
+    [?assertMatch([{ok, _}, {ok, _}], Uses(In(Path)))
+     || Path <- ["there/whittle", "first/whittle", "second/whittle"]],
+    %% The target of a link is open to others.
+    ok = file:change_mode(In("there/whittle"), 8#757),
+    [?assertMatch([{error, {open_artefact, #{file := Root, why := writable}}}, {error, _}],
+                  Uses(Root)) || Root <- [In("first/whittle")]],
+    ok = file:change_mode(In("there/whittle"), 8#755),
+    First = In("first"),
+    "" = os:cmd("chown -h 65534 '" ++ First ++ "' 2>/dev/null"),
+    case file:read_link_info(First) of
+        {ok, #file_info{uid = 65534}} ->
+            Refused = {open_artefact, #{file => First, dir => First, why => {owner, 65534}}},
+            [?assertEqual([{error, Refused}, {error, Refused}], Uses(In(Path)))
+             || Path <- ["first/whittle", "second/whittle", "first", "second"]],
+            ?assertEqual({error, Refused},
+                         whittle_cache_clean:entries(#{cache => In("second/whittle")})),
+            [ok = whittle_cache:reading(fun() -> ok end, #{cache => In("second/new")}),
+             ?assertNot(filelib:is_file(In("there/new")))];
+        {ok, _} ->
+            {comment, "a part needs root"}
+    end.
 
 no_place(_) ->
     Names = ["WHITTLE_CACHE", "XDG_CACHE_HOME", "HOME"],

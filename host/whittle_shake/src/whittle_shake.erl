@@ -11,10 +11,13 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, load_notes/3, open_calls/1, warnings/1, features/0]).
+-export([notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1, features/0]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
+
+%% The number of paths in a note.
+-define(SHOWN_PATHS, 5).
 
 -type options() ::
         #{preloaded => #{module() => binary()},     % the VM's own modules; give these, or
@@ -246,6 +249,18 @@ load_notes(#{missing := load, only := false}, Before, After) ->
      || AtStart + Kept > Whole];
 load_notes(_, _, _) ->
     [].
+
+%% @doc Names the packed archives, because nothing looks for names of functions in them, for a
+%% person.
+-spec unread_notes(whittle_system:system()) -> [unicode:chardata()].
+unread_notes(System) ->
+    Paths = whittle_shake_data:unread(System),
+    Shown = lists:sublist(Paths, ?SHOWN_PATHS),
+    [["shaking did not look into the archives and compressed files ", lists:join(", ", Shown),
+      [[" and ", whittle_number:text(length(Paths) - ?SHOWN_PATHS), " more"]
+       || length(Paths) > ?SHOWN_PATHS],
+      ": if the program calls functions that they name, name these with --keep FILE"]
+     || Paths =/= []].
 
 %% @doc Lists the dynamic calls that nobody declared, and their effect, for a person.
 -spec open_calls(plan()) -> [unicode:chardata()].

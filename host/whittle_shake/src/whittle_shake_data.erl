@@ -7,7 +7,7 @@
 %% program has a function that reads terms or Erlang text.
 -module(whittle_shake_data).
 
--export([data/2, too_large/1, lists/3]).
+-export([data/2, too_large/1, unread/1, lists/3]).
 
 -export_type([data/0, lists/0]).
 
@@ -38,6 +38,15 @@ too_large(System) ->
         {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
         {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_text(Kind, Plain),
         not whittle_bounded:text_fits(Plain)].
+
+%% @doc Lists the packed archives and the files that are compressed in a way that the search does
+%% not read: formats other than gzip and zlib, twice, or to more than 256 MB.
+-spec unread(whittle_system:system()) -> [whittle_system:path()].
+unread(System) ->
+    [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
+     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+        {_, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_packed(Plain)].
 
 %% @doc Collects the names in packed files. They count as soon as a function reads such data.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
@@ -96,10 +105,13 @@ in_files(System, Modules) ->
 %% Decompresses a gzip file or a zlib stream, and returns the kind of the content. Data that
 %% another program reads, such as scripts for a browser, stays compressed.
 inflated(<<".gz">>, Path, Bytes) ->
-    Inner = filename:extension(filename:rootname(Path)),
+    %% The name may have several such endings. Each step makes it shorter.
+    Name = filename:rootname(Path),
+    Inner = filename:extension(Name),
     case lists:member(Inner, other_kinds()) of
         true -> {Inner, <<>>};
-        false -> inflated(Inner, Path, Bytes)
+        false when Name =:= Path -> inflated(<<>>, Path, Bytes);
+        false -> inflated(Inner, Name, Bytes)
     end;
 inflated(Kind, _, <<16#1F, 16#8B, _/binary>> = Bytes) ->
     {Kind, inflated_or_as_is(31, Bytes)};
@@ -114,6 +126,17 @@ inflated_or_as_is(WindowBits, Bytes) ->
         {ok, Plain} -> Plain;
         {error, _} -> Bytes
     end.
+
+%% An escript may have an archive behind its first lines.
+is_packed(<<"PK", 3, 4, _/binary>>) -> true;                                % zip
+is_packed(<<"#!", _/binary>> = Bytes) -> binary:match(Bytes, <<"PK", 3, 4>>) =/= nomatch;
+is_packed(<<_:257/binary, "ustar", _/binary>>) -> true;                     % tar
+is_packed(<<16#1F, 16#8B, _/binary>>) -> true;                              % gzip
+is_packed(<<"BZh", Level, _/binary>>) when Level >= $1, Level =< $9 -> true; % bzip2
+is_packed(<<16#FD, "7zXZ", 0, _/binary>>) -> true;                          % xz
+is_packed(<<"7z", 16#BC, 16#AF, 16#27, 16#1C, _/binary>>) -> true;          % 7z
+is_packed(<<16#28, 16#B5, 16#2F, 16#FD, _/binary>>) -> true;                % zstd
+is_packed(_) -> false.
 
 is_text(_, <<131, _/binary>>) -> false;
 is_text(<<".exs">>, _) -> true;

@@ -7,7 +7,7 @@
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1,
          modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
-         deflated_files/1, other_files/1, scripts/1, flags/1, variables/1,
+         deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -163,6 +163,41 @@ other_files(_) ->
                   <<16#1F, 16#8B, 0>>, <<16#78, 16#9C, 1>>, <<1, 2, 3, 4>>,
                   <<1, 2, 3, 4, "cXM", 11, 9:32, "bWLA", 131>>, <<0:32, 16#ABCDEF:32, 131>>,
                   zlib:gzip(<<131, 104>>)]].
+
+%% Nothing looks for names in archives. A note names them, and no other file.
+archives(_) ->
+    Inside = [{"priv/x.terms", <<"{target, live}.">>}],
+    {ok, {_, Zip}} = zip:create("x.zip", Inside, [memory]),
+    {ok, Escript} = escript:create(binary, [shebang, {archive, Inside, []}]),
+    Tar = tar(Inside),
+    Archives = #{<<"priv/a.zip">> => Zip, <<"priv/b-1.ez">> => Zip, <<"priv/c">> => Escript,
+                 <<"priv/d.tar">> => Tar, <<"priv/e.tar.gz">> => zlib:gzip(Tar),
+                 <<"priv/f.tgz">> => zlib:gzip(Tar), <<"priv/g.gz">> => zlib:gzip(Zip),
+                 <<"priv/h.gz.gz">> => zlib:gzip(zlib:gzip("{target, live}.")),
+                 <<"priv/i.zst">> => <<16#28, 16#B5, 16#2F, 16#FD, 0>>,
+                 <<"priv/j.xz">> => <<16#FD, "7zXZ", 0, 0>>, <<"priv/k.bz2">> => <<"BZh91AY">>,
+                 <<"priv/l.7z">> => <<"7z", 16#BC, 16#AF, 16#27, 16#1C, 0>>},
+    Others = #{<<"priv/m">> => <<>>, <<"priv/n">> => <<"PK">>,
+               <<"priv/o">> => <<"#!/bin/sh\nPK\n">>, <<"priv/q.js.gz">> => zlib:gzip(Tar),
+               <<"priv/p.gz">> => zlib:gzip("{target, live}."),
+               <<"priv/r">> => term_to_binary({target, live}), <<"priv/s">> => <<0:2056, "usta">>},
+    Paths = [<<"lib/a-1/", Path/binary>> || Path <- lists:sort(maps:keys(Archives))],
+    System = system([?TARGET], maps:merge(Archives, Others)),
+    ?assertEqual(Paths, whittle_shake_data:unread(System)),
+    [Note] = whittle_shake:unread_notes(System),
+    ?assertEqual("shaking did not look into the archives and compressed files "
+                 "lib/a-1/priv/a.zip, lib/a-1/priv/b-1.ez, lib/a-1/priv/c, lib/a-1/priv/d.tar, "
+                 "lib/a-1/priv/e.tar.gz and 7 more: if the program calls functions that they "
+                 "name, name these with --keep FILE",
+                 unicode:characters_to_list(Note)),
+    ?assertEqual([], whittle_shake:unread_notes(system([?TARGET], Others))).
+
+tar(Files) ->
+    File = filename:join("/tmp", "whittle-tar-" ++ os:getpid()),
+    ok = erl_tar:create(File, Files),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:delete(File),
+    Bytes.
 
 %% Migrations of a database are Elixir scripts.
 scripts(_) ->

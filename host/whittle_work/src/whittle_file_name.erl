@@ -11,6 +11,9 @@
 
 %% The longest name in bytes that the file systems of Linux accept.
 -define(LONGEST, 255).
+%% The longest path in bytes that a program can open: Linux takes 4,095, and `/.whittle/' comes in
+%% front of the path.
+-define(LONGEST_PATH, 4085).
 
 %% @doc Checks a name or a version. It must not be empty, must have at most 255 bytes in UTF-8,
 %% must not contain `/', control characters or format characters, and must not begin with `-' or
@@ -33,13 +36,13 @@ check(Name) ->
 
 %% @doc Checks that a path stays below the directory where it begins. The path consists of names
 %% with one `/' between them. No name is empty, `.' or `..', and none contains control or format
-%% characters. A name may begin with `-' or `.'.
+%% characters. A name may begin with `-' or `.'. The path has at most 4085 bytes.
 -spec check_path(binary()) -> ok | {error, string()}.
 check_path(Path) ->
     Checks = [check_part(Part) || Part <- binary:split(Path, <<"/">>, [global])],
     case [Error || {error, _} = Error <- Checks] of
-        [] when byte_size(Path) =< 16#ffff -> ok;
-        [] -> {error, "is longer than 65535 bytes"};
+        [] when byte_size(Path) =< ?LONGEST_PATH -> ok;
+        [] -> {error, "is longer than 4085 bytes"};
         [Error | _] -> Error
     end.
 

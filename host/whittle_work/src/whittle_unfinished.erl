@@ -6,7 +6,10 @@
 %% is left at once. All applications share one list.
 -module(whittle_unfinished).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([begun/2, done/1, undo_all/0]).
+-export([moves/2, in_place/0]).
 -export([make_directory/1, remove_directory/1]).
 
 %% @doc Registers how to undo a file that you are about to create. Call this function before you
@@ -38,6 +41,25 @@ undo(Place, Undo) ->
     catch
         _:Reason -> [{Place, Reason}]
     end.
+
+%% @doc Registers that complete work is about to be renamed. Call this function before the rename.
+-spec moves(file:filename_all(), file:filename_all()) -> ok.
+moves(From, To) ->
+    case file:read_link_info(From, [raw]) of
+        {ok, #file_info{major_device = Device, inode = Inode}} ->
+            persistent_term:put({?MODULE, to, To}, {Device, Inode});
+        {error, _} ->
+            ok                          % the rename will fail too
+    end.
+
+%% @doc Lists the paths that have received complete work. A signal may stop the command right
+%% after a rename. So this function compares the files themselves.
+-spec in_place() -> [file:filename_all()].
+in_place() ->
+    lists:sort([To || {{?MODULE, to, To}, {Device, Inode}} <- persistent_term:get(),
+                      {ok, #file_info{major_device = D, inode = I}}
+                          <- [file:read_link_info(To, [raw])],
+                      D =:= Device, I =:= Inode]).
 
 %% @doc Creates a temporary directory that only its user can read. The directory lies below the
 %% one that the environment variable `TMPDIR' names, or below /tmp. Its path is absolute, and its
