@@ -52,7 +52,7 @@ two_builds_at_once(Config) ->
     One = start_vm(Config),
     await(One, "started"),
     Two = start_vm(Config),
-    await(Two, "waiting for another build of it"),
+    await(Two, "waiting for another build of this artifact"),
     let_go(Config),
     ?assertEqual(await(One, "done "), await(Two, "done ")),
     {ok, Builds} = file:read_file(filename:join(dir(Config), "builds")),
