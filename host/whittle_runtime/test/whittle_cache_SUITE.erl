@@ -299,7 +299,7 @@ changed(Config) ->
     Found("whittle.sums"),
     ok = file:delete(In("whittle.sums")),
     Found("whittle.sums"),
-    ?assertEqual(In("whittle.sums") ++ " is missing, so what is there cannot be checked; remove "
+    ?assertEqual(In("whittle.sums") ++ " is missing, so Whittle cannot check the directory; remove "
                  "the directory " ++ Dir ++ " and build again",
                  lists:flatten(whittle_runtime:format_error(element(2, Verify())))).
 
