@@ -6,12 +6,13 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([calls_are_declared/1, sides/1, hidden_modules/1, no_circles/1, variables_are_seen/1,
-         only_the_command_prints_or_halts/1, page_agrees/1, pages_name_files/1]).
+         only_the_command_prints_or_halts/1, page_agrees/1, pages_name_files/1,
+         called_functions_exist/1, named_functions_exist/1]).
 
 all() ->
     [calls_are_declared, sides, hidden_modules, no_circles, variables_are_seen,
      only_the_command_prints_or_halts, page_agrees,
-     pages_name_files].
+     pages_name_files, called_functions_exist, named_functions_exist].
 
 init_per_suite(Config) ->
     {ok, _} = xref:start(?MODULE),
@@ -105,18 +106,108 @@ pages_name_files(_Config) ->
     ?assertEqual([], [Named || {_, File} = Named <- Links ++ Paths,
                                not filelib:is_file(filename:join(root(), File))]).
 
-found(Page, Pattern) ->
+%% Each function that a test, a measurement or a script of this repository calls exists. The
+%% compiler does not check this, and some of this code runs seldom.
+called_functions_exist(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    Outside = whittle_work:map(fun(File) -> outside(File, Dir) end, outside_files()),
+    ?assertEqual([], [Unread || #{unread := [_ | _] = Unread} <- Outside]),
+    Applications = homes(),
+    Here = maps:from_list([{Module, Defined} || #{module := Module, defined := Defined} <- Outside,
+                                                not is_map_key(Module, Applications)]),
+    ?assertEqual([], [{File, Call} || #{file := File, calls := Calls} <- Outside, Call <- Calls,
+                                      not exists(Call, Here)]).
+
+%% Each function that a page or a comment names exists.
+named_functions_exist(_Config) ->
+    Pages = [Page || Pattern <- ["*.md", "docs/*.md",
+                                 "{bench,lib,acceptance,examples}/**/README.md"],
+                     Page <- filelib:wildcard(Pattern, root())],
+    Sources = [{module(File), Text} || App <- applications(), File <- sources(App),
+                                       {ok, Text} <- [file:read_file(File)]],
+    Full = "(?<![\\w:])(whittle\\w*):(\\w+)/(\\d+)",
+    Local = "@link\\s+(?:%%\\s+)?(\\w+)/(\\d+)}",
+    Named = [{Page, list_to_atom(M), F, A} || Page <- Pages, [M, F, A] <- all_found(Page, Full)]
+        ++ [{Module, list_to_atom(M), F, A} || {Module, Text} <- Sources,
+                                               [M, F, A] <- matches(Text, Full)]
+        ++ [{Module, Module, F, A} || {Module, Text} <- Sources, [F, A] <- matches(Text, Local)],
+    ?assertNotEqual([], Named),
+    ?assertEqual([], [{Where, {M, F, A}}
+                      || {Where, M, F, A} <- Named,
+                         not exists({M, list_to_atom(F), list_to_integer(A)}, #{})]).
+
+exists({Module, Name, Arity}, Here) ->
+    case Here of
+        #{Module := Defined} ->
+            lists:member({Name, Arity}, [{module_info, 0}, {module_info, 1} | Defined]);
+        #{} ->
+            case code:ensure_loaded(Module) of
+                {module, _} -> erlang:function_exported(Module, Name, Arity)
+                                   orelse erlang:is_builtin(Module, Name, Arity);
+                %% A module of a package that only the called program has.
+                {error, _} -> not lists:prefix("whittle", atom_to_list(Module))
+            end
+    end.
+
+%% Tests, measurements and scripts: the code that no application contains.
+outside_files() ->
+    [File || Pattern <- ["host/*/{test,matrix}/*.erl", "lib/*/test/*.erl",
+                         "acceptance/suites/*.erl", "bench/interpreter/*.erl",
+                         "{acceptance,bench,lib,tools}/*", "{acceptance,bench,lib}/*/*.escript"],
+             File <- filelib:wildcard(Pattern, root()),
+             filename:extension(File) =:= ".erl" orelse is_escript(File)].
+
+is_escript(File) ->
+    case file:open(filename:join(root(), File), [read, binary]) of
+        {ok, Open} ->
+            Line = file:read_line(Open),
+            ok = file:close(Open),
+            Line =:= {ok, <<"#!/usr/bin/env escript\n">>};
+        {error, eisdir} -> false
+    end.
+
+%% Reads such a file: the functions that it defines, and the calls to other modules. A script gets
+%% the module's name in place of its first line.
+outside(File, Dir) ->
+    Path = filename:join(root(), File),
+    Read = case is_escript(File) of
+               true ->
+                   {ok, Text} = file:read_file(Path),
+                   [_, Body] = binary:split(Text, <<"\n">>),
+                   Copy = filename:join(Dir, lists:join("-", filename:split(File))),
+                   Head = io_lib:format("-module(~p).\n", [list_to_atom(File)]),
+                   ok = file:write_file(Copy, [Head, Body]),
+                   Copy;
+               false ->
+                   Path
+           end,
+    {ok, Forms} = epp:parse_file(Read, []),
+    #{file => File, module => hd([Module || {attribute, _, module, Module} <- Forms]),
+      calls => lists:usort(remote_calls(parts(Forms))),
+      defined => [{Name, Arity} || {function, _, Name, Arity, _} <- Forms],
+      unread => [{File, Form} || Form <- Forms, lists:member(element(1, Form), [error, warning])]}.
+
+remote_calls(Parts) ->
+    [{Module, Name, length(Args)}
+     || {call, _, {remote, _, {atom, _, Module}, {atom, _, Name}}, Args} <- Parts]
+        ++ [{Module, Name, Arity}
+            || {function, {atom, _, Module}, {atom, _, Name}, {integer, _, Arity}} <- Parts]
+        ++ [{Module, Name, Arity} || {attribute, _, import, {Module, Names}} <- Parts,
+                                     {Name, Arity} <- Names].
+
+all_found(Page, Pattern) ->
     {ok, Text} = file:read_file(filename:join(root(), Page)),
+    matches(Text, Pattern).
+
+matches(Text, Pattern) ->
     case re:run(Text, Pattern, [global, {capture, all_but_first, list}]) of
-        {match, Found} -> lists:append(Found);
+        {match, Found} -> Found;
         nomatch -> []
     end.
 
-named(Cell) ->
-    case re:run(Cell, "`(\\w+)`", [global, {capture, all_but_first, list}]) of
-        {match, Names} -> [list_to_atom(Name) || [Name] <- Names];
-        nomatch -> []
-    end.
+found(Page, Pattern) -> lists:append(all_found(Page, Pattern)).
+
+named(Cell) -> [list_to_atom(Name) || [Name] <- matches(Cell, "`(\\w+)`")].
 
 %% Returns the calls between applications: {From, To, {CallingModule, CalledModule}}.
 

@@ -18,8 +18,8 @@
 %% breadth first, so the path to a function is short. The search has an order of its own, because
 %% the order of large maps differs from VM to VM.
 %%
-%% Names also come in from data, where the program reads it: from the attributes of modules
-%% ({@link attributes/3}), from the list of modules in an `.app' file, and from the packed files
+%% Names also come in from data, where the program reads it: from the attributes of modules, from
+%% the list of modules in an `.app' file, and from the packed files
 %% ({@link whittle_shake_data}).
 -module(whittle_shake_reach).
 
