@@ -57,6 +57,10 @@
 -define(MAX_CERTIFICATES, 16 * 1024 * 1024).
 -define(MAX_SCRIPT, 64 * 1024).
 
+%% How long to wait for another build that writes to the same directory. Such a write takes
+%% seconds.
+-define(LOCK_SECONDS, 60).
+
 %% @doc Checks that an output can be written to a path, as far as this is possible without
 %% writing. Call it before the long work. It also checks that `zstd' is installed and that the
 %% certificates are readable.
@@ -154,6 +158,9 @@ words({cannot_write, {Out, enospc}}) ->
 words({cannot_write, {Out, Reason}}) ->
     line("~ts cannot be written (~ts): name another place with -o",
          [Out, file:format_error(Reason)]);
+words({locked, Dir}) ->
+    line("another program has locked ~ts, probably another build: wait until it ends and build "
+         "again, or write the output to another directory", [Dir]);
 words({unreadable, {File, eisdir}}) ->
     line("~ts is a directory: name an executable that `whittle build' made", [File]);
 words({unreadable, {File, eftype}}) ->
@@ -277,7 +284,7 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
 %% Writes the output and the file beside it under one lock. Both then come from the same build.
 with_beside({Out, #{beside := {File, Make}}}, Bytes, Write) ->
     Beside = Make(iolist_to_binary(Bytes)),
-    whittle_pack_file:alone(Out, fun() ->
+    whittle_pack_file:alone(Out, ?LOCK_SECONDS, fun() ->
         steps([fun(_) -> Write(Out) end,
                fun(_) ->
                        case Beside of

@@ -19,6 +19,7 @@
          path()}
       | {no_program, {Program :: text(), Package :: text()}}
       | {no_temporary, {path(), file:posix() | badarg}}
+      | {not_locked, {path(), file:posix()}}
       | {not_fetched, {path(), Said :: text()}}
       | {not_compiled, {path() | text(), Command :: text(), Output :: binary()} | binary()}
       | {unreadable, {path(), file:posix() | badarg | {odd_name, text()}}}
@@ -76,6 +77,9 @@ words({no_program, {Program, From}}) ->
 words({no_temporary, {Dir, Reason}}) ->
     line("~ts cannot be written (~ts): make room there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
+words({not_locked, {Dir, Reason}}) ->
+    line("~ts cannot be locked (~ts), and two builds must not write its _build at once: check its "
+         "permissions, or copy it to a file system with locks", [Dir, file:format_error(Reason)]);
 words({not_fetched, {Dir, Line}}) ->
     line("~ts lacks a dependency, and Whittle fetches none: run `rebar3 get-deps' in it and try "
          "again; rebar3 said: ~ts", [Dir, Line]);
