@@ -5,12 +5,39 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([calls_are_declared/1, sides/1, hidden_modules/1, no_circles/1, variables_are_seen/1,
+-export([calls_are_declared/1, sides/1, hidden_modules/1, hidden_from_tests/1, no_circles/1,
+         variables_are_seen/1,
          only_the_command_prints_or_halts/1, page_agrees/1, pages_name_files/1,
          called_functions_exist/1, named_functions_exist/1]).
 
+%% The tests and measurements that call a hidden module of an application that is not theirs.
+-define(ALLOWED,
+        [%% They compare whole programs with the bytes of an executable and of its pack.
+         {"acceptance/suites/entry_SUITE.erl", whittle_elf},
+         {"acceptance/suites/launcher_SUITE.erl", whittle_elf},
+         {"acceptance/suites/launcher_SUITE.erl", whittle_pack_format},
+         {"acceptance/suites/start_SUITE.erl", whittle_elf},
+         %% They compile with a target's own tools.
+         {"acceptance/suites/otp_suites.erl", whittle_target},
+         {"acceptance/suites/otp_suites_tree.erl", whittle_toolchain},
+         %% It fetches Debian's sources, as the build of OTP does.
+         {"acceptance/natives/natives.escript", whittle_apt},
+         %% They measure one part of an application.
+         {"bench/counters/idle.escript", whittle_counters_registry},
+         {"bench/counters/scrape.escript", whittle_counters_registry},
+         {"bench/counters/updates.escript", whittle_counters_registry},
+         {"bench/gpio/calls.escript", whittle_gpio_nif},
+         {"bench/pack_blocks", whittle_elf},
+         {"bench/pack_blocks", whittle_pack_format},
+         {"bench/pack_blocks", whittle_pack_tree},
+         %% It compares a table with the applications that the recipe omits.
+         {"host/whittle_make/test/whittle_left_out_SUITE.erl", whittle_recipe_otp},
+         %% It replaces the building of VMs, but not the cache.
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean}]).
+
 all() ->
-    [calls_are_declared, sides, hidden_modules, no_circles, variables_are_seen,
+    [calls_are_declared, sides, hidden_modules, hidden_from_tests, no_circles, variables_are_seen,
      only_the_command_prints_or_halts, page_agrees,
      pages_name_files, called_functions_exist, named_functions_exist].
 
@@ -20,7 +47,9 @@ init_per_suite(Config) ->
     {ok, Seen} = xref:q(?MODULE, "E"),
     Calls = [{M, N} || {{M, _, _}, {N, _, _}} <- Seen]
         ++ lists:append([through_variables(File) || App <- applications(), File <- beams(App)]),
-    [{calls, lists:usort([Call || {M, N} = Call <- Calls, M =/= N])} | Config].
+    Dir = proplists:get_value(priv_dir, Config),
+    [{calls, lists:usort([Call || {M, N} = Call <- Calls, M =/= N])},
+     {outside, whittle_work:map(fun(File) -> outside(File, Dir) end, outside_files())} | Config].
 
 end_per_suite(_) ->
     xref:stop(?MODULE).
@@ -45,9 +74,26 @@ may_use(_, _) -> false.
 
 %% Only its own application calls a module whose doc begins with @hidden.
 hidden_modules(Config) ->
-    Hidden = [module(File) || App <- applications(), File <- sources(App), is_hidden(File)],
+    Hidden = hidden(),
     ?assertEqual([], [Call || {_, _, {_, Module}} = Call <- between(Config),
-                              lists:member(Module, Hidden)]).
+                              is_map_key(Module, Hidden)]).
+
+%% Tests and measurements outside its application call a hidden module only if this list names
+%% them.
+hidden_from_tests(Config) ->
+    Hidden = hidden(),
+    Calls = lists:usort([{File, Module} || #{file := File, calls := Calls}
+                                               <- proplists:get_value(outside, Config),
+                                           {Module, _, _} <- Calls,
+                                           #{Module := App} <- [Hidden],
+                                           not lists:prefix("/" ++ atom_to_list(App) ++ "/",
+                                                            string:find(File, "/"))]),
+    ?assertEqual(lists:sort(?ALLOWED), Calls).
+
+%% Returns each hidden module with its application.
+hidden() ->
+    maps:from_list([{module(File), App} || App <- applications(), File <- sources(App),
+                                           is_hidden(File)]).
 
 no_circles(Config) ->
     Graph = digraph:new(),
@@ -109,8 +155,7 @@ pages_name_files(_Config) ->
 %% Each function that a test, a measurement or a script of this repository calls exists. The
 %% compiler does not check this, and some of this code runs seldom.
 called_functions_exist(Config) ->
-    Dir = proplists:get_value(priv_dir, Config),
-    Outside = whittle_work:map(fun(File) -> outside(File, Dir) end, outside_files()),
+    Outside = proplists:get_value(outside, Config),
     ?assertEqual([], [Unread || #{unread := [_ | _] = Unread} <- Outside]),
     Applications = homes(),
     Here = maps:from_list([{Module, Defined} || #{module := Module, defined := Defined} <- Outside,
@@ -151,8 +196,8 @@ exists({Module, Name, Arity}, Here) ->
 
 %% Tests, measurements and scripts: the code that no application contains.
 outside_files() ->
-    [File || Pattern <- ["host/*/{test,matrix}/*.erl", "lib/*/test/*.erl",
-                         "acceptance/suites/*.erl", "bench/interpreter/*.erl",
+    [File || Pattern <- ["host/*/{test,matrix}/*.erl", "host/*/test/*/*.erl",
+                         "lib/*/test/*.erl", "acceptance/suites/*.erl", "bench/interpreter/*.erl",
                          "{acceptance,bench,lib,tools}/*", "{acceptance,bench,lib}/*/*.escript"],
              File <- filelib:wildcard(Pattern, root()),
              filename:extension(File) =:= ".erl" orelse is_escript(File)].

@@ -1,4 +1,4 @@
-%% @doc Finds the functions that a program can call, starting from the entry points.
+%% @hidden Finds the functions that a program can call, starting from the entry points.
 %%
 %% Each found function has a reason. A call by name leads to its function. If
 %% `Module:Function(...)' has a known function name, it leads to the functions of that name and
