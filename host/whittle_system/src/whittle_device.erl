@@ -3,17 +3,19 @@
 %% `--whittle-ping'. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1, is_device/1, lib_dir/0]).
+-export([read/1, add/1, is_device/1, recorder/0, lib_dir/0]).
 
 %% The applications that every system contains.
 -define(ADDED, [whittle_start, whittle_control]).
 
-%% The modules that `whittle trace' loads into a program, and their application.
--define(RECORDER, [whittle_trace, whittle_trace_begin]).
-
 %% @doc Tells whether every system contains the application.
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
+
+%% @doc Returns the modules that `whittle trace' loads into a program. One of them has the name of
+%% their application.
+-spec recorder() -> [module()].
+recorder() -> [whittle_trace, whittle_trace_begin].
 
 %% @doc Returns the directory of the compiled applications. It also holds the libraries that a
 %% program may list among its applications, such as whittle_io.
@@ -39,7 +41,7 @@ read(Name) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
     Given = whittle_system:apps(System),
-    case reserved(?RECORDER, ?RECORDER, none, Given) of
+    case reserved(recorder(), recorder(), none, Given) of
         [] -> add(?ADDED, Given, System);
         [First | _] -> {error, {reserved_name, First}}
     end.
