@@ -162,16 +162,16 @@ words({locked, Dir}) ->
     line("another program has locked ~ts, probably another build: wait until it ends and build "
          "again, or write the output to another directory", [Dir]);
 words({unreadable, {File, eisdir}}) ->
-    line("~ts is a directory: name an executable that `whittle build' made", [File]);
+    line("~ts ~ts: name an executable that `whittle build' made",
+         [File, whittle_file:format_error(eisdir)]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket, a device or a file of the kernel: name a file", [File]);
+    line("~ts ~ts: name a file", [File, whittle_file:format_error(eftype)]);
 words({unreadable, {File, enomem}}) ->
-    line("~ts does not fit into the memory of this machine: name another file", [File]);
+    line("~ts ~ts: name another file", [File, whittle_file:format_error(enomem)]);
 words({unreadable, {File, efbig}}) ->
     line("~ts is larger than any file that whittle makes: check the name", [File]);
 words({unreadable, {File, Reason}}) ->
-    line("~ts cannot be read (~ts): check the name and its permissions",
-         [File, file:format_error(Reason)]);
+    line("~ts ~ts: check the name and its permissions", [File, whittle_file:format_error(Reason)]);
 words({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 words({env_line, Name}) ->

@@ -143,9 +143,8 @@ terms(File) ->
         {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
-unread(File, eisdir) -> {bad_native, {File, "this is a directory"}};
-unread(File, eftype) ->
-    {bad_native, {File, "this is a pipe, a socket, a device or a file of the kernel"}};
+unread(File, Reason) when Reason =:= eisdir; Reason =:= eftype ->
+    {bad_native, {File, ["this ", whittle_file:format_error(Reason)]}};
 unread(File, enoent) -> {bad_native, {File, "there is no such file"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 
