@@ -6,9 +6,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([calls_are_declared/1, sides/1, hidden_modules/1, hidden_from_tests/1, no_circles/1,
-         variables_are_seen/1,
-         only_the_command_prints_or_halts/1, page_agrees/1, pages_name_files/1,
-         called_functions_exist/1, named_functions_exist/1]).
+         variables_are_seen/1, only_the_command_prints_or_halts/1, only_make_builds/1,
+         page_agrees/1, pages_name_files/1, called_functions_exist/1, named_functions_exist/1]).
 
 %% The tests and measurements that call a hidden module of an application that is not theirs.
 -define(ALLOWED,
@@ -36,19 +35,25 @@
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean}]).
 
+%% The steps of a build: only whittle_make takes them.
+-define(STEPS, [{whittle_pack, write}, {whittle_pass, run}, {whittle_read, read}]).
+
 all() ->
     [calls_are_declared, sides, hidden_modules, hidden_from_tests, no_circles, variables_are_seen,
-     only_the_command_prints_or_halts, page_agrees,
+     only_the_command_prints_or_halts, only_make_builds, page_agrees,
      pages_name_files, called_functions_exist, named_functions_exist].
 
 init_per_suite(Config) ->
     {ok, _} = xref:start(?MODULE),
     [{ok, _} = xref:add_directory(?MODULE, ebin(App)) || App <- applications()],
     {ok, Seen} = xref:q(?MODULE, "E"),
+    Homes = homes(),
     Calls = [{M, N} || {{M, _, _}, {N, _, _}} <- Seen]
-        ++ lists:append([through_variables(File) || App <- applications(), File <- beams(App)]),
+        ++ lists:append([through_variables(File, Homes)
+                         || App <- applications(), File <- beams(App)]),
     Dir = proplists:get_value(priv_dir, Config),
-    [{calls, lists:usort([Call || {M, N} = Call <- Calls, M =/= N])},
+    [{homes, Homes},
+     {calls, lists:usort([Call || {M, N} = Call <- Calls, M =/= N])},
      {outside, whittle_work:map(fun(File) -> outside(File, Dir) end, outside_files())} | Config].
 
 end_per_suite(_) ->
@@ -98,32 +103,45 @@ hidden() ->
 no_circles(Config) ->
     Graph = digraph:new(),
     Calls = proplists:get_value(calls, Config),
-    Own = homes(),
+    Own = proplists:get_value(homes, Config),
     [digraph:add_vertex(Graph, M) || M <- maps:keys(Own)],
     [digraph:add_edge(Graph, M, N) || {M, N} <- Calls, is_map_key(M, Own), is_map_key(N, Own)],
     ?assertEqual([], [lists:sort(Circle)
                       || Circle <- digraph_utils:cyclic_strong_components(Graph)]).
 
 %% This tests the check itself: a call through a variable that holds a module's name.
-variables_are_seen(_Config) ->
-    Form = fun(Text) ->
-                   {ok, Tokens, _} = erl_scan:string(Text),
-                   {ok, Parsed} = erl_parse:parse_form(Tokens),
-                   Parsed
-           end,
-    ?assertEqual([whittle_trace], named_and_called(Form("f() -> R = whittle_trace, R:go().")) ),
-    ?assertEqual([], named_and_called(Form("f(R) -> X = whittle_trace, R:go(X)."))).
+variables_are_seen(Config) ->
+    Homes = proplists:get_value(homes, Config),
+    Called = fun(Text) ->
+                     {ok, Tokens, _} = erl_scan:string(Text),
+                     {ok, Form} = erl_parse:parse_form(Tokens),
+                     named_and_called(Form, Homes)
+             end,
+    ?assertEqual([whittle_trace], Called("f() -> R = whittle_trace, R:go().")),
+    ?assertEqual([], Called("f(R) -> X = whittle_trace, R:go(X).")).
 
-only_the_command_prints_or_halts(_Config) ->
-    Forbidden = [{erlang, halt}, {erlang, display}, {init, stop}, {init, restart},
-                 {io, format}, {io, fwrite}, {io, put_chars}, {io, nl}, {io, write},
-                 {error_logger, error_msg}, {logger, error}],
+%% An application that prints and ends the VM says so in its .app file.
+only_the_command_prints_or_halts(Config) ->
     {ok, Calls} = xref:q(?MODULE, "XC"),
-    Homes = homes(),
+    Homes = proplists:get_value(homes, Config),
+    ?assertEqual([whittle], [App || App <- applications(host), prints(App)]),
     ?assertEqual([], [{Caller, Called} || {{From, _, _} = Caller, {M, F, _} = Called} <- Calls,
-                                          lists:member({M, F}, Forbidden),
-                                          #{From := App} <- [Homes],
-                                          side(App) =:= host, App =/= whittle]).
+                                          is_printing(M, F), #{From := App} <- [Homes],
+                                          side(App) =:= host, not prints(App)]).
+
+is_printing(M, _) when M =:= io; M =:= user; M =:= logger; M =:= error_logger -> true;
+is_printing(erlang, F) -> lists:member(F, [halt, display, display_nl, display_string]);
+is_printing(init, F) -> lists:member(F, [stop, restart, reboot]);
+is_printing(_, _) -> false.
+
+%% One application decides the order of a build. No other runs a build's steps.
+only_make_builds(Config) ->
+    {ok, Calls} = xref:q(?MODULE, "XC"),
+    Homes = proplists:get_value(homes, Config),
+    ?assertEqual([{whittle_make, Step} || Step <- ?STEPS],
+                 lists:usort([{maps:get(From, Homes), {M, F}}
+                              || {{From, _, _}, {M, F, _}} <- Calls, M =/= From,
+                                 lists:member({M, F}, ?STEPS)])).
 
 %% docs/architecture.md has a row for each application: its directory, its contents, and the
 %% applications that it may call.
@@ -157,7 +175,7 @@ pages_name_files(_Config) ->
 called_functions_exist(Config) ->
     Outside = proplists:get_value(outside, Config),
     ?assertEqual([], [Unread || #{unread := [_ | _] = Unread} <- Outside]),
-    Applications = homes(),
+    Applications = proplists:get_value(homes, Config),
     Here = maps:from_list([{Module, Defined} || #{module := Module, defined := Defined} <- Outside,
                                                 not is_map_key(Module, Applications)]),
     ?assertEqual([], [{File, Call} || #{file := File, calls := Calls} <- Outside, Call <- Calls,
@@ -257,25 +275,24 @@ named(Cell) -> [list_to_atom(Name) || [Name] <- matches(Cell, "`(\\w+)`")].
 %% Returns the calls between applications: {From, To, {CallingModule, CalledModule}}.
 
 between(Config) ->
-    Homes = homes(),
+    Homes = proplists:get_value(homes, Config),
     [{maps:get(M, Homes), maps:get(N, Homes), Call}
      || {M, N} = Call <- proplists:get_value(calls, Config),
         is_map_key(M, Homes), is_map_key(N, Homes),
         maps:get(M, Homes) =/= maps:get(N, Homes)].
 
 %% Finds modules that a function calls through a variable that it sets.
-through_variables(File) ->
+through_variables(File, Homes) ->
     {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
         beam_lib:chunks(File, [abstract_code]),
-    [{Module, Called} || Form <- Forms, Called <- named_and_called(Form)].
+    [{Module, Called} || Form <- Forms, Called <- named_and_called(Form, Homes)].
 
-named_and_called({function, _, _, _, _} = Form) ->
+named_and_called({function, _, _, _, _} = Form, Homes) ->
     Parts = parts(Form),
     Called = [Var || {call, _, {remote, _, {var, _, Var}, _}, _} <- Parts],
-    Homes = homes(),
     lists:usort([Name || {match, _, {var, _, Var}, {atom, _, Name}} <- Parts,
                          lists:member(Var, Called), is_map_key(Name, Homes)]);
-named_and_called(_) -> [].
+named_and_called(_, _) -> [].
 
 %% Lists every tuple in a form.
 parts(Form) when is_tuple(Form) ->
@@ -314,6 +331,8 @@ is_hidden(File) ->
 needed(App) -> property(applications, App).
 
 loaded_by(App) -> proplists:get_value(loaded_by, property(env, App), []).
+
+prints(App) -> proplists:get_value(prints, property(env, App), false).
 
 property(Key, App) ->
     {ok, [{application, App, Properties}]} =
