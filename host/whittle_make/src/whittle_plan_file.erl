@@ -18,7 +18,7 @@
 -define(MAX_FILE, 16#1_2000_0000).
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
-%% @doc Returns the path of an output's plan.
+%% @doc Returns the path of an output's plan. Only tests call it from outside.
 -spec path(file:filename()) -> file:filename().
 path(Out) -> filename:join([Out]) ++ ".plan".
 
