@@ -37,8 +37,7 @@ handle_event(sigterm, Worker) ->
     %% would then ignore every signal.
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
-                         attempt(fun whittle_unfinished:undo_all/0),
-                         attempt(fun whittle_runtime:undo/0)]),
+                         attempt(fun whittle_unfinished:undo_all/0)]),
     _ = attempt(fun() -> say([io_lib:format("whittle: ~ts is complete~n", [Out])
                               || Out <- whittle_unfinished:in_place()])
                 end),

@@ -88,8 +88,7 @@ complete_output(Config) ->
 working(How, Config) ->
     Dir = proplists:get_value(dir, Config),
     Paths = [filename:dirname(code:which(Module))
-             || Module <- [whittle_stop, whittle_unfinished, whittle_runtime, whittle_pack,
-                           ?MODULE]],
+             || Module <- [whittle_stop, whittle_unfinished, whittle_pack, ?MODULE]],
     Port = open_port({spawn_executable, os:find_executable("erl")},
                      [{args, ["-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
                            ++ ["-s", atom_to_list(?MODULE), "work", "-extra", How, Dir]},

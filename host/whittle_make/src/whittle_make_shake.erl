@@ -17,7 +17,7 @@
 %% The request's options, with the contents of the files that it names.
 -type options() :: none | whittle_shake:options().
 
--type reason() :: {unread, {keep | evidence, file:filename(), file:posix() | badarg}}
+-type reason() :: {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
@@ -59,7 +59,7 @@ evidence(Options) -> {ok, Options}.
 file(Option, File) ->
     case whittle_file:whole(File, ?MAX_FILE) of
         {ok, Bytes} -> {ok, Bytes};
-        {error, Reason} -> {error, {unread, {Option, File, Reason}}}
+        {error, Reason} -> {error, {unreadable, {Option, File, Reason}}}
     end.
 
 %% @private
@@ -102,14 +102,13 @@ carry_out(Plan, System) ->
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
-format_error({unread, {Option, File, eftype}}) ->
-    [File, " is a pipe, a socket, a device or a file of the kernel: name a regular file with --",
-     atom_to_list(Option)];
-format_error({unread, {Option, File, efbig}}) ->
+format_error({unreadable, {Option, File, eftype}}) ->
+    [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --", atom_to_list(Option)];
+format_error({unreadable, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];
-format_error({unread, {Option, File, Reason}}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): check the path given to --",
+format_error({unreadable, {Option, File, Reason}}) ->
+    [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
     [File, ": `", Line, "' is not of the form M, M:F or M:F/A: correct the line"];

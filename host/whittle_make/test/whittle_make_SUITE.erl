@@ -70,7 +70,7 @@ files_are_read_when_it_runs(Config) ->
     {_, {ok, #{plan := Plan}}} = made(Request, Config),
     ?assertMatch([{_, {kept, _}}], whittle_shake_saved:why({app_one, never_wanted, 0}, Plan)),
     ok = file:delete(Keep),
-    ?assertMatch({_, {error, {unread, {keep, Keep, enoent}}}}, made(Request, Config)).
+    ?assertMatch({_, {error, {unreadable, {keep, Keep, enoent}}}}, made(Request, Config)).
 
 bad_files(Config) ->
     Dir = ?config(dir, Config),
@@ -79,7 +79,7 @@ bad_files(Config) ->
     Evidence = #{unit => functions, evidence_file => File},
     ?assertMatch({[], {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
     ?assertMatch({[], {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
-    ?assertMatch({[], {error, {unread, {evidence, Dir, eisdir}}}},
+    ?assertMatch({[], {error, {unreadable, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
 
 no_input(Config) ->
@@ -110,8 +110,8 @@ every_error_is_one_line(_) ->
          ?assertEqual(nomatch, string:find(Text, "\n")),
          ?assertNotEqual(nomatch, re:run(Text, ": [a-z]+"))
      end || Reason <- [{input_is_output, "x"},
-                       {unread, {keep, "f", enoent}}, {unread, {keep, "f", efbig}},
-                       {unread, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
+                       {unreadable, {keep, "f", enoent}}, {unreadable, {keep, "f", efbig}},
+                       {unreadable, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
                        {bad_evidence, {"f", no_evidence}},
                        {plan_file, {not_a_plan, "f"}}, {plan_file, {no_plan, "f"}},
                        {plan_file, {not_an_output, "f"}},

@@ -1,4 +1,4 @@
-%% @doc Finds names in data: in packed files and in the module lists of `.app' files.
+%% @hidden Finds names in data: in packed files and in the module lists of `.app' files.
 %%
 %% The program may read packed files. A file in a `priv' directory of the program counts if it is
 %% one of these: terms that `file:consult/1' reads, a schema or a script with expressions, a term
@@ -150,7 +150,7 @@ in_file(_, <<131, _/binary>> = Bytes, _) ->
 in_file(<<".exs">>, Bytes, Modules) ->
     [whittle_shake_source:in_elixir(Bytes, Modules)];
 in_file(Kind, Bytes, Modules) ->
-    case whittle_shake_table:terms(Bytes, ?MAX_TERM) of
+    case whittle_shake_dets:terms(Bytes, ?MAX_TERM) of
         {ok, Terms} ->
             [{[], whittle_shake_summary:atoms(Terms)}];
         none ->

@@ -4,7 +4,7 @@
 -module(whittle_runtime).
 
 -export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, emulator/1, default_target/0, otps/0, default_otp/0,
-         format_error/1, step_output/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
+         format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -64,8 +64,6 @@ step_output({_, Context}) -> maps:get(tail, Context, []).
 cached(Options) -> whittle_cache_clean:entries(Options).
 
 uncache(Entry, Options) -> whittle_cache_clean:remove(Entry, Options).
-
-undo() -> whittle_cache_clean:undo().
 
 reading(Fun, Options) -> whittle_cache:reading(Fun, Options).
 

@@ -1,8 +1,8 @@
-%% @doc Reads the terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log'.
+%% @hidden Reads the terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log'.
 %%
 %% `ets:tab2file/2' uses the format of `disk_log'. This module reads the bytes only. Nothing opens
 %% the file, so nothing repairs it.
--module(whittle_shake_table).
+-module(whittle_shake_dets).
 
 -export([terms/2]).
 
