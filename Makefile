@@ -38,7 +38,7 @@ check: setup-build+test all format ## check the format, run xref and dialyzer, t
 format: ## reject tabs, trailing white space and lines of more than 100 columns
 	@tools/format
 
-matrix: setup-build+test all ## test VMs of the other OTP releases and flavours (more than an hour)
+matrix: setup-build+test all ## test VMs of the other OTP releases and flavors (more than an hour)
 	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true
 	@rebar3 ct --suite acceptance/suites/matrix_SUITE --group matrix --readable=true
 

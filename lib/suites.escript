@@ -9,9 +9,9 @@
 
 main([Device, Build, Proper, Result | Only]) ->
     Release = erlang:system_info(otp_release),
-    Flavour = erlang:system_info(emu_flavor),
+    Flavor = erlang:system_info(emu_flavor),
     io:format("== OTP ~s (~p), ~p schedulers~n",
-              [Release, Flavour, erlang:system_info(schedulers)]),
+              [Release, Flavor, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],
@@ -82,10 +82,10 @@ build(App, Out) ->
     Ebin = filename:join([Out, Name, "ebin"]),
     ok = filelib:ensure_path(Ebin),
     code:add_patha(Ebin),
-    %% Behaviours first, since others are checked against them.
+    %% Behaviors first, since others are checked against them.
     Sources = filelib:wildcard(filename:join(App, "src/*.erl")),
-    {Behaviours, Others} = lists:partition(fun is_behaviour/1, lists:sort(Sources)),
-    Modules = [compile(F, Ebin, []) || F <- Behaviours ++ Others],
+    {Behaviors, Others} = lists:partition(fun is_behavior/1, lists:sort(Sources)),
+    Modules = [compile(F, Ebin, []) || F <- Behaviors ++ Others],
     {ok, [{application, Id, Props}]} = file:consult(Spec),
     ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
                          io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
@@ -111,7 +111,7 @@ made(Make) ->
         {Make, {exit_status, _}} -> halt(1)
     end.
 
-is_behaviour(File) ->
+is_behavior(File) ->
     {ok, Text} = file:read_file(File),
     binary:match(Text, <<"-callback ">>) =/= nomatch.
 

@@ -451,7 +451,7 @@ project(Command, Env, Dir) ->
       | [{What, Ended, plain(Printed)} || {What, {Ended, Printed}} <- Runs]],
      [Said | [Printed || {_, {_, Printed}} <- Runs]]}.
 
-%% Removes colours, durations, process identifiers, and the lines of `whittle trace'.
+%% Removes colors, durations, process identifiers, and the lines of `whittle trace'.
 plain(Said) ->
     lists:foldl(fun({Pattern, Instead}, Text) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])

@@ -100,7 +100,7 @@ compiled(Source, #{name := Name, triple := Triple, cc := Cc, ldflags := Ldflags,
                    kernel_headers := Headers}, Program) ->
     {ok, #{dir := Dir}} =
         whittle_runtime:ensure(#{target => Name, otp => whittle_runtime:default_otp(),
-                                 flavour => size, natives => [asn1, crypto]}, #{}),
+                                 flavor => size, natives => [asn1, crypto]}, #{}),
     {ok, [#{parts := Parts}]} = file:consult(filename:join(Dir, "inputs.config")),
     [Erts, Libc] = [begin
                         Wildcard = "*-" ++ string:slice(maps:get(Part, Parts), 0, 16),

@@ -2,7 +2,7 @@
 %% `whittle run', but with the environment of the test.
 -module(emulated).
 
--export([targets/0, lacks/1, start/4, start_emulated/4, start_traced/5, flavours/1]).
+-export([targets/0, lacks/1, start/4, start_emulated/4, start_traced/5, flavors/1]).
 
 -type target() :: whittle_target:target().
 
@@ -25,8 +25,8 @@ lacks(#{emulator := Words}) ->
         _ -> none
     end.
 
--spec flavours(target()) -> [string()].
-flavours(#{flavours := Flavours}) -> [atom_to_list(Flavour) || Flavour <- Flavours].
+-spec flavors(target()) -> [string()].
+flavors(#{flavors := Flavors}) -> [atom_to_list(Flavor) || Flavor <- Flavors].
 
 %% Starts an executable as running:start/3 does.
 -spec start(target(), file:filename(), [string()], [{string(), string()}]) -> port().

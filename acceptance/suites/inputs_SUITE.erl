@@ -40,26 +40,26 @@ end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 %% A release: the settings of its application
 
 sys_config(Config) ->
-    ?assertEqual({0, <<"\"from sys.config\"\n">>}, alone(settled, ["colour"], [], Config)).
+    ?assertEqual({0, <<"\"from sys.config\"\n">>}, alone(settled, ["color"], [], Config)).
 
 sys_config_of_the_machine(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "machine.config"),
-    ok = file:write_file(File, "[{probe, [{colour, \"the machine's\"}]}].\n"),
+    ok = file:write_file(File, "[{probe, [{color, \"the machine's\"}]}].\n"),
     [?assertEqual({0, <<"\"the machine's\"\n">>},
-                  here(Release, ["colour"], [{"RELX_CONFIG_PATH", File}], Config))
+                  here(Release, ["color"], [{"RELX_CONFIG_PATH", File}], Config))
      || Release <- [settled, filled]].
 
 %% The program fills it in from a descriptor, on a machine where it can write no file.
 sys_config_src(Config) ->
-    Env = [{"COLOUR", "bl\x{e5}"}, {"SHADE", "dark"}],
-    {0, Said} = alone(filled, ["colour"], Env, Config),
+    Env = [{"COLOR", "bl\x{e5}"}, {"SHADE", "dark"}],
+    {0, Said} = alone(filled, ["color"], Env, Config),
     ?assertEqual("[\"bl\x{e5}\",\"bl\x{e5}-dark\"]\n", unicode:characters_to_list(Said)),
     {0, Flag} = alone(filled, ["flag", "configfd"], Env, Config),
     ?assertMatch({match, _}, re:run(Flag, "^{ok,\\[\\[\"[0-9]+\"\\]\\]}\n$")).
 
 sys_config_src_without_its_variables(Config) ->
     ?assertEqual({0, <<"[[],\"-\"]\n">>},
-                 alone(filled, ["colour"], [{"COLOUR", false}, {"SHADE", false}], Config)).
+                 alone(filled, ["color"], [{"COLOR", false}, {"SHADE", false}], Config)).
 
 %% The VM rounds the limit up to a power of two. The limit is not Whittle's default.
 vm_args(Config) ->

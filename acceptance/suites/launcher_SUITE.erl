@@ -420,8 +420,8 @@ info(Config) ->
     [?assertMatch({match, _}, re:run(Text, Word)) || Word <- ["probe", "1\\.2\\.3", "x86_64"]],
     {0, Json} = probe(Config, ["--whittle-info=json"]),
     ?assertMatch(<<"{", _/binary>>, Json),
-    {0, Licences} = probe(Config, ["--whittle-licenses"]),
-    ?assertMatch({match, _}, re:run(Licences, "Apache")),
+    {0, Licenses} = probe(Config, ["--whittle-licenses"]),
+    ?assertMatch({match, _}, re:run(Licenses, "Apache")),
     {0, Bom} = probe(Config, ["--whittle-bom"]),
     ?assertMatch({match, _}, re:run(Bom, "SPDX-2\\.3")).
 
@@ -490,26 +490,26 @@ settings_that_say_nothing(Config) ->
              {"VMARGS_PATH", "/tmp", 1, <<"VMARGS_PATH names /tmp: Is a directory">>}]].
 
 config_file(Config) ->
-    ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["colour"])),
+    ?assertEqual({0, <<"\"from the application\"\n">>}, probe(Config, ["color"])),
     File = filename:join(directory(Config, "config"), "mine.config"),
-    ok = file:write_file(File, "[{probe, [{colour, \"from a file\"}]}].\n"),
+    ok = file:write_file(File, "[{probe, [{color, \"from a file\"}]}].\n"),
     [?assertEqual({0, <<"\"from a file\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, File}]}))
+                  probe(Config, ["color"], #{env => [{Name, File}]}))
      || Name <- ["RELX_CONFIG_PATH", "RELEASE_SYS_CONFIG"]].
 
 vm_args_file(Config) ->
     File = filename:join(directory(Config, "vm_args"), "vm.args"),
     ok = file:write_file(File, "# a comment\n-env MINE 'two words' # and one\n"
-                         "-probe colour '\"from ${WHERE}\"'\n"),
+                         "-probe color '\"from ${WHERE}\"'\n"),
     [?assertEqual({0, <<"\"from vm.args\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
+                  probe(Config, ["color"], #{env => [{Name, File}, {"WHERE", "vm.args"}]}))
      || Name <- ["VMARGS_PATH", "RELEASE_VM_ARGS"]],
     ?assertEqual({0, <<"\"two words\"\n">>},
                  probe(Config, ["env", "MINE"], #{env => [{"VMARGS_PATH", File}]})).
 
 flags_variables(Config) ->
     [?assertEqual({0, <<"\"from a flag\"\n">>},
-                  probe(Config, ["colour"], #{env => [{Name, "-probe colour '\"from a flag\"'"}]}))
+                  probe(Config, ["color"], #{env => [{Name, "-probe color '\"from a flag\"'"}]}))
      || Name <- ["ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"]].
 
 %% Shared functions

@@ -1,4 +1,4 @@
-%% Tests the other releases of OTP and the other flavour, from the command to the output, and the
+%% Tests the other releases of OTP and the other flavor, from the command to the output, and the
 %% tools that need one of them: Debian's Elixir and rebar3. `make matrix` runs the group. It
 %% builds VMs for an hour if the cache is empty, so all/0 omits it from `make test`.
 -module(matrix_SUITE).
@@ -15,9 +15,9 @@ all() -> [].
 groups() -> [{matrix, [], [otp_25, otp_27, speed, release_25, release_27,
                         mix_release, rebar3]}].
 
-otp_25(Config) -> hello(["--otp", "25"], "flavour size, OTP 25", Config).
-otp_27(Config) -> hello(["--otp", "27"], "flavour size, OTP 27", Config).
-speed(Config) -> hello(["--vm", "speed"], "flavour speed, OTP 29", Config).
+otp_25(Config) -> hello(["--otp", "25"], "flavor size, OTP 25", Config).
+otp_27(Config) -> hello(["--otp", "27"], "flavor size, OTP 27", Config).
+speed(Config) -> hello(["--vm", "speed"], "flavor speed, OTP 29", Config).
 
 %% The shell of this release needs a terminal.
 release_25(Config) ->
@@ -38,7 +38,7 @@ release(Otp, Config) ->
                          filename:join(Dir, "settled"), ["--otp", Otp]),
     Env = [{"RELEASE_DISTRIBUTION", "none"}],
     ?assertEqual({0, <<"\"from sys.config\"\n">>},
-                 running:alone(File, ["colour"], #{env => Env})),
+                 running:alone(File, ["color"], #{env => Env})),
     Other = filename:join(Dir, "other.config"),
     Said = fun(Text) ->
                    ok = file:write_file(Other, Text),

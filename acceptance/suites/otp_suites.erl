@@ -7,7 +7,7 @@
 -define(USAGE,
 "usage: acceptance/otp-suites [--app APP] [--suite SUITE] [--quick] [--again] [OPTION...]
 
-Runs OTP's own suites on the VM of flavour `size`, each in a node of its own.
+Runs OTP's own suites on the VM of flavor `size`, each in a node of its own.
 Those that were run on the same VM before are not run again.
 
   --app APP       only those of emulator, kernel or stdlib; may be repeated
@@ -161,7 +161,7 @@ of_application(App) ->
 
 runtime(Target, Release, Linkage) ->
     made(whittle_runtime:ensure(#{target => Target, otp => Release,
-                                  flavour => size, natives => [asn1, crypto],
+                                  flavor => size, natives => [asn1, crypto],
                                   linkage => Linkage}, progress())).
 
 made({ok, Made}) -> Made;

@@ -6,7 +6,7 @@
 
 -type choice() :: fun((mfa()) -> boolean()).
 
-%% Builds for the tests' OTP, flavour `size'.
+%% Builds for the tests' OTP, flavor `size'.
 -spec build(file:filename(), file:filename(), choice()) -> file:filename().
 build(Path, Out, IsHot) ->
     {ok, #{system := Whole, otp := #{lib := Lib}}} = whittle_make:system(#{input => Path}),

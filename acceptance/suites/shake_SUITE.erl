@@ -1,4 +1,4 @@
-%% Tests outputs of --shake with --missing crash: their size, their unchanged behaviour, and
+%% Tests outputs of --shake with --missing crash: their size, their unchanged behavior, and
 %% messages that tell the user what to do. The groups `shaken' of launcher_SUITE and service_SUITE
 %% test that the programs still work; cold_SUITE tests --missing load.
 -module(shake_SUITE).
@@ -15,7 +15,7 @@
 -export([dynamic_calls/1, all_dynamic_calls/1, who_asks/1, feature_that_is_called/1, keep/1,
          bad_keep/1, plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
 
-%% The limits of docs/shaking.md: bytes of the pack, with the licence notices.
+%% The limits of docs/shaking.md: bytes of the pack, with the license notices.
 -define(HELLO, 350_000).
 -define(RELAY, 600_000).
 

@@ -256,12 +256,12 @@ cookie_on_the_command_line(Config) ->
 paths_with_a_dash(Config) ->
     Dir = running:directory("dash", Config),
     ok = file:write_file(filename:join(Dir, "-mine.config"),
-                         "[{probe, [{colour, \"from a file\"}]}].\n"),
+                         "[{probe, [{color, \"from a file\"}]}].\n"),
     Run = fun(Words, Env) ->
                   running:run(proplists:get_value(probe, Config), Words, #{env => Env, cd => Dir})
           end,
     ?assertEqual({0, <<"\"from a file\"\n">>},
-                 Run(["colour"], [{"RELX_CONFIG_PATH", "-mine"}])),
+                 Run(["color"], [{"RELX_CONFIG_PATH", "-mine"}])),
     ?assertEqual({0, <<"{ok,[[\"./-eval\"]]}\n">>}, Run(["flag", "home"], [{"HOME", "-eval"}])).
 
 %% The VM truncated a longer cookie, so it differed from its owner's.

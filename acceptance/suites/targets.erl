@@ -1,25 +1,25 @@
-%% Implements the command acceptance/targets: it builds the examples for every target and flavour,
+%% Implements the command acceptance/targets: it builds the examples for every target and flavor,
 %% runs them in the target's emulator, and prints the results as a table.
 -module(targets).
 
 -export([main/2]).
 
 -define(USAGE,
-"usage: acceptance/targets [--pairs N] [--flavour F] [TARGET...]
+"usage: acceptance/targets [--pairs N] [--flavor F] [TARGET...]
 
 Builds examples/hello and examples/relay for each target, all of them if none is named, in
-each of its flavours, runs them under qemu-user, and prints a table. The time is from the
+each of its flavors, runs them under qemu-user, and prints a table. The time is from the
 start to hello's last line, beside that of this machine's own processor under the same
 emulator, one after the other.
 
   --pairs N   how often both are started (default 15)
-  --flavour F only size or speed
+  --flavor F only size or speed
 
 exit code: 0 everything ran; 1 something did not; 2 usage error
 ").
 
 -type row() ::
-        #{target := string(), flavour := string(),
+        #{target := string(), flavor := string(),
           vm := {pos_integer(), pos_integer()},     % bytes, raw and compressed
           hello := {pos_integer(), pos_integer()},
           passed := [string()],
@@ -28,13 +28,13 @@ exit code: 0 everything ran; 1 something did not; 2 usage error
 
 -spec main([string()], file:filename()) -> 0..2.
 main(Words, Root) ->
-    try words(Words, #{pairs => 15, flavours => ["size", "speed"], targets => []}) of
+    try words(Words, #{pairs => 15, flavors => ["size", "speed"], targets => []}) of
         help -> io:put_chars(?USAGE), 0;
-        #{pairs := Pairs, targets := Named, flavours := Flavours} ->
+        #{pairs := Pairs, targets := Named, flavors := Flavors} ->
             true = os:putenv("WHITTLE_TARGETS", lists:flatten(lists:join(" ", Named))),
-            Builds = [{Target, Flavour} || Target <- emulated:targets(),
-                                           Flavour <- emulated:flavours(Target),
-                                           lists:member(Flavour, Flavours)],
+            Builds = [{Target, Flavor} || Target <- emulated:targets(),
+                                           Flavor <- emulated:flavors(Target),
+                                           lists:member(Flavor, Flavors)],
             measured(Builds, Pairs, filename:join([Root, "out", "targets"]))
     catch
         throw:{words, What} -> say("targets: ~ts; try --help", [What]), 2;
@@ -50,8 +50,8 @@ words(["--pairs", Number | Rest], Options) ->
     catch
         error:badarg -> throw({words, "--pairs takes a number"})
     end;
-words(["--flavour", Flavour | Rest], Options) when Flavour =:= "size"; Flavour =:= "speed" ->
-    words(Rest, Options#{flavours := [Flavour]});
+words(["--flavor", Flavor | Rest], Options) when Flavor =:= "size"; Flavor =:= "speed" ->
+    words(Rest, Options#{flavors := [Flavor]});
 words(["-" ++ _ = Word | _], _) -> throw({words, "what is " ++ Word ++ "?"});
 words([Target | Rest], Options = #{targets := Targets}) ->
     words(Rest, Options#{targets := Targets ++ [Target]}).
@@ -61,11 +61,11 @@ measured(Builds, Pairs, Out) ->
     Default = whittle_runtime:default_target(),
     [Ours] = [T || T = #{name := Name} <- whittle_runtime:targets(), Name =:= Default],
     Beside = build(Ours, "size", "hello", Out),
-    Rows = [row(Target, Flavour, {Ours, Beside}, Pairs, Out)
-            || {Target, Flavour} <- Builds],
+    Rows = [row(Target, Flavor, {Ours, Beside}, Pairs, Out)
+            || {Target, Flavor} <- Builds],
     io:put_chars(table(Rows, Default, Pairs)),
-    [say("~ts ~ts ~ts: ~ts", [Target, Flavour, What, Said])
-     || #{target := Target, flavour := Flavour, failed := Failed} <- Rows,
+    [say("~ts ~ts ~ts: ~ts", [Target, Flavor, What, Said])
+     || #{target := Target, flavor := Flavor, failed := Failed} <- Rows,
         {What, Said} <- Failed],
     case [Row || #{failed := [_ | _]} = Row <- Rows] of
         [] -> 0;
@@ -74,29 +74,29 @@ measured(Builds, Pairs, Out) ->
 
 -spec row(whittle_target:target(), string(), {whittle_target:target(), file:filename()},
           pos_integer(), file:filename()) -> row().
-row(Target = #{name := Name}, Flavour, Beside, Pairs, Out) ->
-    say("~ts ~ts", [Name, Flavour]),
-    [Hello, Relay] = [build(Target, Flavour, Example, Out) || Example <- ["hello", "relay"]],
+row(Target = #{name := Name}, Flavor, Beside, Pairs, Out) ->
+    say("~ts ~ts", [Name, Flavor]),
+    [Hello, Relay] = [build(Target, Flavor, Example, Out) || Example <- ["hello", "relay"]],
     Tried = [{What, tried(Do)}
              || {What, Do} <- [{"hello", fun() -> hello(Target, Hello) end},
                                {"relay", fun() -> relay(Target, Relay) end}]],
     Passed = [What || {What, ok} <- Tried],
-    #{target => Name, flavour => Flavour, vm => sizes(vm(Target, Flavour)),
+    #{target => Name, flavor => Flavor, vm => sizes(vm(Target, Flavor)),
       hello => sizes(Hello), passed => Passed,
       failed => [{What, Why} || {What, {failed, Why}} <- Tried],
       ratios => [ratio({Target, Hello}, Beside) || lists:member("hello", Passed),
                                                    _ <- lists:seq(1, Pairs)]}.
 
-build(#{name := Name}, Flavour, Example, Out) ->
+build(#{name := Name}, Flavor, Example, Out) ->
     running:build(running:example(Example),
-                  filename:join(Out, lists:join("-", [Example, Name, Flavour])),
-                  ["--target", Name, "--vm", Flavour]).
+                  filename:join(Out, lists:join("-", [Example, Name, Flavor])),
+                  ["--target", Name, "--vm", Flavor]).
 
 %% Returns the VM without a pack from the cache; the build of hello has just put it there.
-vm(#{name := Name}, Flavour) ->
+vm(#{name := Name}, Flavor) ->
     {ok, #{executable := File}} =
         whittle_runtime:ensure(#{target => Name, otp => whittle_runtime:default_otp(),
-                                 flavour => list_to_atom(Flavour), natives => []}, #{}),
+                                 flavor => list_to_atom(Flavor), natives => []}, #{}),
     File.
 
 sizes(File) ->
@@ -175,15 +175,15 @@ until_its_line({Target, File}) ->
 
 table(Rows, Default, Pairs) ->
     ["<!-- Written by `make targets`. -->\n"
-     "| target | flavour | VM | under `xz -9e` | hello | under `xz -9e` |"
+     "| target | flavor | VM | under `xz -9e` | hello | under `xz -9e` |"
      " start, ", Default, " = 1 | passed | failed |\n"
      "|---|---|--:|--:|--:|--:|--:|---|---|\n",
-     [["| ", Name, " | ", Flavour, [[" | ", grouped(Bytes)] || Bytes <- [Vm, VmXz, Hello, HelloXz]],
+     [["| ", Name, " | ", Flavor, [[" | ", grouped(Bytes)] || Bytes <- [Vm, VmXz, Hello, HelloXz]],
        " | ", times(lists:sort(Ratios)), " | ", list(Passed), " | ", list([W || {W, _} <- Failed]),
        " |\n"]
-      || #{target := Name, flavour := Flavour, vm := {Vm, VmXz}, hello := {Hello, HelloXz},
+      || #{target := Name, flavor := Flavor, vm := {Vm, VmXz}, hello := {Hello, HelloXz},
            passed := Passed, failed := Failed, ratios := Ratios} <- Rows],
-     "\nBytes. Start: from the start to hello's last line, against that of flavour `size` for ",
+     "\nBytes. Start: from the start to hello's last line, against that of flavor `size` for ",
      Default, ", both under qemu-user; the median of ", integer_to_list(Pairs),
      " pairs (quartiles).\n"].
 

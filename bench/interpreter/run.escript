@@ -12,13 +12,13 @@
 -mode(compile).
 
 main([Root, Runs, Vm]) -> main([Root, Runs, Vm, "emu"]);
-main([Root, Runs, Vm, Flavour]) ->
+main([Root, Runs, Vm, Flavor]) ->
     Work = string:trim(os:cmd("mktemp -d")),
     Here = filename:dirname(filename:absname(escript:script_name())),
     [] = os:cmd(Root ++ "/bin/erlc -o " ++ Work ++ " " ++ Here ++ "/cases.erl"),
     Tail = " -S 1 -- -root " ++ Root ++ " -bindir " ++ bin(Root) ++ " -progname erl --"
         " -home / -- -noshell -pa " ++ Work ++ " -s cases main",
-    Stock = case Flavour of
+    Stock = case Flavor of
                 "jit" -> filename:join(bin(Root), "beam.smp");
                 "emu" -> filename:join(bin(Root), "beam.emu");
                 Second -> Second

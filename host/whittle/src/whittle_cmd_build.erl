@@ -22,7 +22,7 @@ command() ->
              one_of => fun whittle_runtime:otps/0,
              default => fun whittle_runtime:default_otp/0,
              help => "the OTP release that the executable contains"},
-           #{name => vm, long => "vm", value => "FLAVOUR",
+           #{name => vm, long => "vm", value => "FLAVOR",
              one_of => fun() -> [size, speed] end,
              default => fun() -> size end,
              help => "size: the small interpreter; speed: the JIT"},
@@ -84,7 +84,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
-                        fun(_) -> check_flavour(Values) end,
+                        fun(_) -> check_flavor(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
@@ -99,19 +99,19 @@ check_names(Values) ->
                              "' ", Why]}}
     end.
 
-check_flavour(#{target := Target, vm := Vm}) ->
-    [Flavours] = [Known || #{name := Name, flavours := Known} <- whittle_runtime:targets(),
+check_flavor(#{target := Target, vm := Vm}) ->
+    [Flavors] = [Known || #{name := Name, flavors := Known} <- whittle_runtime:targets(),
                            Name =:= Target],
-    case lists:member(Vm, Flavours) of
+    case lists:member(Vm, Flavors) of
         true -> ok;
-        false -> {error, {words, ["target ", Target, " has no flavour ", atom_to_list(Vm),
+        false -> {error, {words, ["target ", Target, " has no flavor ", atom_to_list(Vm),
                                   "; take one of ",
-                                  lists:join(", ", [atom_to_list(F) || F <- Flavours])]}}
+                                  lists:join(", ", [atom_to_list(F) || F <- Flavors])]}}
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
     (maps:with([out, format, ca_certs], Values))
-    #{input => Path, otp => Otp, target => Target, flavour => Vm, shake => Shake,
+    #{input => Path, otp => Otp, target => Target, flavor => Vm, shake => Shake,
       libs => string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
       add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
       natives => maps:get(native, Values, []),
@@ -141,10 +141,10 @@ made({error, Reason}) -> whittle_failure:make(Reason).
 
 %% Writes a table, then the notes.
 text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
-       flavour := Flavour, otp := Otp, name := Name, version := Version,
+       flavor := Flavor, otp := Otp, name := Name, version := Version,
        stock := #{size := Stock, vm := StockVm}, passes := Passes, notes := Notes} = Ledger) ->
-    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavour ",
-     atom_to_binary(Flavour), "\n\n",
+    [Name, $\s, Version, " for ", Target, ", OTP ", Otp, ", flavor ",
+     atom_to_binary(Flavor), "\n\n",
      whittle_table:text(
        [["", "bytes", ""],
         ["stock release", Stock,

@@ -10,11 +10,11 @@ command() ->
     #{name => "targets", arguments => [],
       help => "list the machines to build for", options => [whittle_command_line:json()]}.
 
-%% @doc Lists the targets with their flavours, then notes about them.
+%% @doc Lists the targets with their flavors, then notes about them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
 run(_) ->
     Targets = whittle_runtime:targets(),
-    Table = whittle_table:text([[Name, lists:join(", ", flavours(Target)), Summary, Cpu]
+    Table = whittle_table:text([[Name, lists:join(", ", flavors(Target)), Summary, Cpu]
                                 || #{name := Name, summary := Summary, cpu := Cpu} = Target
                                        <- Targets]),
     Notes = [[Name, ": ", Note, $\n] || #{name := Name, notes := Notes} <- Targets, Note <- Notes],
@@ -27,8 +27,8 @@ json(#{name := Name, summary := Summary, cpu := Cpu, word_size := Bits, endian :
     #{name => text(Name), summary => text(Summary), cpu => text(Cpu), word_size => Bits,
       endian => Endian, float => Float, emulator => [text(Word) || Word <- Emulator],
       notes => [text(Note) || Note <- Notes],
-      flavours => [text(Flavour) || Flavour <- flavours(Target)]}.
+      flavors => [text(Flavor) || Flavor <- flavors(Target)]}.
 
-flavours(#{flavours := Flavours}) -> [atom_to_list(Flavour) || Flavour <- Flavours].
+flavors(#{flavors := Flavors}) -> [atom_to_list(Flavor) || Flavor <- Flavors].
 
 text(Chars) -> unicode:characters_to_binary(Chars).

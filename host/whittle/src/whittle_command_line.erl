@@ -1,6 +1,6 @@
 %% @doc Parses the command line into commands, options and their values.
 %%
-%% Each command is a module with the behaviour of {@link whittle}. Its function `command/0'
+%% Each command is a module with the behavior of {@link whittle}. Its function `command/0'
 %% declares its arguments and options. To add a command, write the module and add it to {@link
 %% table/0}. Only this module converts values. A choice between atoms becomes an atom. A list is
 %% split at its commas. The library `getopt' splits the arguments.

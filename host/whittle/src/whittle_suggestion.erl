@@ -47,7 +47,7 @@ far(Given, One) ->
         false -> distance(Given, Known)
     end.
 
-%% Counts the letters to insert, remove, replace, or exchange with their neighbour. The row holds
+%% Counts the letters to insert, remove, replace, or exchange with their neighbor. The row holds
 %% the distances from the part of Given read so far to each prefix of Known.
 distance(Given, Known) ->
     First = lists:seq(0, length(Known)),

@@ -92,7 +92,7 @@ help_of_command(Config) ->
            " (x86_64, board; default: x86_64)\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
            " default: 25)\n"
-           "  --vm FLAVOUR          size: the small interpreter; speed: the JIT (size, speed;"
+           "  --vm FLAVOR          size: the small interpreter; speed: the JIT (size, speed;"
            " default: size)\n"
            "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
            " dir; default: exe)\n"
@@ -165,7 +165,7 @@ wrong_words(Config) ->
              {["build", "a", "--vm", "fast"],
               "--vm cannot be `fast'; take one of size, speed; see `whittle help build'"},
              {["build", ".", "--vm", "speed"],
-              "target x86_64 has no flavour speed; take one of size"},
+              "target x86_64 has no flavor speed; take one of size"},
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
              {["build", ".", "--keep", "f"], "--keep needs --shake"},
@@ -374,12 +374,12 @@ targets(Config) ->
 targets_json(Config) ->
     ?assertEqual(
        {0, "{\"otp\":[\"25\",\"17\"],\"targets\":["
-           "{\"cpu\":\"any\",\"emulator\":[],\"endian\":\"little\",\"flavours\":[\"size\"],"
+           "{\"cpu\":\"any\",\"emulator\":[],\"endian\":\"little\",\"flavors\":[\"size\"],"
            "\"float\":\"hard\",\"name\":\"x86_64\",\"notes\":[],"
            "\"summary\":\"64-bit PCs\",\"word_size\":64},"
            "{\"cpu\":\"small ones\","
            "\"emulator\":[\"env\",\"EMULATED=it's so\",\"/usr/bin/env\"],"
-           "\"endian\":\"big\",\"flavours\":[\"size\",\"speed\"],"
+           "\"endian\":\"big\",\"flavors\":[\"size\",\"speed\"],"
            "\"float\":\"soft\",\"name\":\"board\","
            "\"notes\":[\"it has no clock\"],"
            "\"summary\":\"a board\",\"word_size\":32}]}\n", ""},
@@ -392,7 +392,7 @@ build_hello(Config) ->
     ?assertEqual({0, ""}, {Code, Err}),
     ?assertEqual(["hello"], files(Config)),
     ?assertEqual(
-       "hello 0.1.0 for x86_64, OTP 25.0, flavour size\n\n"
+       "hello 0.1.0 for x86_64, OTP 25.0, flavor size\n\n"
        "bytes\n"
        "stock release N unstripped code, and the stock VM: N\n"
        "code: read N the input, and the applications that it needs\n"
@@ -862,8 +862,8 @@ clean(Config) ->
 clean_beside_build(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env "],
-    Artefact = filename:join(Cache, "artefacts/erts-25-0123456789abcdef"),
-    made:file(filename:join(Artefact, "whittle.config"), "1234"),
+    Artifact = filename:join(Cache, "artefacts/erts-25-0123456789abcdef"),
+    made:file(filename:join(Artifact, "whittle.config"), "1234"),
     Build = on_terminal(Config, ["build", ?config(hello, Config)], [Env, "STAND_IN=slow"]),
     [] = made:expect(Build, "compile \\(2 of 3\\), 50 %"),
     Refused = whittle(Config, ["clean", "--yes"], [Env, "A="]),
@@ -872,11 +872,11 @@ clean_beside_build(Config) ->
     ?assertMatch({130, _}, to_end(Build)),
     ?assertEqual({1, "", "whittle: build_running; do something\n"}, Refused),
     ?assertMatch({match, [_]}, re:run(Listed, "a build needs it", [global])),
-    ?assert(filelib:is_dir(Artefact)),
+    ?assert(filelib:is_dir(Artifact)),
     "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),
     {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),
     ?assertMatch({match, _}, re:run(Removed, "\nremoved: 4 bytes\n$")),
-    ?assertNot(filelib:is_dir(Artefact)).
+    ?assertNot(filelib:is_dir(Artifact)).
 
 %% The case uses each flag of each command, alone and all at once, on the command line.
 flags(Config) ->

@@ -94,15 +94,15 @@ some(List, Random) ->
 -spec normal(whittle_beam_module:func()) -> whittle_beam_module:func().
 normal(#{info := Info, entry := Entry, code := Code} = Function) ->
     Labels = numbered([Info, Entry | [Label || {label, [Label]} <- Code]]),
-    Function#{info := 1, entry := 2, code := relabelled(Code, Labels)}.
+    Function#{info := 1, entry := 2, code := relabeled(Code, Labels)}.
 
 numbered(Labels) -> maps:from_list(lists:zip(Labels, lists:seq(1, length(Labels)))).
 
-relabelled([{label, [Label]} | Code], Labels) ->
-    [{label, [map_get(Label, Labels)]} | relabelled(Code, Labels)];
-relabelled([{Name, Operands} | Code], Labels) ->
-    [{Name, [operand(Operand, Labels) || Operand <- Operands]} | relabelled(Code, Labels)];
-relabelled([], _) ->
+relabeled([{label, [Label]} | Code], Labels) ->
+    [{label, [map_get(Label, Labels)]} | relabeled(Code, Labels)];
+relabeled([{Name, Operands} | Code], Labels) ->
+    [{Name, [operand(Operand, Labels) || Operand <- Operands]} | relabeled(Code, Labels)];
+relabeled([], _) ->
     [].
 
 operand({f, 0}, _) -> {f, 0};

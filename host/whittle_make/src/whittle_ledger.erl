@@ -23,7 +23,7 @@
 
 -type ledger() ::
         #{out := binary(), size := pos_integer(), vm := pos_integer(),
-          code := non_neg_integer(), target := binary(), flavour := atom(),
+          code := non_neg_integer(), target := binary(), flavor := atom(),
           otp := binary(), name := binary(), version := binary(),
           stock := #{size := non_neg_integer(), vm := non_neg_integer(),
                      code := non_neg_integer()},
@@ -39,12 +39,12 @@ new(#{system := System, runtime := Runtime, stock_vm := StockVm,
           contents := #{size := Size, vm := Vm, code := Code}, out := Out} = Input) ->
     Ledger = whittle_system:ledger(System),
     StockCode = stock_code(Ledger, System),
-    #{target := Target, flavour := Flavour, otp_vsn := Otp} = Runtime,
+    #{target := Target, flavor := Flavor, otp_vsn := Otp} = Runtime,
     (maps:filter(fun(_, Costs) -> Costs =/= none end, maps:with([costs], Input)))
     #{out => text_of(Out), size => Size, vm => Vm, code => Code,
       name => text_of(whittle_system:name(System)),
       version => text_of(whittle_system:vsn(System)),
-      target => text_of(Target), flavour => Flavour, otp => text_of(Otp),
+      target => text_of(Target), flavor => Flavor, otp => text_of(Otp),
       stock => #{size => StockVm + StockCode, vm => StockVm, code => StockCode},
       passes => [line(Entry) || Entry <- Ledger],
       notes => lists:append([Notes || #{notes := Notes} <- Ledger])}.

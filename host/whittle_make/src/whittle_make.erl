@@ -20,7 +20,7 @@
                                             % Whittle builds; for system/1 only
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
-          flavour => size | speed,          % the interpreter or the JIT; default: size
+          flavor => size | speed,          % the interpreter or the JIT; default: size
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
@@ -146,7 +146,7 @@ to_system() ->
     [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1},
      {check, fun name_output/1}, {passes, fun run_passes/1}].
 
-%% Prevents the removal of artefacts from the cache while these steps read them.
+%% Prevents the removal of artifacts from the cache while these steps read them.
 with_cache(Steps) ->
     fun(Build) ->
             whittle_runtime:reading(fun() -> run(Steps, Build) end, runtime_options(Build))
@@ -178,7 +178,7 @@ since(Start) -> erlang:monotonic_time(millisecond) - Start.
 
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
-                 flavour => size, format => exe, libs => [], add => [], natives => [],
+                 flavor => size, format => exe, libs => [], add => [], natives => [],
                  outside_links => note, includes => auto, attributes => auto, shake => none,
                  runtime => #{}, tell => fun(_) -> ok end}, Request).
 
@@ -260,10 +260,10 @@ is_other_file(Input, Out) ->
         false -> ok
     end.
 
-run_passes(#{request := #{flavour := Flavour, includes := Includes, attributes := Attributes}
+run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := Attributes}
                  = Request, shake := Shake, system := System, otp_lib := Otp} = Build) ->
     %% Only the JIT reads the types that the compiler found.
-    Types = case Flavour of size -> drop; speed -> keep end,
+    Types = case Flavor of size -> drop; speed -> keep end,
     Tell = fun(Event) -> tell(Event, Build) end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
                 shake => Shake, otp => Otp, tell => Tell},
@@ -276,10 +276,10 @@ run_passes(#{request := #{flavour := Flavour, includes := Includes, attributes :
         {error, Error} -> {error, {system, Error}}
     end.
 
-get_runtime(#{request := #{target := Target, otp := Otp, flavour := Flavour},
+get_runtime(#{request := #{target := Target, otp := Otp, flavor := Flavor},
               system := System} = Build) ->
     tell({phase, runtime}, Build),
-    Spec = #{target => Target, otp => Otp, flavour => Flavour,
+    Spec = #{target => Target, otp => Otp, flavor => Flavor,
              natives => whittle_system:natives(System)},
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).

@@ -103,12 +103,12 @@ papers(Info, Parts) ->
 file(Path, Text) ->
     #{path => Path, mode => 8#644, bytes => iolist_to_binary(Text)}.
 
-info(System, #{target := Target, flavour := Flavour, otp_vsn := OtpVsn,
+info(System, #{target := Target, flavor := Flavor, otp_vsn := OtpVsn,
                erts_vsn := ErtsVsn}, Vm, Parts) ->
     #{name => text(whittle_system:name(System)),
       version => text(whittle_system:vsn(System)),
       target => text(Target),
-      flavour => text(Flavour),
+      flavor => text(Flavor),
       otp => text(OtpVsn),
       erts => text(ErtsVsn),
       vm => #{size => byte_size(Vm), sha256 => sha256(Vm)},
@@ -117,7 +117,7 @@ info(System, #{target := Target, flavour := Flavour, otp_vsn := OtpVsn,
       applications => [maps:with([name, version, license, modules, size, sha256], Part)
                        || #{kind := application} = Part <- Parts]}.
 
-info_text(#{name := Name, version := Version, target := Target, flavour := Flavour,
+info_text(#{name := Name, version := Version, target := Target, flavor := Flavor,
             otp := Otp, erts := Erts, vm := #{size := VmSize, sha256 := VmSum},
             linked := Linked, applications := Applications}) ->
     %% io_lib returns characters, and a file holds bytes.
@@ -125,7 +125,7 @@ info_text(#{name := Name, version := Version, target := Target, flavour := Flavo
                   unicode:characters_to_binary(io_lib:format(Format ++ "~n", Values))
           end,
     [Row("~ts ~ts", [Name, Version]),
-     Row("target ~ts, flavour ~ts, OTP ~ts, ERTS ~ts", [Target, Flavour, Otp, Erts]),
+     Row("target ~ts, flavor ~ts, OTP ~ts, ERTS ~ts", [Target, Flavor, Otp, Erts]),
      Row("vm ~b bytes, sha256 ~ts", [VmSize, VmSum]),
      [Row("linked ~ts ~ts (~ts)", [N, V, L])
       || #{name := N, version := V, license := L} <- Linked],

@@ -7,7 +7,7 @@
 %% the settings that the launcher reads before the VM starts. Another block holds the files that
 %% only people ask for (licenses, bill of materials). The other files follow by application, code
 %% before data, in blocks of about the requested size. To read one module the launcher inflates
-%% only its neighbours.
+%% only its neighbors.
 -module(whittle_pack_tree).
 
 -export([blocks/3, cold/1]).

@@ -17,7 +17,7 @@ probe(Compiler, Dir) ->
 runtime(Executable, Dir) ->
     ok = file:write_file(filename:join(Dir, "APACHE"), "Apache License, Version 2.0\n"),
     #{target => "x86_64-linux-musl", otp => "29", otp_vsn => "29.1.1",
-      erts_vsn => "17.1", flavour => size, natives => [],
+      erts_vsn => "17.1", flavor => size, natives => [],
       executable => Executable, symbols => Executable ++ ".debug",
       components => [#{name => "erlang", version => "29.1.1",
                        license => "Apache-2.0", copyright => "Ericsson AB",
@@ -40,7 +40,7 @@ system() ->
          fun(S) -> whittle_system:put_app(
                      app(sample, "1.0", input, [sample],
                          [{<<"priv/tool.sh">>, 8#755, <<"#!/bin/sh\n">>},
-                          {<<"priv/LICENSE">>, 8#644, <<"Sample's own licence\n">>},
+                          {<<"priv/LICENSE">>, 8#644, <<"Sample's own license\n">>},
                           {<<"include/sample.hrl">>, 8#644, <<"-record(sample, {}).\n">>}]),
                      S) end,
          fun(S) -> whittle_system:set_boot(Boot, S) end,

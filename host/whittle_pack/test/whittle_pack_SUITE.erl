@@ -235,7 +235,7 @@ papers(Config) ->
         unpacked(write(Config)),
     [First, Second, Vm | Rest] = binary:split(Info, <<"\n">>, [global]),
     ?assertEqual(<<"sample 1.0">>, First),
-    ?assertEqual(<<"target x86_64-linux-musl, flavour size, OTP 29.1.1, ERTS 17.1">>, Second),
+    ?assertEqual(<<"target x86_64-linux-musl, flavor size, OTP 29.1.1, ERTS 17.1">>, Second),
     #{runtime := #{executable := Probe}} = maps:from_list(Config),
     [Sum | _] = string:split(os:cmd("sha256sum '" ++ Probe ++ "'"), " "),
     ?assertEqual(iolist_to_binary(io_lib:format("vm ~b bytes, sha256 ~s",
@@ -246,7 +246,7 @@ papers(Config) ->
                  Rest),
     %% The file contains each notice, and a shared notice only once.
     ?assertMatch([_], binary:matches(Licenses, <<"Apache License, Version 2.0">>)),
-    ?assertMatch([_], binary:matches(Licenses, <<"Sample's own licence">>)),
+    ?assertMatch([_], binary:matches(Licenses, <<"Sample's own license">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
 
 %% Names and versions are text in UTF-8 with any letters, in both formats.

@@ -1,4 +1,4 @@
-%% Every release of OTP, flavour and native part that can be built for this
+%% Every release of OTP, flavor and native part that can be built for this
 %% machine, built and booted (make matrix). Hours on a small machine, when nothing
 %% is in the cache; not part of make test.
 -module(whittle_matrix_SUITE).
@@ -6,21 +6,21 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([releases/1, flavours/1, natives/1, same_bytes/1]).
+-export([releases/1, flavors/1, natives/1, same_bytes/1]).
 
 suite() ->
     [{timetrap, {hours, 6}}].
 
 all() ->
-    [releases, flavours, natives, same_bytes].
+    [releases, flavors, natives, same_bytes].
 
 releases(_) ->
     [booted(#{otp => Otp}) || Otp <- whittle_runtime:otps()].
 
-flavours(_) ->
+flavors(_) ->
     Targets = whittle_runtime:targets(),
-    [#{flavours := Flavours}] = [T || T = #{name := "x86_64"} <- Targets],
-    [booted(#{flavour => Flavour}) || Flavour <- Flavours].
+    [#{flavors := Flavors}] = [T || T = #{name := "x86_64"} <- Targets],
+    [booted(#{flavor => Flavor}) || Flavor <- Flavors].
 
 natives(_) ->
     Vm = bare_vm:ensure(#{natives => [crypto, asn1]}),
@@ -49,8 +49,8 @@ same_bytes(Config) ->
     ?assert(One =:= Other).
 
 booted(Spec) ->
-    #{otp := Otp, flavour := Flavour} = Vm = bare_vm:ensure(Spec),
+    #{otp := Otp, flavor := Flavor} = Vm = bare_vm:ensure(Spec),
     Code = "io:format(\"~s ~p\", [erlang:system_info(otp_release),"
         " erlang:system_info(emu_flavor)]), halt().",
-    Emulator = case Flavour of size -> "emu"; speed -> "jit" end,
+    Emulator = case Flavor of size -> "emu"; speed -> "jit" end,
     ?assertEqual({0, Otp ++ " " ++ Emulator}, bare_vm:eval(Vm, Code)).

@@ -1,4 +1,4 @@
-%% @hidden Keeps sources and artefacts in the cache, as directories that are always complete.
+%% @hidden Keeps sources and artifacts in the cache, as directories that are always complete.
 %%
 %% A build creates its directory below `work/' and renames it to the final name at the end.
 %% A lock ({@link whittle_lock}) lets one build at a time create a given directory; a second
@@ -7,7 +7,7 @@
 %% directory of a build that was killed. So the cache never needs a repair.
 %%
 %% The cache refuses directories that another user can change. whittle_source compares a
-%% source with its checksums before each use. `verify/3' and whittle_sums compare an artefact
+%% source with its checksums before each use. `verify/3' and whittle_sums compare an artifact
 %% with the checksums that the build recorded.
 %%
 %% ```
@@ -18,23 +18,25 @@
 %% ROOT/locks/NAME-HEX           the lock of one directory
 %% ROOT/work/                    directories that builds are writing
 %% '''
+%%
+%% `artefacts' keeps its older spelling, because another name would build every VM again.
 -module(whittle_cache).
 
 %% Locks on the whole cache
 -export([reading/2, alone/2]).
-%% Sources and artefacts
--export([source/3, sources/2, forget_source/2, artefact/4, artefacts/2, is_kept/3, verify/3]).
+%% Sources and artifacts
+-export([source/3, sources/2, forget_source/2, artifact/4, artifacts/2, is_kept/3, verify/3]).
 
 -export_type([workplace/0]).
 
 -type workplace() ::
         #{work := file:filename(),      % the cache always removes it afterwards
-          out := file:filename(),       % becomes the artefact
+          out := file:filename(),       % becomes the artifact
           log := file:filename(),
           id := string()}.
 
 -define(META, "whittle.config").
-%% The format of an artefact's own records, part of its key. Artefacts from before Whittle
+%% The format of an artifact's own records, part of its key. Artifacts from before Whittle
 %% recorded checksums have other names. Whittle builds them again, because nothing can prove
 %% that they are unchanged.
 -define(FORM, {sums, 1}).
@@ -141,14 +143,14 @@ forget_source(#{main := Main}, Options) ->
     _ = [file:del_dir_r(Final) || filename:dirname(Final) =:= filename:join(Root, "sources")],
     ok.
 
-%% @doc Returns the artefact for Inputs (any term), or lets Make build it.
+%% @doc Returns the artifact for Inputs (any term), or lets Make build it.
 %%
-%% Make returns a map that describes the artefact. The cache adds `dir' and `id' to that map.
--spec artefact(string(), term(),
+%% Make returns a map that describes the artifact. The cache adds `dir' and `id' to that map.
+-spec artifact(string(), term(),
                fun((workplace()) -> {ok, map()} | {error, whittle_runtime:reason()}),
                whittle_runtime:options()) ->
           {ok, map()} | {error, whittle_runtime:reason()}.
-artefact(Name, Inputs, Make, Options) ->
+artifact(Name, Inputs, Make, Options) ->
     {Id, Full} = named(Name, Inputs),
     Build = fun(Place = #{out := Out}) ->
                     case Make(Place#{id => Id}) of
@@ -166,7 +168,7 @@ artefact(Name, Inputs, Make, Options) ->
         Error -> Error
     end.
 
-%% @doc Tells whether the cache has the artefact for Inputs.
+%% @doc Tells whether the cache has the artifact for Inputs.
 -spec is_kept(string(), term(), whittle_runtime:options()) -> boolean().
 is_kept(Name, Inputs, Options) ->
     {_, Full} = named(Name, Inputs),
@@ -179,10 +181,10 @@ named(Name, Inputs) ->
     Id = string:slice(whittle_digest:hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
     {Id, Name ++ "-" ++ string:slice(Id, 0, 16)}.
 
-%% @doc Checks that an artefact's directory still holds the files that the build wrote.
+%% @doc Checks that an artifact's directory still holds the files that the build wrote.
 %%
 %% Any other directory passes. It always reads the files in Always, and reads another file only
-%% if its metadata differs. Errors: `changed_artefact', `open_artefact'.
+%% if its metadata differs. Errors: `changed_artifact', `open_artifact'.
 -spec verify(file:filename(), [file:filename()], whittle_runtime:options()) ->
           ok | {error, whittle_runtime:reason()}.
 verify(Dir, Always, Options) ->
@@ -192,9 +194,9 @@ verify(Dir, Always, Options) ->
         false -> ok
     end.
 
-%% @doc Lists the directories of the artefacts whose name begins with Name and a dash.
--spec artefacts(string(), whittle_runtime:options()) -> [file:filename()].
-artefacts(Name, Options) ->
+%% @doc Lists the directories of the artifacts whose name begins with Name and a dash.
+-spec artifacts(string(), whittle_runtime:options()) -> [file:filename()].
+artifacts(Name, Options) ->
     case whittle_cache_dir:root(Options) of
         {ok, Root} ->
             Dir = filename:join(Root, "artefacts"),
@@ -311,7 +313,7 @@ build(Root, Name, Final, {Build, Seal}) ->
         whittle_cache_clean:done(Work)
     end.
 
-%% Closes an artefact's directory to other users until the build ends, so the build may create
+%% Closes an artifact's directory to other users until the build ends, so the build may create
 %% files with open permissions. A source's stays open: apt fetches as a user of its own.
 closed(Work, Final) ->
     case filename:basename(filename:dirname(Final)) of
@@ -323,7 +325,7 @@ finish({ok, Meta}, Seal, Out, Final) ->
     Text = io_lib:format("~tp.~n", [Meta]),
     write(filename:join(Out, ?META), Text,
           fun() ->
-                  %% An artefact without its description is incomplete.
+                  %% An artifact without its description is incomplete.
                   _ = file:del_dir_r(Final),
                   case Seal(Out) of
                       ok -> renamed(file:rename(Out, Final), Final, Meta);

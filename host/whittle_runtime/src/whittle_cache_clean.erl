@@ -29,7 +29,7 @@
 %% The reason why an entry stays.
 -type left() :: in_use | not_ours | file:posix().
 
-%% The ends of names: whittle_cache makes those of artefacts, whittle_source those of sources.
+%% The ends of names: whittle_cache makes those of artifacts, whittle_source those of sources.
 %% ?TRY is the addition for directories in work/.
 -define(HEX16, "-[0-9a-f]{16}").
 -define(HEX8, "-[0-9a-f]{8}").
@@ -130,14 +130,14 @@ found(Root, Sub) ->
     [{case is_ours(Sub, Root, Name) of true -> kind(Sub, Name); false -> other end, Name,
       filename:join(Dir, Name)} || Name <- Names].
 
-%% Tells whether a build created the entry. An artefact and a source contain their description.
+%% Tells whether a build created the entry. An artifact and a source contain their description.
 %% For a directory in work/ and for a log, the build has left the lock.
 is_ours("artefacts", Root, Name) ->
     is_called(Name, ?HEX16) andalso is_described(Root, "artefacts", Name);
 is_ours("sources", Root, Name) ->
     is_called(Name, ?HEX8) andalso is_described(Root, "sources", Name);
 is_ours("work", Root, Name) ->
-    %% An artefact lies in work/ for a moment during its removal. A log is a file.
+    %% An artifact lies in work/ for a moment during its removal. A log is a file.
     is_called(Name, "(" ?HEX16 "|" ?HEX8 ")" ?TRY) andalso has_lock(Root, Name)
         andalso lists:member(type(filename:join([Root, "work", Name])), [directory, regular]);
 is_ours("logs", Root, Name) ->
@@ -169,7 +169,7 @@ kind("artefacts", "suites-" ++ _) -> otp;
 kind("artefacts", _) -> part.
 
 entry({Kind, Name, Path, Bytes}, Held) ->
-    %% A build reads artefacts and sources with other names than its own.
+    %% A build reads artifacts and sources with other names than its own.
     InUse = case Kind of
                 other -> false;
                 _ when Kind =:= work; Kind =:= log -> lists:member(lock_name(Name), Held);

@@ -1,4 +1,4 @@
-%% @hidden Collects the third-party components of a runtime and their licence texts.
+%% @hidden Collects the third-party components of a runtime and their license texts.
 %%
 %% Every copy of a program must carry these texts. `priv/components.config' lists the
 %% components; the target's description adds its C library.
@@ -8,15 +8,15 @@
 
 %% @doc Collects the components of a VM.
 %%
-%% It copies the licence notices to `licenses/' in Out. It skips components and notices that a
+%% It copies the license notices to `licenses/' in Out. It skips components and notices that a
 %% release does not have. A component without any notice is an error.
 %%
-%% Trees holds the directories of the artefacts in the VM: `erts', `terminfo', `libc',
-%% `crypto', `zstd', `soft_float' and `{native, N}'. Context has the flavour and the version
-%% of each artefact.
+%% Trees holds the directories of the artifacts in the VM: `erts', `terminfo', `libc',
+%% `crypto', `zstd', `soft_float' and `{native, N}'. Context has the flavor and the version
+%% of each artifact.
 -spec collect(#{erts := file:filename(),
                 atom() | {native, pos_integer()} => file:filename()},
-              #{flavour := size | speed, target := whittle_target:target(),
+              #{flavor := size | speed, target := whittle_target:target(),
                 versions := #{atom() => string()}},
               file:filename()) ->
           {ok, [whittle_runtime:component()]} | {error, whittle_runtime:reason()}.
@@ -52,11 +52,11 @@ table() ->
     {ok, Table} = file:consult(File),
     Table.
 
-%% Returns the artefact's directory for a component, or [] if the VM does not contain it.
+%% Returns the artifact's directory for a component, or [] if the VM does not contain it.
 tree({erts, Path}, #{erts := Tree}, _) ->
     [{erts, Tree} || filelib:is_file(filename:join(Tree, Path))];
-tree({jit, _}, #{erts := Tree}, #{flavour := Flavour}) ->
-    [{erts, Tree} || Flavour =:= speed];
+tree({jit, _}, #{erts := Tree}, #{flavor := Flavor}) ->
+    [{erts, Tree} || Flavor =:= speed];
 tree({native, Native}, Trees, _) ->
     [{Native, Tree} || #{Native := Tree} <- [Trees]];
 tree(zstd, Trees, _) ->

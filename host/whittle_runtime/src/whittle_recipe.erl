@@ -5,7 +5,7 @@
 %%
 %% <ul>
 %% <li>WORK: the directory in which each step starts;</li>
-%% <li>OUT: the directory that becomes the artefact;</li>
+%% <li>OUT: the directory that becomes the artifact;</li>
 %% <li>JOBS: the number of parallel jobs;</li>
 %% <li>further variables of the caller: SOURCE, ERTS, LAUNCHER, ...</li>
 %% </ul>

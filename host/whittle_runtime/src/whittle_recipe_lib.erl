@@ -61,8 +61,8 @@ soft_float(#{cc := Cc, ar := Ar, soft_float := Processor}, Source) ->
 
 %% @doc Returns the recipe of musl, for a target whose compiler has another C library.
 %%
-%% The artefact has the headers, the start files, libc.a, and the specs file with which gcc
-%% uses them. Variables: SOURCE; SOFT_FLOAT, the artefact of {@link soft_float/2}, if the target
+%% The artifact has the headers, the start files, libc.a, and the specs file with which gcc
+%% uses them. Variables: SOURCE; SOFT_FLOAT, the artifact of {@link soft_float/2}, if the target
 %% needs it.
 -spec libc(whittle_target:target(), whittle_source:source()) -> whittle_recipe:recipe().
 libc(#{cc := Cc, ar := Ar, ranlib := Ranlib, libc := Name, soft_float := SoftFloat} = Target,
@@ -114,17 +114,17 @@ time64_first(#{}) ->
 
 %% @doc Returns the recipe of OpenSSL's libcrypto.a and headers.
 %%
-%% With `ssl' the artefact also has libssl.a, with TLS 1.0 to 1.3. Variables: SOURCE.
+%% With `ssl' the artifact also has libssl.a, with TLS 1.0 to 1.3. Variables: SOURCE.
 -spec openssl(whittle_target:target(), size | speed, whittle_source:source(), crypto | ssl) ->
           whittle_recipe:recipe().
-openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
+openssl(Target = #{openssl := Name}, Flavor, Source, Part) ->
     {Added, Libraries} = case Part of
                              crypto -> {[], "libcrypto.a"};
                              ssl -> {["tls"], "libcrypto.a libssl.a"}
                          end,
     Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
     %% OpenSSL stores the flags as text, so they must not contain a path.
-    Flags = whittle_toolchain:cflags(Target, Flavour),
+    Flags = whittle_toolchain:cflags(Target, Flavor),
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 8, lines => 20,
@@ -142,9 +142,9 @@ openssl(Target = #{openssl := Name}, Flavour, Source, Part) ->
 %% Variables: SOURCE.
 -spec terminfo(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:recipe().
-terminfo(Target = #{triple := Triple}, Flavour, Source) ->
-    Flags = ["-ffile-prefix-map=$WORK=." | whittle_toolchain:cflags(Target, Flavour)]
-        ++ whittle_toolchain:lto(Flavour),
+terminfo(Target = #{triple := Triple}, Flavor, Source) ->
+    Flags = ["-ffile-prefix-map=$WORK=." | whittle_toolchain:cflags(Target, Flavor)]
+        ++ whittle_toolchain:lto(Flavor),
     [#{name => "unpack", seconds => 1, lines => 20,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 12, lines => 300,
@@ -168,8 +168,8 @@ terminfo(Target = #{triple := Triple}, Flavour, Source) ->
 %% Variables: SOURCE.
 -spec zstd(whittle_target:target(), size | speed, whittle_source:source()) ->
           whittle_recipe:recipe().
-zstd(Target, Flavour, Source) ->
-    Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_toolchain:cflags(Target, Flavour)],
+zstd(Target, Flavor, Source) ->
+    Flags = ["-ffile-prefix-map=$WORK=.", "-flto" | whittle_toolchain:cflags(Target, Flavor)],
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)},
      #{name => "compile", seconds => 5, lines => 5,

@@ -1,6 +1,6 @@
 %% @hidden Writes the recipe of a NIF or driver that an application brings.
 %%
-%% The artefact is one object file. It exports only the function that the VM calls, so two
+%% The artifact is one object file. It exports only the function that the VM calls, so two
 %% libraries may use one name for different things.
 %%
 %% The compiler runs without LTO, because with LTO the linker cannot join the objects. C++ has
@@ -15,11 +15,11 @@
 %% `src'.
 -spec recipe(whittle_target:target(), size | speed, whittle_runtime:native()) ->
           whittle_recipe:recipe().
-recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavour, Native) ->
+recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Native) ->
     #{name := Name, sources := Sources, include := Include, cflags := Cflags,
       libs := Libs} = Native,
     Flags = ["-ffile-prefix-map=$WORK/src=" ++ Name, "-ffile-prefix-map=$ERTS=."
-             | whittle_toolchain:cflags(Target, Flavour)],
+             | whittle_toolchain:cflags(Target, Flavor)],
     Dirs = ["erts/emulator/beam", "erts/emulator/sys/unix", "erts/include",
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted(Dir) || Dir <- Include],

@@ -1,7 +1,7 @@
 %% @hidden Writes the recipe of an OTP installation on this machine.
 %%
 %% It builds OTP with its makers' options and the features that the host supports: the JIT if
-%% possible, and also the interpreter (`erl -emu_flavor emu'). So each flavour of a runtime has a
+%% possible, and also the interpreter (`erl -emu_flavor emu'). So each flavor of a runtime has a
 %% counterpart for measurements. It omits applications that draw windows and applications that no
 %% program ships; they would lengthen the build by half.
 %%

@@ -1,6 +1,6 @@
 %% @hidden Writes the recipe of OTP's own test suites, ready to run.
 %%
-%% The artefact has the layout of OTP's makefiles: a directory `APP_test' for each application,
+%% The artifact has the layout of OTP's makefiles: a directory `APP_test' for each application,
 %% and `test_server' beside them. When the suites run, they configure and compile their C parts
 %% with `test_server' (docs/otp-suites.md). The stock OTP of the same release compiles the
 %% Erlang parts here; the VM under test would take several times as long.

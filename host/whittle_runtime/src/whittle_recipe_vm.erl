@@ -2,7 +2,7 @@
 %%
 %% There are two recipes, so that a change in the launcher does not compile ERTS again:
 %% <ul>
-%% <li>{@link erts/4} configures ERTS once for a target, a release and a flavour. It builds
+%% <li>{@link erts/4} configures ERTS once for a target, a release and a flavor. It builds
 %%     ERTS's static library (`libbeam.a') and those of the libraries in it.</li>
 %% <li>{@link link/4} compiles the launcher and ERTS's small programs, and links
 %%     everything into one executable.</li>
@@ -45,7 +45,7 @@
 
 %% Objects of ERTS in which a running program spends its time: the interpreter's loop, the
 %% garbage collector, and the code for messages, bit strings and tables; then the objects that
-%% load code at the start. The recipe compiles them for speed also in flavour `size'
+%% load code at the start. The recipe compiles them for speed also in flavor `size'
 %% (bench/interpreter, docs/runtime-size.md).
 -define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message",
               "emu_load", "beam_load", "beam_file", "beam_transform_helpers", "utils", "copy"]).
@@ -71,10 +71,10 @@ separate() -> [Name || {Name, _} <- ?SEPARATE].
 %% @doc Returns the recipe of ERTS as libraries.
 %%
 %% Variables: SOURCE; PATCHES, the directory of Patches, which are file names;
-%% TERMINFO_LIB, the artefact of {@link whittle_recipe_lib:terminfo/3}.
+%% TERMINFO_LIB, the artifact of {@link whittle_recipe_lib:terminfo/3}.
 -spec erts(whittle_target:target(), size | speed, whittle_source:source(),
            [string()]) -> whittle_recipe:recipe().
-erts(Target, Flavour, Source, Patches) ->
+erts(Target, Flavor, Source, Patches) ->
     #{triple := Triple, configure := Extra, ar := Ar} = Target,
     Top = "export ERL_TOP=\"$WORK/src\"",
     [#{name => "unpack", seconds => 12, lines => 40,
@@ -95,14 +95,14 @@ erts(Target, Flavour, Source, Patches) ->
            %% Do not configure lib/: the recipe builds nothing there.
            ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
-                             ?KERNEL_HEADERS | cflags(Target, Flavour)] ++ lto(Flavour))
-           ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavour =:= speed]
+                             ?KERNEL_HEADERS | cflags(Target, Flavor)] ++ lto(Flavor))
+           ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavor =:= speed]
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
                "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
            %% Guess the host with its own gcc, not with the target's compiler.
            ++ ["build=$(CC_FOR_BUILD=gcc erts/autoconf/config.guess)",
                "./configure --build=\"$build\""
-               " --host=" ++ Triple ++ " " ++ jit(Flavour) ++
+               " --host=" ++ Triple ++ " " ++ jit(Flavor) ++
                " --disable-security-hardening-flags --disable-pie"
                " --with-termcap --without-ssl --without-javac --without-wx"
                " --without-odbc --enable-builtin-zlib --enable-builtin-zstd"
@@ -116,7 +116,7 @@ erts(Target, Flavour, Source, Patches) ->
        script =>
            ["cd src", Top,
             "make -j\"$JOBS\" -C erts/emulator -f " ++ Triple ++ "/Makefile TYPE=opt FLAVOR="
-            ++ flavor(Flavour) ++ " TARGET=" ++ Triple
+            ++ flavor(Flavor) ++ " TARGET=" ++ Triple
             ++ " YCF_EXECUTABLE_PATH=\"$WORK/yielding_c_fun\""
             " \"$ERL_TOP/bin/" ++ Triple ++ "/libbeam.a\""]},
      #{name => "keep", seconds => 3, lines => 5,
@@ -138,15 +138,15 @@ erts(Target, Flavour, Source, Patches) ->
 
 %% @doc Returns the recipe of the executable that contains ERTS and the launcher.
 %%
-%% Variables: ERTS, the artefact of {@link erts/4}; LAUNCHER, the directory of the launcher's
+%% Variables: ERTS, the artifact of {@link erts/4}; LAUNCHER, the directory of the launcher's
 %% sources; CXX_PARTS, the directory of the additional sources for C++; TERMINFO_LIB, OPENSSL,
-%% ZSTD and NATIVE_name, artefacts that Natives or the release need. A dynamically linked
+%% ZSTD and NATIVE_name, artifacts that Natives or the release need. A dynamically linked
 %% executable can load NIFs and drivers at run time; only OTP's own suites need that.
 -spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
            static | dynamic) -> whittle_recipe:recipe().
-link(Target, {Release, Flavour}, AllNatives, Linkage) ->
+link(Target, {Release, Flavor}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
-    Cxx = Flavour =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
+    Cxx = Flavor =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
     %% Remove this machine's paths from the debug symbols. Objects of LTO name their sources
     %% relative to this directory, through the ERTS work directory beside it.
@@ -154,7 +154,7 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
               {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
-        ++ [?KERNEL_HEADERS | cflags(Target, Flavour)],
+        ++ [?KERNEL_HEADERS | cflags(Target, Flavor)],
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
@@ -165,16 +165,16 @@ link(Target, {Release, Flavour}, AllNatives, Linkage) ->
                "done"]},
      #{name => "programs", seconds => 6, lines => 5,
        script => ["mkdir programs"] ++ tools(Target, Flags)
-           ++ includes(Triple, Flavour)
+           ++ includes(Triple, Flavor)
            ++ lists:append([program(P, Objcopy) || P <- ?PROGRAMS])
            ++ lists:append([separate(P, Target) || P <- ?SEPARATE])},
      #{name => "natives", seconds => 2 + 12 * length(Natives), lines => 5,
-       script => ["mkdir natives"] ++ tools(Target, Flags ++ lto(Flavour))
-           ++ includes(Triple, Flavour)
+       script => ["mkdir natives"] ++ tools(Target, Flags ++ lto(Flavor))
+           ++ includes(Triple, Flavor)
            ++ lists:append([native(N) || N <- Natives])
            ++ driver_table(Natives, Brought)},
      #{name => "link", seconds => 60, lines => 5,
-       script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavour)])
+       script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavor)])
            ++ cxx(Target, Cxx)
            ++ ["LDFLAGS=${LDFLAGS#-static}" || Linkage =:= dynamic]
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
@@ -222,7 +222,7 @@ program({Name, Sources}, Objcopy) ->
         ++ ["$CC -nostdlib -r -o programs/" ++ Name ++ ".o" ++ words(objects(Name, Sources)),
             Objcopy ++ " -G " ++ Name ++ "_main programs/" ++ Name ++ ".o"].
 
-%% Returns the lines that build a separate program in $OUT, for size in every flavour.
+%% Returns the lines that build a separate program in $OUT, for size in every flavor.
 separate({Name, Sources}, #{strip := Strip} = Target) ->
     Flags = " -Os -fno-builtin-printf -fno-builtin-fprintf -DEPMD_PORT_NO=4369",
     [compiled(Name, Source, Flags ++ Without) || {Source, Without} <- Sources]
@@ -281,13 +281,13 @@ driver_table(Natives, Brought) ->
      "$CC $CFLAGS -w " ?DEFINES " $INCLUDES -c natives/driver_tab.c"
      " -o natives/driver_tab.o"].
 
-includes(Triple, Flavour) ->
+includes(Triple, Flavor) ->
     Dirs = [Triple, "emulator/" ++ Triple, "emulator/beam", "emulator/sys/unix",
             "emulator/sys/common", "include", "include/" ++ Triple,
             "include/internal", "include/internal/" ++ Triple, "epmd/src",
-            "emulator/" ++ Triple ++ "/opt/" ++ flavor(Flavour),
+            "emulator/" ++ Triple ++ "/opt/" ++ flavor(Flavor),
             "emulator/openssl/include",   % OTP 26 and 27: erl_md5.h
-            "emulator/beam/" ++ flavor(Flavour)],
+            "emulator/beam/" ++ flavor(Flavor)],
     ["INCLUDES=\"" ++ string:join(["-I$ERTS/erts/" ++ D || D <- Dirs], " ") ++ "\""].
 
 flavor(size) -> "emu";

@@ -21,7 +21,7 @@
 -type spec() ::
         #{target := string(),           % a name that targets/0 lists
           otp := string(),              % an OTP release: "29"
-          flavour := size | speed,      % the interpreter, or the JIT
+          flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
           linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
@@ -54,7 +54,7 @@
           otp := string(),              % "29"
           otp_vsn := string(),          % "29.1.1"
           erts_vsn := string(),         % "17.1"
-          flavour := size | speed,
+          flavor := size | speed,
           natives := [atom()],          % their names
           executable := file:filename(),% stripped, without a pack
           symbols := file:filename(),   % the executable's debug symbols
@@ -87,10 +87,10 @@
           license := string(),          % an SPDX expression
           copyright := string(),
           homepage := string(),
-          notices := [file:filename()]}.% licence texts, below dir
+          notices := [file:filename()]}.% license texts, below dir
 
 -type progress() ::
-        #{task := string(),             % "OTP 29 for x86_64, flavour size"
+        #{task := string(),             % "OTP 29 for x86_64, flavor size"
           step := string(),             % "configure"
           index := pos_integer(),       % the number of this step
           'of' := pos_integer(),        % the number of steps
@@ -122,7 +122,7 @@ has_otp(Release, Options) ->
 %% @doc Lists the `lib' directories of the OTP releases in the cache.
 -spec otp_libs(options()) -> [file:filename()].
 otp_libs(Options) ->
-    [filename:join(Dir, "lib") || Dir <- whittle_cache:artefacts("otp", Options)].
+    [filename:join(Dir, "lib") || Dir <- whittle_cache:artifacts("otp", Options)].
 
 %% @doc Returns OTP's own test suites, compiled by the stock OTP of the same release.
 %%
@@ -171,7 +171,7 @@ uncache(Entry, Options) ->
 
 %% @doc Calls the function while nobody removes anything from the cache.
 %%
-%% Use it around a whole build, which reads artefacts until it has written its output. It waits
+%% Use it around a whole build, which reads artifacts until it has written its output. It waits
 %% while an {@link alone/2} runs.
 -spec reading(fun(() -> Result), options()) -> Result.
 reading(Fun, Options) ->

@@ -1,8 +1,8 @@
-%% @hidden Builds the artefacts of `whittle_runtime' from sources, recipes and the cache.
+%% @hidden Builds the artifacts of `whittle_runtime' from sources, recipes and the cache.
 %%
-%% The key of an artefact contains all that can influence its bytes: the checksums of the source,
+%% The key of an artifact contains all that can influence its bytes: the checksums of the source,
 %% the recipe, the target's description, the content of patches and launcher, the keys of the
-%% artefacts that it uses, and the compiler's version.
+%% artifacts that it uses, and the compiler's version.
 -module(whittle_runtime_build).
 
 -import(whittle_work, [steps/1]).
@@ -77,21 +77,21 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
 %% @doc Implements {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
           {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
-runtime(Spec0 = #{target := Name, otp := Release, flavour := Flavour}, Options) ->
+runtime(Spec0 = #{target := Name, otp := Release, flavor := Flavor}, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
     steps([fun(_) -> whittle_source:supported(erlang, Release) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavour, Release, maps:get(natives, Spec)) end,
+           fun(Target) -> fits(Target, Flavor, Release, maps:get(natives, Spec)) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
            fun(Target) -> libraries(Target, Spec, Options) end,
            fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
 
-fits(Target = #{flavours := Flavours, name := Name}, Flavour, Release, Natives) ->
+fits(Target = #{flavors := Flavors, name := Name}, Flavor, Release, Natives) ->
     Unknown = [N || N <- Natives, is_atom(N)] -- ?NATIVES,
-    case {lists:member(Flavour, Flavours), Unknown} of
+    case {lists:member(Flavor, Flavors), Unknown} of
         {false, _} ->
-            {error, {unsupported_flavour, #{flavour => Flavour, target => Name,
-                                            known => Flavours}}};
+            {error, {unsupported_flavor, #{flavor => Flavor, target => Name,
+                                            known => Flavors}}};
         {true, [Native | _]} ->
             {error, {unsupported_native, #{native => Native, known => ?NATIVES}}};
         {true, []} ->
@@ -99,7 +99,7 @@ fits(Target = #{flavours := Flavours, name := Name}, Flavour, Release, Natives) 
             case [Error || Native <- Brought,
                            {error, _} = Error <- [fits(Target, Native),
                                                   named(Native, Brought, Release)]] of
-                [] -> {ok, whittle_target:for_flavour(Target, Flavour)};
+                [] -> {ok, whittle_target:for_flavor(Target, Flavor)};
                 [Error | _] -> Error
             end
     end.
@@ -113,10 +113,10 @@ fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native)
         false -> ok
     end.
 
-%%% The libraries of a runtime. Each is an artefact: soft_float, libc, terminfo, erts, crypto,
+%%% The libraries of a runtime. Each is an artifact: soft_float, libc, terminfo, erts, crypto,
 %%% zstd. A library comes before the libraries that use it.
 
-libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Options) ->
+libraries(Target, #{otp := Release, flavor := Flavor, natives := Natives}, Options) ->
     #{libc := Libc, soft_float := SoftFloat} = Target,
     {OfOtp, Brought} = lists:partition(fun is_atom/1, Natives),
     Wanted = [{soft_float, gcc, newest(gcc)} || SoftFloat =/= ""]
@@ -125,9 +125,9 @@ libraries(Target, #{otp := Release, flavour := Flavour, natives := Natives}, Opt
         ++ [{openssl(Brought), openssl, ?OPENSSL}
             || whittle_recipe_vm:needs_openssl(OfOtp, Brought)]
         ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
-    steps([fun(_) -> libraries(Wanted, Target, Flavour, #{}, Options) end,
+    steps([fun(_) -> libraries(Wanted, Target, Flavor, #{}, Options) end,
            fun({_, Parts}) ->
-                   brought(Brought, Target, Flavour, Parts, Options)
+                   brought(Brought, Target, Flavor, Parts, Options)
            end]).
 
 %% The VM contains one libcrypto. It comes with libssl if a native needs that.
@@ -149,16 +149,16 @@ named(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
     end.
 
 %% Builds the natives of the applications.
-brought([], Target, _Flavour, Parts, _Options) ->
+brought([], Target, _Flavor, Parts, _Options) ->
     {ok, {Target, Parts}};
-brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) ->
+brought([#{name := Name} = Native | Natives], Target, Flavor, Parts, Options) ->
     #{erts := #{dir := Erts, id := Id, vsn := Vsn}} = Parts,
     #{name := For, identify := Identify} = Target,
     Openssl = [Built || whittle_recipe_native:needs_openssl(Native),
                         #{crypto := Built} <- [Parts]],
-    Job = #{name => string:join(["native", Name, For, atom_to_list(Flavour)], "-"),
+    Job = #{name => string:join(["native", Name, For, atom_to_list(Flavor)], "-"),
             task => Name ++ " for " ++ For,
-            recipe => whittle_recipe_native:recipe(Target, Flavour, Native),
+            recipe => whittle_recipe_native:recipe(Target, Flavor, Native),
             identify => Identify,
             inputs => maps:merge((toolchain_ids(Parts))#{erts => Id, native => essence(Native)},
                                  maps:from_list([{openssl, O} || #{id := O} <- Openssl])),
@@ -168,7 +168,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavour, Parts, Options) -
             describe => fun(_) -> {ok, #{vsn => Vsn}} end},
     case build(Job, Options) of
         {ok, Built} ->
-            brought(Natives, Target, Flavour, Parts#{{native, Name} => Built}, Options);
+            brought(Natives, Target, Flavor, Parts#{{native, Name} => Built}, Options);
         Error ->
             Error
     end.
@@ -190,68 +190,68 @@ native_files(For, #{files := Files} = Native) ->
 newest(Component) ->
     hd(whittle_source:releases(Component)).
 
-libraries([], Target, _Flavour, Parts, _Options) ->
+libraries([], Target, _Flavor, Parts, _Options) ->
     {ok, {Target, Parts}};
-libraries([{Part, Component, Release} | Wanted], Target, Flavour, Parts, Options) ->
+libraries([{Part, Component, Release} | Wanted], Target, Flavor, Parts, Options) ->
     %% The user's tarball is for the release of the VM, not for zstd's source.
     Sources = case Part of
                   zstd -> Options#{source => none};
                   _ -> Options
               end,
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
-                fun(Source) -> library(Part, Source, Target, Flavour, Parts, Options) end]) of
+                fun(Source) -> library(Part, Source, Target, Flavor, Parts, Options) end]) of
         {ok, Built} ->
             Key = case Part of ssl -> crypto; _ -> Part end,
-            libraries(Wanted, Target, Flavour, Parts#{Key => Built}, Options);
+            libraries(Wanted, Target, Flavor, Parts#{Key => Built}, Options);
         Error ->
             Error
     end.
 
-library(soft_float, Source, Target, Flavour, Parts, Options) ->
+library(soft_float, Source, Target, Flavor, Parts, Options) ->
     built(#{name => "soft-float", part => "floats without an FPU",
             recipe => whittle_recipe_lib:soft_float(Target, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Parts, Options);
-library(libc, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
+          Target, Flavor, Parts, Options);
+library(libc, Source = #{vsn := Vsn}, Target, Flavor, Parts, Options) ->
     built(#{name => "musl", part => "musl " ++ Vsn,
             recipe => whittle_recipe_lib:libc(Target, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Parts, Options);
-library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavour, Parts, Options) ->
+          Target, Flavor, Parts, Options);
+library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavor, Parts, Options) ->
     #{terminfo := #{dir := Terminfo, id := TerminfoId}} = Parts,
     Patches = filename:join(native(Options), "patches"),
     case whittle_patches:for(Patches, Release) of
         {ok, Fitting} ->
-            Recipe = whittle_recipe_vm:erts(Target, Flavour, Source,
+            Recipe = whittle_recipe_vm:erts(Target, Flavor, Source,
                                           [P || {P, _} <- Fitting]),
             named(built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
                           recipe => Recipe, source => Source,
                           inputs => #{patches => Fitting, terminfo => TerminfoId},
                           variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
-                        Target, Flavour, Parts, Options), Vsn);
+                        Target, Flavor, Parts, Options), Vsn);
         Error ->
             Error
     end;
-library(terminfo, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options) ->
+library(terminfo, Source = #{vsn := Vsn}, Target, Flavor, Parts, Options) ->
     built(#{name => "terminfo", part => "ncurses " ++ Vsn,
-            recipe => whittle_recipe_lib:terminfo(Target, Flavour, Source),
+            recipe => whittle_recipe_lib:terminfo(Target, Flavor, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Parts, Options);
-library(Part, Source = #{vsn := Vsn}, Target, Flavour, Parts, Options)
+          Target, Flavor, Parts, Options);
+library(Part, Source = #{vsn := Vsn}, Target, Flavor, Parts, Options)
   when Part =:= crypto; Part =:= ssl ->
     {Name, Title} = case Part of
                         crypto -> {"openssl", "OpenSSL "};
                         ssl -> {"openssl-ssl", "OpenSSL with libssl "}
                     end,
     built(#{name => Name, part => Title ++ Vsn,
-            recipe => whittle_recipe_lib:openssl(Target, Flavour, Source, Part),
+            recipe => whittle_recipe_lib:openssl(Target, Flavor, Source, Part),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Parts, Options);
-library(zstd, Source, Target, Flavour, Parts, Options) ->
+          Target, Flavor, Parts, Options);
+library(zstd, Source, Target, Flavor, Parts, Options) ->
     built(#{name => "zstd", part => "zstd",
-            recipe => whittle_recipe_lib:zstd(Target, Flavour, Source),
+            recipe => whittle_recipe_lib:zstd(Target, Flavor, Source),
             source => Source, inputs => #{}, variables => []},
-          Target, Flavour, Parts, Options).
+          Target, Flavor, Parts, Options).
 
 %% Gives a patch that does not apply an error of its own.
 named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
@@ -260,18 +260,18 @@ named(Result, _) ->
     Result.
 
 built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
-              variables := Variables}, Target, Flavour, Parts, Options) ->
+              variables := Variables}, Target, Flavor, Parts, Options) ->
     #{name := For, identify := Identify} = Target,
-    Flavoured = atom_to_list(Flavour),
-    build(Job#{name := string:join([Name, For, Flavoured], "-"),
+    Flavored = atom_to_list(Flavor),
+    build(Job#{name := string:join([Name, For, Flavored], "-"),
                inputs := maps:merge(Inputs, toolchain_ids(Parts)),
                variables := Variables ++ toolchain_variables(Parts),
-               task => Part ++ " for " ++ For ++ ", flavour " ++ Flavoured,
+               task => Part ++ " for " ++ For ++ ", flavor " ++ Flavored,
                identify => Identify,
                check => fun() -> whittle_components:check(Target) end,
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
-%% Returns the keys of the toolchain's artefacts that the compiler uses.
+%% Returns the keys of the toolchain's artifacts that the compiler uses.
 toolchain_ids(Parts) ->
     maps:map(fun(_, #{id := Id}) -> Id end, maps:with([soft_float, libc], Parts)).
 
@@ -283,7 +283,7 @@ toolchain_variables(Parts) ->
 
 linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     #{name := Name, identify := Identify} = Target,
-    #{otp := Release, flavour := Flavour, natives := Natives} = Spec,
+    #{otp := Release, flavor := Flavor, natives := Natives} = Spec,
     Linkage = maps:get(linkage, Spec, static),
     Launcher = filename:join(native(Options), "launcher"),
     Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
@@ -299,45 +299,57 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     Describe =
         fun(Out) ->
                 case whittle_components:collect(
-                       Trees, #{flavour => Flavour, target => Target,
+                       Trees, #{flavor => Flavor, target => Target,
                                 versions => Versions}, Out) of
                     {ok, Components} ->
-                        {ok, Spec#{natives := Names, otp_vsn => maps:get(erts, Versions),
-                                   erts_vsn => erts_vsn(Erts),
-                                   components => Components}};
+                        {ok, (in_cache(Spec))#{natives := Names,
+                                               otp_vsn => maps:get(erts, Versions),
+                                               erts_vsn => erts_vsn(Erts),
+                                               components => Components}};
                     Error ->
                         Error
                 end
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
-                                      atom_to_list(Flavour)
+                                      atom_to_list(Flavor)
                                       | listed([atom_to_list(N) || N <- Names])]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
-                 task => "VM for " ++ Name ++ ", flavour " ++ atom_to_list(Flavour),
-                 recipe => whittle_recipe_vm:link(Target, {Release, Flavour}, Natives,
+                 task => "VM for " ++ Name ++ ", flavor " ++ atom_to_list(Flavor),
+                 recipe => whittle_recipe_vm:link(Target, {Release, Flavor}, Natives,
                                                 Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
-                             cxx => case Flavour =:= speed
+                             cxx => case Flavor =:= speed
                                         orelse lists:any(fun whittle_recipe_native:is_cxx/1,
                                                          [N || #{} = N <- Natives]) of
                                         true -> contents(Cxx);
                                         false -> none
                                     end,
-                             target => maps:without([summary, cpu, notes, packages], Target),
+                             target => in_cache(maps:without([summary, cpu, notes, packages],
+                                                             Target)),
                              components => whittle_components:table()},
                  identify => Identify, variables => Variables,
                  describe => Describe, verify => ["vm" | whittle_recipe_vm:separate()]}, Options) of
         {ok, Built = #{dir := Dir}} ->
-            {ok, Built#{executable => filename:join(Dir, "vm"),
-                        symbols => filename:join(Dir, "vm.debug"),
-                        programs => maps:from_list(
-                                      [{Program, filename:join(Dir, Program)}
-                                       || Program <- whittle_recipe_vm:separate()])}};
+            {ok, (maps:remove(flavour, Built))#{
+                   flavor => Flavor,
+                   executable => filename:join(Dir, "vm"),
+                   symbols => filename:join(Dir, "vm.debug"),
+                   programs => maps:from_list([{Program, filename:join(Dir, Program)}
+                                               || Program <- whittle_recipe_vm:separate()])}};
         Error ->
             Error
     end.
+
+%% Spells the keys of a map as the cache spells them, because another spelling in an artifact's key
+%% would build every VM again.
+in_cache(Map) ->
+    maps:from_list([{case Key of
+                         flavor -> flavour;
+                         flavors -> flavours;
+                         _ -> Key
+                     end, Value} || {Key, Value} <- maps:to_list(Map)]).
 
 %% Names the natives for a person who looks into the cache. A file name has at most 255 bytes.
 listed(Names) ->
@@ -366,9 +378,9 @@ native(#{native := Dir}) -> filename:absname(Dir);
 %% rebar3 links priv to the source tree, so native/ of the project lies above it.
 native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
 
-%%% Building one artefact from a job. If the job has `verify', each use compares the artefact
-%%% with the built files, and reads the files that `verify' names completely. An artefact that
-%%% only other artefacts use is verified when they use it.
+%%% Building one artifact from a job. If the job has `verify', each use compares the artifact
+%%% with the built files, and reads the files that `verify' names completely. An artifact that
+%%% only other artifacts use is verified when they use it.
 
 build(Job, Options) ->
     #{name := Name, task := Task, recipe := Recipe, variables := Variables,
@@ -385,7 +397,7 @@ build(Job, Options) ->
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
-    case {whittle_cache:artefact(Name, key(Job), Make, Options), Job} of
+    case {whittle_cache:artifact(Name, key(Job), Make, Options), Job} of
         {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
             steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
                    fun(_) -> {ok, Built} end]);
@@ -393,7 +405,7 @@ build(Job, Options) ->
             Result
     end.
 
-%% Returns all that can influence the bytes of a job's artefact.
+%% Returns all that can influence the bytes of a job's artifact.
 key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
     %% Do not rename a key here: that would build every VM again.
     Inputs#{plan => whittle_recipe:essence(Recipe),
@@ -416,7 +428,7 @@ lay_out(Files, #{work := Work}) ->
 verified(none, _Options) -> ok;
 verified(Source, Options) -> whittle_source:verify(Source, Options).
 
-%% Verifies the artefacts among a recipe's variables.
+%% Verifies the artifacts among a recipe's variables.
 verified_parts(Variables, Options) ->
     steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
 

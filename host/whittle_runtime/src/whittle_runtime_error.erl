@@ -10,7 +10,7 @@
         %% Unknown names, and natives that cannot be linked
         {unsupported_otp, #{otp := string(), known := [string()]}}
       | {unknown_target, #{target := string(), known := [string()]}}
-      | {unsupported_flavour, #{flavour := atom(), target := string(), known := [atom()]}}
+      | {unsupported_flavor, #{flavor := atom(), target := string(), known := [atom()]}}
       | {no_cxx, #{native := string(), target := string()}}
       | {native_twice, #{native := string()}}
       | {native_by_module, #{native := string(), module := module(), otp := string()}}
@@ -33,8 +33,8 @@
       | {no_cache, #{}}
       | {cache_link, #{link := file:filename()}}
       | {build_running, #{lock := file:filename()}}
-      | {changed_artefact, #{file := file:filename(), dir := file:filename(), why := string()}}
-      | {open_artefact, #{file := file:filename(), dir := file:filename(),
+      | {changed_artifact, #{file := file:filename(), dir := file:filename(), why := string()}}
+      | {open_artifact, #{file := file:filename(), dir := file:filename(),
                           why := writable | {owner, non_neg_integer()}}}
       | {cache_unwritable, #{dir := file:filename(), reason := file:posix() | badarg}}
         %% Builds
@@ -51,9 +51,9 @@ format({unsupported_otp, #{otp := Otp, known := Known}}) ->
     ["Whittle does not support OTP ", Otp, "; take one of ", commas(Known)];
 format({unknown_target, #{target := Target, known := Known}}) ->
     ["there is no target ", Target, "; take one of ", commas(Known)];
-format({unsupported_flavour, #{flavour := Flavour, target := Target,
+format({unsupported_flavor, #{flavor := Flavor, target := Target,
                                known := Known}}) ->
-    ["target ", Target, " has no flavour ", atom_to_list(Flavour),
+    ["target ", Target, " has no flavor ", atom_to_list(Flavor),
      "; take one of ", commas([atom_to_list(K) || K <- Known])];
 format({no_cxx, #{native := Native, target := Target}}) ->
     ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; take"
@@ -101,7 +101,7 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["this machine has no program ", Tool, "; install the package ", Package];
 format({no_notice, #{component := Component}}) ->
-    ["this machine has no licence notice of ", Component, ", and its licence requires one in every"
+    ["this machine has no license notice of ", Component, ", and its license requires one in every"
      " copy; install its package again with the documents in /usr/share/doc"];
 format({disk_full, #{dir := Dir}}) ->
     ["the disk is full (", Dir, "); free space there, or set WHITTLE_CACHE to a"
@@ -115,12 +115,12 @@ format({cache_link, #{link := Link}}) ->
 format({build_running, #{lock := Lock}}) ->
     ["a build is running and reads the cache (it holds ", Lock, "), so Whittle removed nothing; run"
      " `whittle clean --yes' again when the build has ended"];
-format({changed_artefact, #{file := File, dir := Dir, why := Why}}) ->
+format({changed_artifact, #{file := File, dir := Dir, why := Why}}) ->
     [File, " ", Why, "; remove the directory ", Dir, " and build again"];
-format({open_artefact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
+format({open_artifact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
     [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change the"
      " result; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
-format({open_artefact, #{file := File, dir := Dir, why := writable}}) ->
+format({open_artifact, #{file := File, dir := Dir, why := writable}}) ->
     ["other users can write to ", File, ", and so change the result; remove ", Dir, ", or run"
      " chmod -R go-w ", Dir, " if you trust its contents"];
 format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->

@@ -1,9 +1,9 @@
-%% @hidden Records and checks the contents of an artefact.
+%% @hidden Records and checks the contents of an artifact.
 %%
-%% Whittle packs artefacts into programs. So it must not use a file that changed since the build,
+%% Whittle packs artifacts into programs. So it must not use a file that changed since the build,
 %% or that another user can change.
 %%
-%% `whittle.sums' in the artefact has a line for each file: its SHA-256, its size, the time of
+%% `whittle.sums' in the artifact has a line for each file: its SHA-256, its size, the time of
 %% the last change of its content, the time of the last change of its inode, the inode, and the
 %% path. For a symbolic link the line has `link', the link's target and the path.
 %%
@@ -57,7 +57,7 @@ narrow_all(Dir) ->
 %% @doc Checks that a directory holds the recorded files and that no other user can write there.
 %%
 %% It always reads the files in Always. It reads another file only if its recorded values
-%% differ. Errors: `changed_artefact', `open_artefact'.
+%% differ. Errors: `changed_artifact', `open_artifact'.
 -spec check(file:filename(), [file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 check(Dir, Always) ->
     User = user(),
@@ -77,13 +77,13 @@ check(Dir, Always) ->
     catch
         throw:{?MODULE, {Tag, #{} = Context}} -> {error, {Tag, Context}};
         throw:{?MODULE, {Reason, Path}} ->
-            {error, {changed_artefact, #{file => Path, dir => Dir,
+            {error, {changed_artifact, #{file => Path, dir => Dir,
                                          why => why(Reason, filename:basename(Path))}}}
     end.
 
 %% @doc Checks that only this user or root owns the existing directories and can write there.
 %%
-%% The error `open_artefact' names the first directory that fails the check.
+%% The error `open_artifact' names the first directory that fails the check.
 -spec owned([file:filename()]) -> ok | {error, whittle_runtime:reason()}.
 owned(Dirs) ->
     User = user(),
@@ -208,10 +208,10 @@ sum(File) ->
 %%% Ownership
 
 safe(File, #file_info{uid = Uid}, Dir, User) when Uid =/= User, Uid =/= 0 ->
-    throw({?MODULE, {open_artefact, #{file => File, dir => Dir, why => {owner, Uid}}}});
+    throw({?MODULE, {open_artifact, #{file => File, dir => Dir, why => {owner, Uid}}}});
 safe(File, #file_info{type = Type, mode = Mode}, Dir, _)
   when Type =/= symlink, Mode band ?OTHERS_WRITE =/= 0 ->
-    throw({?MODULE, {open_artefact, #{file => File, dir => Dir, why => writable}}});
+    throw({?MODULE, {open_artifact, #{file => File, dir => Dir, why => writable}}});
 safe(_, #file_info{}, _, _) ->
     ok.
 
@@ -229,7 +229,7 @@ user() ->
 
 -spec changed(file:filename(), file:filename(), string()) -> no_return().
 changed(Dir, Path, Why) ->
-    throw({?MODULE, {changed_artefact, #{file => filename:join(Dir, Path), dir => Dir,
+    throw({?MODULE, {changed_artifact, #{file => filename:join(Dir, Path), dir => Dir,
                                          why => Why}}}).
 
 -spec fail(atom(), file:filename()) -> no_return().

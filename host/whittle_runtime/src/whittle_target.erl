@@ -5,7 +5,7 @@
 %% a file.
 -module(whittle_target).
 
--export([all/0, load/1, for_flavour/2]).
+-export([all/0, load/1, for_flavor/2]).
 
 -export_type([target/0, library/0]).
 
@@ -39,7 +39,7 @@
           ldflags := [string()],
           configure := [string()],      % additional arguments for OTP's configure
           openssl := string(),          % the target's name in OpenSSL's Configure
-          flavours := [size | speed],
+          flavors := [size | speed],
           emulator := [string()],       % the command that runs its programs here; the
                                         % last word is the emulator; [] if none is needed
           identify := [string()],       % commands that print the versions of compiler
@@ -56,7 +56,7 @@
           version := string(),          % a command for sh that prints it
           notices := [string()],        % file names, which sh expands: "gcc-$(gcc
                                         % -dumpversion)"; files may be missing
-          flavours => [size | speed]}.  % flavours that contain it (default: all)
+          flavors => [size | speed]}.  % flavors that contain it (default: all)
 
 %% @doc Lists all targets, ordered by name.
 -spec all() -> [target()].
@@ -76,14 +76,14 @@ load(Name) ->
             {error, {unknown_target, #{target => Name, known => Known}}}
     end.
 
-%% @doc Restricts a target to the libraries that one flavour contains.
+%% @doc Restricts a target to the libraries that one flavor contains.
 %%
-%% So a new library for one flavour does not change the cache key of the other.
--spec for_flavour(target(), size | speed) -> target().
-for_flavour(Target = #{libraries := Libraries}, Flavour) ->
-    Target#{libraries := [maps:remove(flavours, Library)
+%% So a new library for one flavor does not change the cache key of the other.
+-spec for_flavor(target(), size | speed) -> target().
+for_flavor(Target = #{libraries := Libraries}, Flavor) ->
+    Target#{libraries := [maps:remove(flavors, Library)
                           || Library <- Libraries,
-                             lists:member(Flavour, maps:get(flavours, Library, [Flavour]))]}.
+                             lists:member(Flavor, maps:get(flavors, Library, [Flavor]))]}.
 
 %% Reads a description. It is part of Whittle, so a mistake in it is a bug and crashes.
 read(File) ->
@@ -98,7 +98,7 @@ read(File) ->
 keys() ->
     [summary, cpu, triple, word_size, endian, float, page_size, cc, cxx, cxx_libs, ar, ranlib,
      strip, objcopy, libc, soft_float, kernel_headers, cflags, ldflags, configure, openssl,
-     flavours, emulator, identify, packages, libraries, notes].
+     flavors, emulator, identify, packages, libraries, notes].
 
 directory() ->
     filename:join(code:priv_dir(whittle_runtime), "targets").

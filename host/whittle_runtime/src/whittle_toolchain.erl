@@ -5,7 +5,7 @@
 
 %% @doc Returns lines for sh that export a target's tools and flags.
 %%
-%% If Whittle builds the target's C library, the variable LIBC names its artefact.
+%% If Whittle builds the target's C library, the variable LIBC names its artifact.
 -spec tools(whittle_target:target(), [string()]) -> [string()].
 tools(Target, Cflags0) ->
     #{cc := Cc0, cxx := Cxx0, ar := Ar, ranlib := Ranlib, ldflags := Ldflags} = Target,
@@ -32,12 +32,12 @@ tools(Target, Cflags0) ->
 page_size(#{page_size := Bytes}) ->
     "-Wl,-z,max-page-size=" ++ integer_to_list(Bytes).
 
-%% @doc Returns the compiler's flags for a target and a flavour.
+%% @doc Returns the compiler's flags for a target and a flavor.
 %%
 %% They omit unwind tables, because nothing unwinds the stack.
 -spec cflags(whittle_target:target(), size | speed) -> [string()].
-cflags(#{cflags := Target}, Flavour) ->
-    [case Flavour of size -> "-Os"; speed -> "-O2" end,
+cflags(#{cflags := Target}, Flavor) ->
+    [case Flavor of size -> "-Os"; speed -> "-O2" end,
      "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.

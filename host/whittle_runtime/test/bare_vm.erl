@@ -14,7 +14,7 @@ ensure(Spec, Options) ->
     Vm.
 
 spec() ->
-    #{target => "x86_64", otp => whittle_runtime:default_otp(), flavour => size, natives => []}.
+    #{target => "x86_64", otp => whittle_runtime:default_otp(), flavor => size, natives => []}.
 
 %% @doc Evaluates an expression in a VM, and returns the exit code and the output.
 %%

@@ -39,12 +39,12 @@ builds_once(Config) ->
                    {ok, #{answer => 42}}
            end,
     Options = #{cache => dir(Config)},
-    {ok, First} = whittle_cache:artefact("thing", in, Make, Options),
+    {ok, First} = whittle_cache:artifact("thing", in, Make, Options),
     ?assertMatch(#{answer := 42}, First),
-    ?assertEqual({ok, First}, whittle_cache:artefact("thing", in, Make, Options)),
+    ?assertEqual({ok, First}, whittle_cache:artifact("thing", in, Make, Options)),
     ?assertEqual({ok, <<"a">>}, file:read_file(filename:join(maps:get(dir, First), "a"))),
     ?assertEqual(1, received(made)),
-    {ok, Other} = whittle_cache:artefact("thing", other, Make, Options),
+    {ok, Other} = whittle_cache:artifact("thing", other, Make, Options),
     ?assertNotEqual(maps:get(dir, First), maps:get(dir, Other)),
     ?assertEqual([], leftovers(Config)).
 
@@ -67,7 +67,7 @@ killed_build_starts_clean(Config) ->
     {os_pid, Pid} = erlang:port_info(Vm, os_pid),
     0 = status("kill", ["-KILL", integer_to_list(Pid)]),
     await_end(Alive),
-    %% The killed build leaves no artefact, and the next build removes its directory.
+    %% The killed build leaves no artifact, and the next build removes its directory.
     Next = start_vm(Config),
     await(Next, "started"),
     let_go(Config),
@@ -77,7 +77,7 @@ killed_build_starts_clean(Config) ->
 %% The next build of any name removes the directory of a killed build, and no running build's.
 killed_build_goes_with_another(Config) ->
     Other = fun(Inputs) ->
-                    {ok, _} = whittle_cache:artefact("other", Inputs, fun(_) -> {ok, #{}} end,
+                    {ok, _} = whittle_cache:artifact("other", Inputs, fun(_) -> {ok, #{}} end,
                                                      #{cache => dir(Config)})
             end,
     Vm = start_vm(Config),
@@ -104,8 +104,8 @@ killed_build_goes_with_another(Config) ->
 %% them, even if a name looks like one of Whittle's.
 not_ours_stays(Config) ->
     Options = #{cache => dir(Config)},
-    Build = fun(In) -> whittle_cache:artefact("thing", In, fun(_) -> {ok, #{}} end, Options) end,
-    {ok, #{dir := Artefact}} = Build(1),
+    Build = fun(In) -> whittle_cache:artifact("thing", In, fun(_) -> {ok, #{}} end, Options) end,
+    {ok, #{dir := Artifact}} = Build(1),
     Hex = "-0123456789abcdef",
     Others = ["work/thesis.txt", "work/thesis/text", "work/thesis@1/text",
               "work/thing" ++ Hex ++ "@1/no-lock", "sources/main.c", "sources/erlang-29/main.c",
@@ -115,7 +115,7 @@ not_ours_stays(Config) ->
     [made:file(filename:join(dir(Config), Other), "mine") || Other <- Others],
     Kept = fun() -> [Other || Other <- Others,
                               filelib:is_regular(filename:join(dir(Config), Other))] end,
-    made:file(filename:join([dir(Config), "logs", filename:basename(Artefact) ++ ".log"]), "ours"),
+    made:file(filename:join([dir(Config), "logs", filename:basename(Artifact) ++ ".log"]), "ours"),
     {ok, _} = Build(2),
     ?assertEqual(Others, Kept()),
     Locks = filelib:wildcard("*", filename:join(dir(Config), "locks")),
@@ -126,7 +126,7 @@ not_ours_stays(Config) ->
                                   Done =/= {error, not_ours}]),
     ?assertEqual(Others, Kept()),
     ?assertEqual(length(Others), length([E || #{kind := other} = E <- Entries])),
-    ?assertNot(filelib:is_dir(Artefact)),
+    ?assertNot(filelib:is_dir(Artifact)),
     ?assertEqual(Locks, filelib:wildcard("*", filename:join(dir(Config), "locks"))).
 
 %% A symbolic link in work/, or in place of work/ or of another directory of the cache.
@@ -134,7 +134,7 @@ no_link_is_followed(Config) ->
     Cache = filename:join(dir(Config), "cache"),
     Options = #{cache => Cache},
     Build = fun(In) ->
-                    {ok, _} = whittle_cache:artefact("thing", In, fun(_) -> {ok, #{}} end, Options)
+                    {ok, _} = whittle_cache:artifact("thing", In, fun(_) -> {ok, #{}} end, Options)
             end,
     Build(1),
     [Lock] = filelib:wildcard("thing-*", filename:join(Cache, "locks")),
@@ -179,7 +179,7 @@ stopped_build_leaves_nothing(Config) ->
                    {error, {stopped, #{}}}
            end,
     ?assertEqual({error, {stopped, #{}}},
-                 whittle_cache:artefact("thing", in, Make, #{cache => dir(Config)})).
+                 whittle_cache:artifact("thing", in, Make, #{cache => dir(Config)})).
 
 %% undo/0 only reads the list: a change would wait for the process that is suspended.
 undo_says_what_is_left(Config) ->
@@ -256,15 +256,15 @@ full_disk(Config) ->
     Recipe = [#{name => "try", seconds => 1, lines => 1, script => ["echo some words"]}],
     ?assertEqual(ok, whittle_recipe:run("test", Recipe, [], Place, #{})).
 
-%% The check finds and names every change of an artefact.
+%% The check finds and names every change of an artifact.
 changed(Config) ->
     Options = #{cache => dir(Config)},
-    {ok, #{dir := Dir}} = artefact(Config),
+    {ok, #{dir := Dir}} = artifact(Config),
     In = fun(Path) -> filename:join(Dir, Path) end,
     Verify = fun() -> whittle_cache:verify(Dir, [], Options) end,
     Found = fun(Path) ->
                     File = In(Path),
-                    {error, {changed_artefact, #{file := File}}} = Verify()
+                    {error, {changed_artifact, #{file := File}}} = Verify()
             end,
     ?assertEqual(ok, Verify()),
     %% A restored modification time hides no change, and a new one alone is no change.
@@ -305,16 +305,16 @@ changed(Config) ->
 
 %% The check reads a file with equal metadata if the caller asks for that.
 always(Config) ->
-    {ok, #{dir := Dir}} = artefact(Config),
+    {ok, #{dir := Dir}} = artifact(Config),
     Sums = filename:join(Dir, "whittle.sums"),
     {ok, Text} = file:read_file(Sums),
     Sum = fun(Bytes) -> list_to_binary(whittle_digest:hex(crypto:hash(sha256, Bytes))) end,
     ok = file:write_file(Sums, binary:replace(Text, Sum("machine"), Sum("others"))),
-    %% The files of this artefact are older than their checksums.
+    %% The files of this artifact are older than their checksums.
     Later = erlang:system_time(second) + 60,
     ok = file:change_time(Sums, calendar:system_time_to_local_time(Later, second)),
     ?assertEqual(ok, whittle_cache:verify(Dir, [], #{cache => dir(Config)})),
-    ?assertMatch({error, {changed_artefact, _}},
+    ?assertMatch({error, {changed_artifact, _}},
                  whittle_cache:verify(Dir, ["vm"], #{cache => dir(Config)})).
 
 %% The cache uses nothing that others can write, and creates nothing that others can write, with
@@ -333,16 +333,16 @@ source_open_to_others(Config) ->
     Meta = filename:join(filename:dirname(File), "whittle.config"),
     [begin
          ok = file:change_mode(Path, 8#646),
-         ?assertMatch({error, {open_artefact, #{file := Path, why := writable}}}, Use()),
+         ?assertMatch({error, {open_artifact, #{file := Path, why := writable}}}, Use()),
          ok = file:change_mode(Path, 8#644)
      end || Path <- [File, Meta]].
 
 open_to_others(Config) ->
-    {ok, #{dir := Dir}} = artefact(Config),
+    {ok, #{dir := Dir}} = artifact(Config),
     Options = #{cache => dir(Config)},
     In = fun(Path) -> filename:join(Dir, Path) end,
     Used = fun() ->
-                   case artefact(Config) of
+                   case artifact(Config) of
                        {ok, #{dir := Dir}} -> whittle_cache:verify(Dir, [], Options);
                        Error -> Error
                    end
@@ -353,20 +353,20 @@ open_to_others(Config) ->
          ?assertEqual({Path, 0}, {Path, Mode band 8#022}),
          [begin
               ok = file:change_mode(Path, Mode bor Bit),
-              ?assertMatch({error, {open_artefact, #{file := Path, why := writable}}}, Used())
+              ?assertMatch({error, {open_artifact, #{file := Path, why := writable}}}, Used())
           end || Bit <- [8#020, 8#002]],
          ok = file:change_mode(Path, Mode)
      end || Path <- [dir(Config), filename:dirname(Dir), Dir, In("below"), In("below/a b")]],
     %% Only root can change the owner of a file.
     [begin
-         ?assertMatch({error, {open_artefact, #{file := Path, why := {owner, 65534}}}}, Used()),
+         ?assertMatch({error, {open_artifact, #{file := Path, why := {owner, 65534}}}}, Used()),
          ok = file:change_owner(Path, 0)
      end || Path <- [dir(Config), Dir, In("below"), In("vm")],
             file:change_owner(Path, 65534) =:= ok],
     ?assertEqual(ok, Used()).
 
 %% Creates files and directories that everybody may write, as with a umask of zero.
-artefact(Config) ->
+artifact(Config) ->
     Make = fun(#{out := Out, work := Work}) ->
                    {ok, #file_info{mode = Mode}} = file:read_file_info(Work),
                    ?assertEqual(0, Mode band 8#077),
@@ -380,12 +380,12 @@ artefact(Config) ->
                    ok = file:change_mode(Out, 8#777),
                    {ok, #{}}
            end,
-    whittle_cache:artefact("open", in, Make, #{cache => dir(Config)}).
+    whittle_cache:artifact("open", in, Make, #{cache => dir(Config)}).
 
 unwritable(Config) ->
     Blocked = filename:join(dir(Config), "file"),
     ok = file:write_file(Blocked, ""),
-    Result = whittle_cache:artefact("thing", in, fun(_) -> {ok, #{}} end,
+    Result = whittle_cache:artifact("thing", in, fun(_) -> {ok, #{}} end,
                                     #{cache => Blocked}),
     ?assertMatch({error, {cache_unwritable, _}}, Result),
     %% If a lock cannot be opened, that does not mean that somebody holds it.
@@ -403,7 +403,7 @@ no_place(_) ->
         lists:foreach(fun os:unsetenv/1, Names),
         ?assertEqual({error, {no_cache, #{}}}, whittle_cache_dir:root(#{})),
         ?assertEqual({error, {no_cache, #{}}},
-                     whittle_cache:artefact("thing", in, fun(_) -> error(not_reached) end, #{})),
+                     whittle_cache:artifact("thing", in, fun(_) -> error(not_reached) end, #{})),
         os:putenv("HOME", "/home/somebody"),
         ?assertEqual({ok, "/home/somebody/.cache/whittle"}, whittle_cache_dir:root(#{})),
         os:putenv("XDG_CACHE_HOME", "caches"),
@@ -421,7 +421,7 @@ no_place(_) ->
 keys(Config) ->
     Options = #{cache => dir(Config)},
     Key = fun(Inputs) ->
-                  {ok, #{id := Id}} = whittle_cache:artefact(
+                  {ok, #{id := Id}} = whittle_cache:artifact(
                                         "k", Inputs, fun(_) -> {ok, #{}} end, Options),
                   Id
           end,
@@ -442,7 +442,7 @@ run_recipe(Config, Script) ->
                        Error -> Error
                    end
            end,
-    whittle_cache:artefact("thing", Script, Make, Options).
+    whittle_cache:artifact("thing", Script, Make, Options).
 
 slow_build(Dir, Progress) ->
     Options = #{cache => Dir, progress => Progress},
@@ -456,7 +456,7 @@ slow_build(Dir, Progress) ->
                    ok = whittle_recipe:run("slow", Recipe, [{"DIR", Dir}], Place, Options),
                    {ok, #{}}
            end,
-    whittle_cache:artefact("slow", in, Make, Options).
+    whittle_cache:artifact("slow", in, Make, Options).
 
 build_in_vm([Dir]) ->
     Tell = fun(#{percent := Percent}) when Percent > 50 -> io:format("started~n");

@@ -1,5 +1,5 @@
 %% Tests the façade: unknown names, machines without the needed programs, and a real runtime for
-%% x86_64 of OTP 29 in flavour size. That runtime stays in the user's cache: the first run builds
+%% x86_64 of OTP 29 in flavor size. That runtime stays in the user's cache: the first run builds
 %% it, later runs find it.
 -module(whittle_runtime_SUITE).
 
@@ -10,7 +10,7 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
-         libraries_of_natives/1, recipes_follow_the_target/1, no_notice/1, libraries_of_flavours/1,
+         libraries_of_natives/1, recipes_follow_the_target/1, no_notice/1, libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          last_words/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
@@ -24,7 +24,7 @@ all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target,
-     no_notice, libraries_of_flavours, no_version_of_the_compiler,
+     no_notice, libraries_of_flavors, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, last_words, {group, built}].
 
 groups() ->
@@ -48,8 +48,8 @@ targets_are_described(_) ->
     ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
     ?assertEqual("29", whittle_runtime:default_otp()),
     ?assertEqual("x86_64", whittle_runtime:default_target()),
-    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavour}, [], static))
-     || T = #{flavours := Flavours} <- Targets, Flavour <- Flavours,
+    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavor}, [], static))
+     || T = #{flavors := Flavors} <- Targets, Flavor <- Flavors,
         Otp <- whittle_runtime:otps()].
 
 unknown_words(_) ->
@@ -59,7 +59,7 @@ unknown_words(_) ->
           end,
     ?assertEqual(unknown_target, Tag(#{target => "pdp11"})),
     ?assertEqual(unsupported_otp, Tag(#{otp => "17"})),
-    ?assertEqual(unsupported_flavour, Tag(#{flavour => tiny})),
+    ?assertEqual(unsupported_flavor, Tag(#{flavor => tiny})),
     ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
                cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
@@ -125,12 +125,12 @@ recipes_name_no_place(_) ->
         ++
         [whittle_recipe_suites:recipe(Source), whittle_recipe_otp:recipe(Source)]
         ++ lists:append(
-             [[whittle_recipe_vm:link(Target, {"29", Flavour}, [asn1, crypto], static),
-               whittle_recipe_vm:erts(Target, Flavour, Source, ["a.patch"])
-               | [whittle_recipe_lib:openssl(Target, Flavour, Source, Part)
+             [[whittle_recipe_vm:link(Target, {"29", Flavor}, [asn1, crypto], static),
+               whittle_recipe_vm:erts(Target, Flavor, Source, ["a.patch"])
+               | [whittle_recipe_lib:openssl(Target, Flavor, Source, Part)
                   || Part <- [crypto, ssl]]
-                   ++ [whittle_recipe_lib:Library(Target, Flavour, Source)
-                       || Library <- [terminfo, zstd]]] || Flavour <- [size, speed]])
+                   ++ [whittle_recipe_lib:Library(Target, Flavor, Source)
+                       || Library <- [terminfo, zstd]]] || Flavor <- [size, speed]])
         ++ [whittle_recipe_lib:libc(T#{libc := "x-musl"}, Source)
             || T <- whittle_runtime:targets()],
     [?assertEqual(nomatch, string:find(Line, "/home/"))
@@ -173,19 +173,19 @@ recipes_follow_the_target(_) ->
                                        {Erts, "page-size=4096", "max-page-size=65536"},
                                        {Link, "page-size=4096", "max-page-size=65536"}]].
 
-%% A component without its licence notice stops the build.
+%% A component without its license notice stops the build.
 no_notice(Config) ->
     Erts = filename:join(dir(Config), "erts"),
     ok = filelib:ensure_path(filename:join(Erts, "erts/emulator/beam")),
     Collect = fun() ->
                       whittle_components:collect(
                         #{erts => Erts},
-                        #{flavour => size, target => #{libraries => []},
+                        #{flavor => size, target => #{libraries => []},
                           versions => #{erts => "29.1"}},
                         filename:join(dir(Config), "out"))
               end,
     ?assertEqual({error, {no_notice, #{component => "erts"}}}, Collect()),
-    ok = file:write_file(filename:join(Erts, "LICENSE.txt"), "a licence"),
+    ok = file:write_file(filename:join(Erts, "LICENSE.txt"), "a license"),
     ?assertMatch({ok, [#{name := "erts", version := "29.1",
                          notices := ["licenses/erts-LICENSE.txt"]}]}, Collect()),
     Kept = filename:join(dir(Config), "out/licenses/erts-LICENSE.txt"),
@@ -193,13 +193,13 @@ no_notice(Config) ->
     ok = file:make_symlink("/dev/full", Kept),
     ?assertMatch({error, {disk_full, _}}, Collect()).
 
-%% Only the JIT flavour contains the C++ library, and the machine must have its notice.
-libraries_of_flavours(_) ->
+%% Only the JIT flavor contains the C++ library, and the machine must have its notice.
+libraries_of_flavors(_) ->
     {ok, Target} = whittle_target:load("x86_64"),
-    Names = fun(Flavour) ->
-                    #{libraries := Libraries} = Seen = whittle_target:for_flavour(Target, Flavour),
+    Names = fun(Flavor) ->
+                    #{libraries := Libraries} = Seen = whittle_target:for_flavor(Target, Flavor),
                     ?assertEqual(ok, whittle_components:check(Seen)),
-                    ?assertEqual([], [L || #{flavours := _} = L <- Libraries]),
+                    ?assertEqual([], [L || #{flavors := _} = L <- Libraries]),
                     [Name || #{name := Name} <- Libraries]
             end,
     ?assertEqual(["musl", "libgcc"], Names(size)),
@@ -228,9 +228,9 @@ every_error_is_one_line(_) ->
               {cache_unwritable, #{dir => "d", reason => eacces}},
               {build_running, #{lock => "d"}},
               {cache_link, #{link => "l"}},
-              {changed_artefact, #{file => "f", dir => "d", why => "is gone"}},
-              {open_artefact, #{file => "f", dir => "d", why => {owner, 1000}}},
-              {open_artefact, #{file => "f", dir => "d", why => writable}},
+              {changed_artifact, #{file => "f", dir => "d", why => "is gone"}},
+              {open_artifact, #{file => "f", dir => "d", why => {owner, 1000}}},
+              {open_artifact, #{file => "f", dir => "d", why => writable}},
               {no_cache, #{}},
               {no_notice, #{component => "c"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
@@ -239,7 +239,7 @@ every_error_is_one_line(_) ->
               {bad_series, #{file => "f", line => 3}},
               {no_native, #{file => "f", reason => enoent}},
               {unknown_target, #{target => "t", known => ["u"]}},
-              {unsupported_flavour, #{flavour => f, target => "t", known => [size]}},
+              {unsupported_flavor, #{flavor => f, target => "t", known => [size]}},
               {unsupported_native, #{native => n, known => [crypto]}},
               {native_twice, #{native => "n"}},
               {native_by_module, #{native => "n", module => m, otp => "27"}},
@@ -292,10 +292,10 @@ found_again(Config) ->
     Runtime = runtime(Config),
     Progress = fun(Event) -> error({built_again, Event}) end,
     ?assertEqual({ok, Runtime}, whittle_runtime:ensure(spec(), #{progress => Progress})),
-    ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavour := size,
+    ?assertMatch(#{otp := "29", otp_vsn := "29." ++ _, erts_vsn := _, flavor := size,
                    target := "x86_64", natives := []}, Runtime).
 
-%% Only the artefact with the right key counts, not another one of the same release.
+%% Only the artifact with the right key counts, not another one of the same release.
 has_otp(Config) ->
     Release = whittle_runtime:default_otp(),
     {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
@@ -319,15 +319,15 @@ changed_in_the_cache(Config) ->
     #{dir := Dir, otp := Release} = runtime(Config),
     {ok, #{dir := Otp}} = whittle_runtime:otp(Release, #{}),
     {ok, [#{parts := Parts}]} = file:consult(filename:join(Dir, "inputs.config")),
-    Artefacts = filename:dirname(Dir),
+    Artifacts = filename:dirname(Dir),
     Copy = filename:join(dir(Config), "cache"),
     ok = filelib:ensure_path(filename:join(Copy, "artefacts")),
     {ok, Cache} = whittle_cache_dir:root(#{}),
     ok = file:make_symlink(filename:join(Cache, "sources"), filename:join(Copy, "sources")),
     Used = [Otp, Dir | [Part || Id <- maps:values(Parts),
                                 Part <- filelib:wildcard("*-" ++ string:slice(Id, 0, 16),
-                                                         Artefacts)]],
-    [{ok, _} = whittle_program:capture("cp", ["-a", filename:join(Artefacts, Name),
+                                                         Artifacts)]],
+    [{ok, _} = whittle_program:capture("cp", ["-a", filename:join(Artifacts, Name),
                                            filename:join(Copy, "artefacts")]) || Name <- Used],
     Options = #{cache => Copy, progress => fun(Event) -> error({built_again, Event}) end},
     ?assertMatch({ok, _}, whittle_runtime:ensure(spec(), Options)),
@@ -337,18 +337,18 @@ changed_in_the_cache(Config) ->
          end,
     Vm = In(Dir, "vm"),
     flipped(Vm, 4711),
-    ?assertMatch({error, {changed_artefact, #{file := Vm}}},
+    ?assertMatch({error, {changed_artifact, #{file := Vm}}},
                  whittle_runtime:ensure(spec(), Options)),
     [Beam] = filelib:wildcard(In(Otp, "lib/stdlib-*/ebin/lists.beam")),
     flipped(Beam, 99),
-    ?assertMatch({error, {changed_artefact, #{file := Beam}}},
+    ?assertMatch({error, {changed_artifact, #{file := Beam}}},
                  whittle_runtime:otp(Release, Options)),
     %% A build checks a part when it uses it.
     ok = file:del_dir_r(In(Dir, "")),
     #{terminfo := TerminfoId} = Parts,
     [Terminfo] = filelib:wildcard(In("*-" ++ string:slice(TerminfoId, 0, 16), "lib/libtinfo.a")),
     flipped(Terminfo, 99),
-    ?assertMatch({error, {changed_artefact, #{file := Terminfo}}},
+    ?assertMatch({error, {changed_artifact, #{file := Terminfo}}},
                  whittle_runtime:ensure(spec(), #{cache => Copy})).
 
 %% Changes one bit and restores the times.
@@ -398,7 +398,7 @@ symbols_beside(Config) ->
 %%% Test data
 
 spec() ->
-    #{target => "x86_64", otp => "29", flavour => size, natives => []}.
+    #{target => "x86_64", otp => "29", flavor => size, natives => []}.
 
 options(Native, Config) ->
     Tarball = filename:join(dir(Config), "otp.tar"),

@@ -79,7 +79,7 @@
          choices = #{} :: #{{module(), arity()} => mfa()},
          %% First elements of tuples and keys of maps, and the modules whose functions they name.
          labels = #{} :: #{atom() => origin()},
-         labelled = #{} :: #{module() => origin()},
+         labeled = #{} :: #{module() => origin()},
          on = #{}, off = [], blocked = #{},
          met = #{} :: #{whittle_shake_feature:use() => []}, % uses found in the program
          refused = [],                      % features that are off but used
@@ -458,9 +458,9 @@ label(F, Origin, #state{own = Own} = State) ->
         false -> State
     end.
 
-own_label(F, Origin, #state{labels = Labels, labelled = Labelled, named = Named} = State) ->
+own_label(F, Origin, #state{labels = Labels, labeled = Labeled, named = Named} = State) ->
     lists:foldl(fun({M, A}, S) ->
-                        case Labelled of
+                        case Labeled of
                             #{M := By} -> edge({M, F, A}, {named, By, Origin}, S);
                             _ -> S
                         end
@@ -485,7 +485,7 @@ module(M, Origin, #state{known = Known} = State) ->
 meant(M, Origin, #state{modules = Modules, about = About} = State) ->
     case Modules of
         #{M := #{exports := Exports}} ->
-            Ready = labelled(M, Exports, Origin,
+            Ready = labeled(M, Exports, Origin,
                              by_program(whittle_shake_feature:of_name(M, State#state.features),
                                         Origin, M, State)),
             case is_map_key(M, About) of
@@ -500,8 +500,8 @@ meant(M, Origin, #state{modules = Modules, about = About} = State) ->
 %% Handles a mentioned module of the program's own, or a module of kernel or stdlib that the
 %% program's own code or its configuration mentions. The other applications of OTP have too many
 %% functions with the names of labels: a label `file' would keep the whole compiler.
-labelled(M, _, _, #state{labelled = Labelled} = State) when is_map_key(M, Labelled) -> State;
-labelled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
+labeled(M, _, _, #state{labeled = Labeled} = State) when is_map_key(M, Labeled) -> State;
+labeled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
     case is_map_key(M, Own)
         orelse (not is_map_key(M, Program) andalso is_of_program(Origin, Own)) of
         true ->
@@ -510,7 +510,7 @@ labelled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
                                     #{F := By} -> edge({M, F, A}, {named, Origin, By}, S);
                                     _ -> S
                                 end
-                        end, State#state{labelled = (State#state.labelled)#{M => Origin}}, Exports);
+                        end, State#state{labeled = (State#state.labeled)#{M => Origin}}, Exports);
         false -> State
     end.
 

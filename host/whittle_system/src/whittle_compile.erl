@@ -180,7 +180,7 @@ erlc(Given, Tmp, Ebin, Otp) ->
     %% A module that was generated from a grammar earlier is not the newest source.
     Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl"))
         -- [filename:rootname(File) ++ ".erl" || File <- Grammars],
-    %% Parse transforms and behaviours come first, because the compiler needs them for the other
+    %% Parse transforms and behaviors come first, because the compiler needs them for the other
     %% modules.
     {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
     %% The temporary directory has another name each time.

@@ -1,6 +1,6 @@
 %% @doc Runs passes. A pass is a function from system to system that makes the system smaller.
 %%
-%% To add a pass, write a module with this behaviour and add it to `whittle_make:passes/1'. A pass
+%% To add a pass, write a module with this behavior and add it to `whittle_make:passes/1'. A pass
 %% reads its settings from the options. It notes ({@link whittle_system:note/2}) the facts that a
 %% person needs and that the figures do not show. {@link run/3} adds the entry to the ledger and
 %% updates the boot script after each pass.

@@ -51,15 +51,15 @@ plain_source(Config) ->
               "{application, plain, [{vsn, \"3\"}, {mod, {plain, []}},"
               " {applications, [kernel, stdlib]}]}.\n"),
     made:file(in("plain/include/plain.hrl", Config), "-define(WORD, \"from a header\").\n"),
-    made:file(in("plain/src/plain_behaviour.erl", Config),
-              "-module(plain_behaviour).\n-callback word() -> string().\n"),
+    made:file(in("plain/src/plain_behavior.erl", Config),
+              "-module(plain_behavior).\n-callback word() -> string().\n"),
     made:file(in("plain/src/plain_scan.xrl", Config),
               "Definitions.\nRules.\n[a-z]+ : {token, TokenChars}.\n\\s : skip_token.\n"
               "Erlang code.\n"),
     %% A compiler that ran in this directory left this file.
     made:file(in("plain/src/plain_scan.erl", Config), "-module(plain_scan).\n"),
     made:file(in("plain/src/a_word.erl", Config),
-              "-module(a_word).\n-behaviour(plain_behaviour).\n-export([word/0]).\n"
+              "-module(a_word).\n-behaviour(plain_behavior).\n-export([word/0]).\n"
               "-include(\"plain.hrl\").\nword() -> ?WORD.\n"),
     made:file(in("plain/src/plain.erl", Config),
               "-module(plain).\n-export([start/2, stop/1]).\n"
@@ -71,7 +71,7 @@ plain_source(Config) ->
     ?assertEqual(Before, filelib:wildcard("**", Dir)),
     ?assert(System =:= read(Dir)),
     {ok, #{modules := Modules, vsn := "3"}} = whittle_system:app(plain, System),
-    ?assertEqual([a_word, plain, plain_behaviour, plain_scan], lists:sort(maps:keys(Modules))),
+    ?assertEqual([a_word, plain, plain_behavior, plain_scan], lists:sort(maps:keys(Modules))),
     ?assertEqual({0, <<"[\"from\",\"a\",\"header\"]\n">>}, run(System, [], Config)).
 
 compiled_application(Config) ->

@@ -80,23 +80,23 @@ path(Chip) ->
     Text = whittle_gpio_config:text(Chip),
     case {binary:match(Text, <<"/">>), Text} of
         {nomatch, <<"gpiochip", _/binary>>} -> path(<<"/dev/", Text/binary>>);
-        {nomatch, _} -> labelled(Text);
+        {nomatch, _} -> labeled(Text);
         {_, _} when byte_size(Text) > ?PATH_MAX -> {error, enametoolong};
         {_, _} -> {ok, Text}
     end.
 
-labelled(Label) ->
+labeled(Label) ->
     case all() of
-        {ok, Paths} -> labelled(Label, Paths);
+        {ok, Paths} -> labeled(Label, Paths);
         Error -> Error
     end.
 
-labelled(_, []) ->
+labeled(_, []) ->
     {error, enoent};
-labelled(Label, [Path | Paths]) ->
+labeled(Label, [Path | Paths]) ->
     case whittle_gpio_nif:chip(Path) of
         {ok, {_, Label, _}} -> {ok, Path};
-        _ -> labelled(Label, Paths)
+        _ -> labeled(Label, Paths)
     end.
 
 %% Gives the offsets of lines. The function asks the chip for names only if the list has a name.

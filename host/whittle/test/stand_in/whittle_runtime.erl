@@ -12,9 +12,9 @@ targets() ->
                    _ -> "/usr/bin/env"
                end,
     [#{name => "x86_64", summary => "64-bit PCs", cpu => "any", word_size => 64,
-       endian => little, float => hard, flavours => [size], emulator => [], notes => []},
+       endian => little, float => hard, flavors => [size], emulator => [], notes => []},
      #{name => "board", summary => "a board", cpu => "small ones", word_size => 32,
-       endian => big, float => soft, flavours => [size, speed],
+       endian => big, float => soft, flavors => [size, speed],
        emulator => ["env", "EMULATED=it's so", Emulator], notes => ["it has no clock"]}].
 
 default_target() -> "x86_64".
@@ -33,7 +33,7 @@ has_otp(Otp, _) -> Otp =:= "25".
 
 otp_libs(_) -> [].
 
-ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
+ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
        #{progress := Progress}) ->
     Step = #{task => "VM for " ++ Target, step => "configure", index => 1, 'of' => 3,
              percent => 7},
@@ -48,7 +48,7 @@ ensure(#{target := Target, otp := Otp, flavour := Flavour, natives := Natives},
         false ->
             File = os:getenv("STAND_IN_VM"),
             {ok, #{target => Target, otp => Otp, otp_vsn => Otp ++ ".0",
-                   erts_vsn => "13.1.5", flavour => Flavour, natives => Natives,
+                   erts_vsn => "13.1.5", flavor => Flavor, natives => Natives,
                    description => #{}, executable => File, symbols => File,
                    components => [], id => "0", dir => filename:dirname(File)}}
     end.
