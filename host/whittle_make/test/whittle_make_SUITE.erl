@@ -6,11 +6,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, no_input/1, plan_files/1, every_error_is_one_line/1]).
+         bad_files/1, too_many_names/1, no_input/1, plan_files/1, every_error_is_one_line/1]).
 
 all() ->
-    [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files, no_input,
-     plan_files, every_error_is_one_line].
+    [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
+     too_many_names, no_input, plan_files, every_error_is_one_line].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -81,6 +81,16 @@ bad_files(Config) ->
     ?assertMatch({[], {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
     ?assertMatch({[], {error, {unread, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
+
+%% The VM ends when its atom table is full. So the plan refuses a file of too many names before it
+%% reads the first. This program reads no file, so the test survives a plan without this check.
+too_many_names(Config) ->
+    Names = lists:join($,, [[$z | integer_to_list(N)]
+                            || N <- lists:seq(1, erlang:system_info(atom_limit) * 3 div 4)]),
+    made:file(filename:join([?config(dir, Config), "one", "priv", "names.config"]),
+              ["[", Names, "]."]),
+    ?assertMatch({_, {error, {shake, {too_many_names, <<"lib/one-1/priv/names.config">>}}}},
+                 made(#{shake => #{unit => functions}}, Config)).
 
 no_input(Config) ->
     {[], {error, Reason}} = made(#{input => "/nowhere"}, Config),

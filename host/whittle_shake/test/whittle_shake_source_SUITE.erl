@@ -108,7 +108,7 @@ in_a_plan(_) ->
     [begin
          App = app(#{Path => #{mode => 8#644, bytes => Header}}),
          System = whittle_system:put_app(App#{modules := Modules}, system()),
-         Options = #{preloaded => #{}, unit => functions, keep => [Kept]},
+         Options = #{facts => facts(System), unit => functions, keep => [Kept]},
          {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
          ?assertEqual(Live, [Mfa || {M, F, _} = Mfa <- lists:sort(maps:keys(Hot)),
                                     M =/= epp, F =/= module_info])
@@ -142,6 +142,10 @@ with_script(Text) ->
 app(Files) ->
     #{name => a, vsn => "1", modules => #{}, files => Files,
       spec => {application, a, [{vsn, "1"}, {modules, []}]}, origin => #{kind => input}}.
+
+facts(System) ->
+    {ok, Facts} = whittle_shake:facts(System, #{}),
+    Facts.
 
 system() ->
     whittle_system:set_boot({script, {"s", "1"}, []},
