@@ -84,7 +84,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
-                        fun(_) -> check_flavor(Values) end,
+                        fun(_) -> check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
@@ -99,14 +99,12 @@ check_names(Values) ->
                              "' ", Why]}}
     end.
 
-check_flavor(#{target := Target, vm := Vm}) ->
-    [Flavors] = [Known || #{name := Name, flavors := Known} <- whittle_runtime:targets(),
-                           Name =:= Target],
-    case lists:member(Vm, Flavors) of
-        true -> ok;
-        false -> {error, {words, ["target ", Target, " has no flavor ", atom_to_list(Vm),
-                                  "; take one of ",
-                                  lists:join(", ", [atom_to_list(F) || F <- Flavors])]}}
+%% A wrong specification of the VM is a usage error.
+check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
+    Spec = #{target => Target, otp => Otp, flavor => Vm, natives => []},
+    case whittle_runtime:check(Spec) of
+        ok -> ok;
+        {error, Reason} -> {error, {words, whittle_runtime:format_error(Reason)}}
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->

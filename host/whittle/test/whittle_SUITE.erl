@@ -92,7 +92,7 @@ help_of_command(Config) ->
            " (x86_64, board; default: x86_64)\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
            " default: 25)\n"
-           "  --vm FLAVOR          size: the small interpreter; speed: the JIT (size, speed;"
+           "  --vm FLAVOR           size: the small interpreter; speed: the JIT (size, speed;"
            " default: size)\n"
            "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
            " dir; default: exe)\n"

@@ -8,16 +8,14 @@
 
 -import(whittle_work, [steps/1]).
 
--export([make/1, system/1, passes/1]).
+-export([make/1, system/1, passes/1, check_shake/1]).
 -export([format_error/1, details/1, code/1]).
 
--export_type([request/0, shake/0, event/0, made/0, prepared/0, reason/0]).
+-export_type([request/0, system_request/0, shake/0, event/0, made/0, prepared/0, reason/0]).
 
 -type request() ::
         #{input := file:filename(),         % the path of the application, release or escript
           otp => string(),                  % release, "29"; default: the newest known
-          otp_lib => file:filename(),       % `lib' of an installed OTP, instead of one that
-                                            % Whittle builds; for system/1 only
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,          % the interpreter or the JIT; default: size
@@ -37,6 +35,16 @@
           runtime => whittle_runtime:options(), % the cache directory, and more
           tell => fun((event()) -> term())}.% receives each event, in the calling process
 
+%% The keys of request() that a system depends on, and one more.
+-type system_request() ::
+        #{otp_lib => file:filename(),       % `lib' of an installed OTP, instead of one that
+                                            % Whittle builds
+          input := file:filename(), otp => string(), passes => [module()],
+          flavor => size | speed, libs => [file:filename()], add => [whittle_system:app_name()],
+          natives => [file:filename()], outside_links => note | refuse, includes => auto | keep,
+          attributes => auto | keep, shake => none | shake(),
+          runtime => whittle_runtime:options(), tell => fun((event()) -> term())}.
+
 %% The options of {@link whittle_shake:plan/2}, and two files that the build reads at its start.
 -type shake() ::
         #{unit := modules | functions,
@@ -45,7 +53,9 @@
           off => [whittle_shake_feature:name()],
           only => [mfa()],
           declared => #{whittle_shake_dynamic:kind() => whittle_shake:declared()},
-          seen => refuse | keep | only,     % default: keep with `load', refuse with `crash'
+          %% with an `evidence_file'; `only' with `load' only; default: keep with `load', refuse
+          %% with `crash'
+          seen => refuse | keep | only,
           keep_file => file:filename(),     % names of functions to keep
           evidence_file => file:filename()}.% the recording of `whittle trace'
 
@@ -85,19 +95,31 @@
       | whittle_make_shake:reason()
       | {input_is_output, file:filename()}.
 
+%% The keys of system_request(), and those that only request() has.
+-define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
+                      includes, attributes, shake, runtime, tell]).
+-define(OUTPUT_KEYS, [target, out, format, ca_certs]).
+
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
+    known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS),
     in_order(Request,
-             [{check, fun check_request/1}, {check, fun check_given_output/1},
+             [{check, fun check_vm/1}, {check, fun check_request/1},
+              {check, fun check_given_output/1},
               with_cache(to_system()
                          ++ [{runtime, fun get_runtime/1}, {pack, fun write/1}]),
               {ledger, fun account/1}],
              [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
 
 %% @doc Builds the system of an output without the VM and the file, for tests and measurements.
--spec system(request()) -> {ok, prepared()} | {error, reason()}.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
+-spec system(system_request()) -> {ok, prepared()} | {error, reason()}.
 system(Request) ->
+    known_keys(Request, ?SYSTEM_KEYS),
     in_order(Request, [{check, fun check_request/1}, with_cache(to_system())],
              [system, otp, plan, costs, timings]).
 
@@ -109,6 +131,13 @@ passes(Shake) ->
     [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_make_md5]
         ++ [whittle_make_shake || Shake =/= none]
         ++ [whittle_pass_strip, whittle_pass_literals, whittle_make_start].
+
+%% @doc Checks the options of tree shaking without reading the files that they name.
+%%
+%% {@link make/1} and {@link system/1} do the same first. An unknown key, or no `unit', is a
+%% `badarg'.
+-spec check_shake(none | shake()) -> ok | {error, whittle_make_shake:conflict()}.
+check_shake(Shake) -> whittle_make_shake:check(Shake).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
@@ -176,6 +205,12 @@ timed({Name, Step}, Before) ->
 
 since(Start) -> erlang:monotonic_time(millisecond) - Start.
 
+known_keys(Request, Known) ->
+    case is_map_key(input, Request) andalso maps:size(maps:without(Known, Request)) of
+        0 -> ok;
+        _ -> error(badarg, [Request])
+    end.
+
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
                  flavor => size, format => exe, libs => [], add => [], natives => [],
@@ -188,8 +223,13 @@ tell(Event, #{request := #{tell := Tell}}) ->
 
 %% Internal functions: the steps. Checks without long work come first
 
+check_vm(#{request := #{target := Target, otp := Release, flavor := Flavor}} = Build) ->
+    Spec = #{target => Target, otp => Release, flavor => Flavor, natives => []},
+    steps([fun(_) -> in(runtime, whittle_runtime:check(Spec)) end, fun(_) -> {ok, Build} end]).
+
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
-    steps([fun(_) -> in(system, whittle_read:check(Input)) end,
+    steps([fun(_) -> check_shake(Shake) end,
+           fun(_) -> in(system, whittle_read:check(Input)) end,
            fun(_) -> in(system, whittle_native:read_all(Files)) end,
            fun(Natives) ->
                    case whittle_make_shake:read_files(Shake) of

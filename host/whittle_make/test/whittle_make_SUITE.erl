@@ -6,11 +6,13 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, too_many_names/1, no_input/1, plan_files/1, every_error_is_one_line/1]).
+         bad_files/1, bad_requests/1, bad_vm/1, bad_shake/1, too_many_names/1, no_input/1,
+         plan_files/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
-     too_many_names, no_input, plan_files, every_error_is_one_line].
+     bad_requests, bad_vm, bad_shake, too_many_names, no_input, plan_files,
+     every_error_is_one_line].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -82,6 +84,40 @@ bad_files(Config) ->
     ?assertMatch({[], {error, {unread, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
 
+%% A key that the build does not know would have no effect. An output needs all of an OTP, so only
+%% system/1 takes the directory of an installed one.
+bad_requests(_) ->
+    Input = #{input => "/nowhere"},
+    [?assertError(badarg, whittle_make:F(Request))
+     || {F, Request} <- [{make, Input#{flavour => speed}}, {make, Input#{otp_lib => "lib"}},
+                         {make, #{}}, {system, Input#{out => "x"}}, {system, #{}},
+                         {system, Input#{shake => #{missing => load}}},
+                         {system, Input#{shake => #{unit => functions, keep => []}}}]].
+
+%% These errors come before the input is read.
+bad_vm(_) ->
+    [?assertMatch({error, {runtime, {Tag, _}}},
+                  whittle_make:make(maps:merge(#{input => "/nowhere"}, More)))
+     || {Tag, More} <- [{unknown_target, #{target => "pdp11"}},
+                        {unsupported_flavor, #{flavor => tiny}},
+                        {unsupported_otp, #{otp => "17"}}]].
+
+bad_shake(_) ->
+    [begin
+         Shake = More#{unit => functions},
+         ?assertEqual({error, Conflict}, whittle_make:check_shake(Shake)),
+         ?assertEqual({error, Conflict},
+                      whittle_make:system(#{input => "/nowhere", shake => Shake}))
+     end || {Conflict, More} <-
+                [{{unknown_feature, nope}, #{on => [nope]}},
+                 {{unknown_feature, nope}, #{off => [pg, nope]}},
+                 {{on_and_off, pg}, #{on => [eval, pg], off => [pg]}},
+                 {{needs_evidence, seen}, #{seen => keep}},
+                 {{needs_load, seen}, #{seen => only, missing => crash, evidence_file => "f"}}]],
+    ?assertEqual(ok, whittle_make:check_shake(none)),
+    ?assertEqual(ok, whittle_make:check_shake(#{unit => functions, on => [pg], off => [eval],
+                                                seen => only, evidence_file => "f"})).
+
 %% The VM ends when its atom table is full. So the plan refuses a file of too many names before it
 %% reads the first. This program reads no file, so the test survives a plan without this check.
 too_many_names(Config) ->
@@ -121,7 +157,8 @@ every_error_is_one_line(_) ->
          ?assertNotEqual(nomatch, re:run(Text, ": [a-z]+"))
      end || Reason <- [{input_is_output, "x"},
                        {unread, {keep, "f", enoent}}, {unread, {keep, "f", efbig}},
-                       {unread, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
+                       {unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen},
+                       {needs_load, seen}, {unread, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
                        {bad_evidence, {"f", no_evidence}},
                        {plan_file, {not_a_plan, "f"}}, {plan_file, {no_plan, "f"}},
                        {plan_file, {not_an_output, "f"}},

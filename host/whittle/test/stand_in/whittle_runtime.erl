@@ -3,7 +3,7 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
+-export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
@@ -22,6 +22,16 @@ default_target() -> "x86_64".
 otps() -> ["25", "17"].
 
 default_otp() -> "25".
+
+%% It checks a specification by the targets above, and names a wrong one as the real application
+%% does.
+check(#{target := Target, flavor := Flavor}) ->
+    [Known] = [Flavors || #{name := Name, flavors := Flavors} <- targets(), Name =:= Target],
+    case lists:member(Flavor, Known) of
+        true -> ok;
+        false -> {error, {unsupported_flavor, #{flavor => Flavor, target => Target,
+                                                known => Known}}}
+    end.
 
 otp("25", _) ->
     {ok, #{otp => "25", root => code:root_dir(), lib => code:lib_dir()}};
@@ -53,6 +63,7 @@ ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
                    components => [], id => "0", dir => filename:dirname(File)}}
     end.
 
+format_error({unsupported_flavor, _} = Reason) -> whittle_runtime_error:format(Reason);
 format_error({Tag, _}) -> [atom_to_list(Tag), "; do something"].
 
 last_words({_, Context}) -> maps:get(tail, Context, []).
