@@ -121,10 +121,10 @@ request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values,
 choice(Flag, Values, Given, _) when is_map_key(Flag, Values) -> Given;
 choice(_, _, _, Default) -> Default.
 
-tell({phase, read}) -> whittle_progress:step("reading");
-tell({phase, facts}) -> whittle_progress:step("shaking");
-tell({phase, pack}) -> whittle_progress:step("packing");
-tell({phase, _}) -> ok;
+tell({started, read}) -> whittle_progress:step("reading");
+tell({started, shake}) -> whittle_progress:step("shaking");
+tell({started, pack}) -> whittle_progress:step("packing");
+tell({Event, _}) when Event =:= started; Event =:= ended -> ok;
 tell({note, Note}) -> whittle_progress:note(Note);
 tell({runtime, Progress}) -> whittle_progress:event(Progress).
 

@@ -106,26 +106,30 @@ doc() -> "reachable code at once; the rest is cold, or removed".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
           {ok, whittle_system:system(), map()} | {error, {shake, whittle_shake:error()}}.
-run(System, #{shake := Options, otp := Otp, tell := Tell}) ->
-    Phase = fun(Name) -> _ = Tell({phase, Name}), ok end,
-    Planned = steps([fun(_) -> Phase(facts) end,
-                     fun(_) -> whittle_otp_lib:preloaded(Otp) end,
-                     fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end,
+run(System, #{shake := Options, otp := Otp} = All) ->
+    Part = fun(Name, Fun) -> whittle_pass:step(Name, Fun, All) end,
+    Planned = steps([fun(_) -> Part(facts, fun() -> facts(System, Otp) end) end,
                      fun(Facts) ->
-                             Phase(plan),
-                             whittle_shake:plan(System, Options#{facts => Facts})
+                             Part(plan, fun() -> plan(System, Options#{facts => Facts}) end)
                      end]),
     case Planned of
         {ok, Plan} ->
-            _ = [Tell({note, Note}) || Note <- whittle_shake:open_calls(Plan)
-                                            ++ whittle_shake:warnings(Plan)],
-            Phase(rewrite),
-            Shaken = carry_out(Plan, System),
-            Phase(account),
-            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken),
-                           costs => whittle_shake_cost:costs(Plan, System)}};
-        {error, Error} -> {error, {shake, Error}}
+            _ = [whittle_pass:tell({note, Note}, All)
+                 || Note <- whittle_shake:open_calls(Plan) ++ whittle_shake:warnings(Plan)],
+            Shaken = Part(rewrite, fun() -> carry_out(Plan, System) end),
+            Costs = Part(costs, fun() -> whittle_shake_cost:costs(Plan, System) end),
+            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken), costs => Costs}};
+        {error, _} = Error -> Error
     end.
+
+facts(System, Otp) ->
+    in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
+              fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
+
+plan(System, Options) -> in(whittle_shake:plan(System, Options)).
+
+in({ok, _} = Ok) -> Ok;
+in({error, Error}) -> {error, {shake, Error}}.
 
 carry_out(Plan, System) ->
     Done = whittle_shake:carry_out(Plan, System),

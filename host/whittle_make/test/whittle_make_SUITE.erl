@@ -6,12 +6,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, bad_requests/1, bad_vm/1, bad_shake/1, too_many_names/1, no_input/1,
+         bad_files/1, bad_requests/1, bad_vm/1, bad_shake/1, too_many_names/1,
+         no_input/1, writes_nothing/1,
          plan_files/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
-     bad_requests, bad_vm, bad_shake, too_many_names, no_input, plan_files,
+     bad_requests, bad_vm, bad_shake, too_many_names, no_input,
+     writes_nothing, plan_files,
      every_error_is_one_line].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -22,17 +24,20 @@ end_per_testcase(_, _) -> ok.
 whole(Config) ->
     {Events, {ok, #{system := System, plan := none, costs := none, timings := Timings}}} =
         made(#{}, Config),
-    ?assertEqual([read, applications, modules, files, md5, strip, literals, start],
-                 phases(Events)),
-    ?assertEqual([check, needs, otp, read, check, passes], [Step || {Step, _} <- Timings]),
+    ?assertEqual([check, needs, otp, read,
+                  {passes, [applications, modules, files, md5, strip, literals, start]}],
+                 steps(Events)),
+    ?assertEqual([check, needs, otp, read, passes], [Step || {Step, _} <- Timings]),
     ?assertEqual([read, applications, modules, files, strip, literals], in_ledger(System)),
     ?assertMatch([_ | _], [traced || {kernelProcess, whittle_trace, _} <- boot(System)]).
 
 shaken(Config) ->
     {Events, {ok, #{system := System, plan := Plan, costs := Costs}}} =
         made(#{shake => #{unit => functions}}, Config),
-    ?assertEqual([read, applications, modules, files, md5, shake, facts, plan, rewrite, account,
-                  strip, literals, start], phases(Events)),
+    ?assertEqual([check, needs, otp, read,
+                  {passes, [applications, modules, files, md5,
+                            {shake, [facts, plan, rewrite, costs]}, strip, literals, start]}],
+                 steps(Events)),
     ?assertEqual([read, applications, modules, files, shake, strip, literals],
                  in_ledger(System)),
     ?assertMatch([{{app_one, wanted_here, 0}, {kept, _}}],
@@ -64,7 +69,7 @@ passes(_) ->
 
 own_passes(Config) ->
     {Events, {ok, _}} = made(#{passes => [whittle_pass_strip]}, Config),
-    ?assertEqual([read, strip], phases(Events)).
+    ?assertEqual([check, needs, otp, read, {passes, [strip]}], steps(Events)).
 
 files_are_read_when_it_runs(Config) ->
     Keep = made:file(filename:join(?config(dir, Config), "keep"), "app_one:never_wanted/0\n"),
@@ -79,9 +84,9 @@ bad_files(Config) ->
     File = made:file(filename:join(Dir, "file"), "not a name\n"),
     Keep = #{unit => functions, keep_file => File},
     Evidence = #{unit => functions, evidence_file => File},
-    ?assertMatch({[], {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
-    ?assertMatch({[], {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
-    ?assertMatch({[], {error, {unread, {evidence, Dir, eisdir}}}},
+    ?assertMatch({_, {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
+    ?assertMatch({_, {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
+    ?assertMatch({[{started, check}], {error, {unread, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
 
 %% A key that the build does not know would have no effect. An output needs all of an OTP, so only
@@ -129,9 +134,19 @@ too_many_names(Config) ->
                  made(#{shake => #{unit => functions}}, Config)).
 
 no_input(Config) ->
-    {[], {error, Reason}} = made(#{input => "/nowhere"}, Config),
+    {[{started, check}], {error, Reason}} = made(#{input => "/nowhere"}, Config),
     ?assertMatch({system, {no_such_path, "/nowhere"}}, Reason),
     ?assertEqual(no_such_path, whittle_make:code(Reason)).
+
+%% The path of an output is no matter of system/1, which writes none. Here it is a directory.
+writes_nothing(Config) ->
+    {ok, Before} = file:get_cwd(),
+    Here = filename:join(?config(dir, Config), "here"),
+    ok = filelib:ensure_path(filename:join(Here, "one")),
+    ok = file:set_cwd(Here),
+    try ?assertMatch({_, {ok, #{}}}, made(#{passes => []}, Config))
+    after ok = file:set_cwd(Before)
+    end.
 
 %% A plan belongs to one output, and no other file is replaced by one.
 plan_files(Config) ->
@@ -185,7 +200,17 @@ made(More, Config) ->
 told(Tag) ->
     receive {Tag, Event} -> [Event | told(Tag)] after 0 -> [] end.
 
-phases(Events) -> [Phase || {phase, Phase} <- Events].
+%% The steps that ended, each with those that started and ended in it.
+steps(Events) ->
+    {Steps, []} = steps([Event || {What, _} = Event <- Events, What =:= started orelse
+                                                               What =:= ended], []),
+    Steps.
+
+steps([{started, Step} | Events], Before) ->
+    {In, [{ended, Step} | After]} = steps(Events, []),
+    steps(After, [case In of [] -> Step; _ -> {Step, In} end | Before]);
+steps(Events, Before) ->
+    {lists:reverse(Before), Events}.
 
 in_ledger(System) -> [Pass || #{pass := Pass} <- whittle_system:ledger(System)].
 
