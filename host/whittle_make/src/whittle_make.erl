@@ -148,9 +148,9 @@ system(Request) ->
 %% The pass that removes most comes first. The passes that read every module come last.
 -spec passes(none | shake()) -> [module()].
 passes(Shake) ->
-    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_make_md5]
+    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5]
         ++ [whittle_make_shake || Shake =/= none]
-        ++ [whittle_pass_strip, whittle_pass_literals, whittle_make_start].
+        ++ [whittle_pass_strip, whittle_pass_literals, whittle_pass_start].
 
 %% @doc Checks the options of tree shaking without reading the files that they name.
 %%

@@ -65,7 +65,7 @@ removed(Config) ->
 passes(_) ->
     Whole = whittle_make:passes(none),
     ?assertEqual([whittle_make_shake], whittle_make:passes(#{unit => functions}) -- Whole),
-    ?assertEqual(whittle_make_start, lists:last(Whole)).
+    ?assertEqual(whittle_pass_start, lists:last(Whole)).
 
 own_passes(Config) ->
     {Events, {ok, _}} = made(#{passes => [whittle_pass_strip]}, Config),
