@@ -350,21 +350,15 @@ write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build)
            end]).
 
 sum_up(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
-          vm := Vm, otp := #{root := Root}} = Build) ->
+          vm := Vm, otp := #{stock_programs := Programs}} = Build) ->
     Ledger = whittle_ledger:new(#{system => System, runtime => Runtime, out => Out,
-                                  stock_vm => stock_vm(Root), costs => Costs,
+                                  stock_vm => stock_vm(Programs), costs => Costs,
                                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
     {ok, Build#{ledger => Ledger}}.
 
-%% Returns the size of a stock ERTS in a release, without debug information. Whittle's own
-%% installation of an OTP has two more programs, which do not count.
-stock_vm(Root) ->
-    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
-                     filelib:is_regular(File)],
-    Names = [filename:basename(File) || File <- Files],
-    Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
-    lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
-                       {ok, Size} <- [whittle_pack:loaded_size(File)]]).
+%% Returns the size of a stock ERTS in a release, without debug information.
+stock_vm(Programs) ->
+    lists:sum([Size || File <- Programs, {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
 runtime_options(#{request := #{runtime := Options}} = Build) ->
     Options#{progress => fun(Progress) -> tell({runtime, Progress}, Build) end}.

@@ -69,6 +69,7 @@
           erts_vsn := string(),
           root := file:filename(),      % its code:root_dir()
           lib := file:filename(),       % the directory of its applications
+          stock_programs := [file:filename()], % its ERTS, as OTP's makers install it
           id := string(),
           dir := file:filename()}.
 

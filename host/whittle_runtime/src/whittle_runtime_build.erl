@@ -49,7 +49,8 @@ otp_job(Source = #{vsn := Vsn}, Release) ->
 otp_of(Source, Release, Options) ->
     case build(otp_job(Source, Release), Options) of
         {ok, Otp = #{dir := Dir}} ->
-            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
+            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib"),
+                      stock_programs => whittle_recipe_otp:stock_programs(Dir)}};
         Error ->
             Error
     end.
