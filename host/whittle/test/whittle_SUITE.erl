@@ -4,7 +4,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([stand_in/1, no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
+-export([stand_in/1, no_words/1, help/1, help_of_command/1, version/1, wrong_words/1,
+         words_in_bytes/1,
          completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
          targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,

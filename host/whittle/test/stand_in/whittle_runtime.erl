@@ -3,7 +3,8 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0, otps/0, default_otp/0,
+-export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0,
+         default_target/0, otps/0, default_otp/0,
          format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
 
 targets() ->
