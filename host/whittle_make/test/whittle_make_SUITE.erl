@@ -146,15 +146,26 @@ bad_shake(_) ->
     ?assertEqual(ok, whittle_make:check_shake(#{unit => functions, on => [pg], off => [eval],
                                                 seen => only, evidence_file => "f"})).
 
-%% The VM ends when its atom table is full. So the plan refuses a file of too many names before it
+%% The VM ends when its atom table is full. So the plan refuses files of too many names before it
 %% reads the first. This program reads no file, so the test survives a plan without this check.
 too_many_names(Config) ->
-    Names = lists:join($,, [[$z | integer_to_list(N)]
-                            || N <- lists:seq(1, erlang:system_info(atom_limit) * 3 div 4)]),
-    made:file(filename:join([?config(dir, Config), "one", "priv", "names.config"]),
-              ["[", Names, "]."]),
-    ?assertMatch({_, {error, {shake, {too_many_names, <<"lib/one-1/priv/names.config">>}}}},
-                 made(#{shake => #{unit => functions}}, Config)).
+    Room = erlang:system_info(atom_limit) * 3 div 4,
+    Priv = filename:join([?config(dir, Config), "one", "priv"]),
+    Refused = fun(Files) ->
+                      _ = file:del_dir_r(Priv),
+                      [made:file(filename:join(Priv, Name), names(From, To))
+                       || {Name, From, To} <- Files],
+                      {_, {error, {shake, {too_many_names, Path}}}} =
+                          made(#{shake => #{unit => functions}}, Config),
+                      filename:basename(Path)
+              end,
+    ?assertEqual(<<"many.config">>, Refused([{"many.config", 1, Room}])),
+    %% Each of these fits alone.
+    ?assertEqual(<<"more.config">>, Refused([{"many.config", 1, Room div 2},
+                                             {"more.config", Room div 2, Room}])).
+
+names(From, To) ->
+    ["[", lists:join($,, [[$z | integer_to_list(N)] || N <- lists:seq(From, To)]), "]."].
 
 no_input(Config) ->
     {[{started, check}], {error, Reason}} = made(#{input => "/nowhere"}, Config),

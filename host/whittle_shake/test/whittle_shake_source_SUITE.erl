@@ -33,7 +33,10 @@ no_erlang(_) ->
      || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]],
     %% Text that is not UTF-8 counts as Latin-1.
     Latin = with_file(<<"include/a.hrl">>, <<"% ", 255, "\nb:say()">>),
-    ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})).
+    ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})),
+    %% The search continues behind text that is no token.
+    Bad = with_file(<<"include/a.hrl">>, "-define(X, 99#1).\n-define(Y, b:say()).\n"),
+    ?assertEqual([{b, say, 0}], of_headers(Bad, #{b => [{say, 0}]})).
 
 %% The search finds functions of modules, and Elixir's own functions without a module.
 %% Configuration may name any module. The search reads strings too, because `PORT' could be a
