@@ -153,7 +153,7 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            ["vm", Vm, ""],
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
-      || #{costs := Costs} <- [Ledger], Table <- whittle_shake_cost:tables(Costs)],
+      || #{costs := Costs} <- [Ledger], Table <- whittle_cost_tables:tables(Costs)],
      ["\nBytes and memory of code are estimates, before compression. The row of an application or\n"
       "a dynamic call shows what the build would not contain without it.\n"
       || #{costs := _} <- [Ledger]],

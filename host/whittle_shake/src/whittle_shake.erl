@@ -11,7 +11,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, load_notes/3, open_calls/1, warnings/1, features/0]).
+-export([notes/1, load_notes/3, open_calls/1, warnings/1, features/0, means/1]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -257,6 +257,10 @@ warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off
      || not lists:member(control, Off)];
 warnings(_) ->
     [].
+
+%% @doc Describes which functions a kind of dynamic call may call.
+-spec means(whittle_shake_dynamic:kind()) -> string().
+means(Kind) -> whittle_shake_dynamic:means(Kind).
 
 %% @doc Lists the features, each with its meaning.
 -spec features() -> [{whittle_shake_feature:name(), string()}].

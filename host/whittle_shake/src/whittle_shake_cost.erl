@@ -9,7 +9,7 @@
 %% costs do not add up.
 -module(whittle_shake_cost).
 
--export([costs/2, tables/1]).
+-export([costs/2]).
 
 -export_type([costs/0, amount/0, application/0, dynamic/0]).
 
@@ -164,31 +164,3 @@ bytes({M, F, A}, Summaries) ->
     Bytes.
 
 text_of(Text) -> unicode:characters_to_binary(Text).
-
-%% @doc Makes tables for a person, as rows of cells. The first row is the title.
--spec tables(costs()) -> [[[unicode:chardata() | non_neg_integer()]]].
-tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications := Applications,
-       dynamic := Dynamic}) ->
-    Gone = case Missing of load -> "cold"; crash -> "removed" end,
-    [[["code, about", "functions", "bytes", "memory"],
-      row("before", All), row("at hand", Hot), row(Gone, Rest)],
-     [["application", "at hand", Gone, "brings", ""]
-      | [application_row(Each, length(Dynamic)) || Each <- Applications]]]
-        ++ [[["dynamic call", "functions", "brings", "closed by"]
-             | lists:map(fun dynamic_row/1, Dynamic)] || Dynamic =/= []].
-
-row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
-    [Name, Functions, Bytes, Memory].
-
-application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest},
-                  opens := Opens} = Application, Kinds) ->
-    [atom_to_list(Name), Hot, Rest,
-     case Application of #{brings := #{bytes := Brings}} -> Brings; #{} -> "" end,
-     case Opens of
-         [] -> "";
-         _ -> io_lib:format("opens ~b of ~b dynamic calls", [length(Opens), Kinds])
-     end].
-
-dynamic_row(#{door := Kind, brings := #{functions := Functions, bytes := Bytes},
-              closed_by := ClosedBy}) ->
-    [whittle_shake_dynamic:means(Kind), Functions, Bytes, ClosedBy].
