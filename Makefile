@@ -4,10 +4,19 @@
 OTP ?= 29
 PART ?=
 TARGETS ?= armv7 mips
-# Only these parts of the tests run programs that Whittle builds.
-RUNTIMES := $(if $(PART),$(if $(filter host acceptance otp,$(PART)),runtimes),runtimes)
+PARTS := $(or $(PART),host acceptance otp lib web)
+# The groups of packages that each part of the tests needs (tools/packages).
+NEEDS_host := build test
+NEEDS_acceptance := build test cross board web
+NEEDS_otp := build test cross
+NEEDS_lib := build lib
+NEEDS_web := build web
+GROUPS := $(filter build $(foreach part,$(PARTS),$(NEEDS_$(part))),build test cross board web lib)
+SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
+# Only these parts run programs that Whittle builds.
+RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:
-.PHONY: all demo test runtimes check format matrix otp-suites otp-suites-table beam-files web
+.PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
 .PHONY: programs natives board targets otp-suites-targets clean help
 
 all: setup-build ## compile the command
@@ -17,26 +26,30 @@ all: setup-build ## compile the command
 demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
 	@tools/demo
 
-test: setup-build+test+cross+board+web+lib all $(RUNTIMES) ## run all tests; PART="web lib" runs only these parts
+test: $(SETUP) all format xref $(RUNTIMES) ## check format and calls, run all tests; PART="web lib" runs only these parts
 	@WHITTLE_TARGETS="$(TARGETS)" WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" tools/test $(PART)
+
+vm: all
+	@./whittle build examples/hello -o out/hello
 
 # The long builds come first and show their progress: both VMs, the stock OTP and its suites. A
 # build that is in the cache prints nothing.
-runtimes: all
-	@./whittle build examples/hello -o out/hello
+runtimes: vm
 	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
 	@for target in $(TARGETS); do \
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
-check: setup-build+test all format ## check the format, run xref and dialyzer, test the host tools
-	@rebar3 xref
+check: setup-build+test all format xref vm ## check format, calls and types, test the host tools
 	@rebar3 dialyzer
-	@tools/test host
+	@WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" tools/test host
 
 format: ## reject tabs, trailing white space and lines of more than 100 columns
 	@tools/format
+
+xref: all ## reject calls to functions that do not exist, and functions that nothing calls
+	@rebar3 xref
 
 matrix: setup-build+test all ## test VMs of the other OTP releases and flavors (more than an hour)
 	@rebar3 ct --dir host/whittle_runtime/matrix --readable=true

@@ -93,9 +93,12 @@ yaws(Work, Libs) ->
     Source = source({"yaws", "2"}, ["trixie", "forky", "sid"], Work),
     To = filename:join(Libs, "yaws"),
     {0, _} = sh("rm -rf \"$1/package\" \"$3\" && mkdir -p \"$1/package\" \"$3/c_src\" &&"
-                " cd \"$1/package\" && apt-get download -q -o APT::Sandbox::User=root erlang-yaws &&"
-                " dpkg-deb -x erlang-yaws_*.deb . && cp -R usr/lib/yaws-*/ebin usr/lib/yaws-*/include"
-                " usr/lib/yaws-*/priv \"$3\" && cp \"$2/c_src/setuid_drv.c\" \"$3/c_src\"", [Work, Source, To]),
+                " cd \"$1/package\" &&"
+                " apt-get download -q -o APT::Sandbox::User=root erlang-yaws &&"
+                " dpkg-deb -x erlang-yaws_*.deb . &&"
+                " cp -R usr/lib/yaws-*/ebin usr/lib/yaws-*/include"
+                " usr/lib/yaws-*/priv \"$3\" && cp \"$2/c_src/setuid_drv.c\" \"$3/c_src\"",
+                [Work, Source, To]),
     file:write_file(filename:join(To, "native.config"),
                     "{driver, \"setuid_drv\", [{sources, [\"c_src/setuid_drv.c\"]},"
                     " {module, yaws}]}.\n").
@@ -110,16 +113,19 @@ ejabberd(Work, Libs, Root) ->
                      case App of
                          "p1_utils" -> [source({Package, "1"}, ["trixie"], Work), To, "/dev/null"];
                          _ -> [source({Package, "1"}, ["trixie"], Work), To,
-                               filename:join([Root, "acceptance/programs/ejabberd", App ++ ".config"])]
+                               filename:join([Root, "acceptance/programs/ejabberd",
+                                              App ++ ".config"])]
                      end),
          compiled(App, Modules, To)
      end || {App, Package, Modules} <- ?OF_EJABBERD],
-    {0, _} = sh("cp -R \"$1/expat/lib\" \"$2/fast_xml/c_src/expat\" && cp \"$4\" \"$2/fast_xml/c_src/expat\" &&"
+    {0, _} = sh("cp -R \"$1/expat/lib\" \"$2/fast_xml/c_src/expat\" &&"
+                " cp \"$4\" \"$2/fast_xml/c_src/expat\" &&"
                 " mkdir \"$2/fast_yaml/c_src/libyaml\" &&"
                 " cp -R \"$3/src\" \"$3/include\" \"$2/fast_yaml/c_src/libyaml\"",
-                [Expat, Libs, Yaml, filename:join(Root, "acceptance/programs/ejabberd/expat_config.h")]),
-    {0, _} = sh("cd \"$1\" && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=chats -keyout key.pem"
-                " -out cert.pem 2>&1 && cat key.pem >> cert.pem", [Work]),
+                [Expat, Libs, Yaml,
+                 filename:join(Root, "acceptance/programs/ejabberd/expat_config.h")]),
+    {0, _} = sh("cd \"$1\" && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=chats"
+                " -keyout key.pem -out cert.pem 2>&1 && cat key.pem >> cert.pem", [Work]),
     ok.
 
 %% By erlc, for their rebar.config name tools that are not here. A part of an application

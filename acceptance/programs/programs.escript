@@ -46,7 +46,8 @@ known(Word, Known) ->
 %% Compiles the tests' modules that run programs and visit the server. mochiweb reads JSON.
 shared() ->
     [begin
-         {ok, Module, Code} = compile:file(filename:join([get(root), "acceptance", "suites", Name]), [binary]),
+         File = filename:join([get(root), "acceptance", "suites", Name]),
+         {ok, Module, Code} = compile:file(File, [binary]),
          {module, Module} = code:load_binary(Module, Name, Code)
      end || Name <- ["running.erl", "visits.erl"]],
     ok = code:add_pathsz(filelib:wildcard(filename:join(get(root),
@@ -77,8 +78,8 @@ program(Name) ->
 fail(Format, Arguments) -> throw({programs, io_lib:format(Format, Arguments)}).
 
 %% Describes each program: its place (path), the Debian packages that it needs beside OTP (libs),
-%% its OTP release, the declarations for --missing crash, and its use: use(Command, Env, Way) returns
-%% the results that must be the same, and the output.
+%% its OTP release, the declarations for --missing crash, and its use: use(Command, Env, Way)
+%% returns the results that must be the same, and the output.
 
 given(pages) ->
     #{path => running:fixture("pages"), otp => "29",
@@ -410,10 +411,10 @@ counted(Log) ->
                             <<"size_sent">>])].
 
 %% Runs rebar3 on a project with includes, a parse transform, a lexer, a grammar and tests: it
-%% builds and tests the project, and does all else that rebar3 does with the OTP in the file. One test
-%% fails and one is not Erlang. Debian's source of OTP lacks the scripts of common_test's pages,
-%% which common_test requires without `--basic_html'. Functions of OTP that the project calls and
-%% rebar3 does not are declared by `--code'.
+%% builds and tests the project, and does all else that rebar3 does with the OTP in the file. One
+%% test fails and one is not Erlang. Debian's source of OTP lacks the scripts of common_test's
+%% pages, which common_test requires without `--basic_html'. The option `--code' declares functions
+%% of OTP that the project calls and rebar3 does not.
 project(Command, Env, Dir) ->
     Project = filename:join(Dir, "project"),
     _ = file:del_dir_r(Project),
@@ -439,7 +440,8 @@ project(Command, Env, Dir) ->
                       || Test <- ["more_tests.erl", "wrong_tests.erl"]],
                      Rebar(["ct", "--basic_html", "true"])
                  end},
-            {covered, Rebar(["eunit", "--cover"])}, {cover, Rebar(["cover", "--verbose"])}, {xref, Rebar(["xref"])},
+            {covered, Rebar(["eunit", "--cover"])}, {cover, Rebar(["cover", "--verbose"])},
+            {xref, Rebar(["xref"])},
             {escript, Rebar(["escriptize"])},
             {ran, running:run(os:find_executable("escript"),
                               [filename:join(Project, "_build/default/bin/shapes"), "1 + 2"])},

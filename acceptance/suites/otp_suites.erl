@@ -2,7 +2,7 @@
 %% their results.
 -module(otp_suites).
 
--export([main/2]).
+-export([main/2, lock/1]).
 
 -define(USAGE,
 "usage: acceptance/otp-suites [--app APP] [--suite SUITE] [--quick] [--again] [OPTION...]
@@ -121,19 +121,22 @@ run(Options = #{show := Show, code := Code, target := Target}, Root) ->
             Lock = lock(Out),
             lists:foreach(fun(Which) -> all_variants(Which, Known, Parts, Options, Out) end,
                           Chosen),
-            port_close(Lock),
+            ok = whittle_lock:release(Lock),
             verdict(Chosen, Parts, Options, Root, Out)
     end.
 
-%% Locks the tree, because two suites cannot run in one. flock(1) ends when this VM ends.
+%% @doc Locks the tree, because two suites cannot run in one. The lock ends with the process.
+-spec lock(file:filename()) -> whittle_lock:lock().
 lock(Out) ->
     ok = filelib:ensure_path(Out),
-    Port = open_port({spawn_executable, os:find_executable("flock")},
-                     [{args, ["-n", filename:join(Out, "lock"), "sh", "-c",
-                              "echo held; exec cat"]}, exit_status, binary, hide]),
-    receive
-        {Port, {data, _}} -> Port;
-        {Port, {exit_status, _}} -> throw({failed, "it is running here already", ""})
+    File = filename:join(Out, "lock"),
+    case whittle_lock:take(File, #{}) of
+        {ok, Lock} -> Lock;
+        busy -> throw({failed, "it is running here already: wait until it ends", ""});
+        {error, no_flock} ->
+            throw({failed, "flock is not on the PATH: install the Debian package util-linux", ""});
+        {error, Reason} ->
+            throw({failed, ["cannot lock ", File, ": ", file:format_error(Reason)], ""})
     end.
 
 parts(Code, Target) ->

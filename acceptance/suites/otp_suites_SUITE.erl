@@ -8,13 +8,14 @@
 -export([cases_by_group/1, parallel_groups/1, a_node_that_died/1, a_suite_that_hung/1,
          a_suite_that_could_not_start/1, each_failure_wants_its_reason/1,
          only_the_static_vm_is_excused/1, a_reason_that_explains_nothing/1,
-         other_machines_read_it/1, known_reasons_are_well_formed/1, wrong_words/1]).
+         other_machines_read_it/1, known_reasons_are_well_formed/1, wrong_words/1,
+         locked/1]).
 
 all() ->
     [cases_by_group, parallel_groups, a_node_that_died, a_suite_that_hung,
      a_suite_that_could_not_start, each_failure_wants_its_reason,
      only_the_static_vm_is_excused, a_reason_that_explains_nothing,
-     other_machines_read_it, known_reasons_are_well_formed, wrong_words].
+     other_machines_read_it, known_reasons_are_well_formed, wrong_words, locked].
 
 cases_by_group(_) ->
     Said = [{started, init_per_suite}, {done, init_per_suite, passed, ""},
@@ -115,3 +116,17 @@ wrong_words(_) ->
 
 result(Cases) ->
     #{app => "a", suite => "s_SUITE", ended => finished, seconds => 1, cases => Cases}.
+
+%% The message tells a second run from a missing flock(1).
+locked(Config) ->
+    Out = filename:join(proplists:get_value(priv_dir, Config), "locked"),
+    Lock = otp_suites:lock(Out),
+    ?assertThrow({failed, "it is running here already" ++ _, _}, otp_suites:lock(Out)),
+    ok = whittle_lock:release(Lock),
+    Path = os:getenv("PATH"),
+    os:putenv("PATH", "/nowhere"),
+    try
+        ?assertThrow({failed, "flock is not on the PATH" ++ _, _}, otp_suites:lock(Out))
+    after
+        os:putenv("PATH", Path)
+    end.

@@ -135,7 +135,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
 compiler(Target, Dir) when is_map(Target) ->
     #{cc := Cc} = Target,
     {Cc ++ " -idirafter " ++ Dir ++ "/kernel",
-     whittle_recipe_vm:kernel_headers(Target, "\"$DIR/kernel\"")};
+     whittle_toolchain:kernel_headers(Target, "\"$DIR/kernel\"")};
 compiler(Cc, _) ->
     {Cc, []}.
 

@@ -1,16 +1,17 @@
-%% Tests the messages of tools/setup about a machine, by the commands that it finds there, and that
-%% make does nothing if everything is built.
+%% Tests the messages of tools/setup about a machine, by the commands that it finds there, the
+%% checks and summaries of make, and that make does nothing if everything is built.
 -module(setup_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
 -export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
-         said_at_once/1, made_once/1, packages_are_well_formed/1]).
+         said_at_once/1, part_needs/1, made_once/1, packages_are_well_formed/1, skips_are_told/1,
+         format_of_scripts/1]).
 
 all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
-     made_once, packages_are_well_formed].
+     part_needs, made_once, packages_are_well_formed, skips_are_told, format_of_scripts].
 
 %% The tests run, so this machine has everything, with Debian's packages or without. A test never
 %% installs anything.
@@ -49,10 +50,60 @@ asks_nothing(Config) ->
 
 %% The message comes before any other work.
 said_at_once(_Config) ->
+    ?assertMatch([<<"tools/setup build test cross board web lib">> | _], commands("test")).
+
+%% One part installs only what it needs, and it is checked like the whole.
+part_needs(_Config) ->
+    [<<"tools/setup build web">> | Web] = commands("test PART=web"),
+    ?assertEqual([<<"tools/format">>, <<"rebar3 xref">>],
+                 [Line || Line <- Web, Check <- [<<"tools/format">>, <<"rebar3 xref">>],
+                          Line =:= Check]),
+    ?assertEqual([], [Line || Line <- Web, string:find(Line, "whittle build") =/= nomatch]),
+    [<<"tools/setup build test">> | Host] = commands("test PART=host"),
+    ?assertMatch([_], [Line || Line <- Host, string:find(Line, "whittle build") =/= nomatch]).
+
+commands(Words) ->
     {0, Commands} = running:run(os:find_executable("make"),
-                                ["-n", "--no-print-directory", "-C", running:root(), "test"]),
-    ?assertMatch([<<"tools/setup build test cross board web lib">> | _],
-                 binary:split(Commands, <<"\n">>)).
+                                ["-n", "--no-print-directory", "-C", running:root()
+                                 | string:lexemes(Words, " ")]),
+    binary:split(Commands, <<"\n">>, [global]).
+
+%% The last lines of a run name each skipped test. Here another make stands for the runner.
+skips_are_told(Config) ->
+    Dir = running:directory("skips", Config),
+    Log = filename:join(Dir, "log"),
+    ok = file:write_file(
+           Log, <<"%%% one_SUITE ==> init_per_suite: \e[0;35mSKIPPED\e[0m\n"
+                 "%%% one_SUITE ==> \e[0;35m{tc_user_skip,\"no qemu\"}\e[0m\n"
+                 "%%% one_SUITE ==> boots: \e[0;35mSKIPPED\e[0m\n"
+                 "%%% one_SUITE ==> \e[0;35m{tc_user_skip,\"no qemu\"}\e[0m\n"
+                 "%%% one_SUITE ==> runs: \e[0;32mOK\e[0m\n"
+                 "Skipped 1 (1, 0) tests. Passed 1 tests.\n"
+                 "ok 2 - reads a map # SKIP no OTP 29\n"
+                 "﹣ reads a list (0.17ms) # no OTP 25\n"/utf8>>),
+    [ok = filelib:ensure_path(filename:join(Dir, Sub)) || Sub <- ["tools", "bin"]],
+    Script = filename:join(Dir, "tools/test"),
+    {ok, _} = file:copy(filename:join(running:root(), "tools/test"), Script),
+    command(filename:join(Dir, "bin"), "make", "cat '" ++ Log ++ "'"),
+    {0, Said} = running:run("/bin/sh", [Script, "web"],
+                            #{env => [{"PATH", filename:join(Dir, "bin") ++ ":"
+                                       ++ os:getenv("PATH")}]}),
+    [_, Named] = binary:split(Said, <<"\nskipped:\n">>),
+    ?assertEqual(<<"  web: one_SUITE:boots: no qemu\n"
+                   "  web: reads a list: no OTP 25\n"
+                   "  web: reads a map: no OTP 29\n">>, Named).
+
+%% The check of the format reads scripts too, with and without an extension.
+format_of_scripts(Config) ->
+    Dir = running:directory("format", Config),
+    ok = filelib:ensure_path(filename:join(Dir, "tools")),
+    Script = filename:join(Dir, "tools/format"),
+    {ok, _} = file:copy(filename:join(running:root(), "tools/format"), Script),
+    Long = ["#!/usr/bin/env escript\n%% ", lists:duplicate(98, $x), "\n"],
+    [ok = file:write_file(filename:join(Dir, Name), Long) || Name <- ["a.escript", "b"]],
+    {0, _} = running:run(os:find_executable("git"), ["init", "-q", Dir]),
+    ?assertEqual({1, <<"a.escript:2: longer than 100 columns\nb:2: longer than 100 columns\n">>},
+                 running:run("/bin/sh", [Script])).
 
 %% make compiles no module and builds no VM: each such step would print a line.
 made_once(_Config) ->

@@ -37,7 +37,8 @@ main([]) ->
 run() ->
     {ok, _} = application:ensure_all_started(whittle_counters),
     ok = whittle_counters:new(requests_total, counter, #{labels => [method, code]}),
-    [ok = whittle_counters:inc(requests_total, [M, C]) || M <- [get, put], C <- lists:seq(200, 249)],
+    [ok = whittle_counters:inc(requests_total, [M, C])
+     || M <- [get, put], C <- lists:seq(200, 249)],
     ok = whittle_counters_registry:publish().
 
 own(Others) ->

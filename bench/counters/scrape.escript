@@ -54,7 +54,8 @@ scrape_once(Format) ->
                            ok
                    end),
     Time = erlang:monotonic_time() - Start - get(aside),
-    {erlang:convert_time_unit(Time, native, microsecond) / 1000, (get(peak) - Idle) / 1024, get(size)}.
+    {erlang:convert_time_unit(Time, native, microsecond) / 1000, (get(peak) - Idle) / 1024,
+     get(size)}.
 
 median(L) -> lists:nth((length(L) + 1) div 2, lists:sort(L)).
 spread(L) -> io_lib:format("~.1f (~.1f to ~.1f)", [median(L), lists:min(L), lists:max(L)]).

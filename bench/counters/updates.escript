@@ -125,7 +125,9 @@ bare(Name, A, B, N) ->
 observe(_, _, 0) -> ok;
 observe(H, V, N) -> whittle_counters:observe(H, V), observe(H, V + 977, N - 1).
 observe_name(_, _, 0) -> ok;
-observe_name(L, V, N) -> whittle_counters:observe(bench_seconds, [L], V), observe_name(L, V + 977, N - 1).
+observe_name(L, V, N) ->
+    whittle_counters:observe(bench_seconds, [L], V),
+    observe_name(L, V + 977, N - 1).
 ets_plain(_, 0) -> ok;
 ets_plain(T, N) -> ets:update_counter(T, plain, 1), ets_plain(T, N - 1).
 ets_labeled(_, _, _, _, 0) -> ok;
@@ -148,7 +150,8 @@ mzmetrics(Ref, N) -> mzmetrics:update_resource_counter(Ref, 0, 1), mzmetrics(Ref
 table(Processes, Each, Kinds, Rounds) ->
     _ = [time(Processes, Each div 10, Fun) || {_, Fun} <- Kinds],
     Times = [[time(Processes, Each, Fun) || {_, Fun} <- Kinds] || _ <- lists:seq(1, Rounds)],
-    io:format("~n~p process(es), ~p updates each: ns an update | ratio to counters:add | M updates/s~n",
+    io:format("~n~p process(es), ~p updates each: "
+              "ns an update | ratio to counters:add | M updates/s~n",
               [Processes, Each]),
     [begin
          Ns = [lists:nth(I, Round) || Round <- Times],

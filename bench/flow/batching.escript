@@ -40,7 +40,8 @@ time(Receivers, Receiver, Sender) ->
     Self = self(),
     Share = ?MESSAGES div Receivers,
     Pids = [Receiver(Self, Share) || _ <- lists:seq(1, Receivers)],
-    Senders = [spawn_link(fun() -> receive go -> Sender(Pids) end end) || _ <- lists:seq(1, ?SENDERS)],
+    Senders = [spawn_link(fun() -> receive go -> Sender(Pids) end end)
+               || _ <- lists:seq(1, ?SENDERS)],
     Start = erlang:monotonic_time(nanosecond),
     [S ! go || S <- Senders],
     [receive {all, Sum} -> true = Sum > 0 end || _ <- Pids],
@@ -92,7 +93,8 @@ batched(Receivers, Push) ->
                  Pid
          end,
          fun(Pids) ->
-                 Senders = [begin {ok, S} = whittle_flow_sender:new(P, #{wait => 0}), S end || P <- Pids],
+                 Senders = [begin {ok, S} = whittle_flow_sender:new(P, #{wait => 0}), S end
+                            || P <- Pids],
                  Pushed = Push(Senders, ?MESSAGES div ?SENDERS div length(Pids)),
                  [whittle_flow_sender:flush(S) || S <- Pushed]
          end).

@@ -47,7 +47,8 @@ member(Counter) ->
 compare(What, Message, Times, Counter, Pids, Rounds) ->
     Loop = fun() -> send(Pids, Message) end,
     Group = fun() -> ok = whittle_flow_group:broadcast(bench_group, Message) end,
-    Results = [{time(Loop, Times, Counter), time(Group, Times, Counter)} || _ <- lists:seq(1, Rounds)],
+    Results = [{time(Loop, Times, Counter), time(Group, Times, Counter)}
+               || _ <- lists:seq(1, Rounds)],
     {LoopCalls, LoopAll} = lists:unzip([L || {L, _} <- Results]),
     {GroupCalls, GroupAll} = lists:unzip([G || {_, G} <- Results]),
     io:format("~s, ~p message(s) | us, loop | us, broadcast | broadcast / loop~n"

@@ -23,7 +23,8 @@ main(Args) ->
     io:format("OTP ~s, ~p, ~p events, ~p rounds~n",
               [erlang:system_info(otp_release), erlang:system_info(emu_flavor), ?EVENTS, Rounds]),
     Each = ?EVENTS div ?WORKERS,
-    Mixed = [[(W * 7919 + I * 104729) rem ?KEYS || I <- lists:seq(1, Each)] || W <- lists:seq(1, ?WORKERS)],
+    Mixed = [[(W * 7919 + I * 104729) rem ?KEYS || I <- lists:seq(1, Each)]
+             || W <- lists:seq(1, ?WORKERS)],
     Own = [[W + ?WORKERS * (I rem (?KEYS div ?WORKERS)) || I <- lists:seq(1, Each)]
            || W <- lists:seq(0, ?WORKERS - 1)],
     [compare(S, Mixed, Own, Rounds) || S <- lists:seq(1, erlang:system_info(schedulers))].

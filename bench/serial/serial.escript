@@ -121,7 +121,8 @@ parent(Pid) ->
 %% Takes the fields after the name. The name is in brackets and may hold anything.
 stat(Pid) ->
     case file:read_file("/proc/" ++ Pid ++ "/stat") of
-        {ok, Text} -> string:lexemes(lists:last(string:split(binary_to_list(Text), ")", trailing)), " ");
+        {ok, Text} ->
+            string:lexemes(lists:last(string:split(binary_to_list(Text), ")", trailing)), " ");
         {error, _} -> none
     end.
 

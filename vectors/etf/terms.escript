@@ -11,7 +11,8 @@
 %% describe a term in the same words have the same term.
 %%
 %% The partner answers these requests, all in external term format:
-%%   {check, Bytes}   -> {Description, Bytes again, deterministic, compressed, minor 1, minor 0} or error
+%%   {check, Bytes}   -> {Description, Bytes again, deterministic, compressed, minor 1, minor 0}
+%%                       or error
 %%   {read, Inputs}   -> for each input the description of its term, or error
 %%   {random, N, Seed} -> N such answers in a list, for random terms
 %%   {order, A, B}    -> less | equal | more, and whether A =:= B
@@ -20,8 +21,10 @@
 -mode(compile).
 
 main(["generate", File]) ->
-    Lines = [[Name, $\t, describe(binary_to_term(Bytes)), $\t, hex(Bytes), $\n] || {Name, Bytes} <- vectors()],
-    Head = ["# Written by vectors/etf/terms.escript generate, on OTP ", erlang:system_info(otp_release), "\n"],
+    Lines = [[Name, $\t, describe(binary_to_term(Bytes)), $\t, hex(Bytes), $\n]
+             || {Name, Bytes} <- vectors()],
+    Head = ["# Written by vectors/etf/terms.escript generate, on OTP ",
+            erlang:system_info(otp_release), "\n"],
     ok = file:write_file(File, [Head, Lines]);
 main(["partner"]) ->
     Port = open_port({fd, 0, 1}, [binary, {packet, 4}, eof]),
@@ -146,26 +149,32 @@ hex(Bytes) -> << <<(if N < 10 -> $0 + N; true -> $a - 10 + N end)>> || <<N:4>> <
 %% this release only reads.
 vectors() ->
     [{Name, term_to_binary(Term)} || {Name, Term} <- written()]
-    ++ [{[Name, " compressed"], term_to_binary(Term, [compressed])} || {Name, Term} <- lists_() ++ maps_() ++ natives(), large(Term)]
-    ++ [{[Name, " minor 1"], term_to_binary(Term, [{minor_version, 1}])} || {Name, Term} <- small()]
-    ++ [{[Name, " minor 0"], term_to_binary(Term, [{minor_version, 0}])} || {Name, Term} <- floats()]
+    ++ [{[Name, " compressed"], term_to_binary(Term, [compressed])}
+        || {Name, Term} <- lists_() ++ maps_() ++ natives(), large(Term)]
+    ++ [{[Name, " minor 1"], term_to_binary(Term, [{minor_version, 1}])}
+        || {Name, Term} <- small()]
+    ++ [{[Name, " minor 0"], term_to_binary(Term, [{minor_version, 0}])}
+        || {Name, Term} <- floats()]
     ++ read().
 
 large(Term) -> byte_size(term_to_binary(Term)) > 64.
 
 written() ->
-    small() ++ floats() ++ bigs() ++ lists_() ++ tuples() ++ binaries() ++ maps_() ++ funs() ++ natives().
+    small() ++ floats() ++ bigs() ++ lists_() ++ tuples() ++ binaries() ++ maps_() ++ funs()
+        ++ natives().
 
 small() ->
     Long = lists:duplicate(255, $x),
     Wide = lists:duplicate(255, 16#1F6F0),
     [{["integer ", integer_to_list(N)], N}
-     || N <- [0, 1, 255, 256, -1, -128, 65535, 2147483647, -2147483648, 2147483648, -2147483649, 4294967295]]
+     || N <- [0, 1, 255, 256, -1, -128, 65535, 2147483647, -2147483648, 2147483648,
+              -2147483649, 4294967295]]
     ++ [{["atom ", Name], list_to_atom(Text)}
-        || {Name, Text} <- [{"empty", ""}, {"true", "true"}, {"nil", "nil"}, {"undefined", "undefined"},
-                            {"plain", "ok"}, {"quoted", "Hello, world"}, {"latin 1", [16#E5, 16#E4, 16#F6]},
-                            {"greek", [16#3BB]}, {"astral", [16#1F6F0]}, {"127", lists:duplicate(127, $y)},
-                            {"255", Long}, {"255 wide", Wide}]]
+        || {Name, Text} <- [{"empty", ""}, {"true", "true"}, {"nil", "nil"},
+                            {"undefined", "undefined"}, {"plain", "ok"},
+                            {"quoted", "Hello, world"}, {"latin 1", [16#E5, 16#E4, 16#F6]},
+                            {"greek", [16#3BB]}, {"astral", [16#1F6F0]},
+                            {"127", lists:duplicate(127, $y)}, {"255", Long}, {"255 wide", Wide}]]
     ++ [{"nil", []}, {"pair", {a, 1}}].
 
 floats() ->
@@ -177,7 +186,8 @@ floats() ->
 bigs() ->
     [{[Sign, "big 2^", integer_to_list(Bits), " ", integer_to_list(Off)],
       list_to_integer([Sign, $1]) * ((1 bsl Bits) + Off)}
-     || Bits <- [32, 47, 48, 53, 55, 56, 59, 60, 63, 64, 65, 128, 2032, 2040], Off <- [-1, 0, 1], Sign <- "+-"].
+     || Bits <- [32, 47, 48, 53, 55, 56, 59, 60, 63, 64, 65, 128, 2032, 2040],
+        Off <- [-1, 0, 1], Sign <- "+-"].
 
 lists_() ->
     Bytes = [N rem 256 || N <- lists:seq(0, 299)],
@@ -185,11 +195,13 @@ lists_() ->
      {"list with 256", [1, 2, 256]}, {"list with -1", [-1]}, {"list with a float", [1, 2.0]},
      {"string of 600", lists:duplicate(600, 7)},
      {"nested", [[], [[]], [[[a]]]]}, {"improper", [a | b]}, {"improper 2", [1, 2, 3 | <<"t">>]},
-     {"improper map tail", [x | #{}]}, {"string in a list", [[1, 2, 3], "z"]}, {"proplist", [{a, 1}, b, {c, [d]}]},
+     {"improper map tail", [x | #{}]}, {"string in a list", [[1, 2, 3], "z"]},
+     {"proplist", [{a, 1}, b, {c, [d]}]},
      {"deep", lists:foldl(fun(_, Acc) -> [Acc] end, [], lists:seq(1, 200))}].
 
 tuples() ->
-    [{["tuple ", integer_to_list(N)], list_to_tuple(lists:duplicate(N, N rem 7))} || N <- [0, 1, 2, 3, 255, 256]]
+    [{["tuple ", integer_to_list(N)], list_to_tuple(lists:duplicate(N, N rem 7))}
+     || N <- [0, 1, 2, 3, 255, 256]]
     ++ [{"record", {person, <<"Joe">>, 68}}, {"nested tuples", {{{{}}}}}].
 
 binaries() ->
@@ -197,27 +209,32 @@ binaries() ->
      || N <- [0, 1, 2, 3, 4, 5, 8, 11, 12, 13, 16, 17, 64, 65, 255, 256]]
     ++ [{["text ", integer_to_list(N)], list_to_binary(lists:duplicate(N, $q))}
         || N <- [1, 3, 4, 8, 9, 12, 13, 40, 41, 1024, 1025]]
-    ++ [{["bits ", integer_to_list(N)], <<16#A5A5A5A5A5:N>>} || N <- [1, 2, 3, 4, 5, 6, 7, 9, 15, 17, 31, 33]]
+    ++ [{["bits ", integer_to_list(N)], <<16#A5A5A5A5A5:N>>}
+        || N <- [1, 2, 3, 4, 5, 6, 7, 9, 15, 17, 31, 33]]
     ++ [{"utf-8", unicode:characters_to_binary([16#E5, 16#3BB, 16#4FE1, 16#1F6F0])},
         {"utf-8 with a byte order mark", <<16#EF, 16#BB, 16#BF, "x">>},
         {"utf-8 long", unicode:characters_to_binary(lists:duplicate(50, 16#4FE1))},
-        {"not utf-8", <<255, 254, 0, 128>>}, {"surrogate", <<16#ED, 16#A0, 16#80>>}, {"overlong", <<16#C0, 16#80>>}].
+        {"not utf-8", <<255, 254, 0, 128>>}, {"surrogate", <<16#ED, 16#A0, 16#80>>},
+        {"overlong", <<16#C0, 16#80>>}].
 
 maps_() ->
     Flat = maps:from_list([{N, N * N} || N <- lists:seq(1, 32)]),
     Hash = maps:from_list([{{N}, integer_to_binary(N)} || N <- lists:seq(1, 40)]),
-    [{"map empty", #{}}, {"map atom keys", #{a => 1, b => 2}}, {"map text keys", #{<<"a">> => 1, <<"b">> => 2}},
+    [{"map empty", #{}}, {"map atom keys", #{a => 1, b => 2}},
+     {"map text keys", #{<<"a">> => 1, <<"b">> => 2}},
      {"map 1 and 1.0", #{1 => int, 1.0 => float}}, {"map of keys of all kinds",
         #{1 => a, {x, 2} => b, [] => c, "s" => d, #{} => e, <<1:3>> => f, -1.5 => g}},
      {"map 32", Flat}, {"map 33", Flat#{0 => zero}}, {"map 40", Hash},
      {"maps alike", [#{name => <<"a">>, age => N} || N <- lists:seq(1, 20)]},
-     {"map in map", #{a => #{a => #{a => 1}}}}, {"struct", #{'__struct__' => 'Elixir.Date', year => 2026}},
+     {"map in map", #{a => #{a => #{a => 1}}}},
+     {"struct", #{'__struct__' => 'Elixir.Date', year => 2026}},
      {"map dangerous", #{<<"constructor">> => 1, <<"toString">> => 2, hasOwnProperty => 3}}].
 
 funs() ->
     X = <<"held">>, Y = {1.5, [X]},
     [{"fun external", fun erlang:abs/1}, {"fun local", fun() -> ok end},
-     {"fun closure", fun(A, B) -> {A, B, X, Y} end}, {"fun in fun", begin F = fun() -> X end, fun() -> F() end end},
+     {"fun closure", fun(A, B) -> {A, B, X, Y} end},
+     {"fun in fun", begin F = fun() -> X end, fun() -> F() end end},
      {"pid", self_of("pid")}, {"reference made here", make_ref()}].
 
 self_of("pid") -> list_to_pid("<0.42.7>").
@@ -257,16 +274,20 @@ read() ->
      {"reference old tag", <<131, $e, $d, 5:16, "n@far", 99:32, 1>>},
      {"reference new tag", <<131, $r, 3:16, $d, 5:16, "n@far", 1, 1:32, 2:32, 3:32>>}]
     ++ [{["reference of ", integer_to_list(N), " words"],
-         <<131, $Z, N:16, Node/binary, 5:32, <<<<W:32>> || W <- lists:seq(1, N)>>/binary>>} || N <- [1, 2, 3, 5]]
+         <<131, $Z, N:16, Node/binary, 5:32, <<<<W:32>> || W <- lists:seq(1, N)>>/binary>>}
+        || N <- [1, 2, 3, 5]]
     ++ [{"atom small latin 1", <<131, $s, 3, 16#E5, 16#E4, 16#F6>>},
         {"atom latin 1 long", <<131, $d, 2:16, "ok">>},
         {"atom utf-8 long head", <<131, $v, 2:16, "ok">>},
         {"integer in a big", <<131, $n, 1, 0, 7>>}, {"big with zeros", <<131, $n, 12, 1, 5, 0:88>>},
         {"big large head", <<131, $o, 4:32, 0, 1, 2, 3, 4>>}, {"big of nothing", <<131, $n, 0, 1>>},
-        {"list of none", <<131, $l, 0:32, 97, 5>>}, {"list then list", <<131, $l, 1:32, 97, 1, $l, 1:32, 97, 2, $j>>},
-        {"list then string", <<131, $l, 1:32, 97, 1, $k, 2:16, 8, 9>>}, {"string empty", <<131, $k, 0:16>>},
+        {"list of none", <<131, $l, 0:32, 97, 5>>},
+        {"list then list", <<131, $l, 1:32, 97, 1, $l, 1:32, 97, 2, $j>>},
+        {"list then string", <<131, $l, 1:32, 97, 1, $k, 2:16, 8, 9>>},
+        {"string empty", <<131, $k, 0:16>>},
         {"bits of 8", <<131, $M, 2:32, 8, 1, 2>>}, {"bits dirty", <<131, $M, 1:32, 3, 255>>},
-        {"tuple large head", <<131, $i, 1:32, 97, 1>>}, {"tuple large head of none", <<131, $i, 0:32>>},
+        {"tuple large head", <<131, $i, 1:32, 97, 1>>},
+        {"tuple large head of none", <<131, $i, 0:32>>},
         {"integer small in four bytes", <<131, $b, 5:32>>},
         {"fun of an unknown module",
          <<131, $p, 57:32, 2, 1:128, 3:32, 1:32, $w, 3, "far", 97, 1, 98, 77:32,
@@ -292,8 +313,12 @@ random(Depth) ->
         N when N =:= Leaves + 1; N =:= Leaves + 2 -> list_to_tuple(some(Depth));
         N when N =:= Leaves + 3 -> some(Depth);
         N when N =:= Leaves + 4 -> some(Depth) ++ random(Depth - 1);
-        N when N =:= Leaves + 5 -> [maps:from_list([{K, random(Depth - 1)} || K <- [a, b, c, <<"d">>]]) || _ <- lists:seq(1, 3)];
-        _ -> maps:from_list([{random(Depth - 1), random(Depth - 1)} || _ <- lists:seq(1, rand:uniform(8) - 1)])
+        N when N =:= Leaves + 5 ->
+            [maps:from_list([{K, random(Depth - 1)} || K <- [a, b, c, <<"d">>]])
+             || _ <- lists:seq(1, 3)];
+        _ ->
+            maps:from_list([{random(Depth - 1), random(Depth - 1)}
+                            || _ <- lists:seq(1, rand:uniform(8) - 1)])
     end.
 
 some(Depth) -> [random(Depth - 1) || _ <- lists:seq(1, rand:uniform(6) - 1)].
@@ -303,8 +328,11 @@ natives_random() ->
         false -> [];
         true -> [fun(Depth) ->
                   Fields = lists:sublist([x, y, z, 'field four'], rand:uniform(5) - 1),
-                  Value = fun() -> case Depth of 0 -> random_integer(); _ -> random(Depth - 1) end end,
-                  apply(records, create, [random_atom(), random_atom(), [{F, Value()} || F <- Fields],
+                  Value = fun() ->
+                              case Depth of 0 -> random_integer(); _ -> random(Depth - 1) end
+                          end,
+                  apply(records, create, [random_atom(), random_atom(),
+                                          [{F, Value()} || F <- Fields],
                                           #{is_exported => rand:uniform(2) =:= 1}])
               end]
     end.
@@ -321,10 +349,14 @@ random_float() ->
     end.
 
 random_atom() ->
-    lists:nth(rand:uniform(8), [ok, error, 'with space', 'åäö', list_to_atom([16#3BB, 16#1F6F0]), '', true, node@host]).
+    lists:nth(rand:uniform(8), [ok, error, 'with space', 'åäö', list_to_atom([16#3BB, 16#1F6F0]),
+                                '', true, node@host]).
 
 random_text() ->
-    Point = fun() -> lists:nth(rand:uniform(6), [$a + rand:uniform(25), $ , $0 + rand:uniform(9), 16#E5, 16#4FE1, 16#1F6F0]) end,
+    Point = fun() ->
+                lists:nth(rand:uniform(6), [$a + rand:uniform(25), $\s, $0 + rand:uniform(9),
+                                            16#E5, 16#4FE1, 16#1F6F0])
+            end,
     unicode:characters_to_binary([Point() || _ <- lists:seq(1, rand:uniform(60) - 1)]).
 
 random_bits() -> Bits = rand:uniform(40), <<(rand:uniform(1 bsl 40) - 1):Bits>>.
@@ -345,6 +377,7 @@ random_identifier() ->
 random_fun() ->
     X = rand:uniform(1000), Y = random_text(),
     lists:nth(rand:uniform(5),
-        [fun erlang:abs/1, fun lists:map/2, fun() -> X end, fun(A) -> {A, X, Y} end, fun(A, B, C) -> [A, B, C | Y] end]).
+        [fun erlang:abs/1, fun lists:map/2, fun() -> X end, fun(A) -> {A, X, Y} end,
+         fun(A, B, C) -> [A, B, C | Y] end]).
 
 rand_bytes(Size) -> list_to_binary([rand:uniform(256) - 1 || _ <- lists:seq(1, Size)]).

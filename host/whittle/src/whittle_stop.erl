@@ -36,8 +36,7 @@ handle_event(sigterm, Worker) ->
     %% would then ignore every signal.
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
-                         attempt(fun whittle_unfinished:undo_all/0),
-                         attempt(fun whittle_runtime:undo/0)]),
+                         attempt(fun whittle_unfinished:undo_all/0)]),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
     halt(case Left of [] -> 143; _ -> say(Left), 1 end, [{flush, false}]);

@@ -74,7 +74,7 @@ undo_that_fails(Config) ->
 working(How, Config) ->
     Dir = proplists:get_value(dir, Config),
     Paths = [filename:dirname(code:which(Module))
-             || Module <- [whittle_stop, whittle_unfinished, whittle_runtime, ?MODULE]],
+             || Module <- [whittle_stop, whittle_unfinished, ?MODULE]],
     Port = open_port({spawn_executable, os:find_executable("erl")},
                      [{args, ["-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
                            ++ ["-s", atom_to_list(?MODULE), "work", "-extra", How, Dir]},

@@ -6,13 +6,13 @@
 -export([all/0]).
 -export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
          gzipped/1, paths/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
-         cut/1, inflates_no_further/1, inflates_to_the_end/1, instructions/1, too_old/1,
+         cut/1, inflates_no_further/1, instructions/1, too_old/1,
          damaged_code/1]).
 
 all() ->
     [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
      paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
-     inflates_to_the_end, instructions, too_old, damaged_code].
+     instructions, too_old, damaged_code].
 
 %% whittle_beam reads the same facts as beam_lib.
 reads_as_beam_lib(_) ->
@@ -241,18 +241,6 @@ cut(_) ->
                fun({Size, Tail}) ->
                        answers(<<(binary:part(Bytes, 0, Size))/binary, Tail/binary>>)
                end).
-
-%% All bytes may be present although the end and the checksum are missing.
-inflates_to_the_end(_) ->
-    Plain = binary:copy(<<"plain">>, 9),
-    [begin
-         ?assertEqual({ok, Plain}, whittle_bounded:inflate(Bits, Deflated, byte_size(Plain))),
-         ?assertEqual([], [Size || Size <- lists:seq(0, byte_size(Deflated) - 1),
-                                   {ok, _} <- [whittle_bounded:inflate(
-                                                 Bits, binary:part(Deflated, 0, Size),
-                                                 byte_size(Plain))]])
-     end || {Bits, Deflated} <- [{15, zlib:compress(Plain)}, {31, zlib:gzip(Plain)},
-                                 {-15, zlib:zip(Plain)}]].
 
 %% A literal table of 64 bytes that inflates to 64 MB: reading stops at the size that the table
 %% claims.

@@ -182,7 +182,6 @@ details(_) -> [].
 -spec code(reason()) -> atom().
 code({Room, Error}) when Room =:= system; Room =:= shake; Room =:= pack; Room =:= runtime;
                          Room =:= plan_file -> name(Error);
-code({unread, _}) -> unreadable;
 code(Reason) -> name(Reason).
 
 name({in, {_File, Error}}) -> name(Error);

@@ -24,7 +24,7 @@
                   | {needs_load, seen}.
 
 -type reason() :: conflict()
-                | {unread, {keep | evidence, file:filename(), file:posix() | badarg}}
+                | {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
@@ -92,7 +92,7 @@ evidence(Options) -> {ok, Options}.
 file(Option, File) ->
     case whittle_file:whole(File, ?MAX_FILE) of
         {ok, Bytes} -> {ok, Bytes};
-        {error, Reason} -> {error, {unread, {Option, File, Reason}}}
+        {error, Reason} -> {error, {unreadable, {Option, File, Reason}}}
     end.
 
 %% @private
@@ -149,14 +149,13 @@ format_error({needs_load, Option}) ->
     ["the option `", atom_to_list(Option), "' has the value `only', and `missing' has `crash', but "
      "the program must be able to load what the recorded run did not call: set `missing' to "
      "`load'"];
-format_error({unread, {Option, File, eftype}}) ->
-    [File, " is a pipe, a socket, a device or a file of the kernel: name a file with --",
-     atom_to_list(Option)];
-format_error({unread, {Option, File, efbig}}) ->
+format_error({unreadable, {Option, File, eftype}}) ->
+    [File, $\s, whittle_file:format_error(eftype), ": name a file with --", atom_to_list(Option)];
+format_error({unreadable, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];
-format_error({unread, {Option, File, Reason}}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): check the path given to --",
+format_error({unreadable, {Option, File, Reason}}) ->
+    [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
     [File, ": `", Line, "' is no M, M:F or M:F/A: correct the line"];

@@ -18,7 +18,7 @@
 -define(MAX_FILE, 16#1_2000_0000).
 -define(MAX_PLAN, 256 * 1024 * 1024).
 
-%% @doc Returns the path of an output's plan.
+%% @doc Returns the path of an output's plan. Only tests call it from outside.
 -spec path(file:filename()) -> file:filename().
 path(Out) -> filename:join([Out]) ++ ".plan".
 
@@ -75,16 +75,13 @@ format_error({not_a_plan, Path}) ->
     [Path, " is no plan of whittle, and the plan of this build has the same path: move it, or "
            "name another output "
      "with -o"];
-format_error({no_room, {Path, eisdir}}) ->
-    [Path, " is a directory, and the plan of this build has the same path: move it, or name "
-           "another output "
-     "with -o"];
 format_error({no_room, {Path, Reason}}) ->
-    [Path, case Reason of
-               efbig -> " is too large for a plan";
-               eftype -> " is a pipe, a socket, a device or a file of the kernel"
-           end, ", and the plan of this build has the same path: move it, or name another output "
-                "with -o"];
+    Is = case Reason of
+             efbig -> "is too large for a plan";
+             _ -> whittle_file:format_error(Reason)
+         end,
+    [Path, $\s, Is, ", and the plan of this build has the same path: move it, or name another "
+     "output with -o"];
 format_error({no_plan, Path}) ->
     [Path, " is missing: build with --shake functions, and keep the plan beside the output"];
 format_error({not_an_output, Out}) ->

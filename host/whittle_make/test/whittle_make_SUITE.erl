@@ -100,7 +100,7 @@ files_are_read_when_it_runs(Config) ->
     {_, {ok, #{plan := Plan}}} = made(Request, Config),
     ?assertMatch([{_, {kept, _}}], whittle_shake_saved:why({app_one, never_wanted, 0}, Plan)),
     ok = file:delete(Keep),
-    ?assertMatch({_, {error, {unread, {keep, Keep, enoent}}}}, made(Request, Config)).
+    ?assertMatch({_, {error, {unreadable, {keep, Keep, enoent}}}}, made(Request, Config)).
 
 bad_files(Config) ->
     Dir = ?config(dir, Config),
@@ -109,7 +109,7 @@ bad_files(Config) ->
     Evidence = #{unit => functions, evidence_file => File},
     ?assertMatch({_, {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
     ?assertMatch({_, {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
-    ?assertMatch({[{started, check}], {error, {unread, {evidence, Dir, eisdir}}}},
+    ?assertMatch({[{started, check}], {error, {unreadable, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
 
 %% A key that the build does not know would have no effect. An output needs all of an OTP, so only
@@ -203,7 +203,7 @@ every_error_is_one_line(_) ->
     Plans = [{not_a_plan, "f"}, {no_plan, "f"}, {not_an_output, "f"}, {no_room, {"f", eisdir}},
              {no_room, {"f", efbig}}, {wrong_plan, {"f", no_plan}},
              {wrong_plan, {"f", plan_of_another}}, {wrong_plan, {"f", {plan_version, 1}}}],
-    Files = [{unread, {Option, "f", Reason}} || Option <- [keep, evidence],
+    Files = [{unreadable, {Option, "f", Reason}} || Option <- [keep, evidence],
                                                 Reason <- [enoent, efbig, eftype]],
     Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},

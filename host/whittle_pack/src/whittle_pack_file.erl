@@ -9,7 +9,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([check/1, check_program/1, write/3, check_dir/2, write_dir/3]).
--export([alone/2]).
+-export([alone/3]).
 
 -export_type([error/0]).
 
@@ -17,11 +17,8 @@
                | {not_a_file, file:filename_all()}        % a device, a pipe
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
                | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
-               | {cannot_write, {file:filename_all(), file:posix() | badarg}}.
-
-%% How long to wait for another process that writes to the same directory. Such a write takes
-%% seconds.
--define(LOCK_SECONDS, 60).
+               | {cannot_write, {file:filename_all(), file:posix() | badarg}}
+               | {locked, file:filename_all()}.           % a directory
 
 %% How to recognize an older output: it contains the mark, and each file in it passes the test.
 -type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean())}.
@@ -56,17 +53,21 @@ write(Out, Bytes, Mode) ->
            fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
 
 %% @doc Calls a function while it holds the lock of the output's directory. Use it for files that
-%% belong together. It waits at most a minute for another process. It calls the function without a
-%% lock if the directory cannot be locked.
--spec alone(file:filename_all(), fun(() -> Result)) -> Result.
-alone(Out, Fun) ->
-    case whittle_lock:take(filename:dirname(Out), #{wait => ?LOCK_SECONDS}) of
+%% belong together. The error is `locked' if another process still holds the lock after the given
+%% seconds. The function runs without a lock if the directory cannot be locked.
+-spec alone(file:filename_all(), non_neg_integer(), fun(() -> Result)) ->
+          Result | {error, error()}.
+alone(Out, Seconds, Fun) ->
+    Dir = filename:dirname(Out),
+    case whittle_lock:take(Dir, #{wait => Seconds}) of
         {ok, Lock} ->
             try Fun()
             after
                 whittle_lock:release(Lock)
             end;
-        _ ->
+        busy ->
+            {error, {locked, Dir}};
+        {error, _} ->
             Fun()
     end.
 

@@ -3,10 +3,9 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([several_at_once/1, odd_paths/1, odd_names/1, executable/1, mapped/1, tree/1,
-         start_block/1, loaded_at_once/1, loaded_by_init/1,
-         loaded_size/1,
-         same_bytes/1, read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
+-export([several_at_once/1, locked_directory/1, odd_paths/1, odd_names/1, executable/1, mapped/1,
+         tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1, loaded_size/1, same_bytes/1,
+         read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          papers/1, papers_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
@@ -17,11 +16,10 @@
 -include_lib("kernel/include/file.hrl").
 
 all() ->
-    [several_at_once, odd_paths, odd_names, executable, mapped, tree, start_block, loaded_at_once,
-     loaded_by_init, loaded_size,
-     same_bytes, read_file, ca_certs, no_zstd, zstd_that_talks, block_size, papers,
-     papers_beyond_latin1, licenses, bill,
-     directory, directory_stays, directory_of_others, output_is_directory, output_is_device,
+    [several_at_once, locked_directory, odd_paths, odd_names, executable, mapped, tree, start_block,
+     loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
+     zstd_that_talks, block_size, papers, papers_beyond_latin1, licenses, bill, directory,
+     directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -338,6 +336,17 @@ directory_stays(Config) ->
     ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     ?assertEqual(["sample"], files(Config)).
 
+%% An output and its plan are never written without the lock, or they could come from two builds.
+locked_directory(Config) ->
+    Dir = ?config(dir, Config),
+    Out = filename:join(Dir, "out"),
+    {ok, Lock} = whittle_lock:take(Dir, #{}),
+    Write = fun() -> {ok, file:write_file(Out, "x")} end,
+    ?assertEqual({error, {locked, Dir}}, whittle_pack_file:alone(Out, 0, Write)),
+    ?assertNot(filelib:is_file(Out)),
+    ok = whittle_lock:release(Lock),
+    ?assertEqual({ok, ok}, whittle_pack_file:alone(Out, 0, Write)).
+
 %% If several builds write to one name, the output and the file beside it come from the same
 %% build.
 several_at_once(Config) ->
@@ -588,7 +597,7 @@ errors(_) ->
     All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
            {not_ours, "out"}, {holds_others, {"out", "mine"}},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
-           {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
+           {locked, "dir"}, {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},
            {pack_path, {<<"a">>, "is there twice"}}, {odd_name, {"-x", "begins with -"}},
            {name_taken, "vm"}, {pack_too_large, 1}, {elf_foreign, <<>>},

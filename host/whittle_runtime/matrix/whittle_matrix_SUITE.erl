@@ -34,7 +34,7 @@ natives(_) ->
 
 %% From the same sources, in two caches that hold nothing else, at other places.
 same_bytes(Config) ->
-    {ok, Root} = whittle_cache:root(#{}),
+    {ok, Root} = whittle_cache_dir:root(#{}),
     Sources = filename:join(Root, "sources"),
     ok = filelib:ensure_path(Sources),
     [One, Other] =

@@ -3,7 +3,7 @@
 %% A build creates its directory below `work/' and renames it to the final name at the end.
 %% A lock ({@link whittle_lock}) lets one build at a time create a given directory; a second
 %% build waits and then finds the result. A build that the user stops removes its directory
-%% at once ({@link whittle_cache_clean:undo/0}). The next build, of any name, removes the
+%% at once ({@link whittle_unfinished:undo_all/0}). The next build, of any name, removes the
 %% directory of a build that was killed. So the cache never needs a repair.
 %%
 %% The cache refuses directories that another user can change. whittle_source compares a
@@ -300,7 +300,7 @@ build(Root, Name, Final, {Build, Seal}) ->
     Work = filename:join(Works, Name ++ "@" ++ Unique),
     Out = filename:join(Work, "out"),
     Log = filename:join([Root, "logs", Name ++ ".log"]),
-    ok = whittle_cache_clean:begun(Work),
+    ok = whittle_unfinished:begun(Work, fun() -> file:del_dir_r(Work) end),
     try
         case first_error([made(Work), made(Out), closed(Work, Final)]) of
             ok ->
@@ -310,7 +310,7 @@ build(Root, Name, Final, {Build, Seal}) ->
                 {error, whittle_cache_dir:unwritten(Reason, Works)}
         end
     after
-        whittle_cache_clean:done(Work)
+        whittle_unfinished:remove_directory(Work)
     end.
 
 %% Closes an artifact's directory to other users until the build ends, so the build may create

@@ -11,7 +11,6 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([entries/1, remove/2, sweep/2]).
--export([begun/1, done/1, undo/0]).
 -export_type([kind/0, entry/0, left/0]).
 
 %% A `part' is a library or another component of VMs. `work' is the directory of a build that
@@ -89,36 +88,7 @@ sweep(Root, Own) ->
                      ({other, _, _}) -> ok
                   end, found(Root, "work")).
 
-%% @doc Records that a build begins to write into a directory of `work/'.
--spec begun(file:filename()) -> ok.
-begun(Work) -> persistent_term:put({?MODULE, Work}, work).
-
-%% @doc Removes a directory that {@link begun/1} recorded.
--spec done(file:filename()) -> ok.
-done(Work) ->
-    _ = file:del_dir_r(Work),
-    _ = persistent_term:erase({?MODULE, Work}),
-    ok.
-
-%% @doc Removes all directories that {@link begun/1} recorded.
-%%
-%% It returns those that it could not remove, each with the reason. No process may write there
-%% any more, and the VM must end afterwards: the directories stay in the list. Taking one out
-%% would wait for each process that has read the list, and the process that created the
-%% directory is suspended.
-%% is suspended.
--spec undo() -> [{file:filename(), file:posix() | badarg}].
-undo() ->
-    lists:append([undo(Work) || {{?MODULE, Work}, work} <- persistent_term:get()]).
-
 %%% Internal functions
-
-undo(Work) ->
-    case file:del_dir_r(Work) of
-        ok -> [];
-        {error, enoent} -> [];
-        {error, Reason} -> [{Work, Reason}]
-    end.
 
 %% Lists nothing below a symbolic link, because the link may lead anywhere.
 found(Root, Sub) ->
@@ -208,8 +178,8 @@ bytes(Path) ->
 held(Root) ->
     case whittle_lock:held(filename:join(Root, "locks")) of
         {ok, Names} -> Names;
-        %% Without flock the locks are unknown, so nothing is safe to remove.
-        {error, no_flock} -> ["?"]
+        %% Nothing is safe to remove if the locks are unknown.
+        {error, _} -> ["?"]
     end.
 
 remove_locked(Root, Name, Path) ->

@@ -13,7 +13,7 @@
          otps/0, default_otp/0,
          format_error/1, last_words/1]).
 %% The cache
--export([cached/1, uncache/2, undo/0, reading/2, alone/2]).
+-export([cached/1, uncache/2, reading/2, alone/2]).
 
 -export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, reason/0]).
@@ -190,14 +190,6 @@ reading(Fun, Options) ->
 -spec alone(fun(() -> Result), options()) -> Result | {error, reason()}.
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
-
-%% @doc Removes the directories that interrupted builds of this Erlang VM have begun.
-%%
-%% It returns those that it could not remove, each with the reason. The builds' programs must
-%% have ended before, and the VM must end afterwards.
--spec undo() -> [{file:filename(), file:posix() | badarg}].
-undo() ->
-    whittle_cache_clean:undo().
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().

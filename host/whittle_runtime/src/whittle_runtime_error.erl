@@ -18,7 +18,7 @@
       | {unsupported_native, #{native := atom(), known := [atom()]}}
         %% Sources
       | {no_source, #{component := atom(), release := string(), tried := [reason()]}}
-      | {unreadable_source, #{file := file:filename(), reason := file:posix() | badarg}}
+      | {unreadable, #{file := file:filename(), reason := file:posix() | badarg}}
       | {not_a_source, #{file := file:filename()}}
       | {wrong_source, #{file := file:filename(), vsn := string(), otp := string()}}
       | {bad_checksum, #{file := string(), expected := string(), actual := string()}}
@@ -38,7 +38,8 @@
                           why := writable | {owner, non_neg_integer()}}}
       | {cache_unwritable, #{dir := file:filename(), reason := file:posix() | badarg}}
         %% Builds
-      | {bad_patch, #{patch := string(), otp := string(), log := file:filename()}}
+      | {bad_patch, #{patch := string(), otp := string(), log := file:filename(),
+                      tail := [binary()]}}
       | {bad_series, #{file := file:filename(), line := pos_integer()}}
       | {no_native, #{file := file:filename(), reason := file:posix() | badarg}}
       | {step_failed, #{step := string(), status := non_neg_integer(), log := file:filename(),
@@ -74,7 +75,7 @@ format({no_source, #{component := Component, release := Release,
                      tried := Tried}}) ->
     ["Whittle cannot get the source of ", title(Component), " ", Release, " (",
      lists:join("; ", [reason(T) || T <- Tried]), "); ", instead(Component)];
-format({unreadable_source, #{file := File, reason := Reason}}) ->
+format({unreadable, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
      "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
 format({not_a_source, #{file := File}}) ->

@@ -142,7 +142,7 @@ from_tarball(Component, Release, File) ->
                                     origin => filename:basename(File)})
             end;
         {error, Reason} ->
-            {error, {unreadable_source, #{file => File, reason => Reason}}}
+            {error, {unreadable, #{file => File, reason => Reason}}}
     end.
 
 %% Finds the expected checksum of a tarball: in the file beside it (FILE.sha256, in the format of
@@ -294,7 +294,7 @@ with_sums(Found, Dir) ->
         [] ->
             {ok, Found#{sums => maps:from_list([{Name, Sum} || {Name, {ok, Sum}} <- Digests])}};
         [{Name, Reason} | _] ->
-            {error, {unreadable_source, #{file => filename:join(Dir, Name), reason => Reason}}}
+            {error, {unreadable, #{file => filename:join(Dir, Name), reason => Reason}}}
     end.
 
 table() ->

@@ -9,8 +9,8 @@
 -export([all/0, init_per_testcase/2]).
 -export([builds_once/1, two_builds_at_once/1, killed_build_starts_clean/1,
          killed_build_goes_with_another/1, not_ours_stays/1, no_link_is_followed/1,
-         stopped_build_leaves_nothing/1, undo_says_what_is_left/1,
-         caller_dies_build_dies/1, caller_dies_program_dies/1, failure_leaves_nothing/1,
+         stopped_build_leaves_nothing/1, caller_dies_build_dies/1,
+         caller_dies_program_dies/1, failure_leaves_nothing/1,
          first_error_is_told/1, full_disk/1, changed/1, always/1, open_to_others/1,
          source_open_to_others/1, unwritable/1, no_place/1, keys/1, private_locks/1]).
 %% Entry points of the other VMs
@@ -19,8 +19,8 @@
 all() ->
     [builds_once, two_builds_at_once, killed_build_starts_clean,
      killed_build_goes_with_another, not_ours_stays, no_link_is_followed,
-     stopped_build_leaves_nothing, undo_says_what_is_left,
-     caller_dies_build_dies, caller_dies_program_dies, failure_leaves_nothing,
+     stopped_build_leaves_nothing, caller_dies_build_dies, caller_dies_program_dies,
+     failure_leaves_nothing,
      first_error_is_told, full_disk, changed, always, open_to_others, source_open_to_others,
      unwritable, no_place, keys, private_locks].
 
@@ -174,29 +174,12 @@ no_link_is_followed(Config) ->
 stopped_build_leaves_nothing(Config) ->
     Make = fun(#{work := Work}) ->
                    true = filelib:is_dir(Work),
-                   [] = whittle_runtime:undo(),
+                   [] = whittle_unfinished:undo_all(),
                    ?assertEqual([], leftovers(Config)),
                    {error, {stopped, #{}}}
            end,
     ?assertEqual({error, {stopped, #{}}},
                  whittle_cache:artifact("thing", in, Make, #{cache => dir(Config)})).
-
-%% undo/0 only reads the list: a change would wait for the process that is suspended.
-undo_says_what_is_left(Config) ->
-    File = filename:join(dir(Config), "file"),
-    Below = filename:join(File, "below"),
-    Gone = filename:join(dir(Config), "gone"),
-    ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, "x"),
-    ok = whittle_cache_clean:begun(Below),
-    ok = whittle_cache_clean:begun(Gone),
-    Listed = lists:sort(persistent_term:get()),
-    try
-        ?assertEqual([{Below, enotdir}], whittle_runtime:undo()),
-        ?assertEqual(Listed, lists:sort(persistent_term:get()))
-    after
-        [ok = whittle_cache_clean:done(Work) || Work <- [Below, Gone]]
-    end.
 
 caller_dies_build_dies(Config) ->
     {Caller, Monitor} = spawn_monitor(fun() -> slow_build(dir(Config), fun(_) -> ok end) end),

@@ -54,7 +54,7 @@ not_a_tarball(Config) ->
     ?assertMatch({error, {not_a_source, _}}, Error),
     one_line(Error),
     Missing = whittle_source:find(erlang, "29", #{source => File ++ "x"}),
-    ?assertMatch({error, {unreadable_source, #{reason := enoent}}}, Missing),
+    ?assertMatch({error, {unreadable, #{reason := enoent}}}, Missing),
     one_line(Missing).
 
 sum_beside_a_tarball(Config) ->
@@ -297,7 +297,7 @@ unreadable_beside(Config) ->
     Error = whittle_source:find(erlang, "29", #{cache => Cache, source => none, progress => Beside,
                                                 ways => [{release, "29.1", Address, Sum}]}),
     Stop(),
-    ?assertMatch({error, {unreadable_source, #{reason := enoent}}}, Error),
+    ?assertMatch({error, {unreadable, #{reason := enoent}}}, Error),
     ?assertEqual([], filelib:wildcard(filename:join(Cache, "sources/*"))).
 
 https_is_verified(Config) ->

@@ -1,4 +1,4 @@
-%% @doc Splits a module into a hot module and a companion with the cold functions.
+%% @hidden Splits a module into a hot module and a companion with the cold functions.
 %%
 %% The hot module, `M', keeps its name, its exports and its identity. A cold function gets a stub
 %% of one instruction in `M' where another module can call it by name, where it is a fun, or where

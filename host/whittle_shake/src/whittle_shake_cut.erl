@@ -1,4 +1,4 @@
-%% @doc Removes functions from a module.
+%% @hidden Removes functions from a module.
 -module(whittle_shake_cut).
 
 -export([module/3, without_lost_funs/1]).

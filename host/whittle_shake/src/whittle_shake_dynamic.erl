@@ -1,4 +1,4 @@
-%% @doc Classifies dynamic calls by the source of their names.
+%% @hidden Classifies dynamic calls by the source of their names.
 %%
 %% A dynamic call takes names that come in while the program runs. There are four kinds. No
 %% analysis sees these names. So a person declares them, or the plan may cut a function that such

@@ -1,4 +1,4 @@
-%% @doc Describes features: parts of OTP that a program may do without.
+%% @hidden Describes features: parts of OTP that a program may do without.
 %%
 %% `priv/features.config' lists them, one term each:
 %% ```

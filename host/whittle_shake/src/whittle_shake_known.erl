@@ -1,4 +1,4 @@
-%% @doc Decides which modules the code of an OTP application can mean by a name.
+%% @hidden Decides which modules the code of an OTP application can mean by a name.
 %%
 %% OTP's code calls modules of applications that it does not need in three ways: by a call in the
 %% code (`crypto:hash/2'), by a name from the program (a callback module, a backend), and by the

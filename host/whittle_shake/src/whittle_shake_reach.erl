@@ -1,4 +1,4 @@
-%% @doc Finds the functions that a program can call, starting from the entry points.
+%% @hidden Finds the functions that a program can call, starting from the entry points.
 %%
 %% Each found function has a reason. A call by name leads to its function. If
 %% `Module:Function(...)' has a known function name, it leads to the functions of that name and
@@ -18,8 +18,8 @@
 %% breadth first, so the path to a function is short. The search has an order of its own, because
 %% the order of large maps differs from VM to VM.
 %%
-%% Names also come in from data, where the program reads it: from the attributes of modules
-%% ({@link attributes/3}), from the list of modules in an `.app' file, and from the packed files
+%% Names also come in from data, where the program reads it: from the attributes of modules, from
+%% the list of modules in an `.app' file, and from the packed files
 %% ({@link whittle_shake_data}).
 -module(whittle_shake_reach).
 

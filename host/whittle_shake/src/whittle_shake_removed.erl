@@ -1,4 +1,4 @@
-%% @doc Encodes the names of removed functions (`--missing crash').
+%% @hidden Encodes the names of removed functions (`--missing crash').
 %%
 %% The program asks this set when it raises `undef' (`whittle_start_removed'). A list of names
 %% would be too large: hello lacks 3,700 exported functions. For a module that is removed as a

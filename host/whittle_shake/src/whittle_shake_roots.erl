@@ -1,4 +1,4 @@
-%% @doc Collects the entry points of a program.
+%% @hidden Collects the entry points of a program.
 %%
 %% They are the functions that the VM and the boot script call, and the atoms in the
 %% configuration.

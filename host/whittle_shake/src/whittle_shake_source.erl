@@ -1,4 +1,4 @@
-%% @doc Finds the calls in packed source that the program compiles while it runs.
+%% @hidden Finds the calls in packed source that the program compiles while it runs.
 %%
 %% Such source is the applications' headers (packed where the compiler is) and `runtime.exs'. No
 %% module's code shows these names. The search looks at the text and not at the grammar, because

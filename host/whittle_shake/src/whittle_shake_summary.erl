@@ -1,4 +1,4 @@
-%% @doc Summarizes what each function of a module mentions.
+%% @hidden Summarizes what each function of a module mentions.
 %%
 %% These mentions may bring other functions to life. A summary depends on its module alone. It
 %% keeps calls by name apart from atoms that a function moves, stores or passes on. Such an atom

@@ -1,4 +1,4 @@
-%% @doc Reads the terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log'.
+%% @hidden Reads the terms in a table on disk: of dets, of `ets:tab2file/2', and of `disk_log'.
 %%
 %% `ets:tab2file/2' uses the format of `disk_log'. This module reads the bytes only. Nothing opens
 %% the file, so nothing repairs it.

@@ -1,4 +1,4 @@
-%% @doc Finds the functions that a run called and a plan would cut.
+%% @hidden Finds the functions that a run called and a plan would cut.
 %%
 %% There are three causes: a fault of the shaker, a dynamic call with undeclared names, or a
 %% feature that the run used and the code does not show. An answer of a feature that is off

@@ -1,4 +1,4 @@
-%% @doc Makes OTP's `error_handler' call `whittle_start_cold' first.
+%% @hidden Makes OTP's `error_handler' call `whittle_start_cold' first.
 %%
 %% `whittle_start_cold' loads a companion and reports the load. The code server loads a module
 %% that is cold as a whole, because the VM calls `error_handler' for a missing function. So

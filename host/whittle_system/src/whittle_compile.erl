@@ -1,29 +1,45 @@
 %% @hidden Compiles the user's source with the host's own tools.
 -module(whittle_compile).
 
--export([with_rebar3/1, rebar_config/1, with_erlc/3, escript/3, again/2]).
+-export([with_rebar3/2, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
-%% @doc Compiles a rebar3 project and returns the directory of its applications. It fetches
-%% nothing. A missing dependency gives the error `not_fetched'.
--spec with_rebar3(file:filename()) ->
-          {ok, file:filename()} | {error, whittle_system:error()}.
-with_rebar3(Dir) ->
-    case {os:find_executable("rebar3"), os:find_executable("flock")} of
-        {false, _} -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
-        {_, false} -> {error, {no_program, {"flock", "Debian package util-linux"}}};
-        {Rebar3, Flock} ->
-            Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
-                   {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
-            whittle_work:steps(
-              [fun(_) -> whittle_sources:check_project(Dir) end,
-               fun(_) ->
-                       %% The lock lets only one build at a time write to `_build' and read it.
-                       case run(Flock, [".", Rebar3, "compile"], Dir, Env) of
-                           {0, _} -> {ok, lib(Rebar3, Dir, Env)};
-                           {_, Output} -> {error, not_built(Dir, Output)}
-                       end
-               end])
+%% @doc Compiles a rebar3 project. It calls the function with the directory of the applications
+%% that rebar3 built, and returns the function's result.
+%%
+%% The lock of the project's directory lets only one build at a time write to `_build' and read
+%% it. The compilation fetches nothing. A missing dependency gives the error `not_fetched'.
+-spec with_rebar3(file:filename(),
+                  fun((file:filename()) -> {ok, Read} | {error, whittle_system:error()})) ->
+          {ok, Read} | {error, whittle_system:error()}.
+with_rebar3(Dir, Read) ->
+    case os:find_executable("rebar3") of
+        false -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
+        Rebar3 ->
+            case whittle_lock:take(Dir, #{wait => infinity}) of
+                {ok, Lock} ->
+                    try
+                        rebar3(Rebar3, Dir, Read)
+                    after
+                        whittle_lock:release(Lock)
+                    end;
+                {error, no_flock} ->
+                    {error, {no_program, {"flock", "Debian package util-linux"}}};
+                {error, Reason} ->
+                    {error, {not_locked, {Dir, Reason}}}
+            end
     end.
+
+rebar3(Rebar3, Dir, Read) ->
+    Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
+           {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
+    whittle_work:steps(
+      [fun(_) -> whittle_sources:check_project(Dir) end,
+       fun(_) ->
+               case run(Rebar3, ["compile"], Dir, Env) of
+                   {0, _} -> Read(lib(Rebar3, Dir, Env));
+                   {_, Output} -> {error, not_built(Dir, Output)}
+               end
+       end]).
 
 %% @doc Reads a project's `rebar.config'. It returns the empty list if the file cannot be read.
 -spec rebar_config(file:filename()) -> [term()].

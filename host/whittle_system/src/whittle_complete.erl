@@ -21,7 +21,7 @@ complete(Found, Otp, Options) ->
               atom() => term()}, whittle_read:needs()) ->
           ok | {error, whittle_system:error()}.
 check(#{apps := Given, roots := Roots} = Found, #{otp := Otp} = Options) ->
-    Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
+    Libs = whittle_device:offered(maps:get(libs, Options, [])),
     Asked = maps:get(add, Options, []) ++ [Name || Name <- Roots, not is_map_key(main, Found)],
     case whittle_lacking:missing(Asked, by_name(Given), Libs, fun whittle_read_app:described/1) of
         [] -> ok;
@@ -39,7 +39,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Own = lists:usort([kernel, stdlib] ++ Roots0),
     Added = maps:get(add, Options, []),
     Roots = lists:usort(Own ++ Added),
-    Libs = whittle_otp_lib:app_dirs(maps:get(libs, Options, [])),
+    Libs = whittle_device:offered(maps:get(libs, Options, [])),
     {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
                                  {Otp, Libs}),
     %% An application that the code calls is needed as much as one that an .app file names.

@@ -3,22 +3,46 @@
 %% `--whittle-ping'. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1, is_device/1, lib_dir/0]).
+-export([read/1, add/1, is_device/1, recorder/0, lib_dir/0, offered/1]).
 
 %% The applications that every system contains.
 -define(ADDED, [whittle_start, whittle_control]).
-
-%% The modules that `whittle trace' loads into a program, and their application.
--define(RECORDER, [whittle_trace, whittle_trace_begin]).
 
 %% @doc Tells whether every system contains the application.
 -spec is_device(whittle_system:app_name()) -> boolean().
 is_device(Name) -> lists:member(Name, ?ADDED).
 
+%% @doc Returns the modules that `whittle trace' loads into a program. One of them has the name of
+%% their application.
+-spec recorder() -> [module()].
+recorder() -> [whittle_trace, whittle_trace_begin].
+
 %% @doc Returns the directory of the compiled applications. It also holds the libraries that a
-%% program may list among its applications, such as whittle_io.
+%% program may list among its applications, such as whittle_io, and the host tools.
 -spec lib_dir() -> file:filename().
 lib_dir() -> filename:dirname(code:lib_dir(whittle_system)).
+
+%% @doc Finds the applications of library directories, as {@link whittle_otp_lib:app_dirs/1} does.
+%% It omits Whittle's host tools, because no program can contain them.
+-spec offered([file:filename()]) -> #{whittle_system:app_name() => file:filename()}.
+offered(Libs) ->
+    Ours = lib_dir(),
+    Tools = case lists:member(Ours, Libs) of
+                true -> host_tools(Ours);
+                false -> []
+            end,
+    maps:filter(fun(Name, Dir) ->
+                        filename:dirname(Dir) =/= Ours orelse not lists:member(Name, Tools)
+                end, whittle_otp_lib:app_dirs(Libs)).
+
+%% The command uses every host tool, so its .app file names them all.
+host_tools(Ours) ->
+    case whittle_read_app:described(filename:join(Ours, whittle)) of
+        {ok, #{spec := {application, Name, Keys}}} ->
+            [Name | proplists:get_value(applications, Keys, [])];
+        error ->
+            []
+    end.
 
 %% @doc Reads one of the applications.
 -spec read(whittle_system:app_name()) ->
@@ -39,7 +63,7 @@ read(Name) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
     Given = whittle_system:apps(System),
-    case reserved(?RECORDER, ?RECORDER, none, Given) of
+    case reserved(recorder(), recorder(), none, Given) of
         [] -> add(?ADDED, Given, System);
         [First | _] -> {error, {reserved_name, First}}
     end.

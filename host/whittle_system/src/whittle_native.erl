@@ -19,7 +19,7 @@
 %% name). Whittle links the library if the output contains that module.
 -module(whittle_native).
 
--export([of_application/2, description/1, read/1, read_all/1, assign/2, without_libraries/1]).
+-export([of_application/2, description/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0, lib/0]).
 
@@ -73,15 +73,6 @@ description(Dir) ->
         [File | _] -> {ok, File}
     end.
 
-%% @doc Reads the natives of a description.
--spec read(file:filename()) -> {ok, [native()]} | {error, whittle_system:error()}.
-read(File) ->
-    try
-        {ok, [native(Term, File) || Term <- terms(File)]}
-    catch
-        throw:{?MODULE, Error} -> {error, Error}
-    end.
-
 %% @doc Reads the natives of several descriptions, each with its file.
 -spec read_all([file:filename()]) ->
           {ok, [{file:filename(), native()}]} | {error, whittle_system:error()}.
@@ -114,6 +105,14 @@ without_libraries(App) ->
 
 %% Internal
 
+%% Reads the natives of a description.
+read(File) ->
+    try
+        {ok, [native(Term, File) || Term <- terms(File)]}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
 loaded(File, Modules, {ok, Natives}) ->
     case [{Name, Module} || #{name := Name, module := Module} <- Natives,
                             not lists:member(Module, Modules)] of
@@ -143,9 +142,8 @@ terms(File) ->
         {error, Why} -> fail({bad_native, {File, Why}})
     end.
 
-unread(File, eisdir) -> {bad_native, {File, "this is a directory"}};
-unread(File, eftype) ->
-    {bad_native, {File, "this is a pipe, a socket, a device or a file of the kernel"}};
+unread(File, Reason) when Reason =:= eisdir; Reason =:= eftype ->
+    {bad_native, {File, ["this ", whittle_file:format_error(Reason)]}};
 unread(File, enoent) -> {bad_native, {File, "there is no such file"}};
 unread(File, Reason) -> {unreadable, {File, Reason}}.
 

@@ -1,4 +1,4 @@
-%% @doc Removes the applications that the roots do not reach through the `.app' files.
+%% @hidden Removes the applications that the roots do not reach through the `.app' files.
 -module(whittle_pass_applications).
 -behaviour(whittle_pass).
 

@@ -1,4 +1,4 @@
-%% @doc Removes include files from a system without the application `compiler'. Only the
+%% @hidden Removes include files from a system without the application `compiler'. Only the
 %% preprocessor reads these files.
 %%
 %% The option `includes' can be `keep', which keeps them, or `auto' (the default), which follows

@@ -1,4 +1,4 @@
-%% @doc Stores the literals of each module without compression. The pack compresses all modules
+%% @hidden Stores the literals of each module without compression. The pack compresses all modules
 %% together, and it cannot compress data that is deflated already. This pass makes the system
 %% larger and the output smaller.
 %%

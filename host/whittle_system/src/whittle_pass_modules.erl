@@ -1,4 +1,4 @@
-%% @doc Removes the modules that the `.app' file of their application does not list. Such modules
+%% @hidden Removes the modules that the `.app' file of their application does not list. Such modules
 %% come from tests and tools.
 %%
 %% The pass keeps an unlisted module that a remaining module calls by name. OTP ships a few

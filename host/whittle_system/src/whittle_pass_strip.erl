@@ -1,4 +1,4 @@
-%% @doc Removes the parts of each module that the VM does not need to run it.
+%% @hidden Removes the parts of each module that the VM does not need to run it.
 %%
 %% The pass keeps the chunks that the loader reads. It keeps line numbers, because stack traces
 %% are worth more than their bytes. It removes debug information, documentation, Elixir's checker

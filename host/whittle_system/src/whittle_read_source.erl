@@ -24,15 +24,14 @@ application(Dir, Otp) ->
 -spec project(file:filename()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
 project(Dir) ->
-    case whittle_compile:with_rebar3(Dir) of
-        {ok, Lib} ->
-            Own = own_apps(Dir),
-            case read_all(built(Dir, Lib), #{kind => input, root => Dir}, [], []) of
-                {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
-                {error, _} = Error -> Error
-            end;
-        {error, _} = Error -> Error
-    end.
+    whittle_compile:with_rebar3(
+      Dir, fun(Lib) ->
+                   Own = own_apps(Dir),
+                   case read_all(built(Dir, Lib), #{kind => input, root => Dir}, [], []) of
+                       {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
+                       {error, _} = Error -> Error
+                   end
+           end).
 
 %% Internal
 

@@ -19,6 +19,7 @@
          path()}
       | {no_program, {Program :: text(), Package :: text()}}
       | {no_temporary, {path(), file:posix() | badarg}}
+      | {not_locked, {path(), file:posix()}}
       | {not_fetched, {path(), Said :: text()}}
       | {not_compiled, {path() | text(), Command :: text(), Output :: binary()} | binary()}
       | {unreadable, {path(), file:posix() | badarg | {odd_name, text()}}}
@@ -76,6 +77,9 @@ words({no_program, {Program, From}}) ->
 words({no_temporary, {Dir, Reason}}) ->
     line("~ts cannot be written (~ts): make room there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
+words({not_locked, {Dir, Reason}}) ->
+    line("~ts cannot be locked (~ts), and two builds must not write its _build at once: check its "
+         "permissions, or copy it to a file system with locks", [Dir, file:format_error(Reason)]);
 words({not_fetched, {Dir, Line}}) ->
     line("~ts lacks a dependency, and Whittle fetches none: run `rebar3 get-deps' in it and try "
          "again; rebar3 said: ~ts", [Dir, Line]);
@@ -87,16 +91,16 @@ words({unreadable, {File, eloop}}) ->
 words({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
 words({unreadable, {File, eftype}}) ->
-    line("~ts is a pipe, a socket, a device or a file of the kernel: remove it, or put a regular "
-         "file there", [File]);
+    line("~ts ~ts: remove it, or put a regular file there",
+         [File, whittle_file:format_error(eftype)]);
 words({unreadable, {File, {odd_name, Why}}}) ->
     line("the name ~ts ~ts: rename the file", [File, Why]);
 words({odd_name, {File, Kind, Name, Why}}) ->
     line("~ts: ~ts `~ts' ~ts: rename it, because it becomes part of file names in the "
          "output", [File, Kind, Name, Why]);
 words({unreadable, {File, enomem}}) ->
-    line("~ts does not fit into the memory of this machine: remove it, or build on a machine with "
-         "more memory", [File]);
+    line("~ts ~ts: remove it, or build on a machine with more memory",
+         [File, whittle_file:format_error(enomem)]);
 words({unreadable, {File, efbig}}) ->
     line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it",
          [File]);
@@ -105,8 +109,7 @@ words({unreadable, {File, enotdir}}) ->
 words({unreadable, {File, enoent}}) ->
     line("~ts is a link that leads nowhere: remove it", [File]);
 words({unreadable, {File, Reason}}) ->
-    line("~ts cannot be read (~ts): check its permissions",
-         [File, file:format_error(Reason)]);
+    line("~ts ~ts: check its permissions", [File, whittle_file:format_error(Reason)]);
 words({no_escript, File}) ->
     line("~ts is no escript, which begins with #! and holds Erlang source, a module or "
          "an archive: name one, or the directory of an application, a project or a release",

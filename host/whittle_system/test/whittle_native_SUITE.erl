@@ -126,7 +126,7 @@ wrong(Config) ->
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
      || File <- ["x.a", "lib/$TARGET/x.a"]],
     ?assertMatch({error, {bad_native, {_, "there is no such file"}}},
-                 whittle_native:read(in("nowhere", Config))).
+                 whittle_native:read_all([in("nowhere", Config)])).
 
 %% For any contents of the file, the reader accepts it or refuses it with one line.
 random(Config) ->
@@ -190,7 +190,11 @@ app(Name, Modules) ->
 
 read(Text, Config) ->
     file("native.config", Text, Config),
-    whittle_native:read(in("native.config", Config)).
+    File = in("native.config", Config),
+    case whittle_native:read_all([File]) of
+        {ok, Read} -> {ok, [Native || {In, Native} <- Read, In =:= File]};
+        {error, _} = Error -> Error
+    end.
 
 file(Name, Text, Config) ->
     made:file(in(Name, Config), unicode:characters_to_binary(Text)).

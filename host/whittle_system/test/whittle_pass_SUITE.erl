@@ -6,11 +6,11 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([ledger/1, stripped_runs/1, no_paths/1, attributes_dropped/1, attributes_kept/1,
          attributes_option/1, includes/1, boot_follows/1, start_modules/1,
-         loaded_by_init/1, vm_args_cookie/1, terms/1, too_many_names/1]).
+         loaded_by_init/1, vm_args_cookie/1]).
 
 all() ->
     [ledger, stripped_runs, no_paths, attributes_dropped, attributes_kept, attributes_option,
-     includes, boot_follows, start_modules, loaded_by_init, vm_args_cookie, terms, too_many_names].
+     includes, boot_follows, start_modules, loaded_by_init, vm_args_cookie].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -156,25 +156,6 @@ vm_args_cookie(_) ->
                        is_binary(Out) andalso (Found orelse Out =:= Text)
                end).
 
-%% The parser returns the same terms as file:consult/1, and a message for an invalid text.
-terms(Config) ->
-    File = in("terms", Config),
-    Same = fun(Bytes) ->
-                   ok = file:write_file(File, Bytes),
-                   case {file:consult(File), whittle_term:parse(Bytes)} of
-                       {{ok, Terms}, {ok, Terms}} -> true;
-                       {{error, _}, {error, Words}} ->
-                           is_binary(unicode:characters_to_binary(Words));
-                       _ -> false
-                   end
-           end,
-    [?assert(Same(Bytes))
-     || Bytes <- [<<>>, <<" % only a comment">>, <<"a. b.\n">>, <<"a">>, <<"{a, ">>, <<"$">>,
-                  <<"\"open">>, <<"a.b.">>, <<"%% coding: latin-1\n\"\344\".\n">>,
-                  <<"\"ä\".\n"/utf8>>]],
-    made:holds(500, proper_types:list(proper_types:elements("a1. \n{}[]\"',%$#")),
-               fun(Text) -> Same(list_to_binary(Text)) end).
-
 %% Internal
 
 hello(Config) ->
@@ -216,32 +197,3 @@ early(System) ->
     lists:append([Modules || {primLoad, Modules} <- Before]).
 
 in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
-
-%% The parser refuses a text with more names than this VM has room for, before any name becomes an
-%% atom.
-too_many_names(_) ->
-    Name = fun(N) -> [$z | string:pad(integer_to_list(N, 36), 4, leading, $0)] end,
-    Room = erlang:system_info(atom_limit) * 3 div 4,
-    Text = fun(From, To) ->
-                   iolist_to_binary([$[, lists:join($,, [Name(N) || N <- lists:seq(From, To)]),
-                                     "]."])
-           end,
-    Quoted = fun(First, Names) ->
-                     iolist_to_binary([$[, First, $', lists:join("','", Names), "']."])
-             end,
-    Before = erlang:system_info(atom_count),
-    [begin
-         {error, Words} = whittle_term:parse(Bytes),
-         ?assertMatch({match, _}, re:run(Words, "^it has more different names than whittle "))
-     end || Bytes <- [Text(1, Room),
-                      Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
-                      %% The text has an open quote in a string, and names of bytes that are not
-                      %% letters.
-                      Quoted("\"'\",", [<<N:24>> || N <- lists:seq(1, Room),
-                                                    binary:match(<<N:24>>, [<<$'>>, <<$\\>>])
-                                                        =:= nomatch])]],
-    ?assert(erlang:system_info(atom_count) - Before < 1000),
-    %% Repeated names count once.
-    Often = iolist_to_binary([$[, lists:duplicate(Room, "zz,"), "zz]."]),
-    ?assertMatch({ok, [[zz | _]]}, whittle_term:parse(Often)),
-    ?assertMatch({ok, [[_ | _]]}, whittle_term:parse(Text(1, 1000))).

@@ -7,7 +7,7 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
-         part_of_a_repository/1, places_by_script/1,
+         part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
          relx_release/1, release_without_system_libs/1, odd_settings/1, mix_release/1,
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
@@ -19,8 +19,9 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
-     named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script, relx_release,
-     release_without_system_libs, odd_settings, mix_release, rebar3_escript, source_escript,
+     named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
+     one_build_of_a_project, relx_release, release_without_system_libs,
+     odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      called_applications, called_by_otp, library_directories, application_start_order].
@@ -192,6 +193,20 @@ places_by_script(Config) ->
     System = read(Dir),
     ?assertEqual("thing", whittle_system:name(System)),
     ?assertEqual([kernel, stdlib, thing], whittle_system:roots(System)).
+
+%% No other build may compile the project while this one reads the result.
+one_build_of_a_project(Config) ->
+    Dir = in("one", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    to_compile(Dir, one, "1", []),
+    Read = fun(Lib) -> {ok, {filelib:is_dir(filename:join(Lib, "one")),
+                             whittle_lock:take(Dir, #{})}}
+           end,
+    ?assertEqual({ok, {true, busy}}, whittle_compile:with_rebar3(Dir, Read)),
+    {ok, Lock} = whittle_lock:take(Dir, #{}),
+    ok = whittle_lock:release(Lock),
+    Line = whittle_system:format_error({not_locked, {Dir, enolck}}),
+    ?assertMatch({match, _}, re:run(Line, "no locks available.*copy it", [unicode])).
 
 relx_release(Config) ->
     Dir = example("relay", Config),

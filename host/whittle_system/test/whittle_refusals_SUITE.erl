@@ -15,7 +15,7 @@
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
-         deep_files/1, unlisted_directory/1, reserved_names/1, large_settings/1,
+         deep_files/1, unlisted_directory/1, reserved_names/1, host_tools/1, large_settings/1,
          endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
 
 all() ->
@@ -29,9 +29,8 @@ all() ->
      packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
-     deep_files,
-     unlisted_directory, reserved_names, large_settings, endless_sources, endless_files, notices,
-     files_left_out].
+     deep_files, unlisted_directory, reserved_names, host_tools, large_settings,
+     endless_sources, endless_files, notices, files_left_out].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -612,6 +611,8 @@ reserved_names(Config) ->
                  {one, whittle_start, "module whittle_start"},
                  {two, whittle_control, "module whittle_control"},
                  {three, whittle_trace_begin, "module whittle_trace_begin"}]],
+    {ok, #{modules := Recorder}} = whittle_device:read(whittle_trace),
+    ?assertEqual(lists:sort(maps:keys(Recorder)), lists:sort(whittle_device:recorder())),
     %% An application may depend on Whittle's own.
     Asking = made:app(in("asking", Config), asking,
                       [{applications, [kernel, stdlib, whittle_start]}],
@@ -619,6 +620,23 @@ reserved_names(Config) ->
     {ok, Whole} = whittle_read:read(Asking, (staged:options())#{libs =>
                                                                     [whittle_device:lib_dir()]}),
     ?assertEqual(ok, element(1, whittle_device:add(Whole))).
+
+%% A program may list Whittle's libraries, but not its host tools.
+host_tools(Config) ->
+    [begin
+         Dir = made:app(in(atom_to_list(App), Config), asks,
+                        [{applications, [kernel, stdlib, App]}], []),
+         Options = (staged:options())#{libs => [whittle_device:lib_dir()]},
+         case whittle_read:read(Dir, Options) of
+             {ok, System} ->
+                 ?assertEqual({App, library}, {App, Kind}),
+                 ?assertMatch({ok, _}, whittle_system:app(App, System));
+             {error, Error} ->
+                 ?assertEqual({App, tool}, {App, Kind}),
+                 ?assertMatch({missing_applications, {[{App, [asks]}], _}}, Error)
+         end
+     end || {App, Kind} <- [{whittle_counters, library}, {whittle_start, library},
+                            {whittle_shake, tool}, {whittle_system, tool}, {whittle, tool}]].
 
 %% The env.sh of this release is too large for the reader of settings.
 large_settings(Config) ->

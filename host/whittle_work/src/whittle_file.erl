@@ -4,6 +4,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([check/1, first/2, whole/2, text/1, is_same/2]).
+-export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
 -define(MOST_TEXT, 4 * 1024 * 1024).
@@ -62,6 +63,15 @@ is_same(One, Other) ->
          {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
         _ -> false
     end.
+
+%% @doc Formats an error of this module as the rest of a sentence that begins with the file's name.
+%% The caller adds what to do next.
+-spec format_error(file:posix() | badarg) -> unicode:chardata().
+format_error(eftype) -> "is a pipe, a socket, a device or a file of the kernel";
+format_error(eisdir) -> "is a directory";
+format_error(efbig) -> "is too large";
+format_error(enomem) -> "does not fit into the memory of this machine";
+format_error(Reason) -> ["cannot be read (", file:format_error(Reason), $)].
 
 %% Internal
 

@@ -43,18 +43,19 @@ release(Port) ->
         error:badarg -> ok      % something killed the program
     end.
 
-%% @doc Lists the names of the locked files in a directory.
--spec held(file:filename()) -> {ok, [string()]} | {error, no_flock}.
+%% @doc Lists the names of the locked files in a directory. The error `no_answer' means that
+%% something ended the program that tries the locks.
+-spec held(file:filename()) -> {ok, [string()]} | {error, no_flock | no_answer}.
 held(Dir) ->
     case os:find_executable("flock") of
         false ->
             {error, no_flock};
         Flock ->
             Script = "cd \"$1\" 2>/dev/null || exit 0; for file in *; do "
-                "[ -f \"$file\" ] || continue; \"$2\" -n -E \"$3\" \"$file\" true 2>/dev/null; "
+                "[ -f \"$file\" ] || continue; \"$2\" -n -E \"$3\" \"./$file\" true 2>/dev/null; "
                 "[ $? != \"$3\" ] || echo \"$file\"; done; exit 0",
             Port = shell(Script, [Dir, Flock, integer_to_list(?BUSY)]),
-            {ok, string:lexemes(said(Port, []), "\n")}
+            said(Port, [])
     end.
 
 %% Internal
@@ -106,7 +107,10 @@ shell(Script, Words) ->
 said(Port, Before) ->
     receive
         {Port, {data, Bytes}} -> said(Port, [Before, Bytes]);
-        {Port, {exit_status, 0}} -> unicode:characters_to_list(iolist_to_binary(Before))
+        {Port, {exit_status, 0}} ->
+            {ok, string:lexemes(unicode:characters_to_list(iolist_to_binary(Before)), "\n")};
+        {Port, {exit_status, _}} -> {error, no_answer}
     end.
 
-text(Path) -> unicode:characters_to_list(Path).
+%% flock(1) would take a relative path that begins with a dash for an option.
+text(Path) -> unicode:characters_to_list(filename:absname(Path)).

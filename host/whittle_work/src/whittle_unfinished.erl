@@ -59,7 +59,7 @@ make_directory(Begin) ->
             {error, {Base, Reason}}
     end.
 
-%% @doc Removes such a directory and all its contents.
+%% @doc Removes a registered directory with all its contents, and drops its function.
 -spec remove_directory(file:filename()) -> ok.
 remove_directory(Dir) ->
     _ = file:del_dir_r(Dir),

@@ -2,13 +2,15 @@
 -module(whittle_lock_SUITE).
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([exclusive/1, shared/1, ends_with_its_process/1, held/1, not_lockable/1,
-         other_kinds/1]).
+-export([exclusive/1, shared/1, ends_with_its_process/1, held/1, relative/1,
+         held_is_interrupted/1, not_lockable/1, other_kinds/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
-all() -> [exclusive, shared, ends_with_its_process, held, not_lockable, other_kinds].
+all() ->
+    [exclusive, shared, ends_with_its_process, held, relative, held_is_interrupted,
+     not_lockable, other_kinds].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -51,19 +53,47 @@ ends_with_its_process(Config) ->
 held(Config) ->
     ?assertEqual({ok, []}, whittle_lock:held(in(Config, "nowhere"))),
     [{ok, _} = whittle_lock:take(in(Config, Name), #{mode => Mode})
-     || {Name, Mode} <- [{"a", exclusive}, {"b c", shared}]],
+     || {Name, Mode} <- [{"a", exclusive}, {"b c", shared}, {"-d", exclusive}]],
     made:file(in(Config, "free"), ""),
-    ?assertEqual({ok, ["a", "b c"]}, whittle_lock:held(?config(dir, Config))).
+    {ok, Held} = whittle_lock:held(?config(dir, Config)),
+    ?assertEqual(["-d", "a", "b c"], lists:sort(Held)).
+
+%% A path may begin with a dash.
+relative(Config) ->
+    {ok, Before} = file:get_cwd(),
+    ok = file:set_cwd(?config(dir, Config)),
+    try
+        {ok, Lock} = whittle_lock:take("-d", #{}),
+        ?assertEqual(busy, whittle_lock:take(in(Config, "-d"), #{})),
+        ok = whittle_lock:release(Lock)
+    after
+        ok = file:set_cwd(Before)
+    end.
+
+%% Here flock(1) kills the shell that runs it.
+held_is_interrupted(Config) ->
+    Flock = in(Config, "bin/flock"),
+    made:file(Flock, "#!/bin/sh\nkill -9 $PPID\n"),
+    ok = file:change_mode(Flock, 8#755),
+    made:file(in(Config, "file"), ""),
+    with_path(filename:dirname(Flock) ++ ":" ++ os:getenv("PATH"),
+              fun() ->
+                      ?assertEqual({error, no_answer}, whittle_lock:held(?config(dir, Config)))
+              end).
 
 not_lockable(Config) ->
     ?assertEqual({error, enoent}, whittle_lock:take(in(Config, "nowhere/file"), #{})),
-    Path = os:getenv("PATH"),
-    os:putenv("PATH", "/nowhere"),
-    try
-        ?assertEqual({error, no_flock}, whittle_lock:take(in(Config, "file"), #{})),
-        ?assertEqual({error, no_flock}, whittle_lock:held(?config(dir, Config)))
-    after
-        os:putenv("PATH", Path)
+    with_path("/nowhere",
+              fun() ->
+                      ?assertEqual({error, no_flock}, whittle_lock:take(in(Config, "file"), #{})),
+                      ?assertEqual({error, no_flock}, whittle_lock:held(?config(dir, Config)))
+              end).
+
+with_path(Path, Fun) ->
+    Before = os:getenv("PATH"),
+    os:putenv("PATH", Path),
+    try Fun()
+    after os:putenv("PATH", Before)
     end.
 
 in(Config, Name) -> filename:join(?config(dir, Config), Name).

@@ -5,7 +5,7 @@
 
 -export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0,
          default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1, cached/1, uncache/2, undo/0, reading/2, alone/2]).
+         format_error/1, last_words/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -79,8 +79,6 @@ last_words(Reason) -> whittle_runtime_error:last_words(Reason).
 cached(Options) -> whittle_cache_clean:entries(Options).
 
 uncache(Entry, Options) -> whittle_cache_clean:remove(Entry, Options).
-
-undo() -> whittle_cache_clean:undo().
 
 reading(Fun, Options) -> whittle_cache:reading(Fun, Options).
 

@@ -1,0 +1,73 @@
+%% Tests the reading of files of unknown origin: kinds of files, sizes, limits.
+-module(whittle_file_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([sizes/1, kinds/1, of_the_kernel/1, same/1, errors/1]).
+
+all() -> [sizes, kinds, of_the_kernel, same, errors].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% The limit itself is allowed. The pieces of a read have 64 KB.
+sizes(Config) ->
+    [begin
+         Bytes = binary:copy(<<"x">>, Size),
+         File = made:file(in("file", Config), Bytes),
+         ?assertEqual({ok, Bytes}, whittle_file:whole(File, Size)),
+         ?assertEqual({ok, Bytes}, whittle_file:text(File)),
+         ?assertEqual({ok, binary:part(Bytes, 0, min(4, Size))}, whittle_file:first(File, 4)),
+         Size =:= 0 orelse ?assertEqual({error, efbig}, whittle_file:whole(File, Size - 1))
+     end || Size <- [0, 1, 4, 65535, 65536, 65537, 200_000]],
+    Large = made:file(in("large", Config), binary:copy(<<"x">>, 4 * 1024 * 1024 + 1)),
+    ?assertEqual({error, efbig}, whittle_file:text(Large)).
+
+%% A read of a pipe would wait.
+kinds(Config) ->
+    Pipe = in("pipe", Config),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
+    File = made:file(in("file", Config), "x"),
+    [ok = file:make_symlink(To, in(Name, Config))
+     || {To, Name} <- [{"file", "link"}, {"nowhere", "broken"}, {"pipe", "to_pipe"}]],
+    [begin
+         ?assertEqual(Expected, whittle_file:check(Path)),
+         ?assertEqual(Expected, result(whittle_file:first(Path, 1))),
+         ?assertEqual(Expected, result(whittle_file:whole(Path, 10)))
+     end || {Path, Expected} <- [{File, ok}, {in("link", Config), ok},
+                                 {in("", Config), {error, eisdir}},
+                                 {Pipe, {error, eftype}}, {in("to_pipe", Config), {error, eftype}},
+                                 {"/dev/zero", {error, eftype}},
+                                 {in("broken", Config), {error, enoent}},
+                                 {in("file/below", Config), {error, enotdir}}]].
+
+result({ok, _}) -> ok;
+result(Error) -> Error.
+
+%% These files claim a size of 0. A real empty file is readable.
+of_the_kernel(Config) ->
+    [?assertEqual({error, eftype}, whittle_file:whole(File, 1 bsl 20))
+     || File <- ["/proc/self/status", "/proc/self/mountinfo"]],
+    ?assertEqual(ok, whittle_file:check(made:file(in("empty", Config), ""))).
+
+same(Config) ->
+    One = made:file(in("one", Config), "x"),
+    Other = made:file(in("other", Config), "x"),
+    [Link, Hard] = [in(Name, Config) || Name <- ["link", "hard"]],
+    ok = file:make_symlink("one", Link),
+    ok = file:make_link(One, Hard),
+    ?assertEqual([true, true, true, false, false, false],
+                 [whittle_file:is_same(One, Path)
+                  || Path <- [One, Link, Hard, Other, in("", Config), in("nowhere", Config)]]),
+    ?assertNot(whittle_file:is_same(in("", Config), in("", Config))).
+
+%% Each error is the rest of a sentence on one line, and no two are equal.
+errors(_) ->
+    Texts = [unicode:characters_to_list(whittle_file:format_error(Reason))
+             || Reason <- [eftype, eisdir, efbig, enomem, enoent, eacces]],
+    [?assertMatch({match, _}, re:run(Text, "^(is|does|cannot) [^\n]+[^.\n]$")) || Text <- Texts],
+    ?assertEqual(length(Texts), length(lists:usort(Texts))).
+
+in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).

@@ -1,0 +1,71 @@
+%% Tests the list of things to undo when a signal stops the work.
+-module(whittle_unfinished_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2]).
+-export([undo_says_what_is_left/1, directory/1, no_directory/1]).
+
+all() -> [undo_says_what_is_left, directory, no_directory].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+%% undo_all/0 only reads the list: a change would wait for the process that is suspended.
+undo_says_what_is_left(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [File, There, Gone] = [filename:join(Dir, Name) || Name <- ["file", "there", "gone"]],
+    Below = filename:join(File, "below"),
+    ok = file:write_file(File, "x"),
+    ok = file:make_dir(There),
+    Places = [Below, There, Gone, "raises"],
+    [ok = whittle_unfinished:begun(Place, fun() -> file:del_dir_r(Place) end) || Place <- Places],
+    ok = whittle_unfinished:begun("raises", fun() -> error(on_purpose) end),
+    Listed = lists:sort(persistent_term:get()),
+    try
+        ?assertEqual([{Below, enotdir}, {"raises", on_purpose}],
+                     lists:sort(whittle_unfinished:undo_all())),
+        ?assertNot(filelib:is_file(There)),
+        ?assertEqual(Listed, lists:sort(persistent_term:get()))
+    after
+        [ok = whittle_unfinished:done(Place) || Place <- Places]
+    end,
+    ?assertEqual([], whittle_unfinished:undo_all()).
+
+%% Only its user can read a temporary directory, and nothing stays of it.
+directory(Config) ->
+    in_tmpdir(proplists:get_value(dir, Config),
+              fun() ->
+                      {ok, One} = whittle_unfinished:make_directory("some"),
+                      {ok, Other} = whittle_unfinished:make_directory("some"),
+                      ?assertNotEqual(One, Other),
+                      ?assertEqual("700\n", os:cmd("stat -c %a '" ++ One ++ "'")),
+                      ok = file:write_file(filename:join(One, "file"), "x"),
+                      ok = whittle_unfinished:remove_directory(One),
+                      ?assertEqual([], whittle_unfinished:undo_all()),
+                      ?assertEqual({error, enoent}, file:list_dir(Other)),
+                      ok = whittle_unfinished:remove_directory(Other)
+              end).
+
+%% The error names the directory that $TMPDIR names, and the list stays as it was.
+no_directory(Config) ->
+    Nowhere = filename:join(proplists:get_value(dir, Config), "nowhere"),
+    Listed = lists:sort(persistent_term:get()),
+    in_tmpdir(Nowhere, fun() ->
+                               ?assertEqual({error, {Nowhere, enoent}},
+                                            whittle_unfinished:make_directory("some"))
+                       end),
+    ?assertEqual(Listed, lists:sort(persistent_term:get())).
+
+in_tmpdir(Dir, Fun) ->
+    Before = os:getenv("TMPDIR"),
+    true = os:putenv("TMPDIR", Dir),
+    try Fun()
+    after
+        case Before of
+            false -> os:unsetenv("TMPDIR");
+            Value -> os:putenv("TMPDIR", Value)
+        end
+    end.
