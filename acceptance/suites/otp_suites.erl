@@ -51,7 +51,7 @@ main(Words, Root) ->
                            target => whittle_runtime:default_target(), json => false}),
             Root)
     catch
-        throw:{words, What} ->
+        throw:{usage, What} ->
             say("otp-suites: ~ts; try --help", [What]),
             2;
         throw:{failed, What, Output} ->
@@ -64,7 +64,7 @@ words([], #{target := Target, variants := Variants} = Options) ->
         {true, _} -> Options;
         {false, []} -> Options#{variants := [static]};
         {false, [Variant | _]} ->
-            throw({words, io_lib:format("--target has static alone, not ~s", [Variant])})
+            throw({usage, io_lib:format("--target has static alone, not ~s", [Variant])})
     end;
 words(["--app", App | Rest], Options = #{apps := Apps}) ->
     words(Rest, Options#{apps := [App | Apps]});
@@ -73,19 +73,19 @@ words(["--suite", Suite | Rest], Options = #{suites := Suites}) ->
 words(["--limit", Seconds | Rest], Options) ->
     try list_to_integer(Seconds) of
         Limit when Limit > 0 -> words(Rest, Options#{limit := Limit});
-        _ -> throw({words, "--limit takes seconds"})
+        _ -> throw({usage, "--limit takes seconds"})
     catch
-        error:badarg -> throw({words, "--limit takes seconds"})
+        error:badarg -> throw({usage, "--limit takes seconds"})
     end;
 words(["--variant", Name | Rest], Options = #{variants := Variants}) ->
     case [V || V <- [static, dynamic, stock], atom_to_list(V) =:= Name] of
         [Variant] -> words(Rest, Options#{variants := [Variant | Variants]});
-        [] -> throw({words, "there is no variant " ++ Name})
+        [] -> throw({usage, "there is no variant " ++ Name})
     end;
 words(["--target", Name | Rest], Options) ->
     case whittle_target:load(Name) of
         {ok, _} -> words(Rest, Options#{target := Name});
-        {error, _} -> throw({words, "there is no target " ++ Name})
+        {error, _} -> throw({usage, "there is no target " ++ Name})
     end;
 words(["--quick" | Rest], Options) -> words(Rest, Options#{quick := true});
 words(["--again" | Rest], Options) -> words(Rest, Options#{again := true});
@@ -95,7 +95,7 @@ words(["--json" | Rest], Options) -> words(Rest, Options#{json := true});
 words(["--list" | Rest], Options) -> words(Rest, Options#{show := list});
 words(["--table" | Rest], Options) -> words(Rest, Options#{show := table});
 words(["--help" | _], Options) -> Options#{show := help};
-words([Word | _], _) -> throw({words, "what is " ++ Word ++ "?"}).
+words([Word | _], _) -> throw({usage, "unknown argument " ++ Word}).
 
 run(#{show := help}, _Root) ->
     io:put_chars(?USAGE),
@@ -178,13 +178,13 @@ progress() ->
 chosen(#{apps := Apps, suites := Named, quick := Quick, target := Target},
        #{suites := #{dir := Dir, apps := All}}) ->
     Unknown = [A || A <- Apps, not lists:member(A, All)],
-    Unknown =:= [] orelse throw({words, "there are no suites of " ++ hd(Unknown)}),
+    Unknown =:= [] orelse throw({usage, "there are no suites of " ++ hd(Unknown)}),
     There = [{App, filename:basename(File, ".beam")}
              || App <- All,
                 File <- lists:sort(filelib:wildcard(filename:join([Dir, App ++ "_test",
                                                                    "*_SUITE.beam"])))],
     Missing = Named -- [Suite || {_, Suite} <- There],
-    Missing =:= [] orelse throw({words, "there is no suite " ++ hd(Missing)}),
+    Missing =:= [] orelse throw({usage, "there is no suite " ++ hd(Missing)}),
     [Which || {App, Suite} = Which <- There,
               Apps =:= [] orelse lists:member(App, Apps),
               Named =:= [] orelse lists:member(Suite, Named),
@@ -300,7 +300,7 @@ verdict(Chosen, Parts = #{otp := #{vsn := Vsn}, runtime := #{id := Id}, code := 
     Results = [{Variant, Result} || Which <- Chosen, Variant <- [static, dynamic, stock],
                                     Result <- [kept(Variant, Which, Parts, Out)],
                                     Result =/= none],
-    Results =:= [] andalso throw({words, "nothing was run on VM " ++ short(Id) ++ " yet"}),
+    Results =:= [] andalso throw({usage, "nothing was run on VM " ++ short(Id) ++ " yet"}),
     Account = otp_suites_table:account(Results, known(Root, Options)),
     io:put_chars(case Json of
                      true -> [otp_suites_table:json(Account), "\n"];

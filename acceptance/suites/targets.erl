@@ -37,7 +37,7 @@ main(Words, Root) ->
                                            lists:member(Flavor, Flavors)],
             measured(Builds, Pairs, filename:join([Root, "out", "targets"]))
     catch
-        throw:{words, What} -> say("targets: ~ts; try --help", [What]), 2;
+        throw:{usage, What} -> say("targets: ~ts; try --help", [What]), 2;
         error:{no_such_target, Names} -> say("targets: there is no ~ts", [hd(Names)]), 2
     end.
 
@@ -46,13 +46,13 @@ words(["--help" | _], _) -> help;
 words(["--pairs", Number | Rest], Options) ->
     try list_to_integer(Number) of
         Pairs when Pairs > 0 -> words(Rest, Options#{pairs := Pairs});
-        _ -> throw({words, "--pairs takes a number"})
+        _ -> throw({usage, "--pairs takes a number"})
     catch
-        error:badarg -> throw({words, "--pairs takes a number"})
+        error:badarg -> throw({usage, "--pairs takes a number"})
     end;
 words(["--flavor", Flavor | Rest], Options) when Flavor =:= "size"; Flavor =:= "speed" ->
     words(Rest, Options#{flavors := [Flavor]});
-words(["-" ++ _ = Word | _], _) -> throw({words, "unknown option " ++ Word});
+words(["-" ++ _ = Word | _], _) -> throw({usage, "unknown option " ++ Word});
 words([Target | Rest], Options = #{targets := Targets}) ->
     words(Rest, Options#{targets := Targets ++ [Target]}).
 

@@ -85,7 +85,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(Values) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
-                        fun(_) -> check_flavor(Values) end,
+                        fun(_) -> check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
@@ -100,14 +100,12 @@ check_names(Values) ->
                              "' ", Why]}}
     end.
 
-check_flavor(#{target := Target, vm := Vm}) ->
-    [Flavors] = [Known || #{name := Name, flavors := Known} <- whittle_runtime:targets(),
-                           Name =:= Target],
-    case lists:member(Vm, Flavors) of
-        true -> ok;
-        false -> {error, {usage, ["target ", Target, " has no flavor ", atom_to_list(Vm),
-                                  "; use one of ",
-                                  lists:join(", ", [atom_to_list(F) || F <- Flavors])]}}
+%% A wrong specification of the VM is a usage error.
+check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
+    Spec = #{target => Target, otp => Otp, flavor => Vm, natives => []},
+    case whittle_runtime:check(Spec) of
+        ok -> ok;
+        {error, Reason} -> {error, {usage, whittle_runtime:format_error(Reason)}}
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
@@ -124,10 +122,10 @@ request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values,
 choice(Flag, Values, Given, _) when is_map_key(Flag, Values) -> Given;
 choice(_, _, _, Default) -> Default.
 
-tell({phase, read}) -> whittle_progress:step("reading");
-tell({phase, facts}) -> whittle_progress:step("shaking");
-tell({phase, pack}) -> whittle_progress:step("packing");
-tell({phase, _}) -> ok;
+tell({started, read}) -> whittle_progress:step("reading");
+tell({started, shake}) -> whittle_progress:step("shaking");
+tell({started, pack}) -> whittle_progress:step("packing");
+tell({Event, _}) when Event =:= started; Event =:= ended -> ok;
 tell({note, Note}) -> whittle_progress:note(Note);
 tell({runtime, Progress}) -> whittle_progress:event(Progress).
 
@@ -156,7 +154,7 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            ["vm", Vm, ""],
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
-      || #{costs := Costs} <- [Ledger], Table <- whittle_shake_cost:tables(Costs)],
+      || #{costs := Costs} <- [Ledger], Table <- whittle_cost_tables:tables(Costs)],
      ["\nBytes and memory are estimates before compression. The build would lose the \"retained\"\n"
       "code without that application or dynamic call.\n"
       || #{costs := _} <- [Ledger]],

@@ -23,22 +23,20 @@ options(#{shake := Unit} = Values) ->
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
        fun(Options) -> evidence(Values, Options) end
-       | [fun(Options) -> declared(Kind, Values, Options) end || Kind <- ?DYNAMIC]]).
+       | [fun(Options) -> declared(Kind, Values, Options) end || Kind <- ?DYNAMIC]
+       ++ [fun checked/1]]).
 
 %% Internal
 
 features(#{feature := Text}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
     Words = string:lexemes(Text, ","),
-    case {[wrong_feature(Word, Known) || Word <- Words,
-                                         not lists:member(tl(Word), Known)
-                                             orelse not lists:member(hd(Word), "+-")],
-          [Name || [$+ | Name] <- Words, lists:member([$- | Name], Words)]} of
-        {[Wrong | _], _} ->
+    case [wrong_feature(Word, Known) || Word <- Words,
+                                        not lists:member(tl(Word), Known)
+                                            orelse not lists:member(hd(Word), "+-")] of
+        [Wrong | _] ->
             {error, {usage, [Wrong, "; `whittle features' lists them"]}};
-        {[], [Both | _]} ->
-            {error, {usage, ["--feature has +", Both, " and -", Both, ": remove one of them"]}};
-        {[], []} ->
+        [] ->
             {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
                           off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
     end;
@@ -53,15 +51,11 @@ wrong_feature(Word, _) ->
 keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
 keep(_, Options) -> {ok, Options}.
 
-evidence(#{seen := only, evidence := _}, #{missing := crash}) ->
-    {error, {usage, "--seen only needs --missing load, because the program must be able to load "
-                    "the functions that the recorded run did not call"}};
-evidence(#{evidence := File} = Values, Options) ->
-    {ok, maps:merge(Options#{evidence_file => File}, maps:with([seen], Values))};
-evidence(#{seen := _}, _) ->
-    {error, {usage, "--seen needs --evidence FILE"}};
-evidence(_, Options) ->
-    {ok, Options}.
+evidence(Values, Options) ->
+    {ok, maps:merge(Options, maps:from_list([{Key, Value}
+                                             || {Option, Key} <- [{evidence, evidence_file},
+                                                                  {seen, seen}],
+                                                #{Option := Value} <- [Values]]))}.
 
 declared(Kind, Values, #{declared := Declared} = Options) ->
     case Values of
@@ -77,3 +71,18 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
             end;
         _ -> {ok, Options}
     end.
+
+%% The build checks which options go together. Here a conflict is a usage error.
+checked(Shake) ->
+    case whittle_make:check_shake(Shake) of
+        ok -> {ok, Shake};
+        {error, Conflict} -> {error, {usage, conflict(Conflict)}}
+    end.
+
+conflict({on_and_off, Name}) ->
+    Both = atom_to_list(Name),
+    ["--feature has +", Both, " and -", Both, ": take one of them out"];
+conflict({needs_load, seen}) ->
+    "--seen only needs --missing load: the program has to be able to load what a run did not call";
+conflict({needs_evidence, seen}) ->
+    "--seen needs --evidence FILE".

@@ -31,9 +31,11 @@
          {"bench/pack_blocks", whittle_pack_tree},
          %% It compares a table with the applications that the recipe omits.
          {"host/whittle_make/test/whittle_left_out_SUITE.erl", whittle_recipe_otp},
-         %% It replaces the building of VMs, but not the cache.
+         %% It replaces the building of VMs, but not the cache and the texts of errors.
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
-         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean}]).
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean},
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_recipe_otp},
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_runtime_error}]).
 
 %% The steps of a build: only whittle_make takes them.
 -define(STEPS, [{whittle_pack, write}, {whittle_pass, run}, {whittle_read, read}]).

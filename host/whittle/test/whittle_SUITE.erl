@@ -4,7 +4,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([no_words/1, help/1, help_of_command/1, version/1, wrong_words/1, words_in_bytes/1,
+-export([stand_in/1, no_words/1, help/1, help_of_command/1, version/1, wrong_words/1,
+         words_in_bytes/1,
          completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
          targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
@@ -20,7 +21,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
-    [no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
+    [stand_in, no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
      completion_zsh, near_words, near, errors_json, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
@@ -58,6 +59,12 @@ end_per_suite(_) -> ok.
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
 end_per_testcase(_, _) -> ok.
+
+%% The application that these tests replace has the same functions.
+stand_in(Config) ->
+    Beam = filename:join(?config(stand_in, Config), "whittle_runtime"),
+    {ok, {_, [{exports, Replaced}]}} = beam_lib:chunks(Beam, [exports]),
+    ?assertEqual(lists:sort(whittle_runtime:module_info(exports)), lists:sort(Replaced)).
 
 %% Arguments
 
@@ -351,7 +358,7 @@ errors_json(Config) ->
                  {["build", Hello, "--json", "--target", "moon"], "A=", "usage|usage|2|[]"},
                  {["build", "nowhere", "--json"], "A=", "no_such_path|work|1|[]"},
                  {["build", Hello, "--json"], "STAND_IN=broken",
-                  "build_failed|work|1|['cc: no such thing', 'make: failed']"},
+                  "step_failed|work|1|['cc: no such thing', 'make: failed']"},
                  {["size", "--json", "nowhere"], "A=", "unreadable|work|1|[]"},
                  {["why", "--json", "/bin/sh", "lists"], "A=", "elf_no_pack|work|1|[]"},
                  {["build", Hello, "--json", "--shake", "functions", "--keep", "/dev/null/x"], "A=",
@@ -499,7 +506,7 @@ bad_inputs(Config) ->
                  {"25", "twice", "lists"}, {"25", "native", "native.so"},
                  %% The check finds missing applications before the OTP is built.
                  {"17", "lonely", "nobody"},
-                 {"17", "native", "no_source; do something"}]],
+                 {"17", "native", "source of Erlang/OTP 17 (apt: there is no network)"}]],
     ok.
 
 bad_outputs(Config) ->
@@ -555,7 +562,8 @@ input_as_output(Config) ->
 broken_runtime(Config) ->
     %% The last output of the compiler stands above the line with the next step.
     ?assertEqual({1, "", "cc: no such thing\nmake: failed\n"
-                         "whittle: build_failed; do something\n"},
+                         "whittle: the build failed in the step configure (exit code 2); "
+                         "read the log /the/log\n"},
                  whittle(Config, ["build", ?config(hello, Config)], "STAND_IN=broken")),
     ?assertEqual([], files(Config)).
 
@@ -585,7 +593,8 @@ progress_on_terminal(Config) ->
     ?assertEqual("\rreading\e[K\rVM for x86_64: configure (1 of 3), 7 %\e[K"
                  "\rVM for x86_64: configure (1 of 3), 8 %\e[K\r\e[K"
                  "cc: no such thing\r\nmake: failed\r\n"
-                 "whittle: build_failed; do something\r\n", Shown).
+                 "whittle: the build failed in the step configure (exit code 2); "
+                 "read the log /the/log\r\n", Shown).
 
 %% Ctrl-C at a terminal stops the build of a runtime.
 interrupt(Config) ->
@@ -866,7 +875,8 @@ clean(Config) ->
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
     ?assertEqual({0, "the cache has no matching entries\n", ""}, Clean([])),
-    ?assertEqual({1, "", "whittle: cache_unwritable; do something\n"},
+    ?assertMatch({1, "", "whittle: Whittle cannot write in /dev/null/x: not a directory; set "
+                         ++ _},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
     [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
     Described = ["artefacts/" ++ Vm, "artefacts/" ++ Erts, "artefacts/" ++ Otp,
@@ -932,7 +942,8 @@ clean_beside_build(Config) ->
     {0, Listed, ""} = whittle(Config, ["clean"], [Env, "A="]),
     true = port_command(Build, [3]),
     ?assertMatch({130, _}, to_end(Build)),
-    ?assertEqual({1, "", "whittle: build_running; do something\n"}, Refused),
+    ?assertMatch({1, "", "whittle: a build is running and reads the cache (it holds " ++ _},
+                 Refused),
     ?assertMatch({match, [_]}, re:run(Listed, "a build uses it", [global])),
     ?assert(filelib:is_dir(Artifact)),
     "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),

@@ -8,16 +8,15 @@
 
 -import(whittle_work, [steps/1]).
 
--export([make/1, system/1, passes/1]).
+-export([make/1, system/1, passes/1, check_shake/1]).
 -export([format_error/1, details/1, code/1]).
 
--export_type([request/0, shake/0, event/0, made/0, prepared/0, reason/0]).
+-export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
+              prepared/0, reason/0]).
 
 -type request() ::
         #{input := file:filename(),         % the path of the application, release or escript
           otp => string(),                  % release, "29"; default: the newest known
-          otp_lib => file:filename(),       % `lib' of an installed OTP, instead of one that
-                                            % Whittle builds; for system/1 only
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
@@ -37,6 +36,16 @@
           runtime => whittle_runtime:options(), % the cache directory, and more
           tell => fun((event()) -> term())}.% receives each event, in the calling process
 
+%% The keys of request() that a system depends on, and one more.
+-type system_request() ::
+        #{otp_lib => file:filename(),       % `lib' of an installed OTP, instead of one that
+                                            % Whittle builds
+          input := file:filename(), otp => string(), passes => [module()],
+          flavor => size | speed, libs => [file:filename()], add => [whittle_system:app_name()],
+          natives => [file:filename()], outside_links => note | refuse, includes => auto | keep,
+          attributes => auto | keep, shake => none | shake(),
+          runtime => whittle_runtime:options(), tell => fun((event()) -> term())}.
+
 %% The options of {@link whittle_shake:plan/2}, and two files that the build reads at its start.
 -type shake() ::
         #{unit := modules | functions,
@@ -45,17 +54,38 @@
           off => [whittle_shake_feature:name()],
           only => [mfa()],
           declared => #{whittle_shake_dynamic:kind() => whittle_shake:declared()},
-          seen => refuse | keep | only,     % default: keep with `load', refuse with `crash'
+          %% with an `evidence_file'; `only' with `load' only; default: keep with `load', refuse
+          %% with `crash'
+          seen => refuse | keep | only,
           keep_file => file:filename(),     % names of functions to keep
           evidence_file => file:filename()}.% the recording of `whittle trace'
 
-%% The start of a phase; a note for a person; the progress of a build of the VM.
--type event() :: {phase, phase()}
+%% The start and the end of a step; a note for a person; the progress of a build of the VM. A step
+%% that fails does not end.
+-type event() :: {started | ended, step() | pass() | part()}
                | {note, unicode:chardata()}
                | {runtime, whittle_runtime:progress()}.
 
-%% `facts', `plan', `rewrite' and `account' are parts of the pass `shake'.
--type phase() :: read | facts | plan | rewrite | account | runtime | pack | atom().
+%% The steps of make/1, in order. system/1 has those up to `passes' without `output'.
+-type step() ::
+        check                               % the request
+      | needs                               % are all applications there, before OTP is built
+      | otp                                 % find or build OTP
+      | read                                % the input
+      | output                              % check the output's path, if the request has none
+      | passes                              % each pass is a step in it
+      | runtime                             % find or build the VM
+      | pack                                % write the output
+      | ledger.                             % sum up
+
+%% The names of the passes that passes/1 lists, in order.
+-type pass() :: applications | modules | files | md5 | shake | strip | literals | start.
+
+%% The steps in the pass `shake', in order.
+-type part() :: facts | plan | rewrite | costs.
+
+%% The milliseconds of each step, in order. Each step is there once.
+-type timings() :: [{step(), non_neg_integer()}].
 
 %% A system that is ready for the pack.
 -type prepared() ::
@@ -63,7 +93,7 @@
           otp := whittle_runtime:otp() | #{lib := file:filename()},
           plan := whittle_shake_saved:saved() | none, % none: not shaken
           costs := whittle_shake_cost:costs() | none,
-          timings := [{atom(), non_neg_integer()}]}.  % milliseconds of each step, in order
+          timings := timings()}.
 
 -type made() ::
         #{out := file:filename(),
@@ -74,7 +104,7 @@
           otp := whittle_runtime:otp(),
           size := pos_integer(),            % bytes of the output
           sha256 := binary() | none,        % in lower-case hex; none for a directory
-          timings := [{atom(), non_neg_integer()}]}.
+          timings := timings()}.
 
 -type reason() ::
         {system, whittle_system:error()}
@@ -85,20 +115,32 @@
       | whittle_make_shake:reason()
       | {input_is_output, file:filename()}.
 
+%% The keys of system_request(), and those that only request() has.
+-define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
+                      includes, attributes, shake, runtime, tell]).
+-define(OUTPUT_KEYS, [target, out, format, ca_certs]).
+
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
+    known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS),
     in_order(Request,
-             [{check, fun check_request/1}, {check, fun check_given_output/1},
-              with_cache(to_system()
-                         ++ [{runtime, fun get_runtime/1}, {pack, fun write/1}]),
-              {ledger, fun account/1}],
+             [{check, fun check_output_request/1},
+              with_cache(to_system() ++ [{output, fun name_output/1}, {passes, fun run_passes/1},
+                                         {runtime, fun get_runtime/1}, {pack, fun write/1}]),
+              {ledger, fun sum_up/1}],
              [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
 
 %% @doc Builds the system of an output without the VM and the file, for tests and measurements.
--spec system(request()) -> {ok, prepared()} | {error, reason()}.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
+-spec system(system_request()) -> {ok, prepared()} | {error, reason()}.
 system(Request) ->
-    in_order(Request, [{check, fun check_request/1}, with_cache(to_system())],
+    known_keys(Request, ?SYSTEM_KEYS),
+    in_order(Request, [{check, fun check_request/1},
+                       with_cache(to_system() ++ [{passes, fun run_passes/1}])],
              [system, otp, plan, costs, timings]).
 
 %% @doc Lists the passes of a build, in order.
@@ -106,9 +148,16 @@ system(Request) ->
 %% The pass that removes most comes first. The passes that read every module come last.
 -spec passes(none | shake()) -> [module()].
 passes(Shake) ->
-    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_make_md5]
+    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5]
         ++ [whittle_make_shake || Shake =/= none]
-        ++ [whittle_pass_strip, whittle_pass_literals, whittle_make_start].
+        ++ [whittle_pass_strip, whittle_pass_literals, whittle_pass_start].
+
+%% @doc Checks the options of tree shaking without reading the files that they name.
+%%
+%% {@link make/1} and {@link system/1} do the same first. An unknown key, or no `unit', is a
+%% `badarg'.
+-spec check_shake(none | shake()) -> ok | {error, whittle_make_shake:conflict()}.
+check_shake(Shake) -> whittle_make_shake:check(Shake).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
@@ -141,9 +190,7 @@ name(Reason) when is_atom(Reason) -> Reason.
 
 %% Internal functions: the order
 
-to_system() ->
-    [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1},
-     {check, fun name_output/1}, {passes, fun run_passes/1}].
+to_system() -> [{needs, fun check_needs/1}, {otp, fun get_otp/1}, {read, fun read/1}].
 
 %% Prevents the removal of artifacts from the cache while these steps read them.
 with_cache(Steps) ->
@@ -164,16 +211,22 @@ run(Steps, Build) ->
 
 timed(Several, Before) when is_function(Several) -> Several(Before);
 timed({Name, Step}, Before) ->
+    tell({started, Name}, Before),
     Start = erlang:monotonic_time(millisecond),
     case Step(Before) of
-        {ok, #{timings := [{Name, Spent} | Timings]} = After} ->
-            {ok, After#{timings := [{Name, Spent + since(Start)} | Timings]}};
         {ok, #{timings := Timings} = After} ->
+            tell({ended, Name}, After),
             {ok, After#{timings := [{Name, since(Start)} | Timings]}};
         {error, _} = Error -> Error
     end.
 
 since(Start) -> erlang:monotonic_time(millisecond) - Start.
+
+known_keys(Request, Known) ->
+    case is_map_key(input, Request) andalso maps:size(maps:without(Known, Request)) of
+        0 -> ok;
+        _ -> error(badarg, [Request])
+    end.
 
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
@@ -185,10 +238,15 @@ tell(Event, #{request := #{tell := Tell}}) ->
     _ = Tell(Event),
     ok.
 
-%% Internal functions: the steps. Checks without long work come first
+%% Internal functions: the steps, in their order
+
+check_vm(#{request := #{target := Target, otp := Release, flavor := Flavor}}) ->
+    Spec = #{target => Target, otp => Release, flavor => Flavor, natives => []},
+    in(runtime, whittle_runtime:check(Spec)).
 
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
-    steps([fun(_) -> in(system, whittle_read:check(Input)) end,
+    steps([fun(_) -> check_shake(Shake) end,
+           fun(_) -> in(system, whittle_read:check(Input)) end,
            fun(_) -> in(system, whittle_native:read_all(Files)) end,
            fun(Natives) ->
                    case whittle_make_shake:read_files(Shake) of
@@ -196,6 +254,11 @@ check_request(#{request := #{input := Input, natives := Files, shake := Shake}} 
                        {error, _} = Error -> Error
                    end
            end]).
+
+check_output_request(Build) ->
+    steps([fun(_) -> check_vm(Build) end,
+           fun(_) -> check_request(Build) end,
+           fun check_given_output/1]).
 
 check_given_output(#{request := #{out := Out}} = Build) -> check_output(Out, Build);
 check_given_output(Build) -> {ok, Build}.
@@ -205,7 +268,6 @@ check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
 check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
     case whittle_runtime:has_otp(Release, runtime_options(Build)) of
         false ->
-            tell({phase, read}, Build),
             steps([fun(_) -> in(system, whittle_read:check_needs(
                                           Input, #{libs => libs(Build), add => Add,
                                                    otp => Release})) end,
@@ -229,7 +291,6 @@ installed_otp(#{request := #{otp := Release}} = Build) ->
 
 read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib := Otp,
        natives := Natives} = Build) ->
-    tell({phase, read}, Build),
     steps([fun(_) -> in(system, whittle_read:read(
                                   Input, #{otp_lib => Otp, libs => libs(Build),
                                            natives => Natives, add => Add,
@@ -270,43 +331,33 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
         {ok, Smaller, Results} ->
             Shaken = maps:get(shake, Results, #{plan => none, costs => none}),
             {ok, maps:merge(Build#{system := Smaller}, Shaken)};
-        {error, {system, _} = Error} -> {error, Error};
-        {error, {shake, _} = Error} -> {error, Error};
-        {error, Error} -> {error, {system, Error}}
+        {error, _} = Error -> Error
     end.
 
 get_runtime(#{request := #{target := Target, otp := Otp, flavor := Flavor},
               system := System} = Build) ->
-    tell({phase, runtime}, Build),
     Spec = #{target => Target, otp => Otp, flavor => Flavor,
              natives => whittle_system:natives(System)},
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
 
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
-    tell({phase, pack}, Build),
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),
     steps([fun(_) -> in(pack, whittle_pack:write(System, Runtime, Out, Options)) end,
            fun(#{size := Size, vm := Vm, sha256 := Sum}) ->
                    {ok, Build#{size => Size, vm => Vm, sha256 => Sum}}
            end]).
 
-account(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
-          vm := Vm, otp := #{root := Root}} = Build) ->
+sum_up(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
+          vm := Vm, otp := #{stock_programs := Programs}} = Build) ->
     Ledger = whittle_ledger:new(#{system => System, runtime => Runtime, out => Out,
-                                  stock_vm => stock_vm(Root), costs => Costs,
+                                  stock_vm => stock_vm(Programs), costs => Costs,
                                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
     {ok, Build#{ledger => Ledger}}.
 
-%% Returns the size of a stock ERTS in a release, without debug information. Whittle's own
-%% installation of an OTP has two more programs, which do not count.
-stock_vm(Root) ->
-    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
-                     filelib:is_regular(File)],
-    Names = [filename:basename(File) || File <- Files],
-    Own = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
-    lists:sum([Size || File <- Files, not lists:member(filename:basename(File), Own),
-                       {ok, Size} <- [whittle_pack:loaded_size(File)]]).
+%% Returns the size of a stock ERTS in a release, without debug information.
+stock_vm(Programs) ->
+    lists:sum([Size || File <- Programs, {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
 runtime_options(#{request := #{runtime := Options}} = Build) ->
     Options#{progress => fun(Progress) -> tell({runtime, Progress}, Build) end}.

@@ -8,21 +8,54 @@
 
 -import(whittle_work, [steps/1]).
 
--export([read_files/1]).
+-export([check/1, read_files/1]).
 -export([name/0, doc/0, run/2]).
 -export([format_error/1]).
 
--export_type([options/0, reason/0]).
+-export_type([options/0, conflict/0, reason/0]).
 
 %% The request's options, with the contents of the files that it names.
 -type options() :: none | whittle_shake:options().
 
--type reason() :: {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
+%% Options that contradict each other, or a name that no feature has.
+-type conflict() :: {unknown_feature, atom()}
+                  | {on_and_off, whittle_shake_feature:name()}
+                  | {needs_evidence, seen}
+                  | {needs_load, seen}.
+
+-type reason() :: conflict()
+                | {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
 %% The largest file of function names and the largest recording, in bytes.
 -define(MAX_FILE, 64 * 1024 * 1024).
+
+-define(KEYS, [unit, missing, on, off, only, declared, seen, keep_file, evidence_file]).
+
+%% @doc Implements {@link whittle_make:check_shake/1}.
+-spec check(none | whittle_make:shake()) -> ok | {error, conflict()}.
+check(none) -> ok;
+check(Shake) ->
+    case is_map_key(unit, Shake) andalso maps:size(maps:without(?KEYS, Shake)) of
+        0 -> go_together(Shake);
+        _ -> error(badarg, [Shake])
+    end.
+
+go_together(Shake) ->
+    On = maps:get(on, Shake, []),
+    Off = maps:get(off, Shake, []),
+    Known = [Name || {Name, _} <- whittle_shake:features()],
+    case {[Name || Name <- On ++ Off, not lists:member(Name, Known)],
+          [Name || Name <- On, lists:member(Name, Off)], Shake} of
+        {[Name | _], _, _} -> {error, {unknown_feature, Name}};
+        {[], [Name | _], _} -> {error, {on_and_off, Name}};
+        {[], [], #{seen := _}} when not is_map_key(evidence_file, Shake) ->
+            {error, {needs_evidence, seen}};
+        %% The VM could not load the functions that the recorded run did not call.
+        {[], [], #{seen := only, missing := crash}} -> {error, {needs_load, seen}};
+        {[], [], _} -> ok
+    end.
 
 %% @doc Reads the files that the options of tree shaking name.
 -spec read_files(none | whittle_make:shake()) -> {ok, options()} | {error, reason()}.
@@ -73,26 +106,30 @@ doc() -> "reachable code is hot; the rest is cold, or removed".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
           {ok, whittle_system:system(), map()} | {error, {shake, whittle_shake:error()}}.
-run(System, #{shake := Options, otp := Otp, tell := Tell}) ->
-    Phase = fun(Name) -> _ = Tell({phase, Name}), ok end,
-    Planned = steps([fun(_) -> Phase(facts) end,
-                     fun(_) -> whittle_otp_lib:preloaded(Otp) end,
-                     fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end,
+run(System, #{shake := Options, otp := Otp} = All) ->
+    Part = fun(Name, Fun) -> whittle_pass:step(Name, Fun, All) end,
+    Planned = steps([fun(_) -> Part(facts, fun() -> facts(System, Otp) end) end,
                      fun(Facts) ->
-                             Phase(plan),
-                             whittle_shake:plan(System, Options#{facts => Facts})
+                             Part(plan, fun() -> plan(System, Options#{facts => Facts}) end)
                      end]),
     case Planned of
         {ok, Plan} ->
-            _ = [Tell({note, Note}) || Note <- whittle_shake:open_calls(Plan)
-                                            ++ whittle_shake:warnings(Plan)],
-            Phase(rewrite),
-            Shaken = carry_out(Plan, System),
-            Phase(account),
-            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken),
-                           costs => whittle_shake_cost:costs(Plan, System)}};
-        {error, Error} -> {error, {shake, Error}}
+            _ = [whittle_pass:tell({note, Note}, All)
+                 || Note <- whittle_shake:open_calls(Plan) ++ whittle_shake:warnings(Plan)],
+            Shaken = Part(rewrite, fun() -> carry_out(Plan, System) end),
+            Costs = Part(costs, fun() -> whittle_shake_cost:costs(Plan, System) end),
+            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken), costs => Costs}};
+        {error, _} = Error -> Error
     end.
+
+facts(System, Otp) ->
+    in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
+              fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
+
+plan(System, Options) -> in(whittle_shake:plan(System, Options)).
+
+in({ok, _} = Ok) -> Ok;
+in({error, Error}) -> {error, {shake, Error}}.
 
 carry_out(Plan, System) ->
     Done = whittle_shake:carry_out(Plan, System),
@@ -102,6 +139,17 @@ carry_out(Plan, System) ->
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
+format_error({unknown_feature, Name}) ->
+    ["there is no feature ", atom_to_list(Name), ": take one of whittle_shake:features/0"];
+format_error({on_and_off, Name}) ->
+    ["the feature ", atom_to_list(Name), " is both in `on' and in `off': take it out of one"];
+format_error({needs_evidence, Option}) ->
+    ["the option `", atom_to_list(Option), "' has no effect without a recording: name one with "
+     "`evidence_file'"];
+format_error({needs_load, Option}) ->
+    ["the option `", atom_to_list(Option), "' has the value `only', and `missing' has `crash', but "
+     "the program must be able to load what the recorded run did not call: set `missing' to "
+     "`load'"];
 format_error({unreadable, {Option, File, eftype}}) ->
     [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --", atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->

@@ -1,16 +1,40 @@
-%% The build as a function, up to the VM, on the OTP that the tests run on.
+%% Tests the build as a function, on the OTP that the tests run on. The group `output' tests whole
+%% builds; the stand-in for whittle_runtime that the command's tests use replaces the VM.
 -module(whittle_make_SUITE).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
+         end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, no_input/1, plan_files/1, every_error_is_one_line/1]).
+         bad_files/1, bad_requests/1, bad_vm/1, bad_shake/1, too_many_names/1,
+         no_input/1, writes_nothing/1,
+         plan_files/1, every_error_is_one_line/1]).
+-export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
 
 all() ->
-    [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files, no_input,
-     plan_files, every_error_is_one_line].
+    [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
+     bad_requests, bad_vm, bad_shake, too_many_names, no_input,
+     writes_nothing, plan_files,
+     every_error_is_one_line, {group, output}].
+
+groups() ->
+    [{output, [], [output, shaken_output, named_output, input_is_output, plan_of_another_kind]}].
+
+init_per_group(output, Config) ->
+    Dir = ?config(priv_dir, Config),
+    Source = filename:join([filename:dirname(code:which(whittle_SUITE)), "stand_in",
+                            "whittle_runtime.erl"]),
+    {ok, whittle_runtime, Beam} = compile:file(Source, [binary, report]),
+    true = os:putenv("STAND_IN_VM", pack_samples:probe("musl-gcc -static", Dir)),
+    {module, whittle_runtime} = code:load_binary(whittle_runtime, "stand_in", Beam),
+    Config.
+
+end_per_group(output, _) ->
+    _ = code:purge(whittle_runtime),
+    {module, whittle_runtime} = code:load_file(whittle_runtime),
+    true = os:unsetenv("STAND_IN_VM").
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -20,17 +44,20 @@ end_per_testcase(_, _) -> ok.
 whole(Config) ->
     {Events, {ok, #{system := System, plan := none, costs := none, timings := Timings}}} =
         made(#{}, Config),
-    ?assertEqual([read, applications, modules, files, md5, strip, literals, start],
-                 phases(Events)),
-    ?assertEqual([check, needs, otp, read, check, passes], [Step || {Step, _} <- Timings]),
+    ?assertEqual([check, needs, otp, read,
+                  {passes, [applications, modules, files, md5, strip, literals, start]}],
+                 steps(Events)),
+    ?assertEqual([check, needs, otp, read, passes], [Step || {Step, _} <- Timings]),
     ?assertEqual([read, applications, modules, files, strip, literals], in_ledger(System)),
     ?assertMatch([_ | _], [traced || {kernelProcess, whittle_trace, _} <- boot(System)]).
 
 shaken(Config) ->
     {Events, {ok, #{system := System, plan := Plan, costs := Costs}}} =
         made(#{shake => #{unit => functions}}, Config),
-    ?assertEqual([read, applications, modules, files, md5, shake, facts, plan, rewrite, account,
-                  strip, literals, start], phases(Events)),
+    ?assertEqual([check, needs, otp, read,
+                  {passes, [applications, modules, files, md5,
+                            {shake, [facts, plan, rewrite, costs]}, strip, literals, start]}],
+                 steps(Events)),
     ?assertEqual([read, applications, modules, files, shake, strip, literals],
                  in_ledger(System)),
     ?assertMatch([{{app_one, wanted_here, 0}, {kept, _}}],
@@ -54,15 +81,18 @@ removed(Config) ->
     %% A person hears that the commands to a running node are gone.
     ?assertMatch([_], [N || {note, N} <- Events, string:find(N, "--whittle-ping") =/= nomatch]).
 
-%% What looks at each module comes behind what removes modules.
+%% Each pass comes after those whose result it reads, and before those that read its own.
 passes(_) ->
-    Whole = whittle_make:passes(none),
-    ?assertEqual([whittle_make_shake], whittle_make:passes(#{unit => functions}) -- Whole),
-    ?assertEqual(whittle_make_start, lists:last(Whole)).
+    ?assertEqual([whittle_pass_applications, whittle_pass_modules, whittle_pass_files,
+                  whittle_pass_md5, whittle_make_shake, whittle_pass_strip, whittle_pass_literals,
+                  whittle_pass_start], whittle_make:passes(#{unit => functions})),
+    ?assertEqual([whittle_pass_applications, whittle_pass_modules, whittle_pass_files,
+                  whittle_pass_md5, whittle_pass_strip, whittle_pass_literals, whittle_pass_start],
+                 whittle_make:passes(none)).
 
 own_passes(Config) ->
     {Events, {ok, _}} = made(#{passes => [whittle_pass_strip]}, Config),
-    ?assertEqual([read, strip], phases(Events)).
+    ?assertEqual([check, needs, otp, read, {passes, [strip]}], steps(Events)).
 
 files_are_read_when_it_runs(Config) ->
     Keep = made:file(filename:join(?config(dir, Config), "keep"), "app_one:never_wanted/0\n"),
@@ -77,15 +107,80 @@ bad_files(Config) ->
     File = made:file(filename:join(Dir, "file"), "not a name\n"),
     Keep = #{unit => functions, keep_file => File},
     Evidence = #{unit => functions, evidence_file => File},
-    ?assertMatch({[], {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
-    ?assertMatch({[], {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
-    ?assertMatch({[], {error, {unreadable, {evidence, Dir, eisdir}}}},
+    ?assertMatch({_, {error, {not_names, {File, _}}}}, made(#{shake => Keep}, Config)),
+    ?assertMatch({_, {error, {bad_evidence, {File, _}}}}, made(#{shake => Evidence}, Config)),
+    ?assertMatch({[{started, check}], {error, {unreadable, {evidence, Dir, eisdir}}}},
                  made(#{shake => Evidence#{evidence_file := Dir}}, Config)).
 
+%% A key that the build does not know would have no effect. An output needs all of an OTP, so only
+%% system/1 takes the directory of an installed one.
+bad_requests(_) ->
+    Input = #{input => "/nowhere"},
+    [?assertError(badarg, whittle_make:F(Request))
+     || {F, Request} <- [{make, Input#{flavour => speed}}, {make, Input#{otp_lib => "lib"}},
+                         {make, #{}}, {system, Input#{out => "x"}}, {system, #{}},
+                         {system, Input#{shake => #{missing => load}}},
+                         {system, Input#{shake => #{unit => functions, keep => []}}}]].
+
+%% These errors come before the input is read.
+bad_vm(_) ->
+    [?assertMatch({error, {runtime, {Tag, _}}},
+                  whittle_make:make(maps:merge(#{input => "/nowhere"}, More)))
+     || {Tag, More} <- [{unknown_target, #{target => "pdp11"}},
+                        {unsupported_flavor, #{flavor => tiny}},
+                        {unsupported_otp, #{otp => "17"}}]].
+
+bad_shake(_) ->
+    [begin
+         Shake = More#{unit => functions},
+         ?assertEqual({error, Conflict}, whittle_make:check_shake(Shake)),
+         ?assertEqual({error, Conflict},
+                      whittle_make:system(#{input => "/nowhere", shake => Shake}))
+     end || {Conflict, More} <-
+                [{{unknown_feature, nope}, #{on => [nope]}},
+                 {{unknown_feature, nope}, #{off => [pg, nope]}},
+                 {{on_and_off, pg}, #{on => [eval, pg], off => [pg]}},
+                 {{needs_evidence, seen}, #{seen => keep}},
+                 {{needs_load, seen}, #{seen => only, missing => crash, evidence_file => "f"}}]],
+    ?assertEqual(ok, whittle_make:check_shake(none)),
+    ?assertEqual(ok, whittle_make:check_shake(#{unit => functions, on => [pg], off => [eval],
+                                                seen => only, evidence_file => "f"})).
+
+%% The VM ends when its atom table is full. So the plan refuses files of too many names before it
+%% reads the first. This program reads no file, so the test survives a plan without this check.
+too_many_names(Config) ->
+    Room = erlang:system_info(atom_limit) * 3 div 4,
+    Priv = filename:join([?config(dir, Config), "one", "priv"]),
+    Refused = fun(Files) ->
+                      _ = file:del_dir_r(Priv),
+                      [made:file(filename:join(Priv, Name), names(From, To))
+                       || {Name, From, To} <- Files],
+                      {_, {error, {shake, {too_many_names, Path}}}} =
+                          made(#{shake => #{unit => functions}}, Config),
+                      filename:basename(Path)
+              end,
+    ?assertEqual(<<"many.config">>, Refused([{"many.config", 1, Room}])),
+    %% Each of these fits alone.
+    ?assertEqual(<<"more.config">>, Refused([{"many.config", 1, Room div 2},
+                                             {"more.config", Room div 2, Room}])).
+
+names(From, To) ->
+    ["[", lists:join($,, [[$z | integer_to_list(N)] || N <- lists:seq(From, To)]), "]."].
+
 no_input(Config) ->
-    {[], {error, Reason}} = made(#{input => "/nowhere"}, Config),
+    {[{started, check}], {error, Reason}} = made(#{input => "/nowhere"}, Config),
     ?assertMatch({system, {no_such_path, "/nowhere"}}, Reason),
     ?assertEqual(no_such_path, whittle_make:code(Reason)).
+
+%% The path of an output is no matter of system/1, which writes none. Here it is a directory.
+writes_nothing(Config) ->
+    {ok, Before} = file:get_cwd(),
+    Here = filename:join(?config(dir, Config), "here"),
+    ok = filelib:ensure_path(filename:join(Here, "one")),
+    ok = file:set_cwd(Here),
+    try ?assertMatch({_, {ok, #{}}}, made(#{passes => []}, Config))
+    after ok = file:set_cwd(Before)
+    end.
 
 %% A plan belongs to one output, and no other file is replaced by one.
 plan_files(Config) ->
@@ -105,23 +200,108 @@ plan_files(Config) ->
     ?assertEqual(#{}, whittle_plan_file:beside(Out, none)).
 
 every_error_is_one_line(_) ->
+    Plans = [{not_a_plan, "f"}, {no_plan, "f"}, {not_an_output, "f"}, {no_room, {"f", eisdir}},
+             {no_room, {"f", efbig}}, {wrong_plan, {"f", no_plan}},
+             {wrong_plan, {"f", plan_of_another}}, {wrong_plan, {"f", {plan_version, 1}}}],
+    Files = [{unreadable, {Option, "f", Reason}} || Option <- [keep, evidence],
+                                                Reason <- [enoent, efbig, eftype]],
+    Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
+        ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
+            {not_names, {"f", "?"}}, {bad_evidence, {"f", no_evidence}}, {input_is_output, "x"},
+            {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
+            {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
+    ?assertEqual(lists:usort(made:worded(whittle_make, format_error)
+                             ++ made:worded(whittle_make_shake, format_error)),
+                 lists:usort([element(1, Reason) || Reason <- Reasons])),
+    ?assertEqual(made:worded(whittle_plan_file, format_error),
+                 lists:usort([element(1, Plan) || Plan <- Plans])),
     [begin
          Text = unicode:characters_to_list(whittle_make:format_error(Reason)),
          ?assertEqual(nomatch, string:find(Text, "\n")),
-         ?assertNotEqual(nomatch, re:run(Text, ": [a-z]+"))
-     end || Reason <- [{input_is_output, "x"},
-                       {unreadable, {keep, "f", enoent}}, {unreadable, {keep, "f", efbig}},
-                       {unreadable, {evidence, "f", eftype}}, {not_names, {"f", "?"}},
-                       {bad_evidence, {"f", no_evidence}},
-                       {plan_file, {not_a_plan, "f"}}, {plan_file, {no_plan, "f"}},
-                       {plan_file, {not_an_output, "f"}},
-                       {plan_file, {wrong_plan, {"f", no_plan}}},
-                       {plan_file, {no_room, {"f", eisdir}}},
-                       {system, {no_such_path, "f"}}, {pack, {is_directory, "f"}}]].
+         ?assertMatch({Reason, {match, _}}, {Reason, re:run(Text, "[:;] [a-z]+")})
+     end || Reason <- Reasons].
+
+%% The group `output'
+
+output(Config) ->
+    Out = filename:join(?config(dir, Config), "out"),
+    {Events, {ok, #{out := Out, size := Size, sha256 := Sum, plan := none, ledger := Ledger,
+                    timings := Timings}}} = built(#{out => Out}, Config),
+    {ok, Bytes} = file:read_file(Out),
+    Hash = binary:encode_hex(crypto:hash(sha256, Bytes)),
+    ?assertEqual({byte_size(Bytes), string:lowercase(Hash)}, {Size, Sum}),
+    ?assertMatch(#{size := Size, name := <<"one">>, target := <<"x86_64">>, flavor := size},
+                 Ledger),
+    ?assertEqual([read, applications, modules, files, strip, literals],
+                 [binary_to_atom(Pass) || #{pass := Pass} <- maps:get(passes, Ledger)]),
+    Steps = [check, needs, otp, read, output, passes, runtime, pack, ledger],
+    ?assertEqual(Steps, [Step || {Step, _} <- Timings]),
+    ?assertEqual(Steps, [case Step of {passes, [_ | _]} -> passes; _ -> Step end
+                         || Step <- steps(Events)]),
+    ?assertMatch([_], [Progress || {runtime, Progress} <- Events]),
+    ?assertNot(filelib:is_file(whittle_plan_file:path(Out))).
+
+%% The plan belongs to the output. A later build without shaking removes it.
+shaken_output(Config) ->
+    Out = filename:join(?config(dir, Config), "out"),
+    {_, {ok, #{plan := Plan, ledger := #{costs := _}}}} =
+        built(#{out => Out, shake => #{unit => functions}}, Config),
+    ?assertEqual({ok, Plan}, whittle_plan_file:read(Out)),
+    {_, {ok, #{plan := none}}} = built(#{out => Out}, Config),
+    ?assertNot(filelib:is_file(whittle_plan_file:path(Out))).
+
+%% The name of the system is the path if the request names none. A directory is there first.
+named_output(Config) ->
+    Here = filename:join(?config(dir, Config), "here"),
+    ok = filelib:ensure_path(filename:join(Here, "one")),
+    ?assertMatch({_, {error, {pack, {is_directory, "one"}}}}, in(Here, Config)),
+    ok = file:del_dir(filename:join(Here, "one")),
+    ?assertMatch({_, {ok, #{out := "one"}}}, in(Here, Config)),
+    ?assertEqual({ok, ["one"]}, file:list_dir(Here)).
+
+in(Dir, Config) ->
+    {ok, Before} = file:get_cwd(),
+    ok = file:set_cwd(Dir),
+    try built(#{}, Config)
+    after ok = file:set_cwd(Before)
+    end.
+
+%% The name of an escript is the name of its file, so its output would replace it.
+input_is_output(Config) ->
+    Here = filename:join(?config(dir, Config), "here"),
+    Tool = made:file(filename:join(Here, "tool"), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
+    {ok, Text} = file:read_file(Tool),
+    {ok, Before} = file:get_cwd(),
+    ok = file:set_cwd(Here),
+    try
+        [?assertEqual({error, {input_is_output, "tool"}}, whittle_make:make(Request))
+         || Request <- [#{input => "tool"}, #{input => "tool", out => "tool"},
+                        #{input => Tool, out => "tool"}]]
+    after
+        ok = file:set_cwd(Before)
+    end,
+    ?assertEqual({ok, Text}, file:read_file(Tool)).
+
+plan_of_another_kind(Config) ->
+    Out = filename:join(?config(dir, Config), "out"),
+    Path = made:file(whittle_plan_file:path(Out), "a letter"),
+    Request = #{out => Out, shake => #{unit => functions}},
+    %% It is refused before the input is read.
+    ?assertMatch({[{started, check}], {error, {plan_file, {not_a_plan, Path}}}},
+                 built(Request, Config)),
+    ?assertNot(filelib:is_file(Out)),
+    {_, {ok, #{}}} = built(maps:remove(shake, Request), Config),
+    ?assertEqual({ok, <<"a letter">>}, file:read_file(Path)).
 
 %% The request on a small application, with the events that it told.
 
-made(More, Config) ->
+made(More, Config) -> made(system, maps:merge(staged:options(), More), Config).
+
+built(More, Config) ->
+    Cache = filename:join(?config(priv_dir, Config), "cache"),
+    made(make, maps:merge(#{runtime => #{cache => Cache}}, More), Config).
+
+made(Function, More, Config) ->
     App = made:app(filename:join(?config(dir, Config), "one"), one, [{mod, {app_one, []}}],
                    [{app_one, "-module(app_one).\n-export([start/2, stop/1, wanted_here/0, "
                      "never_wanted/0]).\n"
@@ -130,15 +310,24 @@ made(More, Config) ->
                      "never_wanted() -> dets:all().\n"}]),
     Self = self(),
     Tag = make_ref(),
-    Request = maps:merge(maps:merge(#{input => App, tell => fun(E) -> Self ! {Tag, E} end},
-                                    staged:options()), More),
-    Result = whittle_make:system(Request),
+    Request = maps:merge(#{input => App, tell => fun(E) -> Self ! {Tag, E} end}, More),
+    Result = whittle_make:Function(Request),
     {told(Tag), Result}.
 
 told(Tag) ->
     receive {Tag, Event} -> [Event | told(Tag)] after 0 -> [] end.
 
-phases(Events) -> [Phase || {phase, Phase} <- Events].
+%% The steps that ended, each with those that started and ended in it.
+steps(Events) ->
+    {Steps, []} = steps([Event || {What, _} = Event <- Events, What =:= started orelse
+                                                               What =:= ended], []),
+    Steps.
+
+steps([{started, Step} | Events], Before) ->
+    {In, [{ended, Step} | After]} = steps(Events, []),
+    steps(After, [case In of [] -> Step; _ -> {Step, In} end | Before]);
+steps(Events, Before) ->
+    {lists:reverse(Before), Events}.
 
 in_ledger(System) -> [Pass || #{pass := Pass} <- whittle_system:ledger(System)].
 

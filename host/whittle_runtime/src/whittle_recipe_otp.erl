@@ -10,7 +10,7 @@
 %% files that OTP's makers install.
 -module(whittle_recipe_otp).
 
--export([recipe/1, describe/2]).
+-export([recipe/1, describe/2, stock_programs/1]).
 
 %% Omitted: wx and the applications that need it, interfaces to other languages and systems that
 %% the host would have to install, and large protocol stacks that projects add as libraries.
@@ -59,3 +59,13 @@ describe(Out, Release) ->
     #{otp => Release,
       vsn => string:trim(binary_to_list(Vsn)),
       erts_vsn => string:prefix(Erts, "erts-")}.
+
+%% @doc Lists the programs of the stock ERTS below an installation's root. The recipe adds two that
+%% OTP's makers do not install: the interpreter beside the JIT, and `yielding_c_fun'.
+-spec stock_programs(file:filename()) -> [file:filename()].
+stock_programs(Root) ->
+    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
+                     filelib:is_regular(File)],
+    Names = [filename:basename(File) || File <- Files],
+    Added = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],
+    [File || File <- Files, not lists:member(filename:basename(File), Added)].

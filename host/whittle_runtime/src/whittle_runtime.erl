@@ -9,7 +9,7 @@
 -module(whittle_runtime).
 
 %% Builds
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
+-export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1]).
 %% The cache
@@ -69,6 +69,7 @@
           erts_vsn := string(),
           root := file:filename(),      % its code:root_dir()
           lib := file:filename(),       % the directory of its applications
+          stock_programs := [file:filename()], % its ERTS, as OTP's makers install it
           id := string(),
           dir := file:filename()}.
 
@@ -98,6 +99,11 @@
 
 %% The reasons of errors. format_error/1 formats each as one line.
 -type reason() :: whittle_runtime_error:reason().
+
+%% @doc Checks a specification without building anything. {@link ensure/2} does the same first.
+-spec check(spec()) -> ok | {error, reason()}.
+check(Spec) ->
+    whittle_runtime_build:check(Spec).
 
 %% @doc Returns the runtime for a specification, from the cache or from a new build.
 %%

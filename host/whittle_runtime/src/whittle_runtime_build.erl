@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([otp/2, has_otp/2, runtime/2, suites/2]).
+-export([check/1, otp/2, has_otp/2, runtime/2, suites/2]).
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
@@ -49,7 +49,8 @@ otp_job(Source = #{vsn := Vsn}, Release) ->
 otp_of(Source, Release, Options) ->
     case build(otp_job(Source, Release), Options) of
         {ok, Otp = #{dir := Dir}} ->
-            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib")}};
+            {ok, Otp#{root => Dir, lib => filename:join(Dir, "lib"),
+                      stock_programs => whittle_recipe_otp:stock_programs(Dir)}};
         Error ->
             Error
     end.
@@ -74,17 +75,28 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
 
+%% @doc Implements {@link whittle_runtime:check/1}.
+-spec check(whittle_runtime:spec()) -> ok | {error, whittle_runtime:reason()}.
+check(#{natives := Natives} = Spec) ->
+    case target(Spec#{natives := lists:usort(Natives)}) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
 %% @doc Implements {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
           {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
-runtime(Spec0 = #{target := Name, otp := Release, flavor := Flavor}, Options) ->
+runtime(Spec0, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
-    steps([fun(_) -> whittle_source:supported(erlang, Release) end,
-           fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavor, Release, maps:get(natives, Spec)) end,
+    steps([fun(_) -> target(Spec) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
            fun(Target) -> libraries(Target, Spec, Options) end,
            fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
+
+target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives}) ->
+    steps([fun(_) -> whittle_source:supported(erlang, Release) end,
+           fun(_) -> whittle_target:load(Name) end,
+           fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
 
 fits(Target = #{flavors := Flavors, name := Name}, Flavor, Release, Natives) ->
     Unknown = [N || N <- Natives, is_atom(N)] -- ?NATIVES,

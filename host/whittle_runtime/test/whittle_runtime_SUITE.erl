@@ -256,7 +256,8 @@ every_error_is_one_line(_) ->
               {no_source, #{component => erlang, release => "29",
                             tried => [{no_apt, #{reason => "r"}},
                                       {unreachable, #{address => "a", reason => "r"}}]}}],
-    ?assertEqual(worded(), lists:sort([Tag || {Tag, _} <- Errors])),
+    ?assertEqual(made:worded(whittle_runtime_error, format),
+                 lists:usort([Tag || {Tag, _} <- Errors])),
     %% Each component that can be fetched has a name in the error.
     {ok, Rows} = file:consult(filename:join(code:priv_dir(whittle_runtime), "sources.config")),
     [?assert(length(lists:flatten(
@@ -269,14 +270,6 @@ every_error_is_one_line(_) ->
          ?assertEqual(nomatch, string:find(Text, "\n")),
          ?assertNotEqual(nomatch, re:run(Text, "^[^;]+; [^;]+|\\(.+\\); "))
      end || E <- Errors].
-
-%% Reads the tags of whittle_runtime_error:format/1 from its debug information.
-worded() ->
-    {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
-        beam_lib:chunks(code:which(whittle_runtime_error), [debug_info]),
-    {ok, Forms} = Backend:debug_info(erlang_v1, whittle_runtime_error, Data, []),
-    [Clauses] = [Clauses || {function, _, format, 1, Clauses} <- Forms],
-    lists:sort([Tag || {clause, _, [{tuple, _, [{atom, _, Tag} | _]}], _, _} <- Clauses]).
 
 %% Programs may print any bytes; the result is text for the terminal.
 step_output(_) ->

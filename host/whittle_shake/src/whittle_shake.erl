@@ -11,7 +11,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2]).
--export([notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1, features/0]).
+-export([notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1, features/0, means/1]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, error/0]).
@@ -20,8 +20,7 @@
 -define(SHOWN_PATHS, 5).
 
 -type options() ::
-        #{preloaded => #{module() => binary()},     % the VM's own modules; give these, or
-          facts => facts(),                         % the facts of them and the same system
+        #{facts := facts(),                         % of the same system
           unit := modules | functions,              % the unit that is kept or cut
           missing => load | crash,                  % the fate of the rest; default: load
           on => [whittle_shake_feature:name()],     % features to turn on always; default: none
@@ -85,25 +84,23 @@ facts(System, Preloaded) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Decides which functions stay. Errors: a name matches nothing (`not_there'); the program
-%% calls a feature that is off (`feature_called'); nobody declared a dynamic call, and the rest is
-%% to be removed (`open_calls'); the recording belongs to another build or another program; the
-%% plan would cut functions of the recording, and `seen' does not keep them (`unplanned').
+%% @doc Decides which functions stay. Errors: a packed file has more names than this VM has room
+%% for (`too_many_names'); a name matches nothing (`not_there'); the program calls a feature that
+%% is off (`feature_called'); nobody declared a dynamic call, and the rest is to be removed
+%% (`open_calls'); the recording belongs to another build or another program; the plan would cut
+%% functions of the recording, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
     Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
-    case Options of
-        #{evidence := Evidence} ->
-            steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
-                   fun(Found) -> with_evidence(Found, System, Options, Summaries) end]);
-        #{} ->
-            decide(System, Options, Summaries)
-    end;
-plan(System, #{preloaded := Preloaded} = Options) ->
     steps([fun(_) -> check_texts(whittle_shake_data:too_large(System)) end,
-           fun(_) -> facts(System, Preloaded) end,
-           fun(Facts) -> plan(System, Options#{facts => Facts}) end]).
+           fun(_) -> plan(System, Options, Summaries) end]).
+
+plan(System, #{evidence := Evidence} = Options, Summaries) ->
+    steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
+           fun(Found) -> with_evidence(Found, System, Options, Summaries) end]);
+plan(System, Options, Summaries) ->
+    decide(System, Options, Summaries).
 
 %% Names in such a file may be names of functions. So the plan cannot skip the file.
 check_texts([]) -> ok;
@@ -276,6 +273,10 @@ warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off
      || not lists:member(control, Off)];
 warnings(_) ->
     [].
+
+%% @doc Describes which functions a kind of dynamic call may call.
+-spec means(whittle_shake_dynamic:kind()) -> string().
+means(Kind) -> whittle_shake_dynamic:means(Kind).
 
 %% @doc Lists the features, each with its meaning.
 -spec features() -> [{whittle_shake_feature:name(), string()}].

@@ -9,7 +9,7 @@
 %% neither. So retained sizes do not add up.
 -module(whittle_shake_cost).
 
--export([costs/2, tables/1]).
+-export([costs/2]).
 
 -export_type([costs/0, amount/0, application/0, dynamic/0]).
 
@@ -164,31 +164,3 @@ bytes({M, F, A}, Summaries) ->
     Bytes.
 
 text_of(Text) -> unicode:characters_to_binary(Text).
-
-%% @doc Makes tables for a person, as rows of cells. The first row is the title.
--spec tables(costs()) -> [[[unicode:chardata() | non_neg_integer()]]].
-tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications := Applications,
-       dynamic := Dynamic}) ->
-    Gone = case Missing of load -> "cold"; crash -> "removed" end,
-    [[["code (estimates)", "functions", "bytes", "memory"],
-      row("all", All), row("hot", Hot), row(Gone, Rest)],
-     [["application", "hot", Gone, "retained", ""]
-      | [application_row(Each, length(Dynamic)) || Each <- Applications]]]
-        ++ [[["dynamic call", "functions", "retained", "how to prevent it"]
-             | lists:map(fun dynamic_row/1, Dynamic)] || Dynamic =/= []].
-
-row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
-    [Name, Functions, Bytes, Memory].
-
-application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest},
-                  opens := Opens} = Application, Kinds) ->
-    [atom_to_list(Name), Hot, Rest,
-     case Application of #{retained := #{bytes := Retained}} -> Retained; #{} -> "" end,
-     case Opens of
-         [] -> "";
-         _ -> io_lib:format("makes ~b of ~b kinds of dynamic calls", [length(Opens), Kinds])
-     end].
-
-dynamic_row(#{kind := Kind, retained := #{functions := Functions, bytes := Bytes},
-              closed_by := ClosedBy}) ->
-    [whittle_shake_dynamic:means(Kind), Functions, Bytes, ClosedBy].

@@ -30,14 +30,21 @@
 %% The largest size of a packed term, in bytes after decompression.
 -define(MAX_TERM, 256 * 1024 * 1024).
 
-%% @doc Lists the packed files of Erlang or Elixir text that have too many names for this VM.
+%% @doc Lists the packed files of Erlang or Elixir text if they have too many names for this VM,
+%% alone or together. The first file is the one to shorten.
 -spec too_large(whittle_system:system()) -> [whittle_system:path()].
 too_large(System) ->
-    [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
-     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
-        {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_text(Kind, Plain),
-        not whittle_bounded:text_fits(Plain)].
+    Texts = [{byte_size(Plain), iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
+             || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+                {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+                {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
+                is_text(Kind, Plain)],
+    case whittle_bounded:text_fits(iolist_to_binary([[Plain, $\n] || {_, _, Plain} <- Texts])) of
+        true -> [];
+        false ->
+            [Path || {_, Path, Plain} <- Texts, not whittle_bounded:text_fits(Plain)]
+                ++ [Path || {_, Path, _} <- lists:reverse(lists:sort(Texts))]
+    end.
 
 %% @doc Lists the packed archives and the files that are compressed in a way that the search does
 %% not read: formats other than gzip and zlib, twice, or to more than 256 MB.
@@ -154,7 +161,7 @@ in_file(Kind, Bytes, Modules) ->
         {ok, Terms} ->
             [{[], whittle_shake_summary:atoms(Terms)}];
         none ->
-            [whittle_shake_source:in_erlang(whittle_term:text(Bytes), Modules)
+            [whittle_shake_source:in_erlang(Bytes, Modules)
              || is_erlang(Kind, Bytes)]
     end.
 
@@ -164,8 +171,7 @@ is_erlang(Kind, Bytes) ->
                              <<".escript">>, <<".app">>, <<".appup">>, <<".rel">>, <<".terms">>]) of
         true -> true;
         false -> not is_of_another_kind(Kind, Bytes)
-                     andalso begins_with_a_term(binary:part(Bytes, 0, min(?FIRST_TERM,
-                                                                         byte_size(Bytes))))
+                     andalso whittle_term:begins(Bytes, ?FIRST_TERM)
     end.
 
 is_of_another_kind(Kind, Bytes) ->
@@ -176,17 +182,3 @@ is_of_another_kind(Kind, Bytes) ->
 other_kinds() ->
     [<<".js">>, <<".css">>, <<".html">>, <<".json">>, <<".svg">>, <<".md">>, <<".map">>,
      <<".po">>, <<".pot">>, <<".xml">>, <<".csv">>, <<".so">>].
-
-%% The last term of a file may end without a newline.
-begins_with_a_term(Bytes) ->
-    case erl_scan:tokens([], whittle_term:text(Bytes), 1) of
-        {done, {ok, Tokens, _}, _} -> is_term(Tokens);
-        {more, Continuation} when byte_size(Bytes) < ?FIRST_TERM ->
-            case erl_scan:tokens(Continuation, eof, 1) of
-                {done, {ok, Tokens, _}, _} -> is_term(Tokens);
-                _ -> false
-            end;
-        _ -> false
-    end.
-
-is_term(Tokens) -> element(1, erl_parse:parse_term(Tokens)) =:= ok.

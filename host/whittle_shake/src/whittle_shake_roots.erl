@@ -119,10 +119,7 @@ of_file(Path, #{bytes := Bytes}) ->
 %% Reads the atoms beside the values from the environment, which are inserted as text.
 template(Bytes) ->
     Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
-    case whittle_bounded:text_fits(Text) andalso erl_scan:string(whittle_term:text(Text)) of
-        {ok, Tokens, _} -> [Atom || {atom, _, Atom} <- Tokens];
-        _ -> []
-    end.
+    [Atom || {atom, _, Atom} <- whittle_term:tokens(Text)].
 
 terms(Bytes) ->
     case whittle_term:parse(Bytes) of
@@ -141,18 +138,21 @@ flag_words(System) ->
 
 words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)].
 
+in_erlang(Word, Modules) ->
+    whittle_shake_source:in_erlang(unicode:characters_to_binary(Word), Modules).
+
 %% `-s M F A', `-run', `-epmd_module M' and similar flags name functions in separate arguments.
 %% `-eval' and `-App Key Value' name them in Erlang text. `-proto_dist inet_tls' means the module
 %% `inet_tls_dist'.
 flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
 flag_atoms([Word | Words]) ->
-    {_, Atoms} = whittle_shake_source:in_erlang(Word, #{}),
+    {_, Atoms} = in_erlang(Word, #{}),
     [list_to_atom(Word) || length(Word) < 256] ++ Atoms ++ flag_atoms(Words);
 flag_atoms([]) -> [].
 
 flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
-                          {Calls, _} <- [whittle_shake_source:in_erlang(Word, Modules)],
+                          {Calls, _} <- [in_erlang(Word, Modules)],
                           Mfa <- Calls].
 
 named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].

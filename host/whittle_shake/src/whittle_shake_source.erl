@@ -24,7 +24,8 @@ headers(System, Modules) ->
                               {<<"include/", _/binary>> = Path, #{bytes := Bytes}}
                                   <- maps:to_list(Files),
                               filename:extension(Path) =:= <<".hrl">>,
-                              Named <- header(Bytes), Mfa <- called(Named, Modules)])}.
+                              Named <- in_header(whittle_term:tokens(Bytes)),
+                              Mfa <- called(Named, Modules)])}.
 
 %% @doc Lists the functions that scripts call by name, with any arity, each with its file.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
@@ -44,9 +45,9 @@ in_elixir(Bytes, Modules) ->
      [Atom || {atom, Atom} <- Named]}.
 
 %% @doc Finds the calls and atoms in any Erlang text. A call is `M:F', with any arity.
--spec in_erlang(string(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
-in_erlang(Text, Modules) ->
-    Tokens = tokens(Text, []),
+-spec in_erlang(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
+in_erlang(Bytes, Modules) ->
+    Tokens = whittle_term:tokens(Bytes),
     {[{M, F, A} || {M, F} <- lists:usort(named_calls(Tokens)),
                    #{M := #{exports := Exports}} <- [Modules], {Name, A} <- Exports, Name =:= F],
      lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
@@ -74,12 +75,6 @@ scripts(System) ->
         filename:extension(Path) =:= <<".exs">>, Named <- lists:usort(script(Bytes))].
 
 %% Erlang's headers
-
-header(Bytes) ->
-    case whittle_bounded:text_fits(Bytes) andalso erl_scan:string(whittle_term:text(Bytes)) of
-        {ok, Tokens, _} -> in_header(Tokens);
-        _ -> []
-    end.
 
 %% The search finds `-compile({parse_transform, M})', from which the compiler calls two functions,
 %% `apply(M, F, ...)', as in logger.hrl, and `M:F'. Types look like calls too, but usually match
@@ -152,20 +147,6 @@ matches(Expression, Text) ->
 elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
 
 %% Erlang text
-
-%% Reads to the end, and skips text that is not a token.
-tokens(Text, Found) ->
-    case erl_scan:tokens([], Text, 1) of
-        {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);
-        {done, {error, _, _}, [_ | _] = Rest} -> tokens(Rest, Found);
-        {more, Continuation} -> last_tokens(erl_scan:tokens(Continuation, eof, 1), Found);
-        {done, _, _} -> lists:append(lists:reverse(Found))
-    end.
-
-last_tokens({done, {ok, Tokens, _}, _}, Found) ->
-    lists:append(lists:reverse([Tokens | Found]));
-last_tokens(_, Found) ->
-    lists:append(lists:reverse(Found)).
 
 named_calls([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) -> [{M, F} | named_calls(Tokens)];
 named_calls([_ | Tokens]) -> named_calls(Tokens);

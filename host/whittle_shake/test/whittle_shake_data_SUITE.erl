@@ -227,7 +227,7 @@ variables(_) ->
 %% ejabberd looks for the file of each module that an application lists, and ends without one.
 lists_without_what_is_gone(_) ->
     System = system([{a, ["-module(a). -export([main/0]).", "main() -> ok."]}, ?TARGET], #{}),
-    {ok, Plan} = whittle_shake:plan(System, #{preloaded => #{}, unit => functions,
+    {ok, Plan} = whittle_shake:plan(System, #{facts => facts(System), unit => functions,
                                               missing => crash, keep => [{a, main, 0}]}),
     {ok, #{spec := {application, a, Keys}, modules := Modules}} =
         whittle_system:app(a, whittle_shake:carry_out(Plan, System)),
@@ -237,8 +237,9 @@ lists_without_what_is_gone(_) ->
 
 %% Tells whether `live/0' is in, and `dead/0' is not.
 live(Sources, Files) ->
-    Options = #{preloaded => #{}, unit => functions, keep => [{a, main, 0}]},
-    {ok, #{hot := Hot}} = whittle_shake:plan(system(Sources, Files), Options),
+    System = system(Sources, Files),
+    Options = #{facts => facts(System), unit => functions, keep => [{a, main, 0}]},
+    {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
     ?assertEqual([], [Mfa || {_, dead, _} = Mfa <- maps:keys(Hot)]),
     [Mfa || {_, live, _} = Mfa <- maps:keys(Hot)] =/= [].
 
@@ -253,6 +254,10 @@ system(Sources, Files) ->
         origin => #{kind => input}},
       whittle_system:set_boot({script, {"s", "1"}, []},
                               whittle_system:new(#{name => "s", vsn => "1", otp => "25"}))).
+
+facts(System) ->
+    {ok, Facts} = whittle_shake:facts(System, #{}),
+    Facts.
 
 module([First | _]) ->
     {match, [Name]} = re:run(First, "^-module\\('?([\\w.]+)'?\\)", [{capture, [1], list}]),

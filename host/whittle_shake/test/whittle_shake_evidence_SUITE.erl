@@ -326,7 +326,7 @@ turns_a_feature_on(_) ->
                          [App(a, input, [a]), App(stdlib, otp, [lib, erl_erts_errors])]),
     Called = [{M, identity(Beam), [F]}
               || {{M, Beam}, F} <- lists:zip(Beams, [{main, 0}, {go, 0}, {format, 0}])],
-    {ok, Plan} = whittle_shake:plan(System, #{preloaded => #{}, unit => functions,
+    {ok, Plan} = whittle_shake:plan(System, #{facts => facts(System), unit => functions,
                                               missing => crash, keep => [{a, main, 0}],
                                               evidence => whittle_shake_evidence:merge([Called]),
                                               seen => keep}),
@@ -349,7 +349,7 @@ kept_whole(_) ->
     Called = [{a, identity(proplists:get_value(a, Beams)), [{main, 0}]},
               {gen, <<1:128>>, [{one, 0}]}],
     [begin
-         {ok, Plan} = whittle_shake:plan(System, Ways#{preloaded => #{}, unit => functions,
+         {ok, Plan} = whittle_shake:plan(System, Ways#{facts => facts(System), unit => functions,
                                                        keep => [{a, main, 0}],
                                                        evidence =>
                                                            whittle_shake_evidence:merge([Called])}),
@@ -369,6 +369,10 @@ kept_whole(_) ->
 identity(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     whittle_beam:identity(whittle_beam:chunks(Beam)).
+
+facts(System) ->
+    {ok, Facts} = whittle_shake:facts(System, #{}),
+    Facts.
 
 start() -> {{f, start, 0}, {called, {m, a, 0}}}.
 

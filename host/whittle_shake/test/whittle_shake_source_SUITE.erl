@@ -33,7 +33,10 @@ no_erlang(_) ->
      || Text <- ["b:say(\"", <<"b:say(", 255, "\"">>, ""]],
     %% Text that is not UTF-8 counts as Latin-1.
     Latin = with_file(<<"include/a.hrl">>, <<"% ", 255, "\nb:say()">>),
-    ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})).
+    ?assertEqual([{b, say, 0}], of_headers(Latin, #{b => [{say, 0}]})),
+    %% The search continues behind text that is no token.
+    Bad = with_file(<<"include/a.hrl">>, "-define(X, 99#1).\n-define(Y, b:say()).\n"),
+    ?assertEqual([{b, say, 0}], of_headers(Bad, #{b => [{say, 0}]})).
 
 %% The search finds functions of modules, and Elixir's own functions without a module.
 %% Configuration may name any module. The search reads strings too, because `PORT' could be a
@@ -108,7 +111,7 @@ in_a_plan(_) ->
     [begin
          App = app(#{Path => #{mode => 8#644, bytes => Header}}),
          System = whittle_system:put_app(App#{modules := Modules}, system()),
-         Options = #{preloaded => #{}, unit => functions, keep => [Kept]},
+         Options = #{facts => facts(System), unit => functions, keep => [Kept]},
          {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
          ?assertEqual(Live, [Mfa || {M, F, _} = Mfa <- lists:sort(maps:keys(Hot)),
                                     M =/= epp, F =/= module_info])
@@ -142,6 +145,10 @@ with_script(Text) ->
 app(Files) ->
     #{name => a, vsn => "1", modules => #{}, files => Files,
       spec => {application, a, [{vsn, "1"}, {modules, []}]}, origin => #{kind => input}}.
+
+facts(System) ->
+    {ok, Facts} = whittle_shake:facts(System, #{}),
+    Facts.
 
 system() ->
     whittle_system:set_boot({script, {"s", "1"}, []},

@@ -7,14 +7,24 @@
 -module(whittle_pass).
 
 -export([run/3]).
+%% For passes
+-export([step/3, tell/2]).
 
--export_type([options/0]).
+-export_type([options/0, reason/0]).
 
 -type options() ::
         #{strip => whittle_pass_strip:options(),
           includes => keep | auto,          % whittle_pass_files; default: auto
-          tell => fun(({phase, atom()}) -> term()), % gets each pass's name before it runs
-          atom() => term()}.                % of passes in other applications
+          shake => none | #{missing := load | crash, atom() => term()}, % whittle_pass_start, and
+                                            % the pass that shakes; default: none
+          otp => whittle_otp_lib:otp_lib(), % of the pass that shakes
+          tell => fun((event()) -> term())}.
+
+%% The start or the end of a pass or of a step in it; a note for a person.
+-type event() :: {started | ended, atom()} | {note, unicode:chardata()}.
+
+%% An error with the application that returned it.
+-type reason() :: {system, whittle_system:error()} | {shake, term()}.
 
 %% Returns the name that the ledger shows.
 -callback name() -> atom().
@@ -23,19 +33,18 @@
 %% Runs the pass. run/3 returns the result of the pass, if it has one.
 -callback run(whittle_system:system(), options()) ->
     {ok, whittle_system:system()} | {ok, whittle_system:system(), Result :: term()}
-        | {error, term()}.
+        | {error, reason()}.
 
 %% A pass without a sentence adds no entry to the ledger.
 -optional_callbacks([doc/0]).
 
 %% @doc Runs passes in sequence until one fails. It returns the results of passes by name.
 -spec run([module()], options(), whittle_system:system()) ->
-          {ok, whittle_system:system(), #{atom() => term()}} | {error, term()}.
+          {ok, whittle_system:system(), #{atom() => term()}} | {error, reason()}.
 run(Passes, Options, System) -> run(Passes, Options, System, #{}).
 
 run([Pass | Rest], Options, System, Results) ->
-    _ = (maps:get(tell, Options, fun(_) -> ok end))({phase, Pass:name()}),
-    case Pass:run(System, Options) of
+    case step(Pass:name(), fun() -> Pass:run(System, Options) end, Options) of
         {ok, Smaller} -> run(Rest, Options, entered(Pass, System, Smaller), Results);
         {ok, Smaller, Result} ->
             run(Rest, Options, entered(Pass, System, Smaller), Results#{Pass:name() => Result});
@@ -50,3 +59,20 @@ entered(Pass, Before, After) ->
         true -> whittle_system:enter(Pass:name(), Pass:doc(), whittle_system:sizes(Before), Fresh);
         false -> Fresh
     end.
+
+%% @doc Calls the function, and tells its start and its end. An error has no end.
+-spec step(atom(), fun(() -> Result), options()) -> Result.
+step(Name, Fun, Options) ->
+    tell({started, Name}, Options),
+    Result = Fun(),
+    case Result of
+        {error, _} -> ok;
+        _ -> tell({ended, Name}, Options)
+    end,
+    Result.
+
+%% @doc Tells an event to the caller of {@link run/3}.
+-spec tell(event(), options()) -> ok.
+tell(Event, Options) ->
+    _ = (maps:get(tell, Options, fun(_) -> ok end))(Event),
+    ok.

@@ -19,7 +19,10 @@ doc() -> "literals inflated, so that the pack compresses them better".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
-          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+          {ok, whittle_system:system()} | {error, whittle_pass:reason()}.
 run(System, _) ->
     Otp = list_to_integer(whittle_system:otp(System)),
-    whittle_modules:rewrite(#{keep => all, literals => {plain, Otp}}, System).
+    case whittle_modules:rewrite(#{keep => all, literals => {plain, Otp}}, System) of
+        {ok, Inflated} -> {ok, Inflated};
+        {error, Error} -> {error, {system, Error}}
+    end.

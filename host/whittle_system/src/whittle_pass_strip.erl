@@ -39,9 +39,14 @@ doc() -> "without debug data and other parts that running does not need".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
-          {ok, whittle_system:system()} | {error, whittle_system:error()}.
+          {ok, whittle_system:system()} | {error, whittle_pass:reason()}.
 run(System, Options) ->
-    Strip = maps:get(strip, Options, #{}),
+    case stripped(System, maps:get(strip, Options, #{})) of
+        {ok, Small} -> {ok, Small};
+        {error, Error} -> {error, {system, Error}}
+    end.
+
+stripped(System, Strip) ->
     whittle_work:steps(
       [fun(_) -> readers(Strip, System) end,
        fun(Readers) ->

@@ -2,7 +2,7 @@
 -module(made).
 
 -export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
--export([tool/3, ended/1, expect/2, holds/3]).
+-export([tool/3, ended/1, expect/2, holds/3, worded/2]).
 
 %% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
@@ -94,7 +94,15 @@ holds(Samples, Type, Property) ->
         _ -> error({counterexample, proper:counterexample()})
     end.
 
-%% Lists the passes of a build that this application has, in order.
-passes() ->
-    [Pass || Pass <- whittle_make:passes(none),
-             lists:prefix("whittle_pass_", atom_to_list(Pass))].
+%% @doc Lists the tags of the errors that a function formats, in the order of their names. They are
+%% in the debug information of its module.
+worded(Module, Function) ->
+    {ok, {_, [{debug_info, {debug_info_v1, Backend, Data}}]}} =
+        beam_lib:chunks(code:which(Module), [debug_info]),
+    {ok, Forms} = Backend:debug_info(erlang_v1, Module, Data, []),
+    [Clauses] = [Clauses || {function, _, Name, 1, Clauses} <- Forms, Name =:= Function],
+    lists:usort([Tag || {clause, _, [{tuple, _, [{atom, _, Tag} | _]}], _, _} <- Clauses]).
+
+%% @doc Lists the passes that have entries in the ledger, in order. A test may run their result on
+%% an installed OTP, without the applications that Whittle adds.
+passes() -> whittle_make:passes(none) -- [whittle_pass_md5, whittle_pass_start].

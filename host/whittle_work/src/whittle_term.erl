@@ -2,7 +2,7 @@
 %% from files.
 -module(whittle_term).
 
--export([parse/1, text/1, too_many_names/0]).
+-export([parse/1, tokens/1, begins/2, text/1, too_many_names/0]).
 
 %% @doc Parses the terms of a text. The error is a message for people.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
@@ -10,6 +10,30 @@ parse(Bytes) ->
     case whittle_bounded:text_fits(Bytes) of
         true -> terms(text(Bytes), 1, []);
         false -> {error, too_many_names()}
+    end.
+
+%% @doc Reads the tokens of a text of unknown origin. It skips text that is no token, back to the
+%% end of the previous form. A text with more names than this VM has room for has no tokens here.
+-spec tokens(binary()) -> [erl_scan:token()].
+tokens(Bytes) ->
+    case whittle_bounded:text_fits(Bytes) of
+        true -> tokens(text(Bytes), []);
+        false -> []
+    end.
+
+%% @doc Tells whether a text begins with a term. The term must end within the given number of
+%% bytes. The last term of a text may end without a newline.
+-spec begins(binary(), pos_integer()) -> boolean().
+begins(Bytes, Within) ->
+    First = binary:part(Bytes, 0, min(Within, byte_size(Bytes))),
+    case whittle_bounded:text_fits(First) andalso erl_scan:tokens([], text(First), 1) of
+        {done, {ok, Tokens, _}, _} -> is_term(Tokens);
+        {more, Continuation} when byte_size(Bytes) < Within ->
+            case erl_scan:tokens(Continuation, eof, 1) of
+                {done, {ok, Tokens, _}, _} -> is_term(Tokens);
+                _ -> false
+            end;
+        _ -> false
     end.
 
 %% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
@@ -30,6 +54,21 @@ text(Bytes) ->
         Text when is_list(Text) -> Text;
         _ -> binary_to_list(Bytes)
     end.
+
+tokens(Text, Found) ->
+    case erl_scan:tokens([], Text, 1) of
+        {done, {ok, Tokens, _}, Rest} -> tokens(Rest, [Tokens | Found]);
+        {done, {error, _, _}, [_ | _] = Rest} -> tokens(Rest, Found);
+        {more, Continuation} -> last_tokens(erl_scan:tokens(Continuation, eof, 1), Found);
+        {done, _, _} -> lists:append(lists:reverse(Found))
+    end.
+
+last_tokens({done, {ok, Tokens, _}, _}, Found) ->
+    lists:append(lists:reverse([Tokens | Found]));
+last_tokens(_, Found) ->
+    lists:append(lists:reverse(Found)).
+
+is_term(Tokens) -> element(1, erl_parse:parse_term(Tokens)) =:= ok.
 
 terms(Text, Line, Terms) ->
     case erl_scan:tokens([], Text, Line) of

@@ -3,7 +3,8 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([ensure/2, otp/2, has_otp/2, otp_libs/1, targets/0, emulator/1, default_target/0, otps/0, default_otp/0,
+-export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
+         default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
@@ -27,10 +28,25 @@ otps() -> ["25", "17"].
 
 default_otp() -> "25".
 
+check(#{target := Target, flavor := Flavor}) ->
+    [Known] = [Flavors || #{name := Name, flavors := Flavors} <- targets(), Name =:= Target],
+    case lists:member(Flavor, Known) of
+        true -> ok;
+        false -> {error, {unsupported_flavor, #{flavor => Flavor, target => Target,
+                                                known => Known}}}
+    end.
+
 otp("25", _) ->
-    {ok, #{otp => "25", root => code:root_dir(), lib => code:lib_dir()}};
+    Root = code:root_dir(),
+    {ok, #{otp => "25", vsn => "25.0", erts_vsn => "13.1.5", root => Root,
+           lib => code:lib_dir(), stock_programs => whittle_recipe_otp:stock_programs(Root),
+           id => "0", dir => Root}};
 otp("17", _) ->
-    {error, {no_source, #{}}}.
+    {error, no_source()}.
+
+no_source() ->
+    Tried = {no_apt, #{reason => "there is no network"}},
+    {no_source, #{component => erlang, release => "17", tried => [Tried]}}.
 
 %% OTP 25 exists, and OTP 17 does not.
 has_otp(Otp, _) -> Otp =:= "25".
@@ -45,7 +61,8 @@ ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
     case os:getenv("STAND_IN") of
         "broken" ->
             Progress(Step#{percent := 8}),
-            {error, {build_failed, #{tail => ["cc: no such thing", "make: failed"]}}};
+            {error, {step_failed, #{step => "configure", status => 2, log => "/the/log",
+                                    tail => [<<"cc: no such thing">>, <<"make: failed">>]}}};
         "slow" ->
             Progress(Step#{step := "compile", index := 2, percent := 50}),
             receive never -> ok end;
@@ -53,13 +70,15 @@ ensure(#{target := Target, otp := Otp, flavor := Flavor, natives := Natives},
             File = os:getenv("STAND_IN_VM"),
             {ok, #{target => Target, otp => Otp, otp_vsn => Otp ++ ".0",
                    erts_vsn => "13.1.5", flavor => Flavor, natives => Natives,
-                   description => #{}, executable => File, symbols => File,
+                   programs => #{}, executable => File, symbols => File,
                    components => [], id => "0", dir => filename:dirname(File)}}
     end.
 
-format_error({Tag, _}) -> [atom_to_list(Tag), "; do something"].
+suites(_, _) -> {error, no_source()}.
 
-step_output({_, Context}) -> maps:get(tail, Context, []).
+format_error(Reason) -> whittle_runtime_error:format(Reason).
+
+step_output(Reason) -> whittle_runtime_error:step_output(Reason).
 
 cached(Options) -> whittle_cache_clean:entries(Options).
 

@@ -1,5 +1,5 @@
 %% @doc The MD5 that `beam_lib' of an output tells, on the OTP that the tests run on.
--module(whittle_make_md5_SUITE).
+-module(whittle_pass_md5_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -50,5 +50,5 @@ system(Modules) ->
       whittle_system:new(#{name => "sample", vsn => "1", otp => "25"})).
 
 run(System) ->
-    {ok, Told} = whittle_make_md5:run(System, #{}),
+    {ok, Told} = whittle_pass_md5:run(System, #{}),
     Told.

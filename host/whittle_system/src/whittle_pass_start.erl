@@ -1,5 +1,5 @@
 %% @hidden Names the modules that the VM loads first, and the recorder of a trace.
--module(whittle_make_start).
+-module(whittle_pass_start).
 -behaviour(whittle_pass).
 
 -export([name/0, run/2]).
@@ -14,12 +14,12 @@ name() -> start.
 %% when the VM can load no module. `whittle trace' can record only an output without tree
 %% shaking.
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.
-run(System, #{shake := #{missing := load}}) ->
-    {ok, first([whittle_start_cold], System)};
-run(System, #{shake := #{missing := crash}}) ->
-    {ok, first([whittle_start_removed], System)};
-run(System, #{shake := none}) ->
-    {ok, first([], whittle_boot:set_traced(System))}.
+run(System, Options) ->
+    case maps:get(shake, Options, none) of
+        #{missing := load} -> {ok, first([whittle_start_cold], System)};
+        #{missing := crash} -> {ok, first([whittle_start_removed], System)};
+        none -> {ok, first([], whittle_boot:set_traced(System))}
+    end.
 
 first(Modules, System) ->
     whittle_boot:set_start_modules(Modules ++ whittle_boot:early_modules(), System).

@@ -5,7 +5,7 @@
 %% MD5 of the remaining chunks. `code:modified_modules/0' compares the two, and `c:lm/0' loads
 %% each module that differs. So this pass makes `beam_lib' look for that chunk first. `beam_lib'
 %% keeps its own identity: its MD5 and the result of `module_info' do not change.
--module(whittle_make_md5).
+-module(whittle_pass_md5).
 -behaviour(whittle_pass).
 
 -export([name/0, run/2]).
