@@ -17,8 +17,8 @@ targets() ->
 
 %% Names, for a person, what this machine lacks to run a target's programs.
 -spec lacks(target()) -> none | string().
-lacks(Target) ->
-    case whittle_target:emulator(Target) of
+lacks(#{name := Name}) ->
+    case whittle_runtime:emulator(Name) of
         {error, {no_emulator, #{program := Program}}} ->
             "there is no " ++ Program ++ " (Debian package qemu-user)";
         {ok, _} -> none

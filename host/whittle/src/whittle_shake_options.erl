@@ -81,7 +81,7 @@ checked(Shake) ->
 
 conflict({on_and_off, Name}) ->
     Both = atom_to_list(Name),
-    ["--feature has +", Both, " and -", Both, ": take one of them out"];
+    ["--feature has +", Both, " and -", Both, ": remove one of them"];
 conflict({needs_load, seen}) ->
     "--seen only needs --missing load: the program has to be able to load what a run did not call";
 conflict({needs_evidence, seen}) ->

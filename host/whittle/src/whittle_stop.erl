@@ -38,12 +38,12 @@ handle_event(sigterm, Worker) ->
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0)]),
-    _ = attempt(fun() -> say([io_lib:format("whittle: ~ts is complete~n", [Out])
-                              || Out <- whittle_unfinished:in_place()])
-                end),
-    _ = attempt(fun() -> say([io_lib:format("whittle: stopped, but ~ts could not be cleaned up "
-                                            "(~0tp): remove it~n", [Place, Reason])
-                              || {Place, Reason} <- Left])
+    _ = attempt(fun() ->
+                        say([io_lib:format("whittle: ~ts is complete~n", [Out])
+                             || Out <- whittle_unfinished:in_place()]
+                            ++ [io_lib:format("whittle: stopped, but ~ts could not be cleaned up "
+                                              "(~0tp): remove it~n", [Place, Reason])
+                                || {Place, Reason} <- Left])
                 end),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
@@ -70,11 +70,14 @@ attempt(Step) ->
         Class:Reason -> [{"stopping", {Class, Reason}}]
     end.
 
+%% Writes past the process of standard_error, because the halt would lose the output that this
+%% process has passed on. The write may block, so a process of its own makes it.
 say([]) -> [];
 say(Lines) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
                                            whittle_progress:clear(),
-                                           io:put_chars(standard_error, Lines)
+                                           {ok, Output} = prim_file:file_desc_to_ref(2, [raw]),
+                                           file:write(Output, unicode:characters_to_binary(Lines))
                                    end),
     receive {'DOWN', Monitor, process, Pid, _} -> []
     after ?GONE_MS -> []

@@ -35,7 +35,8 @@
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean},
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_recipe_otp},
-         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_runtime_error}]).
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_runtime_error},
+         {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_target}]).
 
 %% The steps of a build: only whittle_make takes them.
 -define(STEPS, [{whittle_pack, write}, {whittle_pass, run}, {whittle_read, read}]).

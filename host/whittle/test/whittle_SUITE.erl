@@ -812,7 +812,7 @@ unread_archive(Config) ->
     [begin
          {0, Out, _} = whittle(Config, ["build", App, "-o", "out" | Words]),
          ?assertEqual({Words, IsNoted},
-                      {Words, string:find(Out, "archives and compressed files lib/app-0.1.0/"
+                      {Words, string:find(Out, "archives and compressed files lib/app-1/"
                                           "priv/x.zip") =/= nomatch})
      end || {Words, IsNoted} <- [{["--shake", "functions"], true}, {[], false}]].
 

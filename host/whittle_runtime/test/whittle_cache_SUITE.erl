@@ -389,7 +389,7 @@ links_of_others(Config) ->
            end,
     Uses = fun(Root) ->
                    Options = #{cache => Root},
-                   [whittle_cache:artefact("thing", in, Make, Options),
+                   [whittle_cache:artifact("thing", in, Make, Options),
                     whittle_cache:source("thing-1", Make, Options)]
            end,
     ok = filelib:ensure_path(In("there/whittle")),
@@ -400,14 +400,14 @@ links_of_others(Config) ->
      || Path <- ["there/whittle", "first/whittle", "second/whittle"]],
     %% The target of a link is open to others.
     ok = file:change_mode(In("there/whittle"), 8#757),
-    [?assertMatch([{error, {open_artefact, #{file := Root, why := writable}}}, {error, _}],
+    [?assertMatch([{error, {open_artifact, #{file := Root, why := writable}}}, {error, _}],
                   Uses(Root)) || Root <- [In("first/whittle")]],
     ok = file:change_mode(In("there/whittle"), 8#755),
     First = In("first"),
     "" = os:cmd("chown -h 65534 '" ++ First ++ "' 2>/dev/null"),
     case file:read_link_info(First) of
         {ok, #file_info{uid = 65534}} ->
-            Refused = {open_artefact, #{file => First, dir => First, why => {owner, 65534}}},
+            Refused = {open_artifact, #{file => First, dir => First, why => {owner, 65534}}},
             [?assertEqual([{error, Refused}, {error, Refused}], Uses(In(Path)))
              || Path <- ["first/whittle", "second/whittle", "first", "second"]],
             ?assertEqual({error, Refused},
