@@ -15,13 +15,13 @@
 %% The result of a command, for people and for `--json'.
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
-%% The failure of a command. The main text is one line without a period at its end. A failure with
-%% `usage' exits with 2, and one with `work' exits with 1. The lines to print above the main line
-%% are the last output of another program, or a list of the things that the line is about. The
-%% atom names the error for programs ({@link whittle_failure}).
--type failure() :: {usage | work, unicode:chardata()}
-                 | {work, unicode:chardata(), [unicode:chardata()]}
-                 | {work, unicode:chardata(), [unicode:chardata()], atom()}.
+%% The failure of a command. A usage error exits with 2, any other failure with 1. {@link
+%% whittle_failure} makes failures.
+-type failure() :: #{kind := usage | work,
+                     code := atom(),                    % the name of the error, for programs
+                     text := unicode:chardata(),        % one line, without a period at its end
+                     details := [unicode:chardata()]}.  % lines to print above it: the last output
+                                                        % of another program, or a list
 
 -callback command() -> whittle_command_line:command().
 -callback run(whittle_command_line:values()) -> {ok, result()} | {error, failure()}.
@@ -43,8 +43,8 @@ start() ->
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),
             finish(whittle_failure:exit_code(Failure), standard_error,
-                   [[[Said, $\n] || Said <- whittle_failure:above(Failure)],
-                    "whittle: ", whittle_failure:line(Failure), $\n])
+                   [[[Said, $\n] || Said <- maps:get(details, Failure)],
+                    "whittle: ", maps:get(text, Failure), $\n])
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),
@@ -73,7 +73,7 @@ run({run, Module, Values}) ->
         {error, _} = Error -> Error
     end;
 run({show, Text}) -> {ok, Text};
-run({error, Line}) -> {error, {usage, Line}}.
+run({error, Line}) -> whittle_failure:usage(Line).
 
 -spec finish(0..2, standard_io | standard_error, unicode:chardata()) -> no_return().
 finish(Code, standard_error, Text) ->

@@ -96,8 +96,8 @@ check_names(Values) ->
                          {error, Why} <- [whittle_file_name:check(Name)]] of
         [] -> ok;
         [{Name, Why} | _] ->
-            {error, {usage, ["--app: the application's name `", whittle_file_name:printable(Name),
-                             "' ", Why]}}
+            whittle_failure:usage(["--app: the application's name `",
+                                   whittle_file_name:printable(Name), "' ", Why])
     end.
 
 %% A wrong specification of the VM is a usage error.
@@ -105,7 +105,7 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
     Spec = #{target => Target, otp => Otp, flavor => Vm, natives => []},
     case whittle_runtime:check(Spec) of
         ok -> ok;
-        {error, Reason} -> {error, {usage, whittle_runtime:format_error(Reason)}}
+        {error, Reason} -> whittle_failure:usage(whittle_runtime:format_error(Reason))
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->

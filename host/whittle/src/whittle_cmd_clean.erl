@@ -45,8 +45,8 @@ age(#{older_than := Text}) ->
 age(_) -> {ok, 0}.
 
 no_age(Text) ->
-    {error, {usage, ["--older-than cannot be `", Text, "'; give a number of hours, days or weeks, "
-                     "for example 12h, 30d or 4w; see `whittle help clean'"]}}.
+    whittle_failure:usage(["--older-than cannot be `", Text, "'; give a number of hours, days or "
+                           "weeks, for example 12h, 30d or 4w; see `whittle help clean'"]).
 
 wanted(Age, Values) ->
     case whittle_runtime:cached(#{}) of

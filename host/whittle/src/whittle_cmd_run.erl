@@ -23,7 +23,9 @@ run(#{arguments := [Out | Arguments]}) ->
     whittle_work:steps([fun(_) -> target(Out) end,
                         fun(Target) -> executable(Out, Target) end,
                         fun(Target) -> emulator(Target, Out) end,
-                        fun(Emulator) -> start(Emulator ++ [filename:absname(Out) | Arguments]) end]).
+                        fun(Emulator) ->
+                                start(Emulator ++ [filename:absname(Out) | Arguments])
+                        end]).
 
 target(Out) ->
     case whittle_pack:target(Out) of
@@ -41,7 +43,7 @@ start(Words) ->
 executable(Out, Target) ->
     case file:read_file_info(Out) of
         {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
-            {error, {work, [Out, " is not executable: run `chmod +x' on it"]}};
+            whittle_failure:work([Out, " is not executable: run `chmod +x' on it"]);
         _ ->
             {ok, Target}
     end.
@@ -51,7 +53,7 @@ emulator(Target, Out) ->
         {ok, _} = Command ->
             Command;
         {error, {no_emulator, #{program := Program}}} ->
-            {error, {work, [Out, " is built for ", Target, ", and the emulator ", Program,
-                            " is not on the PATH: install it (Debian package qemu-user),"
-                            " or copy the file to the board"]}}
+            whittle_failure:work([Out, " is built for ", Target, ", and the emulator ", Program,
+                                  " is not on the PATH: install it (Debian package qemu-user),"
+                                  " or copy the file to the board"])
     end.

@@ -47,7 +47,8 @@ find(Program) ->
                false -> Program
            end,
     case os:find_executable(Path) of
-        false -> {error, {work, [Program, " is not an executable program: correct the command"]}};
+        false ->
+            whittle_failure:work([Program, " is not an executable program: correct the command"]);
         Found -> {ok, Found}
     end.
 
@@ -55,7 +56,7 @@ find(Program) ->
 check(Out) ->
     case whittle_pack:check_beside(Out) of
         ok -> ok;
-        {error, Error} -> {error, {work, cannot_write(Error)}}
+        {error, Error} -> whittle_failure:work(cannot_write(Error))
     end.
 
 cannot_write({is_directory, Out}) -> [Out, " is a directory: name a file with -o"];
@@ -64,12 +65,10 @@ cannot_write(Error) -> whittle_pack:format_error(Error).
 make_directory() ->
     case whittle_recording:start() of
         {ok, _} = Started -> Started;
-        {error, {Dir, Reason}} -> {error, no_directory(Dir, Reason)}
+        {error, {Dir, Reason}} ->
+            whittle_failure:work([Dir, " cannot be written (", file:format_error(Reason),
+                                  "): set TMPDIR to a directory with free space"])
     end.
-
-no_directory(Dir, Reason) ->
-    {work, [Dir, " cannot be written (", file:format_error(Reason),
-            "): set TMPDIR to a directory with free space"]}.
 
 %% Hands over to the script. Its function `traced' runs the command, and its variable `traced'
 %% holds the directory.
@@ -90,10 +89,10 @@ collect(Dir, Out) ->
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
             whittle_recording:remove(Dir),
-            {error, {work, ["nothing was recorded, so whittle did not write ", Out, ": the command "
-                            "started no Erlang VM of OTP ", erlang:system_info(otp_release),
-                            " or newer that reads flags from the environment; name a command "
-                            "that does"]}};
+            whittle_failure:work(["nothing was recorded, so whittle did not write ", Out,
+                                  ": the command started no Erlang VM of OTP ",
+                                  erlang:system_info(otp_release), " or newer that reads flags from the environment; name a command "
+                                  "that does"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
@@ -132,11 +131,11 @@ write(Out, Dir, Bytes) ->
             Instead = filename:join(Dir, "record.trace"),
             case whittle_pack:write_beside(Instead, Bytes) of
                 ok ->
-                    {error, {work, [cannot_write(Error), "; the recording is in ", Instead,
-                                    ": move it"]}};
+                    whittle_failure:work([cannot_write(Error), "; the recording is in ", Instead,
+                                          ": move it"]);
                 {error, _} ->
-                    {error, {work, [cannot_write(Error), "; the data of the VMs is in ", Dir,
-                                    ": free space, and record again"]}}
+                    whittle_failure:work([cannot_write(Error), "; the data of the VMs is in ", Dir,
+                                          ": free space, and record again"])
             end
     end.
 

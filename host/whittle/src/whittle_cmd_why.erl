@@ -21,14 +21,14 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
-        {error, _} -> {error, {usage, ["`", Text, "' is not of the form M, M:F or M:F/A"]}};
+        {error, _} -> whittle_failure:usage(["`", Text, "' is not of the form M, M:F or M:F/A"]);
         {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
         {{ok, Name}, {ok, Plan}} ->
             case whittle_shake_saved:why(Name, Plan) of
                 [] ->
                     {Kind, Code} = kind(Name),
-                    {error, {work, ["the input had no ", Kind, $\s, Text, ": correct the name"], [],
-                             Code}};
+                    whittle_failure:work(Code, ["the input had no ", Kind, $\s, Text,
+                                                ": correct the name"]);
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
             end

@@ -1,41 +1,37 @@
-%% @doc Makes failures of commands from errors, and writes them as data for `--json'.
+%% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([make/1]).
--export([line/1, above/1, exit_code/1, json/1, mistake/1]).
+-export([usage/1, work/1, work/2, make/1]).
+-export([exit_code/1, json/1, mistake/1]).
+
+%% @doc Makes the failure for a usage error.
+-spec usage(unicode:chardata()) -> {error, whittle:failure()}.
+usage(Text) -> {error, #{kind => usage, code => usage, text => Text, details => []}}.
+
+%% @doc Makes the failure for work that cannot be done.
+-spec work(unicode:chardata()) -> {error, whittle:failure()}.
+work(Text) -> work(failed, Text).
+
+%% @doc Makes a failure like {@link work/1}, with the name of the error.
+-spec work(atom(), unicode:chardata()) -> {error, whittle:failure()}.
+work(Code, Text) -> {error, #{kind => work, code => Code, text => Text, details => []}}.
 
 %% @doc Makes a failure from an error of a build.
 -spec make(whittle_make:reason()) -> {error, whittle:failure()}.
 make(Reason) ->
-    {error, {work, whittle_make:format_error(Reason), whittle_make:details(Reason),
-             whittle_make:code(Reason)}}.
-
-%% @doc Returns the line that says what happened, where, and what to do next.
--spec line(whittle:failure()) -> unicode:chardata().
-line({_, Line}) -> Line;
-line({work, Line, _}) -> Line;
-line({work, Line, _, _}) -> Line.
-
-%% @doc Returns the lines to print above that line.
--spec above(whittle:failure()) -> [unicode:chardata()].
-above({_, _}) -> [];
-above({work, _, Above}) -> Above;
-above({work, _, Above, _}) -> Above.
+    {error, #{kind => work, code => whittle_make:code(Reason),
+              text => whittle_make:format_error(Reason), details => whittle_make:details(Reason)}}.
 
 %% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.
-exit_code({usage, _}) -> 2;
-exit_code(_) -> 1.
+exit_code(#{kind := usage}) -> 2;
+exit_code(#{kind := work}) -> 1.
 
 %% @doc Writes the failure as data. docs/json.md describes the format.
 -spec json(whittle:failure()) -> whittle_json:json().
-json({usage, _} = Failure) -> json(usage, usage, Failure);
-json({work, _, _, Code} = Failure) -> json(Code, work, Failure);
-json(Failure) -> json(failed, work, Failure).
-
-json(Code, Reason, Failure) ->
-    #{error => #{code => Code, reason => Reason, exit_code => exit_code(Failure),
-                 text => text(line(Failure)), details => [text(Line) || Line <- above(Failure)]}}.
+json(#{kind := Kind, code := Code, text := Text, details := Details} = Failure) ->
+    #{error => #{code => Code, reason => Kind, exit_code => exit_code(Failure),
+                 text => text(Text), details => [text(Line) || Line <- Details]}}.
 
 %% @doc Writes a bug of the command as data.
 -spec mistake(unicode:chardata()) -> whittle_json:json().

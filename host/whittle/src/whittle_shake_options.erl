@@ -14,7 +14,7 @@ options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
-        [Name | _] -> {error, {usage, ["--", atom_to_list(Name), " needs --shake"]}}
+        [Name | _] -> whittle_failure:usage(["--", atom_to_list(Name), " needs --shake"])
     end;
 options(#{shake := Unit} = Values) ->
     whittle_work:steps(
@@ -35,7 +35,7 @@ features(#{feature := Text}, Options) ->
                                         not lists:member(tl(Word), Known)
                                             orelse not lists:member(hd(Word), "+-")] of
         [Wrong | _] ->
-            {error, {usage, [Wrong, "; `whittle features' lists them"]}};
+            whittle_failure:usage([Wrong, "; `whittle features' lists them"]);
         [] ->
             {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
                           off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
@@ -63,11 +63,11 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
             case whittle_shake_name:parse_list(Text) of
                 {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
-                    {error, {usage, ["--", atom_to_list(Kind),
-                                     ": give `none' without other names"]}};
+                    whittle_failure:usage(["--", atom_to_list(Kind),
+                                           ": give `none' without other names"]);
                 {error, Word} ->
-                    {error, {usage, ["--", atom_to_list(Kind), ": `", Word,
-                                     "' is not of the form M, M:F or M:F/A"]}}
+                    whittle_failure:usage(["--", atom_to_list(Kind), ": `", Word,
+                                           "' is not of the form M, M:F or M:F/A"])
             end;
         _ -> {ok, Options}
     end.
@@ -76,7 +76,7 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
 checked(Shake) ->
     case whittle_make:check_shake(Shake) of
         ok -> {ok, Shake};
-        {error, Conflict} -> {error, {usage, conflict(Conflict)}}
+        {error, Conflict} -> whittle_failure:usage(conflict(Conflict))
     end.
 
 conflict({on_and_off, Name}) ->

@@ -12,6 +12,6 @@ hand_over(Words) ->
     case file:write_file("/dev/fd/3", Words) of
         ok -> ok;
         {error, Reason} ->
-            {error, {work, ["the script that started whittle has ended (",
-                            file:format_error(Reason), "): run the command again"]}}
+            whittle_failure:work(["the script that started whittle has ended (",
+                                  file:format_error(Reason), "): run the command again"])
     end.
