@@ -91,8 +91,8 @@ collect(Dir, Out) ->
             whittle_recording:remove(Dir),
             whittle_failure:work(["nothing was recorded, so whittle did not write ", Out,
                                   ": the command started no Erlang VM of OTP ",
-                                  erlang:system_info(otp_release), " or newer that reads flags from the environment; name a command "
-                                  "that does"]);
+                                  erlang:system_info(otp_release), " or newer that reads flags "
+                                  "from the environment; name a command that does"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
