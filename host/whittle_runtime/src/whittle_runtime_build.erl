@@ -110,7 +110,7 @@ fits(Target = #{flavors := Flavors, name := Name}, Flavor, Release, Natives) ->
             Brought = [N || #{} = N <- Natives],
             case [Error || Native <- Brought,
                            {error, _} = Error <- [fits(Target, Native),
-                                                  named(Native, Brought, Release)]] of
+                                                  check_name(Native, Brought, Release)]] of
                 [] -> {ok, whittle_target:for_flavor(Target, Flavor)};
                 [Error | _] -> Error
             end
@@ -151,7 +151,7 @@ openssl(Brought) ->
 
 %% Checks a native's name. Two libraries of one name cannot be linked, nor a library with a name
 %% of OTP's. OTP before 28 finds a linked NIF by the name of its module.
-named(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
+check_name(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
     Twice = length([Name || #{name := N} <- Brought, N =:= Name]) > 1
         orelse lists:member(Name, ["crypto", "asn1", "asn1rt_nif"]),
     case Kind =:= nif andalso list_to_integer(Release) < 28 andalso list_to_atom(Name) =/= Module of
@@ -236,11 +236,12 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavor, Parts,
         {ok, Fitting} ->
             Recipe = whittle_recipe_vm:erts(Target, Flavor, Source,
                                           [P || {P, _} <- Fitting]),
-            named(built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
-                          recipe => Recipe, source => Source,
-                          inputs => #{patches => Fitting, terminfo => TerminfoId},
-                          variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
-                        Target, Flavor, Parts, Options), Vsn);
+            Built = built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
+                            recipe => Recipe, source => Source,
+                            inputs => #{patches => Fitting, terminfo => TerminfoId},
+                            variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
+                          Target, Flavor, Parts, Options),
+            patch_error(Built, Vsn);
         Error ->
             Error
     end;
@@ -266,9 +267,9 @@ library(zstd, Source, Target, Flavor, Parts, Options) ->
           Target, Flavor, Parts, Options).
 
 %% Gives a patch that does not apply an error of its own.
-named({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
+patch_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
     {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
-named(Result, _) ->
+patch_error(Result, _) ->
     Result.
 
 built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,

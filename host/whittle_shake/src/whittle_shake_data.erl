@@ -134,7 +134,7 @@ in_file(_, <<131, _/binary>> = Bytes, _) ->
 in_file(<<".exs">>, Bytes, Modules) ->
     [whittle_shake_source:in_elixir(Bytes, Modules)];
 in_file(Kind, Bytes, Modules) ->
-    case whittle_shake_table:terms(Bytes, ?MAX_TERM) of
+    case whittle_shake_dets:terms(Bytes, ?MAX_TERM) of
         {ok, Terms} ->
             [{[], whittle_shake_summary:atoms(Terms)}];
         none ->

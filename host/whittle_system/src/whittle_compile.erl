@@ -33,7 +33,7 @@ rebar3(Rebar3, Dir, Read) ->
     Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
            {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
     whittle_work:steps(
-      [fun(_) -> whittle_sources:check_project(Dir) end,
+      [fun(_) -> whittle_compile_check:check_project(Dir) end,
        fun(_) ->
                case run(Rebar3, ["compile"], Dir, Env) of
                    {0, _} -> Read(lib(Rebar3, Dir, Env));
@@ -62,7 +62,7 @@ with_erlc(Dir, Otp, Read) ->
                          Ebin = filename:join(Tmp, "ebin"),
                          done(file:make_dir(Ebin), Ebin),
                          Compiled = whittle_work:steps(
-                                      [fun(_) -> whittle_sources:check_application(Dir) end,
+                                      [fun(_) -> whittle_compile_check:check_application(Dir) end,
                                        fun(_) -> erlc(Dir, Tmp, Ebin, Otp) end]),
                          case Compiled of
                              {error, _} = Error -> Error;

@@ -74,7 +74,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     %% If an application in the input was replaced by the chosen OTP's, its note occurs twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
-                                   ++ whittle_uncalled:notes(Used, Apps0, Otp, Libs)
+                                   ++ whittle_missing_applications:notes(Used, Apps0, Otp, Libs)
                                    ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "the input, and the applications that it needs",

@@ -2,7 +2,7 @@
 %%
 %% `erlc' and `rebar3' wait forever for a pipe, and a device makes them fill the memory. They are
 %% other programs, so the check runs before they start.
--module(whittle_sources).
+-module(whittle_compile_check).
 
 -include_lib("kernel/include/file.hrl").
 

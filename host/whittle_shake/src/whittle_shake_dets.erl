@@ -2,7 +2,7 @@
 %%
 %% `ets:tab2file/2' uses the format of `disk_log'. This module reads the bytes only. Nothing opens
 %% the file, so nothing repairs it.
--module(whittle_shake_table).
+-module(whittle_shake_dets).
 
 -export([terms/2]).
 

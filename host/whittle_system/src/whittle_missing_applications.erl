@@ -4,7 +4,7 @@
 %% counts if the input reaches it: the input names it, or names a module that calls it, in any
 %% number of steps. OTP's own applications call some others that their `.app' files name only in
 %% `runtime_dependencies'. For example, `httpc' calls `public_key' in its first request.
--module(whittle_uncalled).
+-module(whittle_missing_applications).
 
 -export([notes/4]).
 
